@@ -1,0 +1,105 @@
+"""URLs as text: origins, templates, and what of a URL may be shown.
+
+House rules: nothing here opens anything. An origin is scheme, host and port (RFC 6454); it is
+what credentials are bound to.
+"""
+import re
+from typing import NamedTuple
+from urllib.parse import quote, urljoin
+
+from ..errors import ConfigError
+
+_URL = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE)
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_AUTHORITY = re.compile(r"(?:(.*)@)?(\[[0-9a-fA-F:.%]+\]|[^\s:@\[\]\\]+)(?::(\d{0,5}))?")
+_SECRET_PARAMETER = re.compile(
+    r"([?&;][^=&;#]*(?:key|token|secret|sig|auth|passw|pwd|credential|session|code)[^=&;#]*=)[^&;#]+",
+    re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+_UNSAFE = re.compile(r"[^!-~]+")
+_PORTS = {"http": 80, "https": 443}
+
+
+class Address(NamedTuple):
+    """A URL taken apart: where to connect, what to ask for, and who to say we are."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+    userinfo: str = ""
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port; equal text means the same origin."""
+        return "%s://%s:%d" % (self.scheme, self.host, self.port)
+
+    @property
+    def authority(self) -> str:
+        """The Host header: the port only where it isn't the scheme's own (RFC 9110, 7.2)."""
+        host = "[%s]" % self.host if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else "%s:%d" % (host, self.port)
+
+
+def is_url(text: str) -> bool:
+    """Whether text is meant as a URL (of any scheme) rather than as an id."""
+    return _SCHEME.match(text) is not None
+
+
+def parse_url(url: str) -> Address:
+    """A URL taken apart, or a ConfigError that says what is wrong with it."""
+    match = _URL.match(url.strip())
+    if not match:
+        raise ConfigError("%r is not a URL pollkit can poll: only http:// and https:// are" % redacted(url))
+    scheme, target = match.group(1).lower(), match.group(3)
+    authority = _AUTHORITY.fullmatch(match.group(2))
+    port = int(authority.group(3) or _PORTS[scheme]) if authority else 0
+    if not authority or not 0 < port < 65536:
+        raise ConfigError("%r names no usable host and port" % redacted(url))
+    host = authority.group(2).strip("[]").lower()
+    try:
+        host = host if host.isprintable() and not _UNSAFE.search(host) else host.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise ConfigError("%r names no usable host" % redacted(url)) from None
+    if not target.startswith("/"):
+        target = "/" + target
+    # Whatever isn't visible ASCII is encoded, so that no id or link can smuggle in a header.
+    target = _UNSAFE.sub(lambda found: quote(found.group(), safe=""), target)
+    return Address(scheme, host, port, target, authority.group(1) or "")
+
+
+def fill(template: str, **values: str) -> str:
+    """A URL template with its {placeholders} filled in, each value percent-encoded whole.
+
+    >>> fill("https://api.internal/jobs/{id}", id="a/b c")
+    'https://api.internal/jobs/a%2Fb%20c'
+    """
+    def value(match: "re.Match[str]") -> str:
+        name = match.group(1)
+        if name not in values:
+            raise ConfigError("URL template %r: nothing is known for {%s}" % (redacted(template), name))
+        # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
+        if values[name] in (".", "..", ""):
+            raise ConfigError("%r can't stand in a URL as {%s}" % (values[name], name))
+        return quote(values[name], safe="")
+
+    return _PLACEHOLDER.sub(value, template)
+
+
+def join(base: str, link: str) -> str:
+    """A Location (RFC 9110, 10.2.2), which may be relative, as a whole URL."""
+    return urljoin(base, link)
+
+
+def redacted(url: str) -> str:
+    """A URL as it may be shown: no password, and no query value that looks like a secret.
+
+    >>> redacted("https://me:pw@api.internal/jobs?id=1&api_key=abc")
+    'https://***@api.internal/jobs?id=1&api_key=***'
+    """
+    scheme, mark, rest = url.partition("://")
+    if mark:
+        authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+        if "@" in authority:
+            rest = "***" + rest[authority.rindex("@"):]
+    return _SECRET_PARAMETER.sub(r"\1***", scheme + mark + rest)

@@ -1,0 +1,80 @@
+"""What happened, for whoever listens: polls, status changes, faults, pauses, warnings, ends.
+
+House rules: events are told by comparing the Progress before with the one after. Nothing
+decides by them, and when nobody listens none is made.
+"""
+from typing import Iterator, NamedTuple
+
+from .addresses import redacted
+from .machine import RETRY_AFTER, Progress
+from .model import State, shown_id
+from .reading import Reading, Verdict
+from .units import duration_text
+
+POLL, STATUS, FAULT, PAUSE, WARNING, END = "poll", "status", "fault", "pause", "warning", "end"
+_TROUBLES = (Verdict.FAULT, Verdict.NOT_FOUND, Verdict.UNAUTHORISED, Verdict.REFUSED)
+
+
+class Event(NamedTuple):
+    """One thing that happened to one job.
+
+    `kind` is poll, status, fault, pause, warning or end; `text` says it in words; `at` is the
+    driver's clock; `progress` is the wait as it stands after it.
+    """
+
+    kind: str
+    id: str
+    at: float
+    text: str
+    progress: Progress
+
+    def __str__(self) -> str:
+        return "%s: %s" % (self.id, self.text)
+
+
+def events(before: Progress, after: Progress, reading: Reading, now: float) -> Iterator[Event]:
+    """What a poll brought about, in order."""
+    name = shown_id(after.job)
+    yield Event(POLL, name, now, "poll %d: %s%s" % (after.polls, reading.because, _next(after, now)), after)
+    for warning in reading.warnings:
+        if warning not in before.said:
+            yield Event(WARNING, name, now, warning, after)
+    if reading.verdict in _TROUBLES:
+        yield Event(FAULT, name, now, reading.because, after)
+    if after.ending is None and after.why == RETRY_AFTER:
+        yield Event(PAUSE, name, now, "the server asks for a pause of %s" % _rounded(after.next_at - now), after)
+    if after.status != before.status:
+        was = "" if before.status is None else ' (was "%s")' % before.status
+        yield Event(STATUS, name, now, 'status "%s"%s' % (after.status, was), after)
+    if after.url != before.url:
+        yield Event(STATUS, name, now, "looking at %s from now on" % redacted(after.url), after)
+    if after.ending is not None:
+        yield ended(after, now)
+
+
+def held(progress: Progress, now: float) -> Event:
+    """The shared limit made a poll wait, or left no room for it."""
+    if progress.ending is not None:
+        return ended(progress, now)
+    return Event(PAUSE, shown_id(progress.job), now,
+                 "the rate limit allows the next poll in %s" % _rounded(progress.next_at - now), progress)
+
+
+def ended(progress: Progress, now: float) -> Event:
+    """The wait is over."""
+    ending = progress.ending
+    assert ending is not None
+    text = str(ending.state).replace("_", " ")
+    if ending.error is not None and ending.state is not State.CANCELLED:
+        text += ": " + ending.error.message
+    return Event(END, shown_id(progress.job), now, text, progress)
+
+
+def _next(progress: Progress, now: float) -> str:
+    if progress.ending is not None:
+        return ""
+    return "; next in %s (%s)" % (_rounded(progress.next_at - now), progress.why.replace("_", " "))
+
+
+def _rounded(wait: float) -> str:
+    return duration_text(round(max(0.0, wait), 1))

@@ -1,0 +1,338 @@
+"""One job's state machine: when to poll, what a reading changes, how the wait ends.
+
+House rules
+  * Every decision about one job is made here, and in no driver.
+  * Progress is immutable; `observe` gives back a new one. `now` and the random number come
+    from outside; two runs with the same inputs are the same run.
+  * A wait is either waiting (it knows the instant of its next poll) or ended, and an ended
+    one never changes again.
+  * No path leads from one poll to the next without a sleep, save two that are counted: a
+    fresh credential after a 401 (once in a row) and a 303 (MAX_HOPS in a row).
+
+Transitions, from waiting; 'sleep' means: wait again, `next_at` set
+
+  verdict        goes to                                   slept for    resets the faults
+  -------------  ----------------------------------------  -----------  -----------------
+  DONE           ended: done                                            yes
+  FAILED         ended: failed                                          yes
+  PENDING        sleep by the pace, Retry-After the floor  pace         yes
+  SEE_OTHER      poll there at once; too often: a FAULT                 no
+  LIMITED        sleep until the server allows             retry_after  no, nor counts as one
+  FAULT          sleep by the retry backoff;               fault        no
+                 max_faults in a row: ended: unreachable
+  UNAUTHORISED   poll at once with a fresh credential;                  no
+                 again: ended: unreachable
+  NOT_FOUND      sleep by the retry backoff within the     fault        no, nor counts as one
+                 grace; after it: ended: unreachable
+  REFUSED        ended: unreachable
+  any sleep at or past the deadline: ended: timed_out (unreachable where the last look was a
+  fault); a Retry-After past the deadline: ended: timed_out at once
+
+Theory of the last look. A sleep is clipped to the deadline, so the last poll happens exactly
+there and sees every job that ended in time. A Retry-After is never undercut: where it lies
+past the deadline there is no last look, and the wait ends now. Where a limit lets polls follow
+each other only every `spacing` seconds, a poll that would leave no room for the last one is
+moved to the deadline and becomes it.
+"""
+from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Union
+
+from .addresses import redacted
+from .model import Error, Job, Outcome, Slept, State, shown_id
+from .pace import Backoff, Pace
+from .profile import Profile
+from .reading import Reading, Verdict
+from .units import duration_text
+
+FOREVER = float("inf")
+MAX_HOPS = 5
+SHORTEST_S = 0.01  # jitter may draw a zero; a loop without sleep it may not make
+DEFAULT_PACE = Backoff(1, 15, factor=1.5)
+
+PACE, LIMIT, RETRY_AFTER, FAULT = "pace", "limit", "retry_after", "fault"
+
+
+class Rules(NamedTuple):
+    """What holds for a wait from its start to its end."""
+
+    pace: Pace = DEFAULT_PACE
+    retry: Pace = Profile().retry
+    timeout: Optional[float] = 300.0
+    max_faults: int = 10
+    not_found_grace: float = 10.0
+    retry_after_default: Optional[float] = None
+    can_reauthorise: bool = False
+    spacing: float = 0.0
+
+    @classmethod
+    def of(cls, profile: Profile, spacing: float = 0.0) -> "Rules":
+        """The rules a profile lays down."""
+        return cls(profile.pace or DEFAULT_PACE, profile.retry, profile.timeout, profile.max_faults,
+                   profile.not_found_grace, profile.retry_after_default, profile.auth is not None, spacing)
+
+
+class Trouble(NamedTuple):
+    """What went wrong since the last good reply; nothing of it touches the pace."""
+
+    in_row: int = 0              # faults in a row
+    retries: int = 0             # steps of the retry backoff, whatever they were taken for
+    retry_wait: float = 0.0
+    hops: int = 0
+    reauthorised: bool = False   # a fresh credential was asked for
+    asked: bool = False          # and its poll has been made
+
+
+class Ending(NamedTuple):
+    """How a wait ended."""
+
+    state: State
+    at: float
+    result: Any = None
+    error: Optional[Error] = None
+    notice_delay_s: Optional[float] = None
+    duration_s: Optional[float] = None
+
+
+NO_TROUBLE = Trouble()
+NOTHING_SLEPT = Slept()
+NOTHING_SAID: FrozenSet[str] = frozenset()
+
+
+class Progress(NamedTuple):
+    """How far one wait has come."""
+
+    job: Job
+    url: str
+    started_at: float
+    deadline: float
+    next_at: float
+    wait_from: float
+    why: str = PACE              # what the wait until next_at is for
+    polls: int = 0
+    looks: int = 0               # polls that were answered with 'pending': the pace's own count
+    pace_wait: float = 0.0
+    faults: int = 0
+    status: Optional[str] = None
+    fraction: Optional[float] = None
+    etag: Optional[str] = None
+    moved: bool = False          # `url` is where a 303 pointed
+    slept: Slept = NOTHING_SLEPT
+    trouble: Trouble = NO_TROUBLE
+    said: FrozenSet[str] = NOTHING_SAID  # warnings given already: each is given once
+    ending: Optional[Ending] = None
+
+
+class Sleep(NamedTuple):
+    """Nothing to do before `until`."""
+
+    until: float
+    why: str
+
+
+class Poll(NamedTuple):
+    """Ask now."""
+
+    url: str
+    etag: Optional[str]
+    fresh_credential: bool
+    moved: bool
+
+
+Action = Union[Sleep, Poll, Ending]
+
+
+def start(job: Job, url: str, rules: Rules, now: float) -> Progress:
+    """A wait that begins now; the first poll comes when the pace says, by the deadline at the latest."""
+    deadline = FOREVER if rules.timeout is None else now + rules.timeout
+    return Progress(job, url, now, deadline, next_at=min(deadline, now + rules.pace.before_first), wait_from=now)
+
+
+def next_action(progress: Progress, now: float) -> Action:
+    """What to do at this instant: poll, sleep, or nothing any more."""
+    if progress.ending is not None:
+        return progress.ending
+    if now < progress.next_at:
+        return Sleep(progress.next_at, progress.why)
+    trouble = progress.trouble
+    return Poll(progress.url, progress.etag, trouble.reauthorised and not trouble.asked, progress.moved)
+
+
+def hold(progress: Progress, rules: Rules, ready_at: float, now: float) -> Progress:
+    """The shared limit allows the next poll only at `ready_at`."""
+    if progress.ending is not None or ready_at <= progress.next_at:
+        return progress
+    slept = _slept(progress, now)
+    if ready_at > progress.deadline:
+        return _end(progress._replace(slept=slept, next_at=ready_at), now, State.TIMED_OUT,
+                    "the rate limit leaves no poll before the deadline%s" % _last_status(progress))
+    return progress._replace(next_at=_clipped(ready_at, progress, rules), wait_from=now, why=LIMIT, slept=slept)
+
+
+def observe(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    """What a reading changes."""
+    if progress.ending is not None:
+        return progress
+    warnings, trouble = reading.warnings, progress.trouble
+    after = progress._replace(
+        polls=progress.polls + 1,
+        slept=_slept(progress, now),
+        status=reading.status or progress.status,
+        fraction=progress.fraction if reading.fraction is None else reading.fraction,
+        said=progress.said.union(warnings) if warnings else progress.said,
+        trouble=trouble._replace(asked=True) if trouble.reauthorised else trouble)
+    return TRANSITIONS[reading.verdict](after, rules, reading, now, rand)
+
+
+def cancel(progress: Progress, now: float) -> Progress:
+    """End the wait because its owner has lost interest."""
+    if progress.ending is not None:
+        return progress
+    return _end(progress._replace(slept=_slept(progress, now)), now, State.CANCELLED, "cancelled")
+
+
+def outcome(progress: Progress, profile: Profile, wall_offset: float) -> Outcome:
+    """An ended wait as an Outcome; `wall_offset` is wall-clock time less the wait's own clock."""
+    job, ending = progress.job, progress.ending
+    if ending is None:
+        raise ValueError("%s has not ended" % job.id)
+    return Outcome(
+        shown_id(job), redacted(progress.url) or None, job.profile or profile.name, job.label,
+        ending.state, progress.status, ending.result, ending.error, progress.fraction, progress.polls,
+        progress.faults, ending.at - progress.started_at, progress.slept, ending.notice_delay_s,
+        progress.started_at + wall_offset, ending.at + wall_offset)
+
+
+# The transitions, a function a row of the table. Each gets the Progress with the poll counted.
+
+def _done(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    ending = Ending(State.DONE, now, reading.result, None, reading.notice_delay_s, reading.duration_s)
+    return progress._replace(ending=ending, trouble=NO_TROUBLE)
+
+
+def _failed(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    message = reading.error_message or 'the job ended with status "%s"' % reading.status
+    ending = Ending(State.FAILED, now, None, Error(reading.error_code, message),
+                    reading.notice_delay_s, reading.duration_s)
+    return progress._replace(ending=ending, trouble=NO_TROUBLE)
+
+
+def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    looks = progress.looks + 1
+    delay = rules.pace.delay(looks, progress.pace_wait, now - progress.started_at, rand)
+    after = progress._replace(
+        looks=looks, pace_wait=delay or 0.0, trouble=NO_TROUBLE, etag=reading.etag or progress.etag)
+    if reading.location is not None and reading.location != progress.url:
+        after = after._replace(url=reading.location, etag=None, moved=False)
+    if delay is None:
+        return _end(after, now, State.TIMED_OUT, "%d attempts used up%s" % (looks, _last_status(after)))
+    return _sleep(after, rules, now, delay, PACE, reading.retry_after)
+
+
+def _see_other(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    trouble = progress.trouble
+    if trouble.hops >= MAX_HOPS:
+        return _fault(progress, rules, reading._replace(because="too many redirects: " + reading.because), now, rand)
+    after = progress._replace(url=reading.location or progress.url, etag=None, moved=True,
+                              trouble=trouble._replace(hops=trouble.hops + 1))
+    if reading.retry_after:
+        return _sleep(after, rules, now, 0.0, PACE, reading.retry_after)
+    return after._replace(next_at=now, wait_from=now)
+
+
+def _limited(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    told, default = reading.retry_after, rules.retry_after_default
+    if told is not None and told >= 1.0:
+        # A little more than was asked for, so that hosts told the same do not all come back at once.
+        return _sleep(progress, rules, now, told + rand * min(1.0, told / 10), RETRY_AFTER, told)
+    if told is None and default is not None:  # our own guess: no floor, so the last look stays
+        return _sleep(progress, rules, now, default + rand * min(1.0, default / 10), RETRY_AFTER)
+    return _retry(progress, rules, now, rand, RETRY_AFTER, progress.trouble, told)
+
+
+def _fault(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    trouble = progress.trouble._replace(in_row=progress.trouble.in_row + 1, hops=0)
+    after = progress._replace(faults=progress.faults + 1, trouble=trouble)
+    if trouble.in_row >= rules.max_faults:
+        return _end(after, now, State.UNREACHABLE, "%d faults in a row, the last: %s" % (trouble.in_row, reading.because))
+    if now >= after.deadline:
+        return _end(after, now, State.UNREACHABLE, "%s, and the deadline came" % reading.because)
+    return _retry(after, rules, now, rand, FAULT, trouble, reading.retry_after)
+
+
+def _unauthorised(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    trouble = progress.trouble
+    if trouble.reauthorised or not rules.can_reauthorise or now >= progress.deadline:
+        return _end(progress, now, State.UNREACHABLE, reading.because)
+    return progress._replace(next_at=now, wait_from=now, etag=None,
+                             trouble=trouble._replace(reauthorised=True))
+
+
+def _not_found(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    grace_until = min(progress.deadline, progress.started_at + rules.not_found_grace)
+    if now >= grace_until:
+        return _end(progress, now, State.UNREACHABLE, reading.because)
+    after = _retry(progress, rules, now, rand, FAULT, progress.trouble, reading.retry_after)
+    floor_at = now + (reading.retry_after or 0.0)
+    return after._replace(next_at=max(floor_at, min(after.next_at, grace_until)))
+
+
+def _refused(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+    return _end(progress, now, State.UNREACHABLE, reading.because)
+
+
+TRANSITIONS: Dict[Verdict, Callable[[Progress, Rules, Reading, float, float], Progress]] = {
+    Verdict.DONE: _done,
+    Verdict.FAILED: _failed,
+    Verdict.PENDING: _pending,
+    Verdict.SEE_OTHER: _see_other,
+    Verdict.LIMITED: _limited,
+    Verdict.FAULT: _fault,
+    Verdict.UNAUTHORISED: _unauthorised,
+    Verdict.NOT_FOUND: _not_found,
+    Verdict.REFUSED: _refused,
+}
+
+
+def _retry(progress: Progress, rules: Rules, now: float, rand: float, why: str, trouble: Trouble,
+           floor: Optional[float] = None) -> Progress:
+    """Sleep by the retry backoff, one step further."""
+    wait = rules.retry.delay(trouble.retries + 1, trouble.retry_wait, 0.0, rand) or 0.0
+    after = progress._replace(trouble=trouble._replace(retries=trouble.retries + 1, retry_wait=wait))
+    return _sleep(after, rules, now, wait, why, floor)
+
+
+def _sleep(progress: Progress, rules: Rules, now: float, delay: float, why: str,
+           floor: Optional[float] = None) -> Progress:
+    """Plan the next poll: not before the floor, not after the deadline, and one just at it."""
+    next_at = now + max(delay, SHORTEST_S)
+    if floor is not None:
+        if now + floor > progress.deadline:
+            return _end(progress._replace(next_at=now + floor), now, State.TIMED_OUT,
+                        "the server asks to wait %s (Retry-After), past the deadline%s"
+                        % (duration_text(floor), _last_status(progress)))
+        if now + floor >= next_at:
+            next_at, why = now + floor, RETRY_AFTER
+    if now >= progress.deadline:
+        return _end(progress._replace(next_at=next_at), now, State.TIMED_OUT,
+                    "not done within %s%s" % (duration_text(progress.deadline - progress.started_at), _last_status(progress)))
+    return progress._replace(next_at=_clipped(next_at, progress, rules), wait_from=now, why=why)
+
+
+def _clipped(next_at: float, progress: Progress, rules: Rules) -> float:
+    return progress.deadline if progress.deadline - next_at < rules.spacing else min(next_at, progress.deadline)
+
+
+def _end(progress: Progress, now: float, state: State, message: str) -> Progress:
+    return progress._replace(ending=Ending(state, now, error=Error(None, message)))
+
+
+def _slept(progress: Progress, now: float) -> Slept:
+    """What was slept until now: as long as planned, or less where the sleep was cut short."""
+    slept_s = min(now, progress.next_at) - progress.wait_from
+    if slept_s <= 0:
+        return progress.slept
+    why, slept = progress.why, progress.slept
+    return slept._replace(**{why: getattr(slept, why) + slept_s})
+
+
+def _last_status(progress: Progress) -> str:
+    return '; last status "%s"' % progress.status if progress.status else ""

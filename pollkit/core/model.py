@@ -1,0 +1,154 @@
+"""The values everything else speaks in: Job, Reply, Fault, Outcome.
+
+House rules: values are immutable and compare by content. Seconds are floats; `_at` is an
+instant, `_s` a duration. Nothing here knows how a value was come by.
+"""
+from datetime import datetime, timedelta, timezone
+from enum import Enum
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
+
+from .addresses import is_url, redacted
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+class State(str, Enum):
+    """How a wait ended. Equal to its word: `outcome.state == "done"`."""
+
+    DONE = "done"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    UNREACHABLE = "unreachable"
+    CANCELLED = "cancelled"
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+    __format__ = str.__format__  # the same text in '%s' and '{}' on every Python
+
+
+class Job(NamedTuple):
+    """Remote work to wait for.
+
+    >>> Job("job_1", label="small").id
+    'job_1'
+    """
+
+    id: str
+    url: Optional[str] = None
+    profile: Optional[str] = None
+    label: Optional[str] = None
+    size: Optional[float] = None
+    metadata: Optional[Mapping[str, Any]] = None
+
+    @classmethod
+    def of(cls, job: "Union[Job, str]") -> "Job":
+        """A job as it is, or made from a URL or an id."""
+        if isinstance(job, cls):
+            return job
+        text = str(job)
+        return cls(text, url=text if is_url(text) else None)
+
+
+class Reply(NamedTuple("Reply", [
+    ("status", int), ("headers", Mapping[str, str]), ("body", bytes), ("url", str),
+    ("received_at", Optional[float]),
+])):
+    """An HTTP reply, its header names in lower case; `received_at` is wall-clock time.
+
+    >>> Reply(200, {"Retry-After": "5"}, b"{}").headers
+    {'retry-after': '5'}
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, status: int = 200, headers: Optional[Mapping[str, str]] = None,
+                body: Union[bytes, str] = b"", url: str = "",
+                received_at: Optional[float] = None) -> "Reply":
+        lowered = {name.lower(): value for name, value in (headers or {}).items()}
+        raw = body.encode("utf-8") if isinstance(body, str) else body
+        return super().__new__(cls, status, lowered, raw, url, received_at)
+
+
+class Fault(NamedTuple):
+    """A poll with no usable reply, in words; `final` where asking again cannot help.
+
+    >>> print(Fault("connection refused", advice="is the server up?"))
+    connection refused (is the server up?)
+    """
+
+    message: str
+    advice: str = ""
+    final: bool = False
+
+    def __str__(self) -> str:
+        return "%s (%s)" % (self.message, self.advice) if self.advice else self.message
+
+
+class Error(NamedTuple):
+    """Why a wait did not end with 'done': the API's own code, if it gave one, and words."""
+
+    code: Optional[str]
+    message: str
+
+
+class Slept(NamedTuple):
+    """Seconds slept, by what they were slept for."""
+
+    pace: float = 0.0
+    limit: float = 0.0
+    retry_after: float = 0.0
+    fault: float = 0.0
+
+
+class Outcome(NamedTuple):
+    """How a wait ended, and what it took."""
+
+    id: str
+    url: Optional[str]
+    profile: Optional[str]
+    label: Optional[str]
+    state: State
+    status: Optional[str]
+    result: Any
+    error: Optional[Error]
+    progress: Optional[float]
+    polls: int
+    faults: int
+    waited_s: float
+    slept_s: Slept
+    notice_delay_s: Optional[float]
+    started_at: float
+    ended_at: float
+
+    def as_dict(self) -> Dict[str, Any]:
+        """The outcome as JSON has it: instants in ISO 8601, durations to the millisecond."""
+        delay = self.notice_delay_s
+        shown = self._asdict()
+        shown.update(
+            state=self.state.value,
+            error=dict(self.error._asdict()) if self.error else None,
+            waited_s=round(self.waited_s, 3),
+            slept_s={why: round(slept, 3) for why, slept in self.slept_s._asdict().items()},
+            notice_delay_s=None if delay is None else round(delay, 3),
+            started_at=iso_text(self.started_at),
+            ended_at=iso_text(self.ended_at),
+        )
+        return dict(shown)
+
+    def summary(self) -> str:
+        """The outcome in one line."""
+        text = "%s: %s after %.1f s and %d %s" % (
+            self.id, str(self.state).replace("_", " "), self.waited_s, self.polls,
+            "poll" if self.polls == 1 else "polls")
+        return text + (": " + self.error.message if self.error else "")
+
+
+def shown_id(job: Job) -> str:
+    """A job's id as it may be shown: one that is a URL loses what looks like a secret."""
+    return redacted(job.id) if is_url(job.id) else job.id
+
+
+def iso_text(at: float) -> str:
+    """An instant (seconds since 1970, UTC) in ISO 8601."""
+    return (_EPOCH + timedelta(seconds=at)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

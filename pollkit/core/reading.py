@@ -1,0 +1,342 @@
+"""From a reply to what it says.
+
+House rules: a Reader is compiled from a profile once and holds no state; the same reply always
+reads the same. It judges one reply, never the wait: how often a fault may happen, or how long
+a 404 is forgiven, is the machine's to decide. Every reading carries its reason in words.
+
+How HTTP itself is read (RFC 9110, 15), before any body:
+
+    200-299      the body says; 202 is pending where it says nothing, and so is 204
+    303          the job moved on: look where Location points (15.4.4)
+    304          unchanged since the last look (15.4.5)
+    401, 403     unauthorised; 403 with Retry-After or an empty quota is a limit
+    404          not found, perhaps not yet
+    429          the limit speaks
+    408 425 5xx  a fault, and so is any 3xx that led nowhere
+    other 4xx    refused
+"""
+import json
+from enum import Enum
+from typing import Any, List, Mapping, NamedTuple, Optional, Tuple, Union
+
+from . import hints
+from .addresses import is_url, join, redacted
+from .hints import Quota
+from .lookup import Path
+from .model import Fault, Reply
+from .profile import Profile
+from .words import Words
+
+
+class Verdict(Enum):
+    """What a reply amounts to."""
+
+    DONE = "done"
+    FAILED = "failed"
+    PENDING = "pending"
+    SEE_OTHER = "see other"
+    LIMITED = "limited"
+    FAULT = "fault"
+    UNAUTHORISED = "unauthorised"
+    NOT_FOUND = "not found"
+    REFUSED = "refused"
+
+
+class Reading(NamedTuple):
+    """What one reply says; `because` says why it is read that way."""
+
+    verdict: Verdict
+    because: str
+    status: Optional[str] = None
+    result: Any = None
+    error_code: Optional[str] = None
+    error_message: Optional[str] = None
+    fraction: Optional[float] = None
+    retry_after: Optional[float] = None
+    quota: Optional[Quota] = None
+    location: Optional[str] = None
+    etag: Optional[str] = None
+    duration_s: Optional[float] = None
+    notice_delay_s: Optional[float] = None
+    warnings: Tuple[str, ...] = ()
+
+
+Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
+
+_STATUS_PLACES = tuple(map(Path, (
+    "status", "state", "data.state", "data.status", "job.status", "job.state", "status.state",
+    "status.status", "result.status", "processing_status", "task_status", "jobStatus", "done")))
+_RESULT_PLACES = tuple(map(Path, ("result", "output", "response", "data.result", "data.output", "results")))
+_ERROR_PLACES = tuple(map(Path, (
+    "error.message", "error.detail", "error", "errors.0.message", "data.error.message", "data.error",
+    "error_message", "errorMessage", "failure_reason", "reason", "message", "detail", "errors")))
+_CODE_PLACES = tuple(map(Path, ("error.code", "errors.0.code", "data.error.code", "error_code", "errorCode")))
+_PROGRESS_PLACES = tuple(map(Path, (
+    "progress", "percent", "percentage", "percentComplete", "percent_complete", "data.progress",
+    "progress.percent", "progress.percentage", "job.progress", "metadata.progressPercent")))
+_CREATED_PLACES = tuple(map(Path, (
+    "created_at", "createdAt", "created", "createdDateTime", "started_at", "startedAt", "started", "data.created_at")))
+_FINISHED_PLACES = tuple(map(Path, (
+    "finished_at", "finishedAt", "completed_at", "completedAt", "finished", "ended_at", "endedAt",
+    "completedDateTime", "endTime", "end_time", "data.finished_at", "data.completed_at")))
+_MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
+_LINKS = ("operation-location", "azure-asyncoperation", "location")
+_RETRIED = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the server asks for another try
+
+
+class Reader:
+    """Reads replies the way one profile's API means them."""
+
+    __slots__ = ("_words", "_unknown", "_status", "_result", "_error", "_code", "_progress",
+                 "_total", "_created", "_finished")
+
+    def __init__(self, profile: Profile) -> None:
+        self._words = Words(profile.done, profile.failed, profile.pending)
+        self._unknown = profile.unknown
+        self._status = _places(profile.status, _STATUS_PLACES)
+        self._result = _places(profile.result, _RESULT_PLACES)
+        self._error = _places(profile.error, _ERROR_PLACES)
+        self._code = _places(profile.error_code, _CODE_PLACES)
+        part, _, total = (profile.progress or "").partition(" / ")
+        self._progress = _places(part or None, _PROGRESS_PLACES)
+        self._total = Path(total) if total else None
+        self._created = _places(profile.created, _CREATED_PLACES)
+        self._finished = _places(profile.finished, _FINISHED_PLACES)
+
+    def read(self, seen: Seen, moved: bool = False) -> Reading:
+        """What a reply says; `moved`: it comes from where a 303 pointed."""
+        if isinstance(seen, Reply):
+            return self._read_reply(seen, moved)
+        if isinstance(seen, Fault):
+            return Reading(Verdict.REFUSED if seen.final else Verdict.FAULT, str(seen))
+        if isinstance(seen, bool):
+            return Reading(Verdict.DONE, "true: done", result=True) if seen else Reading(Verdict.PENDING, "false: pending")
+        return self._judge(seen, None)
+
+    def _read_reply(self, reply: Reply, moved: bool) -> Reading:
+        headers = reply.headers
+        reading = self._read_body(reply, moved) if 200 <= reply.status < 300 else _read_status(reply)
+        if not any(map(headers.__contains__, hints.HEADERS)):
+            return reading
+        now = hints.server_time(headers, reply.received_at)
+        wait, complaint = hints.retry_after(headers, now)
+        left = hints.quota(headers, now)
+        empty = left is not None and left.remaining == 0
+        if reply.status == 403 and (wait is not None or empty):
+            reading = Reading(Verdict.LIMITED, "403 with the headers of a rate limit")
+        if wait is None and left is not None and empty and reading.verdict is Verdict.LIMITED:
+            wait = left.reset_s
+        return reading._replace(retry_after=wait, quota=left,
+                                warnings=reading.warnings + ((complaint,) if complaint else ()))
+
+    def _read_body(self, reply: Reply, moved: bool) -> Reading:
+        body = reply.body
+        if not body or body.isspace():
+            return _read_empty(reply, moved)
+        try:
+            data = json.loads(body.decode("utf-8-sig"))
+        except (ValueError, RecursionError):
+            return self._read_text(reply, moved)
+        return self._judge(data, reply, moved)
+
+    def _read_text(self, reply: Reply, moved: bool) -> Reading:
+        text = reply.body[:2000].decode("utf-8", "replace").strip()
+        if moved:
+            return _arrived(reply, reply.body.decode("utf-8", "replace"))
+        if self._words.meaning(text):
+            return self._judge(text, reply)
+        if "html" in reply.headers.get("content-type", "").lower() or text[:1] == "<":
+            return Reading(Verdict.FAULT, "an HTML page where JSON should be (a login page, or a proxy's?)")
+        return Reading(Verdict.FAULT, "a body that is not JSON: %s" % _brief(text))
+
+    def _judge(self, data: Any, reply: Optional[Reply], moved: bool = False) -> Reading:
+        """What decoded data says."""
+        word, place = self._find_status(data)
+        meaning = None if word is None else self._words.meaning(word)
+        if moved and reply and meaning is None:
+            return _arrived(reply, data)
+        if word is None:
+            if reply and reply.status == 202:
+                return _pending(reply, "202 Accepted: pending")
+            return Reading(Verdict.FAULT, "no status found: %s"
+                           % ("nothing at " + place if place else "none of the common places has one"))
+        verdict = _MEANINGS[meaning or self._unknown]
+        if place == "done" and verdict is Verdict.DONE and data.get("error"):
+            verdict = Verdict.FAILED  # google.longrunning.Operation: done, and error or response
+        because = 'status "%s"%s: %s' % (word, place and " at " + place, verdict.value)
+        warnings: Tuple[str, ...] = ()
+        if meaning is None:
+            warnings = ("unknown status %s counts as %s" % (_brief(word), verdict.value),)
+        if verdict is Verdict.PENDING:
+            return _pending(reply, because, word, self._find_fraction(data), warnings)
+        code, message = self._find_error(data) if verdict is Verdict.FAILED else (None, None)
+        duration, delay = self._find_times(data, reply)
+        return Reading(verdict, because, word,
+                       result=self._find_result(data) if verdict is Verdict.DONE else None,
+                       error_code=code, error_message=message, fraction=self._find_fraction(data),
+                       duration_s=duration, notice_delay_s=delay, warnings=warnings)
+
+    def _find_status(self, data: Any) -> Tuple[Optional[str], str]:
+        if isinstance(data, str):
+            return _word(data), ""
+        if len(self._status) == 1:
+            path = self._status[0]
+            return _word(path.find(data)), path.text
+        best: Tuple[Optional[str], str] = (None, "")
+        known = False
+        for path in self._status:
+            value = path.find(data)
+            word = None if type(value) is int else _word(value)  # {"status": 200} is HTTP's, not a job's
+            if word is None:
+                continue
+            meaning = self._words.meaning(word)
+            if meaning is not None and meaning != "done":
+                return word, path.text
+            # An envelope's 'success' says that the call worked, not that the job is done: a
+            # status further in has the last word. A word we know beats one we don't.
+            if best[0] is None or (meaning is not None and ("." in path.text or not known)):
+                best, known = (word, path.text), meaning is not None
+        return best
+
+    def _find_fraction(self, data: Any) -> Optional[float]:
+        for path in self._progress:
+            value = path.find(data)
+            if value is not None and self._total is not None:
+                value, total = _amount(value), _amount(self._total.find(data))
+                return min(1.0, value / total) if value is not None and total else None
+            fraction = _fraction(value)
+            if fraction is not None:
+                return fraction
+        return None
+
+    def _find_result(self, data: Any) -> Any:
+        for path in self._result:
+            value = path.find(data)
+            if value is not None:
+                return value
+        return data if len(self._result) > 1 else None
+
+    def _find_error(self, data: Any) -> Tuple[Optional[str], Optional[str]]:
+        code = next((str(v) for v in (p.find(data) for p in self._code) if isinstance(v, (str, int))), None)
+        for path in self._error:
+            value = path.find(data)
+            if value:
+                return code, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        return code, None
+
+    def _find_times(self, data: Any, reply: Optional[Reply]) -> Tuple[Optional[float], Optional[float]]:
+        finished = _first_timestamp(self._finished, data)
+        if finished is None:
+            return None, None
+        created = _first_timestamp(self._created, data)
+        duration = None if created is None or created > finished else finished - created
+        now = hints.server_time(reply.headers, reply.received_at) if reply else None
+        return duration, None if now is None else max(0.0, now - finished)
+
+
+def _read_status(reply: Reply) -> Reading:
+    """What an HTTP status outside 2xx amounts to."""
+    status = reply.status
+    if status == 304:
+        return Reading(Verdict.PENDING, "304: unchanged")
+    if status == 303 and _link(reply):
+        return Reading(Verdict.SEE_OTHER, "303: look at %s" % redacted(_link(reply) or ""), location=_link(reply))
+    if status == 429:
+        return Reading(Verdict.LIMITED, "429: too many requests")
+    if status in (401, 403):
+        return Reading(Verdict.UNAUTHORISED, "%d: not authorised%s" % (status, _said(reply)))
+    if status == 404:
+        return Reading(Verdict.NOT_FOUND, "404: not found%s" % _said(reply))
+    if 400 <= status < 500 and status not in _RETRIED:
+        return Reading(Verdict.REFUSED, "the server refused: %d%s" % (status, _said(reply)))
+    return Reading(Verdict.FAULT, "the server answered %d%s" % (status, _said(reply)))
+
+
+def _read_empty(reply: Reply, moved: bool) -> Reading:
+    if moved:
+        return _arrived(reply, None)
+    if reply.status in (202, 204):
+        return _pending(reply, "%d without a body: pending" % reply.status)
+    return Reading(Verdict.FAULT, "%d with an empty body: no status to read" % reply.status)
+
+
+def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None,
+             fraction: Optional[float] = None, warnings: Tuple[str, ...] = ()) -> Reading:
+    if reply is None:
+        return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings)
+    return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings,
+                   location=_link(reply) if reply.status in (201, 202) else None,
+                   etag=reply.headers.get("etag"))
+
+
+def _arrived(reply: Reply, result: Any) -> Reading:
+    """What a 303 points to is the result, unless it has a status of its own."""
+    return Reading(Verdict.DONE, "%d where the 303 pointed: done" % reply.status, result=result)
+
+
+def _link(reply: Reply) -> Optional[str]:
+    """Where a reply points, as a whole URL; a link to anything but http(s) is none."""
+    for name in _LINKS:
+        link = reply.headers.get(name)
+        if link and reply.url:
+            whole = join(reply.url, link)
+            return whole if is_url(whole) and whole.lower().startswith("http") else None
+    return None
+
+
+def _said(reply: Reply) -> str:
+    """The server's own words about an error, cut short."""
+    try:
+        data = json.loads(reply.body.decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return ""
+    for path in _ERROR_PLACES:
+        value = path.find(data)
+        if isinstance(value, str) and value.strip():
+            return ", " + _brief(value)
+    return ""
+
+
+def _places(own: Optional[str], common: Tuple[Path, ...]) -> Tuple[Path, ...]:
+    return common if own is None else (Path(own),)
+
+
+def _word(value: Any) -> Optional[str]:
+    if isinstance(value, str):
+        return value.strip() or None
+    return str(value).lower() if isinstance(value, int) else None  # also True and False
+
+
+def _fraction(value: Any) -> Optional[float]:
+    """A progress as a fraction: '45%' and 45 are percents, and so is any number above 1."""
+    if isinstance(value, str):
+        amount = _amount(value.strip().rstrip("%"))
+        return None if amount is None else min(1.0, amount / 100 if "%" in value or amount > 1 else amount)
+    amount = _amount(value)
+    if amount is None:
+        return None
+    # A whole number counts in percent: 1 is the first of a hundred far more often than the end.
+    return min(1.0, amount / 100 if isinstance(value, int) or amount > 1 else amount)
+
+
+def _amount(value: Any) -> Optional[float]:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        amount = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return amount if 0 <= amount < 1e15 else None  # also false for nan
+
+
+def _first_timestamp(places: Tuple[Path, ...], data: Any) -> Optional[float]:
+    for path in places:
+        at = hints.timestamp(path.find(data))
+        if at is not None:
+            return at
+    return None
+
+
+def _brief(text: str) -> str:
+    text = " ".join(text.split())
+    return repr(text if len(text) <= 120 else text[:117] + "...")

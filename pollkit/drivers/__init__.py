@@ -1,0 +1,1 @@
+"""Loop, and decide nothing: what to do next, core says."""

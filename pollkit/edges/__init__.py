@@ -1,0 +1,1 @@
+"""Touch the world: clock, network, files. Decide nothing about jobs."""

@@ -1,0 +1,63 @@
+"""Clocks: the machine's own, and one that tests move by hand."""
+import threading
+import time
+from typing import Optional
+
+_LONGEST_SLEEP_S = 86400.0  # time.sleep overflows far beyond; whoever sleeps asks again anyway
+
+
+class Clock:
+    """The time that waits run on (monotonic: setting the host's clock moves nothing)."""
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back; its zero means nothing."""
+        return time.monotonic()
+
+    def wall(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+    def sleep(self, duration: float, stop: Optional[threading.Event] = None) -> None:
+        """Let time pass; less of it when `stop` is set meanwhile."""
+        duration = min(max(0.0, duration), _LONGEST_SLEEP_S)
+        if stop is None:
+            time.sleep(duration)
+        else:
+            stop.wait(duration)
+
+
+class WallClock(Clock):
+    """For waits that outlive the process, and so the monotonic clock."""
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return time.time()
+
+
+class VirtualClock(Clock):
+    """A clock that stands still until somebody sleeps on it: hours pass in no time.
+
+    >>> clock = VirtualClock()
+    >>> clock.sleep(3600)
+    >>> clock.now()
+    3600.0
+    """
+
+    def __init__(self, now: float = 0.0, wall: float = 1800000000.0) -> None:
+        self._now = now
+        self._wall_offset = wall - now
+        self._lock = threading.Lock()
+
+    def now(self) -> float:
+        """Seconds since the clock was made (or what it was told to begin with)."""
+        return self._now
+
+    def wall(self) -> float:
+        """Seconds since 1970, as far as this clock is concerned."""
+        return self._now + self._wall_offset
+
+    def sleep(self, duration: float, stop: Optional[threading.Event] = None) -> None:
+        """Move time on, at once; not at all when `stop` is set already."""
+        if stop is None or not stop.is_set():
+            with self._lock:
+                self._now += max(0.0, duration)

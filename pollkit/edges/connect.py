@@ -1,0 +1,215 @@
+"""Opening a connection: name, proxy, TCP, TLS, each with words for what goes wrong.
+
+ssl and urllib.request are imported only where they are needed: they cost more to import than
+all of pollkit, and most hosts poll a plain http address on their own network, or use no proxy.
+"""
+import base64
+import functools
+import os
+import socket
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
+from urllib.parse import unquote
+
+from ..core.addresses import Address, parse_url, redacted
+from ..core.model import Fault
+from ..errors import ConfigError
+from .wire import Wire, WireError
+
+if TYPE_CHECKING:
+    import ssl
+
+_FamilyAndAddress = Tuple[int, Any]
+
+
+class ConnectError(Exception):
+    """No connection; `fault` says why."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+class Route(NamedTuple):
+    """How an origin is reached."""
+
+    address: Address
+    proxy: Optional[Address] = None
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether a proxy reads the request itself: plain http goes to it in absolute form."""
+        return self.proxy is not None and self.address.scheme == "http"
+
+
+def route_to(address: Address, proxy: str) -> Route:
+    """The way to an origin: straight, or through the proxy that the setting names."""
+    if proxy == "none":
+        return Route(address)
+    url = _proxy_from_environment(address) if proxy == "env" else proxy
+    if not url:
+        return Route(address)
+    if "://" not in url:
+        url = "http://" + url
+    if not url.lower().startswith("http://"):
+        raise ConfigError("the proxy %s can't be used: only http:// proxies are supported" % redacted(url))
+    return Route(address, parse_url(url))
+
+
+def _proxy_from_environment(address: Address) -> Optional[str]:
+    system_wide = sys.platform in ("win32", "darwin")
+    if not system_wide and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from urllib.request import getproxies, proxy_bypass
+    proxies = getproxies()
+    if proxy_bypass("%s:%d" % (address.host, address.port)) or proxy_bypass(address.host):
+        return None
+    return proxies.get(address.scheme) or proxies.get("all")
+
+
+def proxy_headers(route: Route) -> Dict[str, str]:
+    """What a proxy is told, where it wants a name and password."""
+    if route.proxy is None or not route.proxy.userinfo:
+        return {}
+    return {"Proxy-Authorization": basic(route.proxy.userinfo)}
+
+
+def basic(userinfo: str) -> str:
+    """Basic authentication from a URL's 'user:password' (RFC 7617)."""
+    return "Basic " + base64.b64encode(unquote(userinfo).encode("utf-8")).decode("ascii")
+
+
+@functools.lru_cache(maxsize=16)
+def tls_context(ca_file: Optional[str], client_cert: Optional[str], client_key: Optional[str]) -> "ssl.SSLContext":
+    """One context for all connections: building one costs 25 ms. OpenSSL obeys SSL_CERT_FILE."""
+    import ssl
+    try:
+        context = ssl.create_default_context(cafile=ca_file)
+        if client_cert:
+            context.load_cert_chain(client_cert, client_key)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        names = [name for name in (ca_file, client_cert, client_key) if name]
+        raise ConfigError("can't use the certificate files (%s): %s"
+                          % (", ".join(names), getattr(error, "strerror", None) or error)) from None
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def open_wire(route: Route, context: "Optional[ssl.SSLContext]", timeout: float, deadline: float) -> Wire:
+    """A connection ready for requests, or a ConnectError."""
+    near = route.proxy or route.address
+    sock = _connect(near, deadline, "the proxy at %s" % near.authority if route.proxy else near.authority)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if route.proxy is not None and not route.is_forwarded:
+            _tunnel(sock, route, deadline)
+        if context is not None:
+            sock = _secure(sock, route.address, context, deadline)
+        return Wire(sock, timeout)
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _connect(address: Address, deadline: float, what: str) -> socket.socket:
+    found = _resolve(address, deadline, what)
+    problem = Fault("no connection to %s" % what)
+    for i, (family, target) in enumerate(found):
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            # Each address gets its share of the time, so that one dead address can't use up all.
+            sock.settimeout(max(0.001, (deadline - time.monotonic()) / (len(found) - i)))
+            sock.connect(target)
+            return sock
+        except socket.timeout:
+            problem = Fault("no answer from %s to a connection" % what, "is a firewall in between, or a proxy needed?")
+        except ConnectionRefusedError:
+            problem = Fault("%s refused the connection" % what, "is the server up, and the port right?")
+        except OSError as error:
+            problem = Fault("no connection to %s: %s" % (what, error.strerror or error))
+        except BaseException:
+            sock.close()
+            raise
+        sock.close()
+    raise ConnectError(problem)
+
+
+def _resolve(address: Address, deadline: float, what: str) -> List[_FamilyAndAddress]:
+    """The addresses of a host. getaddrinfo knows no deadline, so names are looked up aside."""
+    answer: List[Any] = []
+
+    def look_up() -> None:
+        try:
+            found = socket.getaddrinfo(address.host, address.port, 0, socket.SOCK_STREAM)
+            answer.append([(family, target) for family, _, _, _, target in found])
+        except (OSError, UnicodeError) as error:
+            answer.append(error)
+
+    if address.host.replace(".", "").isdecimal() or ":" in address.host or address.host == "localhost":
+        look_up()
+    else:
+        aside = threading.Thread(target=look_up, name="pollkit-dns", daemon=True)
+        aside.start()
+        aside.join(max(0.0, deadline - time.monotonic()))
+    if not answer:
+        raise ConnectError(Fault("the name of %s was not resolved in time" % what, "is DNS reachable from here?"))
+    if isinstance(answer[0], Exception):
+        raise ConnectError(Fault("can't resolve the name of %s" % what,
+                                 "check the spelling, DNS, and whether a proxy is needed"))
+    found: List[_FamilyAndAddress] = answer[0]
+    return found
+
+
+def _tunnel(sock: socket.socket, route: Route, deadline: float) -> None:
+    """Ask the proxy for a tunnel (RFC 9110, 9.3.6)."""
+    address, proxy = route.address, route.proxy
+    assert proxy is not None
+    host = "[%s]" % address.host if ":" in address.host else address.host
+    lines = ["CONNECT %s:%d HTTP/1.1" % (host, address.port), "Host: %s:%d" % (host, address.port)]
+    lines += ["%s: %s" % header for header in proxy_headers(route).items()]
+    try:
+        wire = Wire(sock, deadline - time.monotonic())
+        received = wire.exchange(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), deadline, bodiless=True)
+    except (OSError, WireError) as error:
+        raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s" % (proxy.authority, error))) from None
+    if received.status != 200:
+        raise ConnectError(proxy_refusal(route, received.status))
+
+
+def proxy_refusal(route: Route, status: int) -> Fault:
+    """A proxy's 'no' in words."""
+    at = route.proxy.authority if route.proxy else "?"
+    if status == 407:
+        return Fault("the proxy at %s refused: 407" % at,
+                     "set its name and password, as in http_proxy=http://user:password@%s" % at, final=True)
+    return Fault("the proxy at %s refused a tunnel to %s: %d" % (at, route.address.authority, status),
+                 "does no_proxy lack this host?")
+
+
+def _secure(sock: socket.socket, address: Address, context: "ssl.SSLContext", deadline: float) -> socket.socket:
+    import ssl
+    sock.settimeout(max(0.001, deadline - time.monotonic()))
+    try:
+        return context.wrap_socket(sock, server_hostname=address.host)
+    except ssl.CertificateError as error:  # 3.7 and later: SSLCertVerificationError
+        why = getattr(error, "verify_message", "") or str(error)
+    except ssl.SSLError as error:
+        if "CERTIFICATE_VERIFY_FAILED" not in str(error):
+            raise ConnectError(_no_tls(address, error)) from None
+        why = str(error)
+    except socket.timeout:
+        raise ConnectError(Fault("no TLS handshake with %s in time" % address.authority)) from None
+    except OSError as error:
+        raise ConnectError(Fault("%s broke off the TLS handshake: %s"
+                                 % (address.authority, error.strerror or error))) from None
+    advice = "is the CA in use the right one? --ca-file or SSL_CERT_FILE name another"
+    raise ConnectError(Fault("the certificate of %s was not accepted: %s" % (address.authority, why), advice))
+
+
+def _no_tls(address: Address, error: "ssl.SSLError") -> Fault:
+    reason = error.reason or str(error)
+    if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"):
+        return Fault("%s does not speak TLS" % address.authority, "is it http:// rather than https://?")
+    return Fault("no TLS with %s: %s" % (address.authority, reason.replace("_", " ").lower()))

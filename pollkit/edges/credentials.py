@@ -1,0 +1,118 @@
+"""Where a credential comes from: environment, file, netrc or a command; never argv.
+
+A specification is a scheme and a source: 'bearer env:TOKEN', 'basic file:PATH' (user:password),
+'header X-API-Key command:pass show api', or just 'netrc'. Errors name the source, never what
+was in it.
+"""
+import base64
+import os
+import re
+from typing import Dict, Optional, Tuple
+
+from ..errors import ConfigError
+
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: what a header's name is made of
+_COMMAND_TIMEOUT_S = 30
+_HOW_TO = "write bearer env:NAME, basic file:PATH, header X-API-Key command:PROGRAM, or netrc"
+
+
+class Credential:
+    """A credential that is read when first needed, and again when told that it is stale."""
+
+    def __init__(self, specification: str) -> None:
+        self._header, self._scheme, self._source = _parse(specification)
+        self._read: Dict[str, Tuple[str, str]] = {}
+
+    def header(self, host: str, fresh: bool = False) -> Tuple[str, str]:
+        """The header that carries the credential: its name and value."""
+        known = self._read.get(host)
+        if known is not None and not fresh:
+            return known
+        try:
+            secret = _read_source(self._source, host)
+        except ConfigError:
+            if known is not None:
+                return known  # gone meanwhile: the server has the last word on the old one
+            raise
+        if self._scheme == "Basic":
+            secret = base64.b64encode(secret.encode("utf-8")).decode("ascii")
+        value = (self._scheme + " " + secret).strip()
+        self._read[host] = self._header, value
+        return self._read[host]
+
+
+def _parse(specification: str) -> Tuple[str, str, str]:
+    """Header, scheme and source of a specification."""
+    words = specification.strip().split(None, 1)
+    kind, rest = (words[0].lower() if words else ""), (words[1] if len(words) > 1 else "")
+    header, scheme = "Authorization", ""
+    if kind == "netrc" and not rest:
+        scheme, rest = "Basic", "netrc"
+    elif kind in ("bearer", "basic"):
+        scheme = kind.capitalize()
+    elif kind == "header":
+        header, rest = (rest.split(None, 1) + ["", ""])[:2]
+    else:
+        raise ConfigError("auth names no scheme it can use: " + _HOW_TO)
+    if not re.match(r"(env|file|command):.|netrc$", rest) or not _TOKEN.fullmatch(header):
+        raise ConfigError("auth names no source for the credential: " + _HOW_TO)
+    return header, scheme, rest
+
+
+def _read_source(source: str, host: str) -> str:
+    kind, _, name = source.partition(":")
+    if kind == "env":
+        secret = os.environ.get(name, "")
+        where = "the environment variable %s is" % name
+    elif kind == "file":
+        secret, where = _read_file(name), "the credential file %s is" % name
+    elif kind == "netrc":
+        secret, where = _read_netrc(host), "netrc has no entry for %s, or it is" % host
+    else:
+        secret, where = _run(name), "the credential command's output is"
+    secret = secret.strip()
+    if not secret:
+        raise ConfigError("%s empty: no credential to send" % where)
+    if not secret.isprintable():
+        raise ConfigError("%s not one line of printable text" % where)
+    return secret
+
+
+def _read_file(path: str) -> str:
+    try:
+        with open(os.path.expanduser(path), encoding="utf-8") as file:
+            return file.read(65536)
+    except (OSError, UnicodeError, ValueError) as error:
+        raise ConfigError("can't read the credential file %s: %s" % (path, _reason(error))) from None
+
+
+def _read_netrc(host: str) -> str:
+    import netrc
+    try:
+        found = netrc.netrc(os.environ.get("NETRC") or None).authenticators(host)
+    except (OSError, UnicodeError, netrc.NetrcParseError) as error:
+        # NetrcParseError quotes the line it fell over, which may hold the password.
+        what = _reason(error) if isinstance(error, OSError) else "it is not well-formed"
+        raise ConfigError("can't read netrc: %s" % what) from None
+    return "%s:%s" % (found[0], found[2]) if found else ""
+
+
+def _run(command: str) -> str:
+    import shlex
+    import subprocess
+    try:
+        words = shlex.split(command)
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              timeout=_COMMAND_TIMEOUT_S)
+    except (OSError, ValueError) as error:
+        raise ConfigError("can't run the credential command: %s" % _reason(error)) from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError("the credential command took over %d s" % _COMMAND_TIMEOUT_S) from None
+    if done.returncode:
+        raise ConfigError("the credential command failed with exit code %d" % done.returncode)
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _reason(error: Exception) -> str:
+    strerror: Optional[str] = getattr(error, "strerror", None)
+    return strerror or type(error).__name__

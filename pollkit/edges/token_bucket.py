@@ -1,0 +1,87 @@
+"""TokenBucket: one limit for the threads of a process."""
+import threading
+from typing import Optional, Union
+
+from ..core import bucket as arithmetic
+from ..core.reading import Reading
+from ..core.units import Limit, parse_limit, seconds
+from ..errors import ConfigError
+from .clock import Clock
+
+
+class TokenBucket:
+    """A rate limit that pollers in any number of threads share.
+
+    `count` tokens every `per` seconds, at most `burst` at once; without a count no limit is
+    known and one is learned from 429s. Waiting is first come, first served; nobody holds the
+    lock while sleeping.
+
+    >>> bucket = TokenBucket(60, per=60, burst=5)
+    >>> [bucket.reserve(now=100.0) for _ in range(7)]
+    [100.0, 100.0, 100.0, 100.0, 100.0, 101.0, 102.0]
+    """
+
+    def __init__(self, count: Optional[float] = None, per: Union[str, float] = 1.0, burst: float = 1,
+                 clock: Optional[Clock] = None) -> None:
+        if count is not None and not (_number(count) and count > 0):
+            raise ConfigError("a bucket's count must be above zero, not %r" % (count,))
+        if seconds(per, "per") <= 0:
+            raise ConfigError("a bucket's period must be above zero, not %r" % (per,))
+        if not _number(burst) or burst < 1:
+            raise ConfigError("a bucket's burst is at least 1, not %r" % (burst,))
+        self._bucket = arithmetic.Bucket(None if count is None else count / seconds(per), float(burst))
+        self._clock = clock or Clock()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def of(cls, limit: Union[str, Limit, None], clock: Optional[Clock] = None) -> "TokenBucket":
+        """A bucket for a limit as profiles write it: '60/m', '10/s burst 20'."""
+        bucket = cls(clock=clock)
+        bucket._bucket = arithmetic.bucket_for(parse_limit(limit) if isinstance(limit, str) else limit)
+        return bucket
+
+    @property
+    def paused_s(self) -> float:
+        """How long the bucket has been paused in all: slots reserved before are later by that."""
+        return self._bucket.paused_s
+
+    @property
+    def spacing(self) -> float:
+        """How far two polls are apart at the least, where there is no burst to draw on."""
+        bucket = self._bucket
+        return 1 / bucket.rate if bucket.rate and bucket.burst < 2 and not bucket.learned else 0.0
+
+    def reserve(self, now: float, latest: float = arithmetic.ALWAYS) -> float:
+        """Take the next slot: the instant it may be used; one after `latest` is told, not taken."""
+        with self._lock:
+            self._bucket, ready_at = arithmetic.reserve(self._bucket, now, latest)
+        return ready_at
+
+    def acquire(self, timeout: Optional[float] = None, stop: Optional[threading.Event] = None) -> bool:
+        """Wait for a token; False where none came within `timeout`, or `stop` was set."""
+        now = self._clock.now()
+        latest = arithmetic.ALWAYS if timeout is None else now + timeout
+        paused_s = self.paused_s  # before reserving: a pause in between is then counted twice, not never
+        slot = self.reserve(now, latest)
+        while True:
+            ready_at = slot + self.paused_s - paused_s
+            if ready_at > latest or (stop is not None and stop.is_set()):
+                return False
+            if ready_at <= now:
+                return True
+            self._clock.sleep(ready_at - now, stop)
+            now = self._clock.now()
+
+    def pause(self, now: float, until: float) -> None:
+        """Grant nothing before `until`."""
+        with self._lock:
+            self._bucket = arithmetic.pause(self._bucket, now, until)
+
+    def hear(self, reading: Reading, now: float, until: float) -> None:
+        """Take in what a reply says about the limit; after a 429, pause until `until`."""
+        with self._lock:
+            self._bucket = arithmetic.hear(self._bucket, reading, now, until)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1e12

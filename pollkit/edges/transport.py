@@ -1,0 +1,226 @@
+"""One poll over HTTP: a Reply, or a Fault that says in plain words what happened.
+
+Connections are kept open, one for each thread and origin. Credentials go to the job's own
+origin and nowhere else: of what the user configured, nothing but Accept and User-Agent travels
+to another one. `fetch` never raises for the network's sake.
+"""
+import os
+import re
+import socket
+import threading
+import time
+from typing import Dict, Mapping, NamedTuple, Optional, Tuple, Union
+
+from .. import __version__
+from ..core.addresses import join, parse_url, redacted
+from ..core.model import Fault, Reply
+from ..core.profile import Profile
+from ..errors import ConfigError
+from .connect import ConnectError, Route, basic, open_wire, proxy_headers, proxy_refusal, route_to, tls_context
+from .credentials import Credential
+from .wire import BodyTooLarge, NoReply, Received, Wire, WireError
+
+_USUAL_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
+_METHOD = re.compile(r"[A-Z]{1,20}")
+_FOLLOWED = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look there': core reads it
+_MAX_REDIRECTS = 5
+_IDLE_S = 1.0            # after this long a kept connection is looked at before it is used
+_KEPT_A_THREAD = 8
+_ABROAD = ("accept", "user-agent", "accept-encoding")
+
+
+class _Site(NamedTuple):
+    """An origin, ready to be asked: the requests to it differ in their target only."""
+
+    origin: str
+    route: Route
+    before: bytes     # what stands between the method and the target
+    after: bytes      # and what follows it: the headers, each with its line end
+
+
+class Transport:
+    """Polls the way one profile says."""
+
+    def __init__(self, profile: Profile, headers: Optional[Mapping[str, str]] = None) -> None:
+        if not _METHOD.fullmatch(profile.method):
+            raise ConfigError("method %r is not an HTTP method" % profile.method)
+        self._method = profile.method.encode("ascii")
+        self._body = (profile.body or "").encode("utf-8")
+        self._timeout = profile.request_timeout
+        self._proxy = profile.proxy
+        self._credential = Credential(profile.auth) if profile.auth else None
+        self._headers = _checked(dict(profile.headers, **(headers or {})))
+        self._tls = (profile.ca_file, profile.client_cert, profile.client_key)
+        if any(self._tls):
+            tls_context(*self._tls)  # bad files are known before the first poll
+        self._sites: Dict[Tuple[str, str], _Site] = {}
+        self._kept = _Kept()
+
+    def check(self, url: str) -> str:
+        """The origin of a job's URL; a ConfigError where it, its proxy or its credential is unusable."""
+        origin = parse_url(url).origin
+        self._site_and_target(url, origin)
+        return origin
+
+    def fetch(self, url: str, home: str, etag: Optional[str] = None,
+              fresh_credential: bool = False) -> Union[Reply, Fault]:
+        """Ask once. `home` is the origin that credentials belong to."""
+        deadline = time.monotonic() + self._timeout
+        if fresh_credential and self._credential is not None:
+            self._credential.header(parse_url(home).host, fresh=True)
+            self._sites.clear()
+        try:
+            return self._follow(url, home, etag, deadline)
+        except ConnectError as error:
+            return error.fault
+        except (BodyTooLarge, ConfigError) as error:
+            return Fault(str(error), final=True)
+        except WireError as error:
+            return Fault("%s: %s" % (_host(url), error))
+        except socket.timeout:
+            return Fault("no complete reply from %s within %g s" % (_host(url), self._timeout))
+        except OSError as error:
+            return Fault("the connection to %s broke: %s" % (_host(url), error.strerror or error))
+
+    def close(self) -> None:
+        """Close this thread's connections. Those of other threads go when their threads do."""
+        self._kept.close()
+
+    def _follow(self, url: str, home: str, etag: Optional[str], deadline: float) -> Union[Reply, Fault]:
+        method, body = self._method, self._body
+        for _ in range(_MAX_REDIRECTS + 1):
+            site, target = self._site_and_target(url, home)
+            if body and site.origin != home:
+                return Fault("redirected to %s: a body is not sent to another origin" % redacted(url), final=True)
+            extra = b"Content-Length: %d\r\n" % len(body) if body else b""
+            if etag is not None and etag.isprintable():
+                extra += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
+            request = b"%s %s%s%s%s\r\n%s" % (method, site.before, target.encode("ascii"), site.after, extra, body)
+            received = self._exchange(site, request, deadline, method == b"HEAD")
+            link = received.headers.get("location")
+            if received.status not in _FOLLOWED or not link:
+                return _reply(received, url, site, home)
+            url, etag = join(url, link), None
+            if received.status in (301, 302) and body:
+                method, body = b"GET", b""  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
+        return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redacted(url)))
+
+    def _exchange(self, site: _Site, request: bytes, deadline: float, bodiless: bool) -> Received:
+        kept = self._kept.take(site.origin)
+        if kept is not None:
+            try:
+                return self._use(kept, site.origin, request, deadline, bodiless)
+            except NoReply:
+                pass  # closed while idle: once more, on a new connection (RFC 9112, 9.3.1)
+        context = tls_context(*self._tls) if site.route.address.scheme == "https" else None
+        wire = open_wire(site.route, context, self._timeout, deadline)
+        return self._use(wire, site.origin, request, deadline, bodiless)
+
+    def _use(self, wire: Wire, origin: str, request: bytes, deadline: float, bodiless: bool) -> Received:
+        try:
+            received = wire.exchange(request, deadline, bodiless)
+        except BaseException:
+            wire.close()
+            raise
+        if received.reusable:
+            self._kept.keep(origin, wire)
+        else:
+            wire.close()
+        return received
+
+    def _site_and_target(self, url: str, home: str) -> Tuple[_Site, str]:
+        usual = _USUAL_URL.match(url)
+        if usual is not None:
+            prefix, target = usual.groups()
+            site = self._sites.get((prefix, home))
+            if site is None:
+                site = self._sites[prefix, home] = self._new_site(url, home)
+            return site, target
+        return self._new_site(url, home), parse_url(url).target
+
+    def _new_site(self, url: str, home: str) -> _Site:
+        address = parse_url(url)
+        route = route_to(address, self._proxy)
+        headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity",
+                   "User-Agent": "pollkit/" + __version__}
+        if self._body:
+            headers["Content-Type"] = "application/json"
+        own = self._headers
+        if address.origin == home:
+            if address.userinfo:
+                headers["Authorization"] = basic(address.userinfo)
+            if self._credential is not None:
+                headers.update([self._credential.header(address.host)])
+        else:
+            own = {name: value for name, value in own.items() if name.lower() in _ABROAD}
+        replaced = {name.lower() for name in own}
+        headers = {name: value for name, value in headers.items() if name.lower() not in replaced}
+        headers.update(own)
+        if route.is_forwarded:
+            headers.update(proxy_headers(route))
+        before = "http://" + address.authority if route.is_forwarded else ""
+        after = " HTTP/1.1\r\nHost: %s\r\n%s" % (
+            address.authority, "".join("%s: %s\r\n" % header for header in headers.items()))
+        return _Site(address.origin, route, before.encode("ascii"), after.encode("latin-1"))
+
+
+class _Kept(threading.local):
+    """This thread's open connections, by origin, the one used last at the end."""
+
+    def __init__(self) -> None:
+        self._wires: Dict[str, Wire] = {}
+        self._pid = os.getpid()
+
+    def take(self, origin: str) -> Optional[Wire]:
+        """A connection that was kept and still seems alive; it is the caller's now."""
+        if self._pid != os.getpid():
+            self.close()  # forked: the parent goes on using them, and two can't share one
+            self._pid = os.getpid()
+        wire = self._wires.pop(origin, None)
+        if wire is not None and time.monotonic() - wire.used_at > _IDLE_S and wire.is_stale():
+            wire.close()
+            return None
+        return wire
+
+    def keep(self, origin: str, wire: Wire) -> None:
+        """Keep a connection for the next poll."""
+        self._wires[origin] = wire
+        if len(self._wires) > _KEPT_A_THREAD:
+            self._wires.pop(next(iter(self._wires))).close()
+
+    def close(self) -> None:
+        """Close them all."""
+        for wire in self._wires.values():
+            wire.close()
+        self._wires.clear()
+
+
+def _checked(headers: Mapping[str, str]) -> Dict[str, str]:
+    """Headers that can be sent as they are; errors name the header, never its value."""
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ConfigError("%r can't be a header's name" % (name,))
+        if not isinstance(value, str) or not (value.isprintable() or "\t" in value and value.replace("\t", "").isprintable()):
+            raise ConfigError("the header %s has a value that is not one line of text" % name)
+        try:
+            value.encode("latin-1")
+        except UnicodeError:
+            raise ConfigError("the header %s has characters that headers can't carry" % name) from None
+        if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
+            raise ConfigError("the header %s is not yours to set" % name)
+    return dict(headers)
+
+
+def _reply(received: Received, url: str, site: _Site, home: str) -> Union[Reply, Fault]:
+    if received.status == 407 and site.route.proxy is not None:
+        return proxy_refusal(site.route, 407)
+    if received.status in (401, 403) and site.origin != home:
+        return Fault("%d from %s, another origin than the job's" % (received.status, redacted(url)),
+                     "credentials go to %s only; name the other one if you trust it" % home, final=True)
+    # _make: the header names are in lower case already
+    return Reply._make((received.status, received.headers, received.body, url, time.time()))
+
+
+def _host(url: str) -> str:
+    return redacted(url).partition("://")[2].partition("/")[0]

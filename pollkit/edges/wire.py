@@ -1,0 +1,258 @@
+"""HTTP/1.x as bytes on a socket: one request out, one reply in, nothing else.
+
+http.client spends half of its time in email.parser and a fifth on building requests; this is
+a tenth of its size, because a poll needs no more. It follows RFC 9112: section 6.3 for where a
+body ends, 7.1 for chunks, 5.2 for folded lines, 9.3 for when a connection may be used again.
+"""
+import socket
+import time
+import zlib
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+MAX_BODY = 10 * 1024 * 1024
+MAX_HEAD = 64 * 1024
+_SLACK_S = 0.05  # how far a socket's timeout may be off before it is worth a system call
+
+
+class WireError(Exception):
+    """The other side does not speak HTTP as it should, or not to the end."""
+
+
+class BodyTooLarge(WireError):
+    """More than MAX_BODY; asking again would bring the same."""
+
+
+class NoReply(WireError):
+    """The connection ended before a single byte of a reply: a stale one, if it was used before."""
+
+
+class Received(NamedTuple):
+    """A reply as it came; `reusable` says whether the connection can carry another request."""
+
+    status: int
+    headers: Dict[str, str]
+    body: bytes
+    reusable: bool
+
+
+class Wire:
+    """A connected socket with a deadline for each exchange as a whole."""
+
+    __slots__ = ("sock", "used_at", "_timeout", "_deadline")
+
+    def __init__(self, sock: socket.socket, timeout: float) -> None:
+        self.sock = sock
+        self.used_at = time.monotonic()
+        self._timeout = timeout
+        self._deadline = 0.0
+        sock.settimeout(timeout)
+
+    def exchange(self, request: bytes, deadline: float, bodiless: bool = False) -> Received:
+        """Send a request and read its reply, all of it before the deadline."""
+        self._deadline = deadline
+        if abs(deadline - time.monotonic() - self._timeout) > _SLACK_S:
+            self._tighten()
+        try:
+            self.sock.sendall(request)
+            data = self.sock.recv(16384)
+        except socket.timeout:
+            raise
+        except OSError as error:
+            raise NoReply("the connection broke without a reply: %s" % (error.strerror or error)) from None
+        if not data:
+            raise NoReply("the connection was closed without a reply")
+        while True:
+            status, headers, http_1_0, data = self._head(data)
+            if status >= 200:
+                break
+            # 1xx: an interim reply, the real one follows (RFC 9110, 15.2)
+            data = data or self._more("before its headers ended")
+        body, data, delimited = self._body(status, headers, data, bodiless)
+        connection = headers.get("connection", "").lower()
+        reusable = delimited and not data and (
+            "keep-alive" in connection if http_1_0 else "close" not in connection)
+        if "content-encoding" in headers and body:
+            body = _decoded(body, headers["content-encoding"])
+        self.used_at = time.monotonic()
+        return Received(status, headers, body, reusable)
+
+    def is_stale(self) -> bool:
+        """Whether the idle connection has been closed, or something was said on it unasked."""
+        try:
+            self.sock.settimeout(0)
+            try:
+                # Not the TLS socket's own recv: what counts is whether anything has arrived.
+                socket.socket.recv(self.sock, 1, socket.MSG_PEEK)
+            finally:
+                self.sock.settimeout(self._timeout)
+        except (BlockingIOError, InterruptedError):
+            return False
+        except OSError:
+            pass
+        return True
+
+    def close(self) -> None:
+        """Close the socket; never fails."""
+        try:
+            self.sock.close()
+        except OSError:
+            pass
+
+    __del__ = close  # a thread that ends takes its connections along, without a ResourceWarning
+
+    def _tighten(self) -> None:
+        """Give the socket no more time than the whole exchange has left."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise socket.timeout("timed out")
+        self._timeout = left
+        self.sock.settimeout(left)
+
+    def _more(self, cut: str) -> bytes:
+        self._tighten()
+        data = self.sock.recv(65536)
+        if not data:
+            raise WireError("the reply was cut short, " + cut)
+        return data
+
+    def _head(self, data: bytes) -> Tuple[int, Dict[str, str], bool, bytes]:
+        """Status, headers, whether it is HTTP/1.0, and what was read beyond them."""
+        while True:
+            end = data.find(b"\r\n\r\n")
+            if end >= 0:
+                lines = data[:end].decode("latin-1").split("\r\n")
+                rest = data[end + 4:]
+                break
+            end = data.find(b"\n\n")  # RFC 9112, 2.2: a bare LF may be taken for a line's end
+            if end >= 0:
+                lines = data[:end].decode("latin-1").replace("\r\n", "\n").split("\n")
+                rest = data[end + 2:]
+                break
+            if len(data) > MAX_HEAD:
+                raise WireError("the reply's headers go on for over %d kB" % (MAX_HEAD // 1024))
+            if not data.startswith(b"HTTP/"[:len(data)]):
+                break
+            data += self._more("before its headers ended")
+        if not data.startswith(b"HTTP/1.") or not lines[0][9:12].isdecimal():
+            raise WireError("the reply is not HTTP/1.x: %r" % data[:40])
+        headers: Dict[str, str] = {}
+        name = ""
+        for line in lines[1:]:
+            if line[:1] in (" ", "\t"):
+                headers[name] = headers.get(name, "") + " " + line.strip()
+                continue
+            name, _, value = line.partition(":")
+            name, value = name.lower(), value.strip()
+            headers[name] = headers[name] + ", " + value if name in headers else value
+        return int(lines[0][9:12]), headers, lines[0][7:8] == "0", rest
+
+    def _body(self, status: int, headers: Dict[str, str], data: bytes,
+              bodiless: bool) -> Tuple[bytes, bytes, bool]:
+        """The body, what was read beyond it, and whether its end was marked."""
+        if bodiless or status == 204 or status == 304:
+            return b"", data, True
+        coding = headers.get("transfer-encoding")
+        if coding is not None:
+            # With both, Transfer-Encoding counts and the connection is not to be trusted (6.3).
+            body, rest = self._chunked(data) if "chunked" in coding.lower() else (self._to_the_end(data), b"")
+            return body, rest, "chunked" in coding.lower() and "content-length" not in headers
+        text = headers.get("content-length")
+        if text is None:
+            return self._to_the_end(data), b"", False
+        if not text.isdecimal():
+            text = _agreed(text)
+        length = int(text[:18])
+        if length > MAX_BODY:
+            raise BodyTooLarge("the reply's body has %d bytes, over %d MB" % (length, MAX_BODY >> 20))
+        if len(data) < length:
+            data = self._at_least(data, length)
+        return data[:length], data[length:], True
+
+    def _at_least(self, data: bytes, length: int) -> bytes:
+        pieces, have = [data], len(data)
+        while have < length:
+            pieces.append(self._more("after %d of %d bytes" % (have, length)))
+            have += len(pieces[-1])
+        return b"".join(pieces)
+
+    def _to_the_end(self, data: bytes) -> bytes:
+        pieces, have = [data], len(data)
+        while True:
+            if have > MAX_BODY:
+                raise BodyTooLarge("the reply's body goes on for over %d MB" % (MAX_BODY >> 20))
+            self._tighten()
+            pieces.append(self.sock.recv(65536))
+            if not pieces[-1]:
+                return b"".join(pieces)
+            have += len(pieces[-1])
+
+    def _chunked(self, data: bytes) -> Tuple[bytes, bytes]:
+        pieces: List[bytes] = []
+        have = 0
+        while True:
+            line, data = self._line(data)
+            size = _chunk_size(line)
+            if size == 0:
+                break
+            have += size
+            if have > MAX_BODY:
+                raise BodyTooLarge("the reply's body goes on for over %d MB" % (MAX_BODY >> 20))
+            data = self._at_least(data, size + 2)
+            pieces.append(data[:size])
+            _, data = self._line(data[size:])
+        while line:  # trailers, up to an empty line
+            line, data = self._line(data)
+        return b"".join(pieces), data
+
+    def _line(self, data: bytes) -> Tuple[bytes, bytes]:
+        while b"\n" not in data:
+            if len(data) > MAX_HEAD:
+                raise WireError("the reply's chunks are not well-formed")
+            data += self._more("within its chunks")
+        line, _, rest = data.partition(b"\n")
+        return line.rstrip(b"\r"), rest
+
+
+def _chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip()
+    if not digits or len(digits) > 16 or digits.strip(b"0123456789abcdefABCDEF"):
+        raise WireError("the reply's chunks are not well-formed")
+    return int(digits, 16)
+
+
+def _agreed(text: str) -> str:
+    """Content-Length said several times over counts if it is always the same (RFC 9110, 8.6)."""
+    said = {part.strip() for part in text.split(",")}
+    only = said.pop()
+    if said or not only.isdecimal():
+        raise WireError("the reply's Content-Length makes no sense: %r" % text[:40])
+    return only
+
+
+def _decoded(body: bytes, coding: str) -> bytes:
+    """A body as it was before it was compressed."""
+    coding = coding.strip().lower()
+    if coding in ("", "identity"):
+        return body
+    if coding not in ("gzip", "x-gzip", "deflate"):
+        raise WireError("the reply is encoded as %r, which nobody asked for" % coding[:40])
+    try:
+        plain = _inflated(body, 47)  # 47: gzip or zlib, whichever it is
+    except zlib.error:
+        try:
+            plain = _inflated(body, -15)  # 'deflate' that really is bare deflate
+        except zlib.error:
+            raise WireError("the reply's %s encoding is broken" % coding) from None
+    if plain is None:
+        raise BodyTooLarge("the reply's body unpacks to over %d MB" % (MAX_BODY >> 20))
+    return plain
+
+
+def _inflated(body: bytes, window_bits: int) -> Optional[bytes]:
+    unpacker = zlib.decompressobj(window_bits)
+    plain = unpacker.decompress(body, MAX_BODY + 1)
+    if len(plain) > MAX_BODY:
+        return None
+    if not unpacker.eof:
+        raise zlib.error("cut short")
+    return plain
