@@ -4,7 +4,7 @@ House rules: nothing here opens anything. An origin is scheme, host and port (RF
 what credentials are bound to.
 """
 import re
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 from urllib.parse import quote, urljoin
 
 from ..errors import ConfigError
@@ -12,9 +12,8 @@ from ..errors import ConfigError
 _URL = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(?:(.*)@)?(\[[0-9a-fA-F:.%]+\]|[^\s:@\[\]\\]+)(?::(\d{0,5}))?")
-_SECRET_PARAMETER = re.compile(
-    r"([?&;][^=&;#]*(?:key|token|secret|sig|auth|passw|pwd|credential|session|code)[^=&;#]*=)[^&;#]+",
-    re.IGNORECASE)
+_PARAMETER = re.compile(r"([?&;#])([^=?&;#]*)=([^?&;#]*)")
+_SECRET_NAME = re.compile(r"key|token|secret|sig|auth|passw|pwd|credential|session|code", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _UNSAFE = re.compile(r"[^!-~]+")
 _PORTS = {"http": 80, "https": 443}
@@ -86,9 +85,14 @@ def fill(template: str, **values: str) -> str:
     return _PLACEHOLDER.sub(value, template)
 
 
-def join(base: str, link: str) -> str:
-    """A Location (RFC 9110, 10.2.2), which may be relative, as a whole URL."""
-    return urljoin(base, link)
+def join(base: str, link: str) -> Optional[str]:
+    """A Location (RFC 9110, 10.2.2), which may be relative, as a whole URL; None if it is unusable."""
+    try:
+        whole = urljoin(base, link)
+        parse_url(whole)
+    except ValueError:  # also a ConfigError
+        return None
+    return whole
 
 
 def redacted(url: str) -> str:
@@ -102,4 +106,9 @@ def redacted(url: str) -> str:
         authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
         if "@" in authority:
             rest = "***" + rest[authority.rindex("@"):]
-    return _SECRET_PARAMETER.sub(r"\1***", scheme + mark + rest)
+    return _PARAMETER.sub(_parameter, scheme + mark + rest)
+
+
+def _parameter(match: "re.Match[str]") -> str:
+    mark, name, value = match.groups()
+    return "%s%s=%s" % (mark, name, "***" if value and _SECRET_NAME.search(name) else value)

@@ -60,8 +60,8 @@ def bucket_for(limit: Optional[Limit]) -> Bucket:
     if limit is None:
         return Bucket(None)
     if limit.burst:
-        return Bucket(limit.count / limit.per, float(limit.burst))
-    return Bucket(limit.count / limit.per * 58 / 60)
+        return Bucket(limit.polls / limit.per, float(limit.burst))
+    return Bucket(limit.polls / limit.per * 58 / 60)
 
 
 def reserve(bucket: Bucket, now: float, latest: float = ALWAYS) -> Tuple[Bucket, float]:

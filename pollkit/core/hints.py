@@ -16,13 +16,13 @@ HEADERS = ("retry-after", "ratelimit", "ratelimit-remaining", "x-ratelimit-remai
 
 _MONTHS = {name: i + 1 for i, name in enumerate(
     "jan feb mar apr may jun jul aug sep oct nov dec".split())}
-_NUMBER = re.compile(r"\d{1,18}(?:\.\d{1,9})?")
-_FIXDATE = re.compile(r"\w+, ?(\d{1,2})[ -](\w{3})[ -](\d{2,4}) (\d\d):(\d\d):(\d\d)(?: GMT| UTC)?")
-_ASCTIME = re.compile(r"\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})")
+_NUMBER = re.compile(r"\d{1,18}(?:\.\d{1,9})?", re.ASCII)
+_FIXDATE = re.compile(r"\w+, ?(\d{1,2})[ -](\w{3})[ -](\d{2,4}) (\d\d):(\d\d):(\d\d)(?: GMT| UTC)?", re.ASCII)
+_ASCTIME = re.compile(r"\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})", re.ASCII)
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|[+-]\d\d:?\d\d)?",
-                  re.IGNORECASE)
+                  re.IGNORECASE | re.ASCII)
 _POLICY = re.compile(r'"([^"]*)"((?:\s*;\s*[\w*.-]+=(?:"[^"]*"|[^;,"\s]+))*)')
-_PARAMETER = re.compile(r'([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])')
+_PARAMETER = re.compile(r'([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])', re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 

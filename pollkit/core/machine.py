@@ -231,11 +231,9 @@ def _see_other(progress: Progress, rules: Rules, reading: Reading, now: float, r
     trouble = progress.trouble
     if trouble.hops >= MAX_HOPS:
         return _fault(progress, rules, reading._replace(because="too many redirects: " + reading.because), now, rand)
-    after = progress._replace(url=reading.location or progress.url, etag=None, moved=True,
+    after = progress._replace(url=reading.location or progress.url, moved=True,
                               trouble=trouble._replace(hops=trouble.hops + 1))
-    if reading.retry_after:
-        return _sleep(after, rules, now, 0.0, PACE, reading.retry_after)
-    return after._replace(next_at=now, wait_from=now)
+    return _at_once(after, rules, reading, now)
 
 
 def _limited(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
@@ -252,7 +250,8 @@ def _fault(progress: Progress, rules: Rules, reading: Reading, now: float, rand:
     trouble = progress.trouble._replace(in_row=progress.trouble.in_row + 1, hops=0)
     after = progress._replace(faults=progress.faults + 1, trouble=trouble)
     if trouble.in_row >= rules.max_faults:
-        return _end(after, now, State.UNREACHABLE, "%d faults in a row, the last: %s" % (trouble.in_row, reading.because))
+        return _end(after, now, State.UNREACHABLE,
+                    "%d faults in a row, the last: %s" % (trouble.in_row, reading.because))
     if now >= after.deadline:
         return _end(after, now, State.UNREACHABLE, "%s, and the deadline came" % reading.because)
     return _retry(after, rules, now, rand, FAULT, trouble, reading.retry_after)
@@ -262,8 +261,7 @@ def _unauthorised(progress: Progress, rules: Rules, reading: Reading, now: float
     trouble = progress.trouble
     if trouble.reauthorised or not rules.can_reauthorise or now >= progress.deadline:
         return _end(progress, now, State.UNREACHABLE, reading.because)
-    return progress._replace(next_at=now, wait_from=now, etag=None,
-                             trouble=trouble._replace(reauthorised=True))
+    return _at_once(progress._replace(trouble=trouble._replace(reauthorised=True)), rules, reading, now)
 
 
 def _not_found(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
@@ -292,6 +290,13 @@ TRANSITIONS: Dict[Verdict, Callable[[Progress, Rules, Reading, float, float], Pr
 }
 
 
+def _at_once(progress: Progress, rules: Rules, reading: Reading, now: float) -> Progress:
+    """Poll again without a sleep, unless the server asked for one."""
+    if reading.retry_after:
+        return _sleep(progress._replace(etag=None), rules, now, 0.0, PACE, reading.retry_after)
+    return progress._replace(next_at=now, wait_from=now, etag=None)
+
+
 def _retry(progress: Progress, rules: Rules, now: float, rand: float, why: str, trouble: Trouble,
            floor: Optional[float] = None) -> Progress:
     """Sleep by the retry backoff, one step further."""
@@ -313,7 +318,8 @@ def _sleep(progress: Progress, rules: Rules, now: float, delay: float, why: str,
             next_at, why = now + floor, RETRY_AFTER
     if now >= progress.deadline:
         return _end(progress._replace(next_at=next_at), now, State.TIMED_OUT,
-                    "not done within %s%s" % (duration_text(progress.deadline - progress.started_at), _last_status(progress)))
+                    "not done within %s%s" % (
+                        duration_text(progress.deadline - progress.started_at), _last_status(progress)))
     return progress._replace(next_at=_clipped(next_at, progress, rules), wait_from=now, why=why)
 
 

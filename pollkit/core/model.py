@@ -24,7 +24,8 @@ class State(str, Enum):
     def __str__(self) -> str:
         return str(self.value)
 
-    __format__ = str.__format__  # the same text in '%s' and '{}' on every Python
+    def __format__(self, specification: str) -> str:  # the same text in '%s' and '{}' on every Python
+        return str(self).__format__(specification)
 
 
 class Job(NamedTuple):

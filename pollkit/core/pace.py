@@ -122,8 +122,8 @@ class Adaptive(NamedTuple("Adaptive", [
     __slots__ = ()
 
     def __new__(cls, first: Union[str, float, None] = None, every: Union[str, float, None] = None,
-                price: Union[str, float] = 1.0, min: Union[str, float] = 0.5,
-                max: Union[str, float] = 300.0) -> "Adaptive":
+                price: Union[str, float] = 1.0, min: Union[str, float] = 0.5,  # noqa: A002
+                max: Union[str, float] = 300.0) -> "Adaptive":  # noqa: A002
         for name, value in (("every", every), ("price", price), ("min", min)):
             if value is not None:
                 _positive(name, value)

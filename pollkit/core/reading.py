@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Any, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from . import hints
-from .addresses import is_url, join, redacted
+from .addresses import join, redacted
 from .hints import Quota
 from .lookup import Path
 from .model import Fault, Reply
@@ -110,7 +110,8 @@ class Reader:
         if isinstance(seen, Fault):
             return Reading(Verdict.REFUSED if seen.final else Verdict.FAULT, str(seen))
         if isinstance(seen, bool):
-            return Reading(Verdict.DONE, "true: done", result=True) if seen else Reading(Verdict.PENDING, "false: pending")
+            return (Reading(Verdict.DONE, "true: done", result=True) if seen
+                    else Reading(Verdict.PENDING, "false: pending"))
         return self._judge(seen, None)
 
     def _read_reply(self, reply: Reply, moved: bool) -> Reading:
@@ -278,9 +279,8 @@ def _link(reply: Reply) -> Optional[str]:
     """Where a reply points, as a whole URL; a link to anything but http(s) is none."""
     for name in _LINKS:
         link = reply.headers.get(name)
-        if link and reply.url:
-            whole = join(reply.url, link)
-            return whole if is_url(whole) and whole.lower().startswith("http") else None
+        if link:
+            return join(reply.url, link)
     return None
 
 

@@ -8,10 +8,10 @@ from typing import NamedTuple, Union
 from ..errors import ConfigError
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_NUMBER = r"\d+(?:\.\d+)?"
+_NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _PIECE = re.compile(r"(%s)(ms|s|m|h|d)" % _NUMBER)
 _DURATION = re.compile(r"(?:%s(?:ms|s|m|h|d))+|%s" % (_NUMBER, _NUMBER))
-_LIMIT = re.compile(r"(%s)\s*/\s*(%s)?(ms|s|m|h|d)(?:\s+burst\s+(\d+))?" % (_NUMBER, _NUMBER))
+_LIMIT = re.compile(r"(%s)\s*/\s*(%s)?(ms|s|m|h|d)(?:\s+burst\s+([0-9]+))?" % (_NUMBER, _NUMBER))
 _LONGEST = 10 * 365 * 86400.0  # beyond ten years a duration is a mistake, not a wish
 
 
@@ -26,7 +26,8 @@ def seconds(value: Union[str, float], what: str = "duration") -> float:
         if not _DURATION.fullmatch(text):
             raise ConfigError("%s %r is not a duration: write 500ms, 5s, 2m or 1h30m" % (what, value))
         pieces = _PIECE.findall(text)
-        result = sum(float(n) * _UNITS[unit] for n, unit in pieces) if pieces else float(text)
+        # Rounded, so that 5m23.833s is 323.833 and not the sum of two floats.
+        result = round(sum(float(n) * _UNITS[unit] for n, unit in pieces), 9) if pieces else float(text)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigError("%s must be seconds or text such as '5s', not %r" % (what, value))
     elif not 0 <= value <= _LONGEST:  # before float(): an int may be too large for one
@@ -65,15 +66,15 @@ def _decimal(value: int, unit: int) -> str:
 
 
 class Limit(NamedTuple):
-    """At most `count` polls in any `per` seconds; `burst` only where somebody named one."""
+    """At most `polls` polls in any `per` seconds; `burst` only where somebody named one."""
 
-    count: float
+    polls: float
     per: float
     burst: int = 0
 
     def __str__(self) -> str:
         unit = next((u for u, s in _UNITS.items() if s == self.per), None)
-        text = "%s/%s" % (_number_text(self.count), unit or duration_text(self.per))
+        text = "%s/%s" % (_number_text(self.polls), unit or duration_text(self.per))
         return text + (" burst %d" % self.burst if self.burst else "")
 
 
@@ -85,7 +86,7 @@ def parse_limit(text: str) -> Limit:
     """A limit from text.
 
     >>> parse_limit("10/s burst 20")
-    Limit(count=10.0, per=1.0, burst=20)
+    Limit(polls=10.0, per=1.0, burst=20)
     """
     match = _LIMIT.fullmatch(text.strip().lower())
     if not match:

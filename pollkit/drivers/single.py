@@ -87,7 +87,7 @@ class Poller:
     def poll(self, job: Union[Job, str, Check], stop: Optional[threading.Event] = None) -> Outcome:
         """Wait for a job to end, however it does; `stop`, once set, ends the wait as cancelled."""
         if callable(job):
-            name = getattr(job, "__qualname__", None) or type(job).__name__
+            name = getattr(job, "__name__", None) or type(job).__name__
             return self._run(Job(name), "", self._caller(job), stop)
         job = Job.of(job)
         url = self._url(job)
@@ -121,7 +121,7 @@ class Poller:
             if isinstance(action, machine.Ending):
                 return machine.outcome(progress, self._profile, clock.wall() - clock.now())
             if isinstance(action, machine.Sleep):
-                clock.sleep(action.until - now, stop)
+                clock.sleep_until(action.until, stop)
                 continue
             progress = self._await_token(progress, stop)
             if progress.ending is None and not (stop is not None and stop.is_set()):
@@ -137,9 +137,9 @@ class Poller:
             self._tell(events.held(progress, now))
             if progress.ending is not None:
                 break
-            self._clock.sleep(progress.next_at - now, stop)
+            self._clock.sleep_until(progress.next_at, stop)
             now = self._clock.now()
-            ready_at = max(progress.next_at, slot + bucket.paused_s - paused_s)
+            ready_at = max(progress.next_at, slot + (bucket.paused_s - paused_s))
         return progress
 
     def _observe(self, before: machine.Progress, reading: Any) -> machine.Progress:

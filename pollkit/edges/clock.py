@@ -17,9 +17,9 @@ class Clock:
         """Seconds since 1970."""
         return time.time()
 
-    def sleep(self, duration: float, stop: Optional[threading.Event] = None) -> None:
+    def sleep_until(self, at: float, stop: Optional[threading.Event] = None) -> None:
         """Let time pass; less of it when `stop` is set meanwhile."""
-        duration = min(max(0.0, duration), _LONGEST_SLEEP_S)
+        duration = min(max(0.0, at - self.now()), _LONGEST_SLEEP_S)
         if stop is None:
             time.sleep(duration)
         else:
@@ -56,8 +56,12 @@ class VirtualClock(Clock):
         """Seconds since 1970, as far as this clock is concerned."""
         return self._now + self._wall_offset
 
-    def sleep(self, duration: float, stop: Optional[threading.Event] = None) -> None:
-        """Move time on, at once; not at all when `stop` is set already."""
+    def sleep(self, duration: float) -> None:
+        """Move time on, at once."""
+        self.sleep_until(self._now + duration)
+
+    def sleep_until(self, at: float, stop: Optional[threading.Event] = None) -> None:
+        """Move time on to an instant, at once; not at all when `stop` is set already."""
         if stop is None or not stop.is_set():
             with self._lock:
-                self._now += max(0.0, duration)
+                self._now = max(self._now, at)

@@ -64,12 +64,12 @@ class TokenBucket:
         paused_s = self.paused_s  # before reserving: a pause in between is then counted twice, not never
         slot = self.reserve(now, latest)
         while True:
-            ready_at = slot + self.paused_s - paused_s
+            ready_at = slot + (self.paused_s - paused_s)
             if ready_at > latest or (stop is not None and stop.is_set()):
                 return False
             if ready_at <= now:
                 return True
-            self._clock.sleep(ready_at - now, stop)
+            self._clock.sleep_until(ready_at, stop)
             now = self._clock.now()
 
     def pause(self, now: float, until: float) -> None:

@@ -50,7 +50,7 @@ class Transport:
         self._timeout = profile.request_timeout
         self._proxy = profile.proxy
         self._credential = Credential(profile.auth) if profile.auth else None
-        self._headers = _checked(dict(profile.headers, **(headers or {})))
+        self._headers = _checked({**profile.headers, **(headers or {})})
         self._tls = (profile.ca_file, profile.client_cert, profile.client_key)
         if any(self._tls):
             tls_context(*self._tls)  # bad files are known before the first poll
@@ -101,7 +101,10 @@ class Transport:
             link = received.headers.get("location")
             if received.status not in _FOLLOWED or not link:
                 return _reply(received, url, site, home)
-            url, etag = join(url, link), None
+            there = join(url, link)
+            if there is None:
+                return Fault("redirected to %r, which is not http or https" % redacted(link)[:80], final=True)
+            url, etag = there, None
             if received.status in (301, 302) and body:
                 method, body = b"GET", b""  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
         return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redacted(url)))
@@ -201,7 +204,7 @@ def _checked(headers: Mapping[str, str]) -> Dict[str, str]:
     for name, value in headers.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ConfigError("%r can't be a header's name" % (name,))
-        if not isinstance(value, str) or not (value.isprintable() or "\t" in value and value.replace("\t", "").isprintable()):
+        if not isinstance(value, str) or not value.replace("\t", " ").isprintable():
             raise ConfigError("the header %s has a value that is not one line of text" % name)
         try:
             value.encode("latin-1")

@@ -1,0 +1,80 @@
+"""URLs as text."""
+import pytest
+
+from pollkit import ConfigError
+from pollkit.core.addresses import fill, is_url, join, parse_url, redacted
+
+
+@pytest.mark.parametrize("url, origin, authority, target", [
+    ("https://api.internal/v1/jobs/42", "https://api.internal:443", "api.internal", "/v1/jobs/42"),
+    ("http://API.Internal:80", "http://api.internal:80", "api.internal", "/"),
+    ("http://api.internal:8080?x=1#part", "http://api.internal:8080", "api.internal:8080", "/?x=1"),
+    ("HTTPS://[::1]:8443/a", "https://::1:8443", "[::1]:8443", "/a"),
+    ("http://127.0.0.1:/a", "http://127.0.0.1:80", "127.0.0.1", "/a"),
+    (" http://a/b c\r\nX: y ", "http://a:80", "a", "/b%20c%0D%0AX:%20y"),
+    ("http://bücher.example/ü", "http://xn--bcher-kva.example:80", "xn--bcher-kva.example", "/%C3%BC"),
+    ("http://me:pw@a/", "http://a:80", "a", "/"),
+])
+def test_a_url_is_taken_apart(url, origin, authority, target):
+    address = parse_url(url)
+    assert (address.origin, address.authority, address.target) == (origin, authority, target)
+
+
+def test_user_and_password_are_kept_apart():
+    assert parse_url("http://me:p%40w@a/").userinfo == "me:p%40w"
+
+
+@pytest.mark.parametrize("url", [
+    "", "job_1", "ftp://a/b", "file:///etc/passwd", "http://", "http:///x", "http://:80/", "http://a:99999/", "http://a:0/",
+    "http://a:x/", "http://a b/", "http://[::1/", "javascript:alert(1)", "http://a\\b/", "http://" + "ü" * 300 + "/"])
+def test_what_cannot_be_polled_is_one_clear_line(url):
+    with pytest.raises(ConfigError) as caught:
+        parse_url(url)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_error_never_shows_a_password():
+    with pytest.raises(ConfigError) as caught:
+        parse_url("ftp://me:hunter2@a/?api_key=hunter2")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text, answer", [
+    ("http://a", True), ("HTTPS://a", True), ("ftp://a", True), ("job_1", False), ("a/b", False), ("", False)])
+def test_a_url_is_told_from_an_id(text, answer):
+    assert is_url(text) is answer
+
+
+@pytest.mark.parametrize("value, filled", [
+    ("job_1", "job_1"), ("a/b", "a%2Fb"), ("a b?c#d", "a%20b%3Fc%23d"), ("../x", "..%2Fx"), ("ü", "%C3%BC"),
+    ("{label}", "%7Blabel%7D"), ("\r\n", "%0D%0A")])
+def test_an_id_is_percent_encoded_whole(value, filled):
+    assert fill("http://a/{id}", id=value) == "http://a/" + filled
+
+
+@pytest.mark.parametrize("template, values", [
+    ("http://a/{id}", {"id": ".."}), ("http://a/{id}", {"id": "."}), ("http://a/{id}", {"id": ""}),
+    ("{base}/{id}", {"id": "1"}), ("http://a/{}", {"id": "1"})])
+def test_a_template_that_cannot_be_filled_is_refused(template, values):
+    with pytest.raises(ConfigError):
+        fill(template, **values)
+
+
+@pytest.mark.parametrize("link, whole", [
+    ("/b", "http://a/b"), ("c", "http://a/x/c"), ("//h/z", "http://h/z"), ("https://h/", "https://h/"),
+    ("?q=1", "http://a/x/y?q=1"), ("ftp://h/", None), ("mailto:x", None), ("http://[", None), ("", "http://a/x/y")])
+def test_a_link_is_joined_or_nothing(link, whole):
+    assert join("http://a/x/y", link) == whole
+
+
+@pytest.mark.parametrize("url, shown", [
+    ("http://a/b?x=1", "http://a/b?x=1"), ("http://me:pw@a/b", "http://***@a/b"), ("http://tok@a", "http://***@a"),
+    ("http://a/?api_key=s&x=1", "http://a/?api_key=***&x=1"), ("http://a/?X-Amz-Signature=s", "http://a/?X-Amz-Signature=***"),
+    ("http://a/?x=1;Token=s#access_token=t", "http://a/?x=1;Token=***#access_token=***"), ("job@home", "job@home"),
+    ("http://a/?token=", "http://a/?token=")])
+def test_a_url_is_shown_without_its_secrets(url, shown):
+    assert redacted(url) == shown
+
+
+def test_hiding_secrets_takes_no_time_on_a_hostile_url():
+    assert redacted("http://a/?" + "key" * 100000).count("key") == 100000

@@ -1,0 +1,99 @@
+"""Imports point one way: errors <- core <- edges <- drivers <- cli, and to the standard library."""
+import ast
+import os
+
+import pytest
+
+import pollkit
+
+PACKAGE = os.path.dirname(os.path.abspath(pollkit.__file__))
+LAYERS = ["errors", "core", "edges", "drivers", "cli"]
+# What a copied host has: no name outside this list is imported anywhere in pollkit.
+STDLIB = set("""
+    argparse base64 bisect calendar collections concurrent configparser contextlib datetime enum errno
+    functools gzip hashlib heapq html http importlib io itertools json locale logging math multiprocessing
+    netrc operator os pkgutil platform queue random re runpy select selectors shlex shutil signal socket
+    sqlite3 ssl stat string struct subprocess sys tempfile textwrap threading time traceback types typing
+    unicodedata urllib uuid warnings weakref zipapp zipfile zlib
+""".split())
+IMPURE = set("time random socket ssl threading logging os sys subprocess http sqlite3 select signal io".split())
+
+
+def modules():
+    for folder, _, files in os.walk(PACKAGE):
+        for name in sorted(files):
+            if name.endswith(".py"):
+                path = os.path.join(folder, name)
+                yield os.path.relpath(path, PACKAGE).replace(os.sep, "/")
+
+
+def imports(relative):
+    """Every module that a file imports, as (dotted name, whether it is pollkit's own)."""
+    with open(os.path.join(PACKAGE, relative), encoding="utf-8") as file:
+        tree = ast.parse(file.read())
+    parts = relative[:-3].split("/")
+    here = parts[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, alias.name.split(".")[0] == "pollkit"
+        elif isinstance(node, ast.ImportFrom):
+            if not node.level:
+                yield node.module, node.module.split(".")[0] == "pollkit"
+                continue
+            base = here[:len(here) - node.level + 1] + (node.module.split(".") if node.module else [])
+            for alias in node.names:
+                yield ".".join(["pollkit"] + base + ([] if node.module else [alias.name])), True
+
+
+def layer(parts):
+    return LAYERS.index(parts[0]) if parts and parts[0] in LAYERS else None
+
+
+def wrong_imports(relative, found):
+    """What a file imports that it may not."""
+    own = layer(relative[:-3].split("/"))
+    for name, ours in found:
+        if not ours:
+            if name.split(".")[0] not in STDLIB and not relative.startswith("adapters/"):
+                yield "%s imports %s, which is not in the standard library" % (relative, name)
+            elif own == LAYERS.index("core") and name.split(".")[0] in IMPURE:
+                yield "%s is pure and imports %s" % (relative, name)
+            continue
+        target = layer(name.split(".")[1:])
+        if own is not None and target is not None and target > own:
+            yield "%s imports %s, from a layer above its own" % (relative, name)
+
+
+def type_only(relative):
+    """errors.py names Outcome for type checkers only."""
+    return relative == "errors.py"
+
+
+@pytest.mark.parametrize("relative", list(modules()))
+def test_imports_point_one_way_and_to_the_standard_library(relative):
+    if type_only(relative):
+        assert set(imports(relative)) == {("typing", False), ("pollkit.core.model", True)}
+    else:
+        assert list(wrong_imports(relative, imports(relative))) == []
+
+
+@pytest.mark.parametrize("relative, found", [
+    ("core/pace.py", [("time", False)]),
+    ("core/pace.py", [("pollkit.edges.clock", True)]),
+    ("edges/transport.py", [("requests", False)]),
+    ("edges/transport.py", [("pollkit.drivers.single", True)]),
+    ("drivers/single.py", [("pollkit.cli", True)]),
+])
+def test_the_check_itself_sees_a_wrong_import(relative, found):
+    assert len(list(wrong_imports(relative, found))) == 1
+
+
+def test_every_layer_is_there():
+    assert {name.split("/")[0] for name in modules()} >= {"core", "edges", "drivers", "cli", "errors.py"}
+
+
+def test_no_module_is_named_after_one_of_the_standard_library():
+    """A script beside such a module would import it instead of the real one."""
+    names = {os.path.basename(name)[:-3] for name in modules()} - {"__init__", "__main__"}
+    assert not names & STDLIB

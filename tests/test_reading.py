@@ -1,0 +1,412 @@
+"""From a reply to what it says."""
+import json
+import random
+
+import pytest
+
+from pollkit import ConfigError, Fault, Profile, Reply
+from pollkit.core import hints
+from pollkit.core.hints import Quota
+from pollkit.core.lookup import Path
+from pollkit.core.reading import Reader, Verdict
+from pollkit.core.words import DONE, FAILED, PENDING, Words
+
+GUESS = Reader(Profile())
+HERE = "https://api.internal/v1/jobs/42"
+NOON = 1794571200.0  # Fri, 13 Nov 2026 12:00:00 GMT
+NOON_DATE = "Fri, 13 Nov 2026 12:00:00 GMT"
+
+
+def reply(data=None, status=200, reader=GUESS, moved=False, **headers):
+    """The reading of a JSON reply; header names with _ for -."""
+    body = data if isinstance(data, (bytes, str)) else b"" if data is None else json.dumps(data)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return reader.read(Reply(status, named, body, HERE, NOON), moved)
+
+
+# Words
+
+@pytest.mark.parametrize("word", """done completed complete success succeeded successful finished ready
+    Done COMPLETED Succeeded JOB_STATE_SUCCEEDED""".split())
+def test_words_for_done(word):
+    assert reply({"status": word}).verdict is Verdict.DONE
+
+
+@pytest.mark.parametrize("word", """failed failure error errored cancelled canceled aborted expired dismissed
+    revoked stopped timeout TIMED_OUT Failed JOB_STATE_CANCELLED""".split() + ["timed out", "upstream_failed"])
+def test_words_for_failed(word):
+    assert reply({"status": word}).verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize("word", """queued running CANCELLING canceling RETRY retrying up_for_retry in_progress
+    In-Progress InProgress stopping STARTED notStarted processing generating""".split() + ["in progress"])
+def test_words_that_are_no_end(word):
+    reading = reply({"status": word})
+    assert reading.verdict is Verdict.PENDING and not reading.warnings
+
+
+def test_no_word_means_two_things():
+    assert not DONE & FAILED and not DONE & PENDING and not FAILED & PENDING
+
+
+def test_an_unknown_word_is_pending_with_a_warning():
+    reading = reply({"status": "frobbing"})
+    assert reading.verdict is Verdict.PENDING
+    assert reading.warnings == ("unknown status 'frobbing' counts as pending",)
+
+
+def test_an_unknown_word_may_count_as_failed():
+    assert reply({"status": "frobbing"}, reader=Reader(Profile(unknown="failed"))).verdict is Verdict.FAILED
+
+
+def test_an_apis_own_words_stand_before_the_common_ones():
+    own = Words(done=["Stopped"], pending=["error"])
+    assert own.meaning("STOPPED") == "done"
+    assert own.meaning("completed") is None      # it named its words for done: just those
+    assert own.meaning("error") == "pending"
+    assert own.meaning("failed") == "failed"     # it named none for failed: the common ones
+    assert own.meaning("true") == "done" and own.meaning("false") == "pending"
+
+
+# Where the status stands
+
+@pytest.mark.parametrize("data, verdict, place", [
+    ({"status": "running"}, Verdict.PENDING, "status"),
+    ({"state": "running"}, Verdict.PENDING, "state"),
+    ({"data": {"state": "generating"}}, Verdict.PENDING, "data.state"),
+    ({"data": {"status": "success"}}, Verdict.DONE, "data.status"),
+    ({"job": {"status": "FAILED"}}, Verdict.FAILED, "job.status"),
+    ({"status": {"state": "running"}}, Verdict.PENDING, "status.state"),
+    ({"name": "operations/1", "done": False}, Verdict.PENDING, "done"),
+    ({"name": "operations/1", "done": True, "response": {}}, Verdict.DONE, "done"),
+    ({"name": "operations/1", "done": True, "error": {"code": 3}}, Verdict.FAILED, "done"),
+    # an envelope's status says whether the call worked
+    ({"status": "success", "data": {"state": "generating"}}, Verdict.PENDING, "data.state"),
+    ({"status": "success", "data": {"state": "success"}}, Verdict.DONE, "data.state"),
+    ({"status": 200, "data": {"state": "generating"}}, Verdict.PENDING, "data.state"),
+    # a known word beats an unknown one
+    ({"status": "v2", "state": "done"}, Verdict.DONE, "state"),
+    ({"status": "v2", "state": "frob"}, Verdict.PENDING, "status"),
+    ({"status": "done", "state": "v2"}, Verdict.DONE, "status"),
+    ({"status": "done", "state": "done"}, Verdict.DONE, "status"),
+])
+def test_a_status_is_found_by_itself(data, verdict, place):
+    reading = reply(data)
+    assert reading.verdict is verdict
+    assert " at %s: " % place in reading.because
+
+
+@pytest.mark.parametrize("data", [{}, {"status": None}, {"status": ""}, {"status": 200}, {"status": []}, [], 5, None])
+def test_without_a_status_a_200_is_a_fault(data):
+    reading = reply(json.dumps(data))
+    assert reading.verdict is Verdict.FAULT and "no status found" in reading.because
+
+
+def test_a_profile_says_where_the_status_stands():
+    reader = Reader(Profile(status="jobs.1.phase", done=("3",)))
+    assert reply({"jobs": [{}, {"phase": 3}]}, reader=reader).verdict is Verdict.DONE
+    missing = reply({"status": "done"}, reader=reader)
+    assert missing.verdict is Verdict.FAULT and "nothing at jobs.1.phase" in missing.because
+
+
+def test_every_reading_explains_itself():
+    assert reply({"data": {"state": "generating"}}).because == 'status "generating" at data.state: pending'
+
+
+@pytest.mark.parametrize("seen, verdict, result", [
+    (True, Verdict.DONE, True), (False, Verdict.PENDING, None), ("done", Verdict.DONE, "done"),
+    ("running", Verdict.PENDING, None), ({"status": "done", "result": 7}, Verdict.DONE, 7), ("", Verdict.FAULT, None)])
+def test_what_a_callable_returns_is_read_alike(seen, verdict, result):
+    reading = GUESS.read(seen)
+    assert (reading.verdict, reading.result) == (verdict, result)
+
+
+def test_a_fault_is_a_fault_and_a_final_one_a_refusal():
+    assert GUESS.read(Fault("reset")).verdict is Verdict.FAULT
+    final = GUESS.read(Fault("no", "use https", final=True))
+    assert (final.verdict, final.because) == (Verdict.REFUSED, "no (use https)")
+
+
+# Results, errors, progress, times
+
+@pytest.mark.parametrize("data, result", [
+    ({"status": "done", "result": [1]}, [1]), ({"status": "done", "output": "x"}, "x"),
+    ({"done": True, "response": {"a": 1}}, {"a": 1}), ({"status": "done", "data": {"result": 0}}, 0),
+    ({"status": "done", "url": "u"}, {"status": "done", "url": "u"})])
+def test_the_result_is_found_or_is_the_whole_reply(data, result):
+    assert reply(data).result == result
+
+
+def test_a_profile_says_where_the_result_stands_even_inside_a_string():
+    reader = Reader(Profile(status="data.state", result="data.resultJson|json.resultUrls"))
+    data = {"data": {"state": "success", "resultJson": '{"resultUrls": ["https://cdn/1.png"]}'}}
+    assert reply(data, reader=reader).result == ["https://cdn/1.png"]
+    assert reply({"data": {"state": "success"}}, reader=reader).result is None
+
+
+@pytest.mark.parametrize("data, code, message", [
+    ({"error": {"code": "E7", "message": "out of disk"}}, "E7", "out of disk"),
+    ({"error": "out of disk"}, None, "out of disk"),
+    ({"error_code": 7, "message": "out of disk"}, "7", "out of disk"),
+    ({"errors": [{"code": 1, "message": "first"}]}, "1", "first"),
+    ({"error": {"kind": "x"}}, None, '{"kind": "x"}'),
+    ({"detail": "gone"}, None, "gone"),
+    ({}, None, None)])
+def test_the_error_is_found(data, code, message):
+    reading = reply(dict(data, status="failed"))
+    assert (reading.error_code, reading.error_message) == (code, message)
+
+
+def test_a_profile_says_where_the_error_stands():
+    reader = Reader(Profile(error="data.failMsg", error_code="data.failCode"))
+    reading = reply({"data": {"state": "failed", "failMsg": "nsfw", "failCode": 501}, "error": "x"}, reader=reader)
+    assert (reading.error_code, reading.error_message) == ("501", "nsfw")
+
+
+@pytest.mark.parametrize("value, fraction", [
+    (0.42, 0.42), (42, 0.42), (100, 1.0), (1.0, 1.0), (1, 0.01), (0, 0.0), ("42%", 0.42), ("0.5", 0.5), ("50", 0.5),
+    (250, 1.0), (-5, None), (float("nan"), None), (10 ** 400, None), ("soon", None), (True, None), ([], None),
+    ({"percent": 30}, 0.3), (99.5, 0.995), ("0.5%", 0.005)])
+def test_progress_is_a_fraction(value, fraction):
+    assert GUESS.read({"status": "running", "progress": value}).fraction == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize("pages, fraction", [
+    ({"done": 45, "total": 120}, 0.375), ({"done": 130, "total": 120}, 1.0), ({"done": 1, "total": 0}, None),
+    ({"done": 1}, None), ({"total": 3}, None), ({"done": "x", "total": 3}, None)])
+def test_progress_may_be_a_pair_of_paths(pages, fraction):
+    reader = Reader(Profile(progress="pages.done / pages.total"))
+    assert reply({"status": "running", "pages": pages}, reader=reader).fraction == pytest.approx(fraction)
+
+
+@pytest.mark.parametrize("finished, duration, delay", [
+    ("2026-11-13T11:59:30Z", 90.0, 30.0), ("2026-11-13T12:59:30.250+01:00", 90.25, 29.75),
+    ("2026-11-13 11:59:30", 90.0, 30.0), (NOON - 30, 90.0, 30.0), (int(NOON - 30) * 1000, 90.0, 30.0),
+    (str(int(NOON - 30)), 90.0, 30.0), ("Fri, 13 Nov 2026 11:59:30 GMT", 90.0, 30.0),
+    ("2026-11-13T06:59:30-0500", 90.0, 30.0), ("2026-11-13T12:00:10Z", 130.0, 0.0),
+    ("2026-11-13T11:50:00Z", None, 600.0), ("2026-13-45T99:59:30Z", None, None), ("soon", None, None),
+    (True, None, None), (None, None, None), (17, None, None), ([], None, None)])
+def test_timestamps_give_the_true_duration_and_the_notice_delay(finished, duration, delay):
+    data = {"status": "done", "created_at": "2026-11-13T11:58:00Z", "finished_at": finished}
+    reading = reply(data, date=NOON_DATE)
+    assert reading.duration_s == pytest.approx(duration)
+    assert reading.notice_delay_s == pytest.approx(delay)
+
+
+def test_a_clock_that_is_wrong_here_does_not_spoil_the_notice_delay():
+    data = json.dumps({"status": "done", "finished_at": "2026-11-13T11:59:58Z"})
+    for ours in (NOON - 86400, NOON + 0.4, NOON + 86400):
+        delay = GUESS.read(Reply(200, {"Date": NOON_DATE}, data, HERE, ours)).notice_delay_s
+        assert 2.0 <= delay <= 3.0
+    assert GUESS.read(Reply(200, {}, data, HERE, NOON + 0.5)).notice_delay_s == 2.5
+    assert GUESS.read(Reply(200, {"Date": NOON_DATE}, data, HERE)).notice_delay_s == 2.0
+    assert GUESS.read(Reply(200, {"Date": "yesterday"}, data, HERE)).notice_delay_s is None
+    assert GUESS.read(json.loads(data)).notice_delay_s is None
+
+
+# HTTP itself
+
+@pytest.mark.parametrize("status, verdict", [
+    (400, Verdict.REFUSED), (401, Verdict.UNAUTHORISED), (403, Verdict.UNAUTHORISED), (404, Verdict.NOT_FOUND),
+    (405, Verdict.REFUSED), (408, Verdict.FAULT), (409, Verdict.REFUSED), (410, Verdict.REFUSED),
+    (425, Verdict.FAULT), (429, Verdict.LIMITED), (500, Verdict.FAULT), (502, Verdict.FAULT), (503, Verdict.FAULT),
+    (504, Verdict.FAULT), (599, Verdict.FAULT), (304, Verdict.PENDING), (303, Verdict.FAULT), (302, Verdict.FAULT),
+    (200, Verdict.FAULT), (201, Verdict.FAULT), (202, Verdict.PENDING), (204, Verdict.PENDING)])
+def test_a_status_without_a_body(status, verdict):
+    assert reply(None, status).verdict is verdict
+
+
+def test_the_servers_own_words_about_an_error_are_passed_on():
+    assert reply({"error": {"message": "bad id"}}, 400).because == "the server refused: 400, 'bad id'"
+    assert reply({"error": {"message": "x" * 999}}, 500).because.endswith("...'")
+    assert reply({"error": 5}, 500).because == "the server answered 500"
+    assert reply("<html>", 500).because == "the server answered 500"
+
+
+@pytest.mark.parametrize("headers, verdict", [
+    ({"Retry_After": "60"}, Verdict.LIMITED),
+    ({"X_RateLimit_Remaining": "0", "X_RateLimit_Reset": "60"}, Verdict.LIMITED),
+    ({"X_RateLimit_Remaining": "7"}, Verdict.UNAUTHORISED), ({}, Verdict.UNAUTHORISED)])
+def test_a_403_with_the_headers_of_a_rate_limit_is_one(headers, verdict):
+    assert reply(None, 403, **headers).verdict is verdict
+
+
+def test_an_html_page_where_json_should_be_is_a_fault():
+    for body, kind in ((b"<!doctype html><title>Log in</title>", "text/plain"), (b"Sorry", "text/html; charset=utf-8")):
+        reading = reply(body, content_type=kind)
+        assert reading.verdict is Verdict.FAULT and "HTML page" in reading.because
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff\xfe\x00", b"nonsense", b"[" * 100000, b"status: done"])
+def test_a_body_that_cannot_be_read_is_a_fault(body):
+    assert reply(body).verdict is Verdict.FAULT
+
+
+def test_a_bare_word_is_a_status_too():
+    assert reply(b" Running\n").verdict is Verdict.PENDING
+    assert reply(b'"done"').verdict is Verdict.DONE
+    assert reply(b"\xef\xbb\xbf" + b'{"status": "done"}').verdict is Verdict.DONE
+
+
+@pytest.mark.parametrize("headers, location", [
+    ({"Location": "/v1/ops/7"}, "https://api.internal/v1/ops/7"),
+    ({"Operation_Location": "https://ops.internal/7", "Location": "/result"}, "https://ops.internal/7"),
+    ({"Azure_AsyncOperation": "ops/7"}, "https://api.internal/v1/jobs/ops/7"),
+    ({"Location": "ftp://files/7"}, None), ({"Location": "javascript:alert(1)"}, None), ({}, None)])
+def test_a_202_may_point_elsewhere(headers, location):
+    reading = reply(None, 202, **headers)
+    assert (reading.verdict, reading.location) == (Verdict.PENDING, location)
+    assert reply({"message": "accepted"}, 202, **headers).location == location
+    assert reply({"status": "running"}, 202, **headers).location == location
+    assert reply({"status": "done"}, 202, **headers).verdict is Verdict.DONE
+
+
+def test_a_location_on_a_200_is_not_a_place_to_look():
+    assert reply({"status": "running"}, 200, location="/elsewhere").location is None
+
+
+def test_a_303_says_where_to_look():
+    reading = reply(None, 303, location="/v1/results/9?sig=abc")
+    assert (reading.verdict, reading.location) == (Verdict.SEE_OTHER, "https://api.internal/v1/results/9?sig=abc")
+    assert "abc" not in reading.because
+
+
+@pytest.mark.parametrize("body, verdict, result", [
+    ({"rows": 3}, Verdict.DONE, {"rows": 3}), ({"status": "v2"}, Verdict.DONE, {"status": "v2"}),
+    ({"status": "running"}, Verdict.PENDING, None), ({"status": "failed"}, Verdict.FAILED, None),
+    (b"a,b\n1,2\n", Verdict.DONE, "a,b\n1,2\n"), (None, Verdict.DONE, None)])
+def test_what_a_303_points_to_is_the_result_unless_it_has_a_status(body, verdict, result):
+    reading = reply(body, moved=True)
+    assert (reading.verdict, reading.result) == (verdict, result)
+
+
+def test_an_etag_is_kept_while_pending():
+    assert reply({"status": "running"}, etag='"v1"').etag == '"v1"'
+    assert reply({"status": "done"}, etag='"v1"').etag is None
+
+
+# Retry-After
+
+@pytest.mark.parametrize("headers, wait", [
+    ({"retry-after": "120"}, 120.0), ({"retry-after": " 0 "}, 0.0), ({"retry-after": "1.5"}, 1.5),
+    ({"retry-after": "Fri, 13 Nov 2026 12:00:30 GMT"}, 30.0),
+    ({"retry-after": "Friday, 13-Nov-26 12:00:30 GMT"}, 30.0),
+    ({"retry-after": "Fri Nov 13 12:00:30 2026"}, 30.0),
+    ({"retry-after": "Fri, 13 Nov 2026 11:00:00 GMT"}, 0.0),
+    ({"retry-after-ms": "250"}, 0.25), ({"x-ms-retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+    ({"retry-after": "Fri, 13 Nov 2026 12:00:60 GMT"}, 59.0)])
+def test_retry_after_is_understood(headers, wait):
+    assert hints.retry_after(headers, NOON) == (wait, "")
+    assert reply({"status": "running"}, 200, **dict(headers, date=NOON_DATE)).retry_after == wait
+
+
+@pytest.mark.parametrize("text", [
+    "-5", "1e300", "1" + "0" * 300, "99999999999", "soon", "", "5s", "NaN", "inf", "Fri, 99 Nov 2026 12:00:30 GMT",
+    "Fri, 13 Foo 2026 12:00:30 GMT", "Fri, 13 Nov 9999 12:00:30 GMT", "Fri Foo 13 12:00:30 2026", "0x10", "٣"])
+def test_an_absurd_retry_after_is_left_out_with_a_complaint(text):
+    wait, complaint = hints.retry_after({"retry-after": text}, NOON)
+    assert wait is None and "ignored retry-after" in complaint and len(complaint) < 120
+    assert reply({"status": "running"}, retry_after=text).warnings == (complaint,)
+
+
+def test_a_date_without_any_clock_to_measure_it_by_is_left_out():
+    assert hints.retry_after({"retry-after": NOON_DATE}, None)[0] is None
+
+
+@pytest.mark.parametrize("year, expected", [("94", 1994), ("37", 2037)])
+def test_the_two_digit_years_of_old_dates(year, expected):
+    old = hints.http_date("Sunday, 06-Nov-%s 08:49:37 GMT" % year)
+    assert old == hints.http_date("Sun, 06 Nov %d 08:49:37 GMT" % expected)
+
+
+# RateLimit headers, in all dialects
+
+@pytest.mark.parametrize("headers, quota", [
+    # drafts up to 06
+    ({"ratelimit-remaining": "5", "ratelimit-reset": "30", "ratelimit-limit": "60"}, Quota(5, 30, 60)),
+    ({"ratelimit-remaining": "5", "ratelimit-reset": "30", "ratelimit-limit": "60, 60;w=60"}, Quota(5, 30, 60)),
+    ({"ratelimit-remaining": "5"}, Quota(5)),
+    # draft 07
+    ({"ratelimit": "limit=100, remaining=50, reset=5"}, Quota(50, 5, 100)),
+    # draft 10
+    ({"ratelimit": '"default";r=50;t=30', "ratelimit-policy": '"default";q=100;w=60'}, Quota(50, 30, 100)),
+    ({"ratelimit": '"hour";r=900;t=3000, "minute";r=3;t=20',
+      "ratelimit-policy": '"hour";q=1000;w=3600, "minute";q=60;w=60'}, Quota(3, 20, 60)),
+    ({"ratelimit": '"a";r=7'}, Quota(7)), ({"ratelimit": '"a";pk=:c2U=:;r=7;t=9'}, Quota(7, 9)),
+    # X-RateLimit
+    ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "30", "x-ratelimit-limit": "60"}, Quota(5, 30, 60)),
+    ({"x-rate-limit-remaining": "0", "x-rate-limit-reset": "12.5"}, Quota(0, 12.5)),
+    ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": str(int(NOON) + 30)}, Quota(5, 30)),
+    ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": str((int(NOON) + 30) * 1000)}, Quota(5, 30)),
+    ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": str(int(NOON) - 30)}, Quota(5, 0)),
+    # malformed
+    ({"ratelimit-remaining": "-5"}, None), ({"ratelimit-remaining": "many"}, None),
+    ({"ratelimit-remaining": "5", "ratelimit-reset": "-1"}, Quota(5)),
+    ({"ratelimit-remaining": "5", "ratelimit-reset": "1e9"}, Quota(5)),
+    ({"ratelimit-remaining": "5", "ratelimit-reset": "99999999"}, Quota(5)),
+    ({"ratelimit": ""}, None), ({"ratelimit": "garbage"}, None), ({"ratelimit": '"a";r=-1'}, None),
+    ({"ratelimit": '"a";r=x;t=1'}, None), ({"ratelimit": '"a";t=5'}, None), ({"ratelimit": '"unclosed;r=5'}, None),
+    ({"ratelimit": '"a";r=5;t=' + "9" * 30}, Quota(5)), ({"ratelimit": '"a";r=5;t=999999999999'}, Quota(5)),
+    ({}, None)])
+def test_rate_limit_headers(headers, quota):
+    assert hints.quota(headers, NOON) == quota
+
+
+def test_a_reset_given_as_an_instant_needs_a_clock():
+    assert hints.quota({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "1794571230"}, None) == Quota(5)
+
+
+def test_a_429_without_retry_after_waits_for_the_quotas_reset():
+    reading = reply(None, 429, x_ratelimit_remaining="0", x_ratelimit_reset="17")
+    assert reading.retry_after == 17
+    assert reply(None, 429, x_ratelimit_remaining="0", x_ratelimit_reset="17", retry_after="5").retry_after == 5
+
+
+def test_a_quota_in_words():
+    assert str(Quota(5, 30, 60)) == "5 of 60 requests left, reset in 30 s"
+    assert str(Quota(5)) == "5 requests left"
+
+
+# Paths
+
+@pytest.mark.parametrize("path, found", [
+    ("a.b", 1), ("list.0", "x"), ("list.1.c", 2), ("list.2", None), ("list.-1", None), ("list.x", None),
+    ("a.b.c", None), ("made|json.urls.0", "u"), ("a|json.b", None), ("bad|json.x", None), ("none", None), (" a.b ", 1)])
+def test_a_path_finds_or_finds_nothing(path, found):
+    data = {"a": {"b": 1}, "list": ["x", {"c": 2}], "made": '{"urls": ["u"]}', "bad": "{", "none": None}
+    assert Path(path).find(data) == found
+
+
+@pytest.mark.parametrize("path", ["", ".", "a..b", "a.", "a|xml.b", "|json", "a|"])
+def test_a_bad_path_is_refused(path):
+    with pytest.raises(ConfigError, match="path"):
+        Path(path)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_walk_no_reply_can_break_the_reader(seed):
+    """Random JSON, headers and statuses: always a reading, never an exception."""
+    rng = random.Random(seed)
+    names = ["status", "state", "data", "done", "error", "message", "result", "progress", "created_at",
+             "finished_at", "code", "job", "errors", "metadata"]
+    texts = ["done", "running", "", "7", "99%", "nan", "2026-11-13T12:00:00Z", "\x00", "é", '{"a": 1}', "-1"]
+
+    def value(depth):
+        kind = rng.randrange(9 if depth else 6)
+        return [lambda: rng.choice(texts), lambda: rng.randrange(-5, 10 ** 15), lambda: rng.uniform(-2, 200),
+                lambda: None, lambda: rng.random() < 0.5, lambda: 10 ** rng.randrange(400),
+                lambda: [value(depth - 1) for _ in range(rng.randrange(3))],
+                lambda: {rng.choice(names): value(depth - 1) for _ in range(rng.randrange(4))},
+                lambda: {rng.choice(names): value(depth - 1) for _ in range(rng.randrange(6))}][kind]()
+
+    headers = ["retry-after", "retry-after-ms", "ratelimit", "ratelimit-policy", "ratelimit-remaining", "location",
+               "ratelimit-reset", "x-ratelimit-remaining", "x-ratelimit-reset", "date", "etag", "operation-location"]
+    junk = texts + [NOON_DATE, "5", "1e400", '"a";r=1;t=2', "r=", "http://[", "//x", "http://a b/", "\x7f", "9" * 50]
+    for _ in range(300):
+        made = {rng.choice(headers): rng.choice(junk) for _ in range(rng.randrange(5))}
+        status = rng.choice([200, 202, 204, 303, 304, 401, 403, 404, 429, 500, rng.randrange(100, 1000)])
+        body = json.dumps(value(4)) if rng.random() < 0.8 else rng.choice(junk)
+        reading = GUESS.read(Reply(status, made, body, HERE, rng.choice([None, NOON])), rng.random() < 0.2)
+        assert reading.verdict in Verdict and reading.because
+        assert reading.fraction is None or 0 <= reading.fraction <= 1
+        assert reading.retry_after is None or 0 <= reading.retry_after <= hints.LONGEST_S

@@ -1,0 +1,277 @@
+"""`wait` and `Poller`: what the caller sees."""
+import json
+import logging
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import pollkit
+from pollkit import (
+    ConfigError,
+    Fault,
+    Job,
+    JobFailed,
+    JobTimedOut,
+    JobUnreachable,
+    Outcome,
+    Poller,
+    Profile,
+    Reply,
+    TokenBucket,
+    wait,
+)
+from pollkit.core.model import State
+from pollkit.errors import JobError
+from pollkit.testing import VirtualClock
+from scripted_api import ScriptedApi
+
+
+def script(*answers):
+    """A callable that gives one answer after the other."""
+    remaining = iter(answers)
+    return lambda: next(remaining)
+
+
+# A URL, an id, a Job, a callable
+
+def test_wait_gives_back_the_result_of_a_url():
+    with ScriptedApi([(200, {}, {"status": "running"}), (200, {}, {"status": "done", "result": 42})]) as api:
+        assert wait(api.url + "/jobs/42", clock=VirtualClock()) == 42
+
+
+def test_an_id_needs_a_profile_that_says_where_it_stands():
+    with ScriptedApi([(200, {}, {"status": "done", "result": 1})]) as api:
+        outcome = Poller(Profile(name="mine", url=api.url + "/{label}/jobs/{id}")).poll(Job("a/b", label="x y"))
+        assert (outcome.id, outcome.label, outcome.profile, outcome.result) == ("a/b", "x y", "mine", 1)
+        assert api.paths == ["/x%20y/jobs/a%2Fb"]
+    with pytest.raises(ConfigError, match="not a URL, and no profile"):
+        wait("job_1")
+    with pytest.raises(ConfigError, match="{label}"):
+        wait("job_1", profile=Profile(url="http://a/{label}/{id}"))
+
+
+def test_a_jobs_own_url_goes_before_the_profiles():
+    with ScriptedApi([(200, {}, {"status": "done"})]) as api:
+        Poller(Profile(url="http://nowhere.invalid/{id}")).poll(Job("1", url=api.url + "/own"))
+        assert api.paths == ["/own"]
+
+
+@pytest.mark.parametrize("url", ["ftp://a/b", "http://", "http://a:99999/", "file:///etc/passwd"])
+def test_a_bad_url_is_an_error_before_any_poll(url):
+    with pytest.raises(ConfigError):
+        wait(url)
+
+
+@pytest.mark.parametrize("answer, result", [
+    (True, True), ("done", "done"), ({"status": "done", "result": 7}, 7),
+    (Reply(200, body='{"state": "ready"}'), {"state": "ready"})])
+def test_any_callable_will_do(answer, result):
+    assert wait(script(answer)) == result
+
+
+@pytest.mark.parametrize("answer", [None, 1, object(), b"done"])
+def test_a_callable_that_returns_something_else_is_told_so(answer):
+    with pytest.raises(ConfigError, match="should return a dict, a Reply, a bool or a status word"):
+        wait(script(answer))
+
+
+def test_a_callable_may_return_a_fault_itself():
+    assert wait(script(Fault("no tape in drive"), True), clock=VirtualClock()) is True
+
+
+def test_an_exception_counts_as_a_fault_only_if_listed():
+    def broken():
+        raise KeyError("x")
+    with pytest.raises(KeyError):
+        wait(broken)
+    with pytest.raises(JobUnreachable, match="KeyError"):
+        wait(broken, retry_on=(LookupError,), clock=VirtualClock())
+
+
+def test_a_callables_name_is_its_id():
+    class Check:
+        def __call__(self):
+            return True
+
+    def ask():
+        return True
+    assert Poller().poll(ask).id == "ask"
+    assert Poller().poll(Check()).id == "Check"
+
+
+# Errors
+
+@pytest.mark.parametrize("answers, options, error, base", [
+    ([{"status": "failed", "error": "no luck"}], {}, JobFailed, Exception),
+    (["running"] * 99, {"timeout": 3}, JobTimedOut, TimeoutError),
+    ([Fault("down")] * 99, {}, JobUnreachable, Exception)])
+def test_wait_raises_what_happened_with_the_outcome(answers, options, error, base):
+    with pytest.raises(error) as caught:
+        wait(script(*answers), clock=VirtualClock(), **options)
+    raised = caught.value
+    assert isinstance(raised, (pollkit.PollkitError, base)) and isinstance(raised.outcome, Outcome)
+    assert str(raised) == raised.outcome.summary()
+    again = pickle.loads(pickle.dumps(raised))
+    assert type(again) is error and again.outcome == raised.outcome and str(again) == str(raised)
+
+
+def test_config_errors_are_value_errors_and_pickle():
+    error = ConfigError("no such thing")
+    assert isinstance(error, ValueError) and str(pickle.loads(pickle.dumps(error))) == "no such thing"
+
+
+def test_poll_does_not_raise_for_the_jobs_sake():
+    assert Poller().poll(script("failed")).state == "failed"
+
+
+def test_a_state_equals_its_word_however_it_is_printed():
+    assert State.TIMED_OUT == "timed_out"
+    assert str(State.TIMED_OUT) == "%s" % State.TIMED_OUT == "{}".format(State.TIMED_OUT) == "timed_out"
+    assert json.dumps(State.DONE) == '"done"'
+
+
+@pytest.mark.parametrize("options", [
+    {"pace": "quick"}, {"timeout": -1}, {"timeout": "soon"}, {"max_faults": 0}, {"profile": "knowhere"},
+    {"headers": {"X": "a\r\nb"}}, {"headers": {"a b": "c"}}, {"headers": {"Host": "x"}},
+    {"profile": Profile(method="get it")}, {"profile": Profile(status="a..b")}, {"profile": Profile(auth="magic")}])
+def test_what_makes_no_sense_is_refused_before_any_poll(options):
+    with pytest.raises(ConfigError):
+        Poller(**options)
+
+
+# Waiting
+
+def test_timeout_zero_looks_once_none_waits_for_ever():
+    assert Poller(timeout=0).poll(script("running")).polls == 1
+    clock = VirtualClock()
+    assert Poller(timeout=None, clock=clock).poll(script(*["running"] * 5000 + ["done"])).state == "done"
+    assert clock.now() > 300
+
+
+def test_pollers_that_share_a_bucket_share_its_limit():
+    clock, bucket = VirtualClock(), TokenBucket(1, per=10)
+    for at in (0, 10, 20):
+        outcome = Poller(bucket=bucket, clock=clock).poll(script(True))
+        assert clock.now() == at
+    assert outcome.slept_s.limit == 10
+
+
+def test_a_429_pauses_a_poller_that_waits_for_its_turn():
+    """Two pollers on one bucket; the second sleeps towards its slot when the first is told off."""
+    clock, bucket = VirtualClock(), TokenBucket(1, per=10)
+    bucket.reserve(0.0)
+    first = Poller(bucket=bucket, clock=clock)
+    sleep_until = clock.sleep_until
+
+    def told_off_meanwhile(at, stop=None):
+        clock.sleep_until = sleep_until
+        sleep_until(3)
+        bucket.pause(clock.now(), clock.now() + 60)
+        sleep_until(at)
+    clock.sleep_until = told_off_meanwhile
+    outcome = first.poll(script(True))
+    assert clock.now() == 70 and outcome.slept_s.limit == 70
+
+
+def test_a_limit_that_leaves_no_poll_before_the_deadline_ends_the_wait():
+    bucket = TokenBucket(1, per=3600)
+    bucket.reserve(0.0)
+    outcome = Poller(bucket=bucket, clock=VirtualClock(), timeout=60).poll(script())
+    assert (outcome.state, outcome.polls) == ("timed_out", 0)
+    assert "rate limit" in outcome.error.message
+
+
+def test_stop_ends_a_wait_as_cancelled():
+    stop = threading.Event()
+    def check():
+        stop.set()
+        return "running"
+    outcome = Poller(pace="fixed 1h", timeout=None).poll(check, stop=stop)
+    assert (outcome.state, outcome.polls) == ("cancelled", 1)
+    bucket = TokenBucket(1, per=3600)
+    bucket.reserve(time.monotonic())
+    assert Poller(bucket=bucket, timeout=None).poll(check, stop=stop).polls == 0
+
+
+def test_stop_wakes_a_wait_that_sleeps_in_earnest():
+    stop, began = threading.Event(), time.monotonic()
+    threading.Timer(0.1, stop.set).start()
+    assert Poller(pace="fixed 1h", timeout=None).poll(lambda: False, stop=stop).state == "cancelled"
+    assert time.monotonic() - began < 5
+
+
+def test_wait_on_a_cancelled_job_raises(monkeypatch):
+    """Nothing cancels a `wait` today; if it happens, it must not look like a result."""
+    outcome = Poller().poll(script("failed"))._replace(state=State.CANCELLED)
+    monkeypatch.setattr(Poller, "poll", lambda self, job: outcome)
+    with pytest.raises(JobError):
+        wait("x")
+
+
+def test_ctrl_c_ends_a_wait_within_a_second_even_in_the_middle_of_a_poll():
+    import socket
+    with socket.socket() as hang:
+        hang.bind(("127.0.0.1", 0))
+        hang.listen(1)
+        code = "import pollkit; print('go', flush=True); pollkit.wait('http://127.0.0.1:%d/')" % hang.getsockname()[1]
+        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        connection, _ = hang.accept()
+        with connection:
+            process.send_signal(signal.SIGINT)
+            began = time.monotonic()
+            _, errors = process.communicate(timeout=10)
+        assert b"KeyboardInterrupt" in errors and time.monotonic() - began < 2
+
+
+def test_a_poller_may_be_used_by_many_threads_at_once():
+    with ScriptedApi([(200, {}, {"status": "done", "result": 1})]) as api:
+        poller, outcomes = Poller(Profile(url=api.url + "/{id}")), []
+        threads = [threading.Thread(target=lambda i=i: outcomes.append(poller.poll("j%d" % i))) for i in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(o.id for o in outcomes) == sorted("j%d" % i for i in range(16))
+        assert all(o.state == "done" for o in outcomes)
+
+
+# Events and logs
+
+def test_on_event_hears_of_every_poll_change_fault_pause_and_end():
+    heard = []
+    answers = script("queued", Fault("reset"), Reply(429, {"Retry-After": "3"}), "running", "running", "done")
+    Poller(clock=VirtualClock(), on_event=heard.append).poll(answers)
+    assert [event.kind for event in heard] == [
+        "poll", "status", "poll", "fault", "poll", "pause", "poll", "status", "poll", "poll", "status", "end"]
+    assert heard[-1].progress.ending.state == "done"
+
+
+def test_a_pause_for_the_limit_is_an_event_too():
+    heard, clock, bucket = [], VirtualClock(), TokenBucket(1, per=10)
+    bucket.reserve(0.0)
+    Poller(clock=clock, bucket=bucket, on_event=heard.append).poll(script(True))
+    assert str(heard[0]).endswith("the rate limit allows the next poll in 10s")
+
+
+def test_logging_has_status_changes_at_info_polls_at_debug_and_each_warning_once(caplog):
+    with caplog.at_level(logging.DEBUG, "pollkit"):
+        Poller(clock=VirtualClock()).poll(script("odd", "odd", "running", "running", "done"))
+    levels = [(record.levelname, record.getMessage().partition(": ")[2]) for record in caplog.records]
+    assert [text for level, text in levels if level == "INFO"] == [
+        'status "odd"', 'status "running" (was "odd")', 'status "done" (was "running")', "done"]
+    assert len([1 for level, _ in levels if level == "DEBUG"]) == 5
+    assert [text for level, text in levels if level == "WARNING"] == ["unknown status 'odd' counts as pending"]
+
+
+def test_importing_pollkit_is_silent_and_starts_nothing():
+    code = ("import pollkit, logging, threading, sys; pollkit.Poller; assert threading.active_count() == 1; "
+            "assert not logging.getLogger().handlers; "
+            "assert not {'ssl', 'http.client', 'urllib.request', 'sqlite3', 'email'} & set(sys.modules), sys.modules; "
+            "pollkit.wait(lambda: True)")
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

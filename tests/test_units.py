@@ -1,0 +1,61 @@
+"""Durations and limits as people write them."""
+import random
+
+import pytest
+
+from pollkit import ConfigError
+from pollkit.core.units import Limit, duration_text, parse_limit, seconds
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("500ms", 0.5), ("5s", 5.0), ("2m", 120.0), ("1h30m", 5400.0), ("30d", 2592000.0), ("2.5s", 2.5),
+    (" 5S ", 5.0), ("5", 5.0), ("0", 0.0), (5, 5.0), (0.25, 0.25), (0, 0.0),
+])
+def test_a_duration_is_read(text, expected):
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("value", [
+    "", "s", "5 s", "-5s", "5x", "5s5", "1e3s", "five", "5s..", "99999999h", -1, float("nan"), float("inf"),
+    10 ** 400, 1e300, None, True, [5], "9" * 400,
+])
+def test_a_bad_duration_is_one_clear_line(value):
+    with pytest.raises(ConfigError) as caught:
+        seconds(value, "timeout")
+    message = str(caught.value)
+    assert "timeout" in message and "\n" not in message and len(message) < 500
+
+
+@pytest.mark.parametrize("duration, text", [
+    (0, "0s"), (0.5, "500ms"), (0.0005, "0.5ms"), (1, "1s"), (2.5, "2.5s"), (60, "1m"), (61.5, "1m1.5s"),
+    (3600, "1h"), (5400, "1h30m"), (86400, "24h"), (3601, "1h1s"), (59.9999999, "1m"),
+])
+def test_a_duration_is_printed_the_usual_way(duration, text):
+    assert duration_text(duration) == text
+
+
+def test_what_is_printed_reads_back():
+    rng = random.Random(20261116)
+    for _ in range(2000):
+        duration = round(rng.choice([1, 100, 1e5]) * rng.random(), 6)
+        assert seconds(duration_text(duration)) == pytest.approx(duration, abs=1e-9)
+
+
+@pytest.mark.parametrize("text, limit, printed", [
+    ("60/m", Limit(60, 60), "60/m"),
+    ("10/s burst 20", Limit(10, 1, 20), "10/s burst 20"),
+    ("1000/h", Limit(1000, 3600), "1000/h"),
+    ("0.5/s", Limit(0.5, 1), "0.5/s"),
+    ("100 / 15m", Limit(100, 900), "100/15m"),
+])
+def test_a_limit_is_read_and_printed(text, limit, printed):
+    assert parse_limit(text) == limit
+    assert str(limit) == printed
+    assert parse_limit(printed) == limit
+
+
+@pytest.mark.parametrize("text", ["", "60", "60/", "/m", "0/m", "-1/s", "60/m burst", "60/m burst 0", "60/0s",
+                                  "999999999/ms", "60/m 5", "x/m"])
+def test_a_bad_limit_is_one_clear_line(text):
+    with pytest.raises(ConfigError, match="limit"):
+        parse_limit(text)
