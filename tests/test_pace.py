@@ -4,6 +4,7 @@ import random
 import pytest
 
 from pollkit import Adaptive, Backoff, ConfigError, Fixed
+from pollkit.core.durations import PRIOR_S, accrued_delay
 from pollkit.core.pace import parse_pace
 
 
@@ -66,9 +67,21 @@ def test_adaptive_obeys_a_table_of_first_and_every():
 def test_adaptive_without_a_table_grows_with_the_square_root_of_age():
     pace = Adaptive()
     assert pace.before_first == 0
-    assert pace.delay(1, 0, 0, 0.5) == pytest.approx(2 * 8 ** 0.5)
-    assert pace.delay(9, 0, 392, 0.5) == pytest.approx(40)
-    assert Adaptive(price=4).delay(9, 0, 392, 0.5) == pytest.approx(80)
+    assert pace.delay(1, 0, 0, 0.5) == pytest.approx(2 * 8 ** 0.5 + 1)
+    assert pace.delay(9, 0, 392, 0.5) == pytest.approx(41)
+    assert Adaptive(price=4).delay(9, 0, 392, 0.5) == pytest.approx(84)
+
+
+@pytest.mark.parametrize("age", [0, 1, 60, 3600])
+@pytest.mark.parametrize("price", [0.1, 1, 30])
+def test_adaptive_looks_when_the_delay_that_was_probably_missed_is_worth_one_poll(age, price):
+    def survival(t):
+        return (1 + t / 8) ** -0.5
+    wait, steps = Adaptive(price=price, min="1ms", max="10d").delay(1, 0, age, 0.5), 20000
+    step = wait / steps  # E[(y - T)+ | T > x] = the integral of 1 - S(u)/S(x) from x to y
+    missed = sum(step * (1 - survival(age + (i + 0.5) * step) / survival(age)) for i in range(steps))
+    assert missed == pytest.approx(price, rel=1e-3)
+    assert accrued_delay(age, age + wait, PRIOR_S) == pytest.approx(price)
 
 
 def test_adaptive_keeps_within_min_and_max():

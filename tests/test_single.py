@@ -245,7 +245,7 @@ def test_a_poller_may_be_used_by_many_threads_at_once():
 def test_on_event_hears_of_every_poll_change_fault_pause_and_end():
     heard = []
     answers = script("queued", Fault("reset"), Reply(429, {"Retry-After": "3"}), "running", "running", "done")
-    Poller(clock=VirtualClock(), on_event=heard.append).poll(answers)
+    Poller(clock=VirtualClock(), bucket=TokenBucket(1e6), on_event=heard.append, rng=lambda: 0.5).poll(answers)
     assert [event.kind for event in heard] == [
         "poll", "status", "poll", "fault", "poll", "pause", "poll", "status", "poll", "poll", "status", "end"]
     assert heard[-1].progress.ending.state == "done"

@@ -4,8 +4,8 @@ House rules: nothing here opens anything. An origin is scheme, host and port (RF
 what credentials are bound to.
 """
 import re
-from typing import NamedTuple, Optional
-from urllib.parse import quote, urljoin
+from typing import Iterable, NamedTuple, Optional, Set
+from urllib.parse import quote, unquote, urljoin
 
 from ..errors import ConfigError
 
@@ -13,9 +13,11 @@ _URL = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(?:(.*)@)?(\[[0-9a-fA-F:.%]+\]|[^\s:@\[\]\\]+)(?::(\d{0,5}))?")
 _PARAMETER = re.compile(r"([?&;#])([^=?&;#]*)=([^?&;#]*)")
-_SECRET_NAME = re.compile(r"key|token|secret|sig|auth|passw|pwd|credential|session|code", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"key|token|secret|sig|auth|passw|pwd|credential|session|code|cookie", re.IGNORECASE)
+SHORTEST_SECRET = 4  # to look for anything shorter would make *** of half a sentence
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _UNSAFE = re.compile(r"[^!-~]+")
+_PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -85,13 +87,25 @@ def fill(template: str, **values: str) -> str:
     return _PLACEHOLDER.sub(value, template)
 
 
+def fill_many(template: str, ids: Iterable[str]) -> str:
+    """A URL template with {ids} filled in: each percent-encoded, a comma between them."""
+    return template.replace("{ids}", ",".join(quote(name, safe="") for name in ids))
+
+
 def join(base: str, link: str) -> Optional[str]:
     """A Location (RFC 9110, 10.2.2), which may be relative, as a whole URL; None if it is unusable."""
     try:
+        # Headers were read as Latin-1; most links beyond ASCII are UTF-8, and keep their bytes.
+        link = quote(link, safe=_PUNCTUATION, encoding="latin-1")
+    except UnicodeError:
+        pass
+    try:
         whole = urljoin(base, link)
-        parse_url(whole)
+        here, there = parse_url(base), parse_url(whole)
     except ValueError:  # also a ConfigError
         return None
+    if here.userinfo and not there.userinfo and here.origin == there.origin:
+        whole = whole.replace("://", "://%s@" % here.userinfo, 1)
     return whole
 
 
@@ -106,9 +120,24 @@ def redacted(url: str) -> str:
         authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
         if "@" in authority:
             rest = "***" + rest[authority.rindex("@"):]
+        elif "@" in rest and ":" in authority and not _AUTHORITY.fullmatch(authority):
+            rest = "***" + rest[rest.rindex("@"):]  # a password with a / ? or # that nobody encoded
     return _PARAMETER.sub(_parameter, scheme + mark + rest)
+
+
+def is_secret(name: str) -> bool:
+    """Whether a parameter or header of that name is likely to carry a secret."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def secrets_of(url: str) -> Set[str]:
+    """The secrets in a URL, as it has them and decoded: what `redacted` hides."""
+    found = {value for _, name, value in _PARAMETER.findall(url) if is_secret(name)}
+    userinfo = url.partition("://")[2].rpartition("@")[0]
+    found.update([userinfo, userinfo.partition(":")[2]])
+    return {secret for value in found for secret in (value, unquote(value)) if len(secret) >= SHORTEST_SECRET}
 
 
 def _parameter(match: "re.Match[str]") -> str:
     mark, name, value = match.groups()
-    return "%s%s=%s" % (mark, name, "***" if value and _SECRET_NAME.search(name) else value)
+    return "%s%s=%s" % (mark, name, "***" if value and is_secret(name) else value)

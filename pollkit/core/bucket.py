@@ -97,9 +97,12 @@ def pause(bucket: Bucket, now: float, until: float) -> Bucket:
 
 
 def hear(bucket: Bucket, reading: Reading, now: float, until: float) -> Bucket:
-    """What a reply means for everyone: a 429 until `until`, or a quota that runs low."""
+    """What a reply means for everyone: a 429, or a quota that runs low.
+
+    A 429 pauses for as long as it says; where it names no time, until its own job asks again.
+    """
     if reading.verdict is Verdict.LIMITED:
-        return told_off(bucket, now, until)
+        return told_off(bucket, now, now + reading.retry_after if reading.retry_after else until)
     return bucket if reading.quota is None else heed(bucket, reading.quota, now)
 
 

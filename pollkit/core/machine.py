@@ -80,6 +80,11 @@ class Trouble(NamedTuple):
     reauthorised: bool = False   # a fresh credential was asked for
     asked: bool = False          # and its poll has been made
 
+    @property
+    def wants_credential(self) -> bool:
+        """Whether the next poll is to read the credential anew."""
+        return self.reauthorised and not self.asked
+
 
 class Ending(NamedTuple):
     """How a wait ended."""
@@ -140,9 +145,9 @@ class Poll(NamedTuple):
 Action = Union[Sleep, Poll, Ending]
 
 
-def start(job: Job, url: str, rules: Rules, now: float) -> Progress:
-    """A wait that begins now; the first poll comes when the pace says, by the deadline at the latest."""
-    deadline = FOREVER if rules.timeout is None else now + rules.timeout
+def start(job: Job, url: str, rules: Rules, now: float, latest: float = FOREVER) -> Progress:
+    """A wait that begins now and ends by `latest`; the first poll comes when the pace says."""
+    deadline = latest if rules.timeout is None else min(latest, now + rules.timeout)
     return Progress(job, url, now, deadline, next_at=min(deadline, now + rules.pace.before_first), wait_from=now)
 
 
@@ -152,8 +157,7 @@ def next_action(progress: Progress, now: float) -> Action:
         return progress.ending
     if now < progress.next_at:
         return Sleep(progress.next_at, progress.why)
-    trouble = progress.trouble
-    return Poll(progress.url, progress.etag, trouble.reauthorised and not trouble.asked, progress.moved)
+    return Poll(progress.url, progress.etag, progress.trouble.wants_credential, progress.moved)
 
 
 def hold(progress: Progress, rules: Rules, ready_at: float, now: float) -> Progress:
@@ -180,6 +184,13 @@ def observe(progress: Progress, rules: Rules, reading: Reading, now: float, rand
         said=progress.said.union(warnings) if warnings else progress.said,
         trouble=trouble._replace(asked=True) if trouble.reauthorised else trouble)
     return TRANSITIONS[reading.verdict](after, rules, reading, now, rand)
+
+
+def nudge(progress: Progress, now: float) -> Progress:
+    """Something hints that the job has changed: poll now, unless the server forbade it."""
+    if progress.ending is not None or progress.why == RETRY_AFTER or progress.next_at <= now:
+        return progress
+    return progress._replace(next_at=now, wait_from=now, slept=_slept(progress, now))
 
 
 def cancel(progress: Progress, now: float) -> Progress:

@@ -9,6 +9,7 @@ import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from ..errors import ConfigError
+from .durations import cold_interval
 from .units import duration_text, seconds
 
 Jitter = Union[str, float]
@@ -140,9 +141,7 @@ class Adaptive(NamedTuple("Adaptive", [
 
     def delay(self, looks: int, last: float, age: float, rand: float) -> float:
         """Seconds to the next look, at this age of the wait."""
-        # The cold-start law: with the prior survival (1 + t/8 s)**-1/2 the accrued delay
-        # reaches one price after 2·sqrt(price·(t + 8 s)). Learned durations will go here.
-        wait = self.every or 2 * math.sqrt(self.price * (age + 8.0))
+        wait = self.every or cold_interval(self.price, age)
         return min(max(wait, self.min), self.max)
 
     def __str__(self) -> str:

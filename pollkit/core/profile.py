@@ -46,6 +46,12 @@ class Profile(NamedTuple):
     not_found_grace: float = 10.0
     retry_after_default: Optional[float] = None
 
+    # one request for many jobs: {ids} in its URL, the path of the items, and of the id in each
+    batch_url: Optional[str] = None
+    batch_items: Optional[str] = None
+    batch_id: str = "id"
+    batch_size: int = 50
+
     # how to connect
     ca_file: Optional[str] = None
     client_cert: Optional[str] = None

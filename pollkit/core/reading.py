@@ -17,7 +17,7 @@ How HTTP itself is read (RFC 9110, 15), before any body:
 """
 import json
 from enum import Enum
-from typing import Any, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import hints
 from .addresses import join, redacted
@@ -79,6 +79,7 @@ _CREATED_PLACES = tuple(map(Path, (
 _FINISHED_PLACES = tuple(map(Path, (
     "finished_at", "finishedAt", "completed_at", "completedAt", "finished", "ended_at", "endedAt",
     "completedDateTime", "endTime", "end_time", "data.finished_at", "data.completed_at")))
+_ITEM_PLACES = tuple(map(Path, ("items", "jobs", "data", "results", "tasks")))
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
 _RETRIED = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the server asks for another try
@@ -88,7 +89,7 @@ class Reader:
     """Reads replies the way one profile's API means them."""
 
     __slots__ = ("_words", "_unknown", "_status", "_result", "_error", "_code", "_progress",
-                 "_total", "_created", "_finished")
+                 "_total", "_created", "_finished", "_items", "_item_id")
 
     def __init__(self, profile: Profile) -> None:
         self._words = Words(profile.done, profile.failed, profile.pending)
@@ -102,6 +103,8 @@ class Reader:
         self._total = Path(total) if total else None
         self._created = _places(profile.created, _CREATED_PLACES)
         self._finished = _places(profile.finished, _FINISHED_PLACES)
+        self._items = _places(profile.batch_items, _ITEM_PLACES)
+        self._item_id = Path(profile.batch_id)
 
     def read(self, seen: Seen, moved: bool = False) -> Reading:
         """What a reply says; `moved`: it comes from where a 303 pointed."""
@@ -114,9 +117,43 @@ class Reader:
                     else Reading(Verdict.PENDING, "false: pending"))
         return self._judge(seen, None)
 
+    def read_many(self, seen: Seen, ids: Sequence[str]) -> Tuple[Reading, List[Reading]]:
+        """What a reply about many jobs says: of the exchange as a whole, and of each job.
+
+        A job that the answer does not mention is pending. Where the exchange itself went wrong,
+        all of them are told so.
+        """
+        if not isinstance(seen, Reply) or not 200 <= seen.status < 300:
+            whole = self.read(seen)
+            return whole, [whole] * len(ids)
+        try:
+            items = self._find_items(json.loads(seen.body.decode("utf-8-sig")))
+        except (ValueError, RecursionError):
+            items = None
+        if items is None:
+            whole = Reading(Verdict.FAULT, "no list of jobs in the answer")
+            return self._with_hints(whole, seen), [whole] * len(ids)
+        whole = self._with_hints(Reading(Verdict.PENDING, "%d jobs in one answer" % len(items)), seen)
+        return whole, [
+            self._judge(items[name], None)._replace(retry_after=whole.retry_after) if name in items
+            else Reading(Verdict.PENDING, "not in the answer: pending", retry_after=whole.retry_after)
+            for name in ids]
+
+    def _find_items(self, data: Any) -> Optional[Dict[str, Any]]:
+        for found in [data] if isinstance(data, list) else [path.find(data) for path in self._items]:
+            if isinstance(found, dict):
+                return found
+            if isinstance(found, list):
+                return {str(self._item_id.find(item)): item for item in found}
+        return None
+
     def _read_reply(self, reply: Reply, moved: bool) -> Reading:
+        return self._with_hints(
+            self._read_body(reply, moved) if 200 <= reply.status < 300 else _read_status(reply), reply)
+
+    def _with_hints(self, reading: Reading, reply: Reply) -> Reading:
+        """A reading with what the headers say about when to ask again."""
         headers = reply.headers
-        reading = self._read_body(reply, moved) if 200 <= reply.status < 300 else _read_status(reply)
         if not any(map(headers.__contains__, hints.HEADERS)):
             return reading
         now = hints.server_time(headers, reply.received_at)

@@ -1,37 +1,20 @@
 """One job at a time, in the caller's thread: `wait` and `Poller`."""
-import enum
-import logging
-import random
 import threading
 from typing import Any, Callable, Mapping, Optional, Tuple, Type, Union
 
 from ..core import events, machine
-from ..core.addresses import fill
 from ..core.model import Fault, Job, Outcome, Reply, State
-from ..core.pace import Pace, parse_pace
+from ..core.pace import Pace
 from ..core.profile import Profile
-from ..core.reading import Reader, Seen
-from ..core.units import seconds
+from ..core.reading import Reading, Seen
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
-from ..edges.transport import Transport
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
+from .asking import Asker, Default, OnEvent, Timeout
 
-log = logging.getLogger("pollkit")
-log.addHandler(logging.NullHandler())
-
-_LEVELS = {events.POLL: logging.DEBUG, events.PAUSE: logging.DEBUG, events.STATUS: logging.INFO,
-           events.END: logging.INFO, events.FAULT: logging.WARNING, events.WARNING: logging.WARNING}
 _ERRORS = {State.FAILED: JobFailed, State.TIMED_OUT: JobTimedOut, State.UNREACHABLE: JobUnreachable}
 
 Check = Callable[[], Seen]
-OnEvent = Callable[[events.Event], object]
-
-
-class Default(enum.Enum):
-    """Says 'as the profile has it' where None already means something."""
-
-    AS_PROFILE = "as the profile has it"
 
 
 def wait(job: Union[Job, str, Check], **options: Any) -> Any:
@@ -67,22 +50,15 @@ class Poller:
     """
 
     def __init__(self, profile: Optional[Profile] = None, pace: Union[Pace, str, None] = None,
-                 timeout: Union[float, str, None, Default] = Default.AS_PROFILE,
-                 bucket: Optional[TokenBucket] = None, headers: Optional[Mapping[str, str]] = None,
-                 retry_on: Tuple[Type[BaseException], ...] = (), max_faults: Optional[int] = None,
-                 on_event: Optional[OnEvent] = None, clock: Optional[Clock] = None,
-                 rng: Callable[[], float] = random.random) -> None:
-        if profile is not None and not isinstance(profile, Profile):
-            raise ConfigError("profile must be a pollkit.Profile, not %r" % (profile,))
-        self._profile = _settled(profile or Profile(), pace, timeout, max_faults)
-        self._clock = clock or Clock()
-        self._bucket = bucket or TokenBucket.of(self._profile.limit, self._clock)
-        self._rules = machine.Rules.of(self._profile, self._bucket.spacing)
-        self._reader = Reader(self._profile)
-        self._transport = Transport(self._profile, headers)
+                 timeout: Timeout = Default.AS_PROFILE, bucket: Optional[TokenBucket] = None,
+                 headers: Optional[Mapping[str, str]] = None, retry_on: Tuple[Type[BaseException], ...] = (),
+                 max_faults: Optional[int] = None, on_event: Optional[OnEvent] = None,
+                 clock: Optional[Clock] = None, rng: Optional[Callable[[], float]] = None) -> None:
+        self._asker = asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng)
+        self._clock = asker.clock
+        self._bucket = bucket or TokenBucket.of(asker.profile.limit, asker.clock)
+        self._rules = machine.Rules.of(asker.profile, self._bucket.spacing)
         self._retry_on = tuple(retry_on)
-        self._on_event = on_event
-        self._rng = rng
 
     def poll(self, job: Union[Job, str, Check], stop: Optional[threading.Event] = None) -> Outcome:
         """Wait for a job to end, however it does; `stop`, once set, ends the wait as cancelled."""
@@ -90,17 +66,13 @@ class Poller:
             name = getattr(job, "__name__", None) or type(job).__name__
             return self._run(Job(name), "", self._caller(job), stop)
         job = Job.of(job)
-        url = self._url(job)
-        home = self._transport.check(url)
-
-        def look(poll: machine.Poll) -> Seen:
-            return self._transport.fetch(poll.url, home, poll.etag, poll.fresh_credential)
-
-        return self._run(job, url, look, stop)
+        url = self._asker.url(job)
+        home = self._asker.transport.check(url)
+        return self._run(job, url, lambda poll: self._asker.fetch(poll, home), stop)
 
     def close(self) -> None:
         """Close this thread's connections; the Poller can still be used."""
-        self._transport.close()
+        self._asker.transport.close()
 
     def __enter__(self) -> "Poller":
         return self
@@ -108,33 +80,37 @@ class Poller:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _run(self, job: Job, url: str, look: Callable[[machine.Poll], Seen],
+    def _run(self, job: Job, url: str, look: Callable[[machine.Poll], Reading],
              stop: Optional[threading.Event]) -> Outcome:
-        clock = self._clock
+        asker, clock = self._asker, self._clock
         progress = machine.start(job, url, self._rules, clock.now())
         while True:
             now = clock.now()
-            if stop is not None and stop.is_set() and progress.ending is None:
+            if _is_set(stop) and progress.ending is None:
                 progress = machine.cancel(progress, now)
-                self._tell(events.ended(progress, now))
+                asker.tell(events.ended(progress, now))
             action = machine.next_action(progress, now)
             if isinstance(action, machine.Ending):
-                return machine.outcome(progress, self._profile, clock.wall() - clock.now())
+                return asker.outcome(progress)
             if isinstance(action, machine.Sleep):
                 clock.sleep_until(action.until, stop)
                 continue
-            progress = self._await_token(progress, stop)
-            if progress.ending is None and not (stop is not None and stop.is_set()):
-                progress = self._observe(progress, self._reader.read(look(action), action.moved))
+            before = progress = self._await_token(progress, stop)
+            if progress.ending is None and not _is_set(stop):
+                reading = look(action)
+                now = clock.now()
+                progress = machine.observe(before, self._rules, reading, now, asker.rng())
+                self._bucket.hear(reading, now, progress.next_at)
+                asker.tell_poll(before, progress, reading, now)
 
     def _await_token(self, progress: machine.Progress, stop: Optional[threading.Event]) -> machine.Progress:
         """Wait until the shared limit allows the poll, as long as the machine will."""
         bucket, now = self._bucket, self._clock.now()
         paused_s = bucket.paused_s
         slot = ready_at = bucket.reserve(now, max(now, progress.deadline))
-        while ready_at > now and not (stop is not None and stop.is_set()):
+        while ready_at > now and not _is_set(stop):
             progress = machine.hold(progress, self._rules, ready_at, now)
-            self._tell(events.held(progress, now))
+            self._asker.tell(events.held(progress, now))
             if progress.ending is not None:
                 break
             self._clock.sleep_until(progress.next_at, stop)
@@ -142,54 +118,18 @@ class Poller:
             ready_at = max(progress.next_at, slot + (bucket.paused_s - paused_s))
         return progress
 
-    def _observe(self, before: machine.Progress, reading: Any) -> machine.Progress:
-        now = self._clock.now()
-        after = machine.observe(before, self._rules, reading, now, self._rng())
-        self._bucket.hear(reading, now, after.next_at)
-        if self._on_event is not None or log.isEnabledFor(logging.INFO):
-            for event in events.events(before, after, reading, now):
-                self._tell(event)
-        return after
-
-    def _tell(self, event: events.Event) -> None:
-        level = _LEVELS[event.kind]
-        if log.isEnabledFor(level):
-            log.log(level, "%s", event)
-        if self._on_event is not None:
-            self._on_event(event)
-
-    def _url(self, job: Job) -> str:
-        if job.url:
-            return job.url
-        if not self._profile.url:
-            raise ConfigError("%r is not a URL, and no profile says where to find it" % job.id)
-        values = {"id": job.id}
-        if job.label is not None:
-            values["label"] = job.label
-        return fill(self._profile.url, **values)
-
-    def _caller(self, check: Check) -> Callable[[machine.Poll], Seen]:
-        def look(poll: machine.Poll) -> Seen:
+    def _caller(self, check: Check) -> Callable[[machine.Poll], Reading]:
+        def look(poll: machine.Poll) -> Reading:
             try:
                 seen = check()
             except self._retry_on as error:
-                return Fault("%s: %s" % (type(error).__name__, error))
+                seen = Fault("%s: %s" % (type(error).__name__, error))
             if not isinstance(seen, (Reply, Fault, dict, list, bool, str)):
                 raise ConfigError("the callable returned %r: it should return a dict, a Reply, a bool "
                                   "or a status word" % (seen,))
-            return seen
+            return self._asker.reader.read(seen, poll.moved)
         return look
 
 
-def _settled(profile: Profile, pace: Union[Pace, str, None], timeout: Union[float, str, None, Default],
-             max_faults: Optional[int]) -> Profile:
-    """The profile with what was given besides it."""
-    if pace is not None:
-        profile = profile._replace(pace=parse_pace(pace) if isinstance(pace, str) else pace)
-    if not isinstance(timeout, Default):
-        profile = profile._replace(timeout=None if timeout is None else seconds(timeout, "timeout"))
-    if max_faults is not None:
-        if max_faults < 1:
-            raise ConfigError("max_faults must be at least 1, not %r" % max_faults)
-        profile = profile._replace(max_faults=max_faults)
-    return profile
+def _is_set(stop: Optional[threading.Event]) -> bool:
+    return stop is not None and stop.is_set()

@@ -26,6 +26,11 @@ class Clock:
             stop.wait(duration)
 
 
+    def wait(self, gate: threading.Lock, until: float) -> None:
+        """Sleep until an instant, or until somebody releases the gate."""
+        gate.acquire(timeout=min(max(0.0, until - self.now()), _LONGEST_SLEEP_S))
+
+
 class WallClock(Clock):
     """For waits that outlive the process, and so the monotonic clock."""
 
@@ -55,6 +60,13 @@ class VirtualClock(Clock):
     def wall(self) -> float:
         """Seconds since 1970, as far as this clock is concerned."""
         return self._now + self._wall_offset
+
+    def wait(self, gate: threading.Lock, until: float) -> None:
+        """Move time on to an instant; where there is none, really wait at the gate."""
+        if until == float("inf"):
+            gate.acquire()
+        elif not gate.acquire(blocking=False):
+            self.sleep_until(until)
 
     def sleep(self, duration: float) -> None:
         """Move time on, at once."""

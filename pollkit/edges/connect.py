@@ -10,7 +10,7 @@ import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Set, Tuple
 from urllib.parse import unquote
 
 from ..core.addresses import Address, parse_url, redacted
@@ -85,39 +85,56 @@ def basic(userinfo: str) -> str:
 def tls_context(ca_file: Optional[str], client_cert: Optional[str], client_key: Optional[str]) -> "ssl.SSLContext":
     """One context for all connections: building one costs 25 ms. OpenSSL obeys SSL_CERT_FILE."""
     import ssl
+    asked: List[bool] = []
+
+    def passphrase() -> str:  # without it OpenSSL would ask at the terminal, or eat our input
+        asked.append(True)
+        return ""
+
     try:
         context = ssl.create_default_context(cafile=ca_file)
         if client_cert:
-            context.load_cert_chain(client_cert, client_key)
+            context.load_cert_chain(client_cert, client_key, passphrase)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         names = [name for name in (ca_file, client_cert, client_key) if name]
-        raise ConfigError("can't use the certificate files (%s): %s"
-                          % (", ".join(names), getattr(error, "strerror", None) or error)) from None
+        why = "the key is behind a passphrase" if asked else getattr(error, "strerror", None) or error
+        raise ConfigError("can't use the certificate files (%s): %s" % (", ".join(names), why)) from None
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def open_wire(route: Route, context: "Optional[ssl.SSLContext]", timeout: float, deadline: float) -> Wire:
-    """A connection ready for requests, or a ConnectError."""
+def open_wire(route: Route, context: "Optional[ssl.SSLContext]", timeout: float, deadline: float,
+              in_use: Set[Wire]) -> Wire:
+    """A connection ready for requests, or a ConnectError; it is in `in_use` while it is being made."""
     near = route.proxy or route.address
-    sock = _connect(near, deadline, "the proxy at %s" % near.authority if route.proxy else near.authority)
+    what = "the proxy at %s" % near.authority if route.proxy else near.authority
+    # One Wire from the start: a second one around the same socket would close it when it goes.
+    wire = Wire(_connect(near, deadline, what), timeout)
+    in_use.add(wire)
     try:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if route.proxy is not None and not route.is_forwarded:
-            _tunnel(sock, route, deadline)
+            _tunnel(wire, route, deadline)
         if context is not None:
-            sock = _secure(sock, route.address, context, deadline)
-        return Wire(sock, timeout)
+            _secure(wire, route.address, context, deadline)
+            wire.sock.settimeout(timeout)
+        return wire
     except BaseException:
-        sock.close()
+        wire.close()
         raise
+    finally:
+        in_use.discard(wire)
 
 
 def _connect(address: Address, deadline: float, what: str) -> socket.socket:
     found = _resolve(address, deadline, what)
     problem = Fault("no connection to %s" % what)
     for i, (family, target) in enumerate(found):
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:  # a family the kernel does not know: IPv6 switched off, say
+            problem = Fault("no connection to %s: %s" % (what, error.strerror or error))
+            continue
         try:
             # Each address gets its share of the time, so that one dead address can't use up all.
             sock.settimeout(max(0.001, (deadline - time.monotonic()) / (len(found) - i)))
@@ -162,7 +179,7 @@ def _resolve(address: Address, deadline: float, what: str) -> List[_FamilyAndAdd
     return found
 
 
-def _tunnel(sock: socket.socket, route: Route, deadline: float) -> None:
+def _tunnel(wire: Wire, route: Route, deadline: float) -> None:
     """Ask the proxy for a tunnel (RFC 9110, 9.3.6)."""
     address, proxy = route.address, route.proxy
     assert proxy is not None
@@ -170,11 +187,10 @@ def _tunnel(sock: socket.socket, route: Route, deadline: float) -> None:
     lines = ["CONNECT %s:%d HTTP/1.1" % (host, address.port), "Host: %s:%d" % (host, address.port)]
     lines += ["%s: %s" % header for header in proxy_headers(route).items()]
     try:
-        wire = Wire(sock, deadline - time.monotonic())
         received = wire.exchange(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), deadline, bodiless=True)
     except (OSError, WireError) as error:
         raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s" % (proxy.authority, error))) from None
-    if received.status != 200:
+    if not 200 <= received.status < 300:
         raise ConnectError(proxy_refusal(route, received.status))
 
 
@@ -188,11 +204,20 @@ def proxy_refusal(route: Route, status: int) -> Fault:
                  "does no_proxy lack this host?")
 
 
-def _secure(sock: socket.socket, address: Address, context: "ssl.SSLContext", deadline: float) -> socket.socket:
+def _secure(wire: Wire, address: Address, context: "ssl.SSLContext", deadline: float) -> None:
+    """Put TLS on a connection."""
     import ssl
-    sock.settimeout(max(0.001, deadline - time.monotonic()))
     try:
-        return context.wrap_socket(sock, server_hostname=address.host)
+        address.host.encode("idna")  # wrap_socket would raise a ValueError, and leave a socket open
+    except UnicodeError:
+        raise ConnectError(Fault("%s is no name that TLS can verify" % address.authority, final=True)) from None
+    wire.sock.settimeout(max(0.001, deadline - time.monotonic()))
+    try:
+        # The handshake comes apart, so that the Wire has the socket meanwhile and can break it off.
+        secured = wire.sock = context.wrap_socket(
+            wire.sock, server_hostname=address.host, do_handshake_on_connect=False)
+        secured.do_handshake()
+        return
     except ssl.CertificateError as error:  # 3.7 and later: SSLCertVerificationError
         why = getattr(error, "verify_message", "") or str(error)
     except ssl.SSLError as error:
@@ -205,6 +230,8 @@ def _secure(sock: socket.socket, address: Address, context: "ssl.SSLContext", de
         raise ConnectError(Fault("%s broke off the TLS handshake: %s"
                                  % (address.authority, error.strerror or error))) from None
     advice = "is the CA in use the right one? --ca-file or SSL_CERT_FILE name another"
+    if "match" in why:
+        advice = "the server is another one than the URL names, or has the wrong certificate"
     raise ConnectError(Fault("the certificate of %s was not accepted: %s" % (address.authority, why), advice))
 
 

@@ -12,6 +12,7 @@ from typing import Dict, Optional, Tuple
 from ..errors import ConfigError
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: what a header's name is made of
+_LATIN_1 = re.compile(r"[\x00-\xff]*")
 _COMMAND_TIMEOUT_S = 30
 _HOW_TO = "write bearer env:NAME, basic file:PATH, header X-API-Key command:PROGRAM, or netrc"
 
@@ -29,7 +30,7 @@ class Credential:
         if known is not None and not fresh:
             return known
         try:
-            secret = _read_source(self._source, host)
+            secret = _read_source(self._source, host, self._scheme == "Basic")
         except ConfigError:
             if known is not None:
                 return known  # gone meanwhile: the server has the last word on the old one
@@ -59,7 +60,7 @@ def _parse(specification: str) -> Tuple[str, str, str]:
     return header, scheme, rest
 
 
-def _read_source(source: str, host: str) -> str:
+def _read_source(source: str, host: str, basic: bool) -> str:
     kind, _, name = source.partition(":")
     if kind == "env":
         secret = os.environ.get(name, "")
@@ -75,6 +76,8 @@ def _read_source(source: str, host: str) -> str:
         raise ConfigError("%s empty: no credential to send" % where)
     if not secret.isprintable():
         raise ConfigError("%s not one line of printable text" % where)
+    if not basic and not _LATIN_1.fullmatch(secret):
+        raise ConfigError("%s not what a header can carry: it has characters beyond Latin-1" % where)
     return secret
 
 

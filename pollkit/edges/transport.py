@@ -9,10 +9,10 @@ import re
 import socket
 import threading
 import time
-from typing import Dict, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Dict, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 from .. import __version__
-from ..core.addresses import join, parse_url, redacted
+from ..core.addresses import SHORTEST_SECRET, is_secret, join, parse_url, redacted, secrets_of
 from ..core.model import Fault, Reply
 from ..core.profile import Profile
 from ..errors import ConfigError
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _FOLLOWED = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look there': core reads it
 _MAX_REDIRECTS = 5
-_IDLE_S = 1.0            # after this long a kept connection is looked at before it is used
+_IDLE_S = 0.02           # after this long a kept connection is looked at before it is used
 _KEPT_A_THREAD = 8
 _ABROAD = ("accept", "user-agent", "accept-encoding")
 
@@ -50,12 +50,15 @@ class Transport:
         self._timeout = profile.request_timeout
         self._proxy = profile.proxy
         self._credential = Credential(profile.auth) if profile.auth else None
-        self._headers = _checked({**profile.headers, **(headers or {})})
+        self._headers = _merged(_checked(profile.headers), _checked(headers or {}))
         self._tls = (profile.ca_file, profile.client_cert, profile.client_key)
         if any(self._tls):
             tls_context(*self._tls)  # bad files are known before the first poll
         self._sites: Dict[Tuple[str, str], _Site] = {}
         self._kept = _Kept()
+        self._in_use: Set[Wire] = set()
+        self._aborted = False
+        self._secrets: Set[str] = set()
 
     def check(self, url: str) -> str:
         """The origin of a job's URL; a ConfigError where it, its proxy or its credential is unusable."""
@@ -76,12 +79,18 @@ class Transport:
             return error.fault
         except (BodyTooLarge, ConfigError) as error:
             return Fault(str(error), final=True)
-        except WireError as error:
-            return Fault("%s: %s" % (_host(url), error))
-        except socket.timeout:
-            return Fault("no complete reply from %s within %g s" % (_host(url), self._timeout))
-        except OSError as error:
-            return Fault("the connection to %s broke: %s" % (_host(url), error.strerror or error))
+
+    def scrub(self, text: str, url: str) -> str:
+        """Words that quote a server, without any secret that it was sent and repeated."""
+        for secret in sorted(self._secrets.union(secrets_of(url)), key=len, reverse=True):
+            text = text.replace(secret, "***")
+        return text
+
+    def abort(self) -> None:
+        """Break off every exchange that is under way, in whichever thread; this is the end."""
+        self._aborted = True
+        for wire in list(self._in_use):
+            wire.abort()
 
     def close(self) -> None:
         """Close this thread's connections. Those of other threads go when their threads do."""
@@ -93,11 +102,20 @@ class Transport:
             site, target = self._site_and_target(url, home)
             if body and site.origin != home:
                 return Fault("redirected to %s: a body is not sent to another origin" % redacted(url), final=True)
-            extra = b"Content-Length: %d\r\n" % len(body) if body else b""
+            extra = b"Content-Length: %d\r\n" % len(body) if body or method in (b"POST", b"PUT", b"PATCH") else b""
             if etag is not None and etag.isprintable():
                 extra += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
             request = b"%s %s%s%s%s\r\n%s" % (method, site.before, target.encode("ascii"), site.after, extra, body)
-            received = self._exchange(site, request, deadline, method == b"HEAD")
+            try:
+                received = self._exchange(site, request, deadline, method == b"HEAD")
+            except BodyTooLarge:
+                raise
+            except WireError as error:
+                return Fault("%s: %s" % (_host(url), error))
+            except socket.timeout:
+                return Fault("no complete reply from %s within %g s" % (_host(url), self._timeout))
+            except OSError as error:
+                return Fault("the connection to %s broke: %s" % (_host(url), error.strerror or error))
             link = received.headers.get("location")
             if received.status not in _FOLLOWED or not link:
                 return _reply(received, url, site, home)
@@ -115,17 +133,22 @@ class Transport:
             try:
                 return self._use(kept, site.origin, request, deadline, bodiless)
             except NoReply:
-                pass  # closed while idle: once more, on a new connection (RFC 9112, 9.3.1)
+                # Closed while idle: once more, on a new connection (RFC 9112, 9.3.1).
+                if self._aborted:
+                    raise
         context = tls_context(*self._tls) if site.route.address.scheme == "https" else None
-        wire = open_wire(site.route, context, self._timeout, deadline)
+        wire = open_wire(site.route, context, self._timeout, deadline, self._in_use)
         return self._use(wire, site.origin, request, deadline, bodiless)
 
     def _use(self, wire: Wire, origin: str, request: bytes, deadline: float, bodiless: bool) -> Received:
+        self._in_use.add(wire)
         try:
             received = wire.exchange(request, deadline, bodiless)
         except BaseException:
             wire.close()
             raise
+        finally:
+            self._in_use.discard(wire)
         if received.reusable:
             self._kept.keep(origin, wire)
         else:
@@ -157,11 +180,12 @@ class Transport:
                 headers.update([self._credential.header(address.host)])
         else:
             own = {name: value for name, value in own.items() if name.lower() in _ABROAD}
-        replaced = {name.lower() for name in own}
-        headers = {name: value for name, value in headers.items() if name.lower() not in replaced}
-        headers.update(own)
+        headers = _merged(headers, own)
         if route.is_forwarded:
             headers.update(proxy_headers(route))
+        for name, value in headers.items():
+            if is_secret(name):
+                self._secrets.update(word for word in value.split() if len(word) >= SHORTEST_SECRET)
         before = "http://" + address.authority if route.is_forwarded else ""
         after = " HTTP/1.1\r\nHost: %s\r\n%s" % (
             address.authority, "".join("%s: %s\r\n" % header for header in headers.items()))
@@ -213,6 +237,12 @@ def _checked(headers: Mapping[str, str]) -> Dict[str, str]:
         if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
             raise ConfigError("the header %s is not yours to set" % name)
     return dict(headers)
+
+
+def _merged(headers: Mapping[str, str], stronger: Mapping[str, str]) -> Dict[str, str]:
+    """Both, each header once, whatever the case of its name."""
+    replaced = {name.lower() for name in stronger}
+    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **stronger}
 
 
 def _reply(received: Received, url: str, site: _Site, home: str) -> Union[Reply, Fault]:

@@ -4,6 +4,7 @@ http.client spends half of its time in email.parser and a fifth on building requ
 a tenth of its size, because a poll needs no more. It follows RFC 9112: section 6.3 for where a
 body ends, 7.1 for chunks, 5.2 for folded lines, 9.3 for when a connection may be used again.
 """
+import re
 import socket
 import time
 import zlib
@@ -11,6 +12,8 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 MAX_BODY = 10 * 1024 * 1024
 MAX_HEAD = 64 * 1024
+_HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may be taken for a line's end
+_MAX_MEMBERS = 100
 _SLACK_S = 0.05  # how far a socket's timeout may be off before it is worth a system call
 
 
@@ -91,6 +94,13 @@ class Wire:
             pass
         return True
 
+    def abort(self) -> None:
+        """Wake whoever waits on the socket: it is over. For use from another thread."""
+        try:
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # not TLS's own: that isn't thread-safe
+        except OSError:
+            pass
+
     def close(self) -> None:
         """Close the socket; never fails."""
         try:
@@ -117,23 +127,17 @@ class Wire:
 
     def _head(self, data: bytes) -> Tuple[int, Dict[str, str], bool, bytes]:
         """Status, headers, whether it is HTTP/1.0, and what was read beyond them."""
-        while True:
-            end = data.find(b"\r\n\r\n")
-            if end >= 0:
-                lines = data[:end].decode("latin-1").split("\r\n")
-                rest = data[end + 4:]
-                break
-            end = data.find(b"\n\n")  # RFC 9112, 2.2: a bare LF may be taken for a line's end
-            if end >= 0:
-                lines = data[:end].decode("latin-1").replace("\r\n", "\n").split("\n")
-                rest = data[end + 2:]
-                break
+        end = _HEAD_END.search(data)
+        while end is None:
             if len(data) > MAX_HEAD:
                 raise WireError("the reply's headers go on for over %d kB" % (MAX_HEAD // 1024))
             if not data.startswith(b"HTTP/"[:len(data)]):
-                break
+                raise WireError("the reply is not HTTP: %r" % data[:40])
             data += self._more("before its headers ended")
-        if not data.startswith(b"HTTP/1.") or not lines[0][9:12].isdecimal():
+            end = _HEAD_END.search(data)
+        # Values are stripped below, so a CR before the LF needs no care of its own.
+        lines = data[:end.start()].decode("latin-1").split("\n")
+        if not lines[0].startswith("HTTP/1.") or not lines[0][9:12].isdecimal():
             raise WireError("the reply is not HTTP/1.x: %r" % data[:40])
         headers: Dict[str, str] = {}
         name = ""
@@ -144,7 +148,7 @@ class Wire:
             name, _, value = line.partition(":")
             name, value = name.lower(), value.strip()
             headers[name] = headers[name] + ", " + value if name in headers else value
-        return int(lines[0][9:12]), headers, lines[0][7:8] == "0", rest
+        return int(lines[0][9:12]), headers, lines[0][7:8] == "0", data[end.end():]
 
     def _body(self, status: int, headers: Dict[str, str], data: bytes,
               bodiless: bool) -> Tuple[bytes, bytes, bool]:
@@ -199,7 +203,9 @@ class Wire:
                 raise BodyTooLarge("the reply's body goes on for over %d MB" % (MAX_BODY >> 20))
             data = self._at_least(data, size + 2)
             pieces.append(data[:size])
-            _, data = self._line(data[size:])
+            line, data = self._line(data[size:])
+            if line:
+                raise WireError("the reply's chunks are not well-formed")
         while line:  # trailers, up to an empty line
             line, data = self._line(data)
         return b"".join(pieces), data
@@ -249,10 +255,15 @@ def _decoded(body: bytes, coding: str) -> bytes:
 
 
 def _inflated(body: bytes, window_bits: int) -> Optional[bytes]:
-    unpacker = zlib.decompressobj(window_bits)
-    plain = unpacker.decompress(body, MAX_BODY + 1)
-    if len(plain) > MAX_BODY:
-        return None
-    if not unpacker.eof:
-        raise zlib.error("cut short")
-    return plain
+    plain = b""
+    for _ in range(_MAX_MEMBERS):
+        unpacker = zlib.decompressobj(window_bits)
+        plain += unpacker.decompress(body, MAX_BODY + 1)
+        if len(plain) > MAX_BODY:
+            return None
+        if not unpacker.eof:
+            raise zlib.error("cut short")
+        body = unpacker.unused_data
+        if not body.startswith(b"\x1f\x8b"):  # gzip may come in several members (RFC 1952, 2.2)
+            return plain
+    raise zlib.error("too many members")

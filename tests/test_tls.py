@@ -1,0 +1,410 @@
+"""Polls over TLS: whom pollkit trusts, and what it says where it doesn't."""
+import contextlib
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from pollkit import ConfigError, Fault, Poller, Profile
+from pollkit.edges import transport as transport_module
+from pollkit.edges.transport import Transport
+from pollkit.testing import VirtualClock
+from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, at_once, redirect, reply, wait_for
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+DATA = os.path.join(HERE, "data")
+CA = os.path.join(DATA, "ca.pem")
+CLIENT_CERT, CLIENT_KEY = os.path.join(DATA, "client.pem"), os.path.join(DATA, "client.key")
+DONE = reply('{"status": "done"}')
+VERSIONS = ["TLSv1.2"] + (["TLSv1.3"] if getattr(ssl, "HAS_TLSv1_3", False) else [])
+
+
+def server_context(certificate="localhost", client_ca=None, version=None):
+    """A server's side of TLS; `client_ca`: clients must show a certificate of that CA."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(os.path.join(DATA, certificate + ".pem"),
+                            os.path.join(DATA, certificate + ".key"))
+    if client_ca:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    if version == "TLSv1.2":
+        if hasattr(context, "maximum_version"):
+            context.maximum_version = ssl.TLSVersion.TLSv1_2
+        else:  # Python 3.6
+            context.options |= getattr(ssl, "OP_NO_TLSv1_3", 0)
+    return context
+
+
+def tls_server(*answers, **options):
+    """A server whose certificate is for localhost."""
+    context = server_context(options.pop("certificate", "localhost"),
+                             options.pop("client_ca", None), options.pop("version", None))
+    return RawServer(*answers, tls=context, **dict({"name": "localhost"}, **options))
+
+
+@pytest.fixture
+def new_transport():
+    """Makes transports that trust the test CA unless told otherwise, and closes them."""
+    with contextlib.ExitStack() as stack:
+        def new(headers=None, **settings):
+            settings = dict({"request_timeout": 10.0, "proxy": "none", "ca_file": CA}, **settings)
+            made = Transport(Profile(**settings), headers)
+            stack.callback(made.close)
+            return made
+        yield new
+
+
+@pytest.fixture
+def fetch(new_transport):
+    """Asks once, with a transport of its own."""
+    def ask(url, headers=None, **settings):
+        transport = new_transport(headers, **settings)
+        return transport.fetch(url, transport.check(url))
+    return ask
+
+
+# Trust
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+def test_server_of_the_ca_in_ca_file_is_trusted(name, fetch):
+    with tls_server(DONE, name=name) as server:
+        got = fetch(server.url())
+    assert (got.status, got.body) == (200, b'{"status": "done"}')
+    assert server.requests[0].headers["host"] == server.authority
+
+
+def test_ipv6_address_is_verified_as_one(fetch):
+    try:
+        server = tls_server(DONE, host="::1", name="::1")
+    except OSError as error:
+        pytest.skip("no IPv6 on the loopback interface: %s" % error)
+    with server:
+        assert fetch(server.url()).status == 200
+
+
+def test_unknown_ca_is_refused_with_advice(fetch):
+    """Verification is the default; nothing is sent to a server that can't prove who it is."""
+    with tls_server(DONE) as server:
+        got = fetch(server.url(), ca_file=None, headers={"X-API-Key": "SECRET"})
+    assert "the certificate of %s was not accepted" % server.authority in got.message
+    assert "--ca-file" in got.advice
+    assert "SSL_CERT_FILE" in got.advice
+    assert "\n" not in str(got)
+    assert not server.requests
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+def test_certificate_for_another_name_is_refused(name, fetch):
+    with tls_server(DONE, certificate="elsewhere", name=name) as server:
+        got = fetch(server.url())
+    assert "the certificate of %s was not accepted" % server.authority in got.message
+    assert "match" in got.message  # Python and OpenSSL have different words: "doesn't match"
+    assert name in got.message
+    assert not server.requests
+
+
+def test_environment_names_the_ca():
+    """SSL_CERT_FILE is obeyed; it is read once a process, so this one has its own."""
+    script = ("import sys; from pollkit import Profile; "
+              "from pollkit.edges.transport import Transport; "
+              "t = Transport(Profile(proxy='none')); r = t.fetch(sys.argv[1], sys.argv[2]); "
+              "t.close(); print(r[0])")
+    said = []
+    with tls_server(DONE) as server:
+        for ca_file in (CA, CLIENT_CERT):
+            done = subprocess.run(
+                [sys.executable, "-W", "error", "-c", script, server.url(), server.origin],
+                cwd=os.path.dirname(HERE), env=dict(os.environ, SSL_CERT_FILE=ca_file),
+                stdout=subprocess.PIPE, check=True, timeout=60, universal_newlines=True)
+            said.append(done.stdout.strip())
+    assert said[0] == "200"
+    assert "not accepted" in said[1]
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("settings", [
+    {"ca_file": "/nonexistent/ca.pem"}, {"ca_file": os.path.join(DATA, "README")}, {"ca_file": DATA},
+    {"client_cert": "/nonexistent/client.pem"}, {"client_cert": os.path.join(DATA, "README")},
+    {"client_cert": CLIENT_CERT},  # without its key
+    {"client_cert": CLIENT_CERT, "client_key": "/nonexistent/client.key"},
+    {"client_cert": CLIENT_CERT, "client_key": os.path.join(DATA, "localhost.key")},
+    {"client_cert": CLIENT_CERT, "client_key": CA}], ids=repr)
+def test_certificate_file_that_cannot_be_used_is_a_config_error(settings):
+    """Known before the first poll, in one line that names the files."""
+    with pytest.raises(ConfigError) as caught:
+        Transport(Profile(**settings))
+    for name in settings.values():
+        assert name in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_key_behind_a_passphrase_is_a_config_error_and_nobody_is_asked():
+    script = ("import sys; from pollkit import ConfigError, Profile; "
+              "from pollkit.edges.transport import Transport\n"
+              "try: Transport(Profile(client_cert=sys.argv[1], client_key=sys.argv[2]))\n"
+              "except ConfigError as error: print(error, '|', sys.stdin.read())")
+    done = subprocess.run(
+        [sys.executable, "-c", script, CLIENT_CERT, os.path.join(DATA, "client-locked.key")],
+        cwd=os.path.dirname(HERE), input="the job's own input", stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, check=True, timeout=60, universal_newlines=True,
+        start_new_session=True)  # away from the terminal, should there be one
+    assert "Enter" not in done.stdout
+    assert "client-locked.key" in done.stdout
+    assert "| the job's own input" in done.stdout
+
+
+# Client certificates
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_client_certificate_is_shown(version, fetch):
+    with tls_server(DONE, client_ca=CA, version=version) as server:
+        got = fetch(server.url(), client_cert=CLIENT_CERT, client_key=CLIENT_KEY)
+    assert got.status == 200
+    assert len(server.requests) == 1
+
+
+def test_client_certificate_and_key_may_share_a_file(fetch, tmp_path):
+    both = tmp_path / "both.pem"
+    both.write_text(open_text(CLIENT_KEY) + open_text(CLIENT_CERT))
+    with tls_server(DONE, client_ca=CA) as server:
+        assert fetch(server.url(), client_cert=str(both)).status == 200
+
+
+def open_text(path):
+    with open(path) as file:
+        return file.read()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_missing_client_certificate_is_a_fault_in_words(version, fetch):
+    with tls_server(DONE, client_ca=CA, version=version) as server:
+        got = fetch(server.url())
+    assert isinstance(got, Fault), got
+    assert server.authority in got.message
+    assert "certificate" in str(got).lower() or "handshake failure" in str(got)
+    assert not server.requests
+
+
+def test_advice_for_a_wrong_name_is_not_about_the_ca(fetch):
+    with tls_server(DONE, certificate="elsewhere") as server:
+        assert "--ca-file" not in fetch(server.url()).advice
+
+
+# What is no TLS
+
+@pytest.mark.parametrize("greeting", [None, reply(b"", "400 Bad Request"), b"SSH-2.0-x\r\n"],
+                         ids=["http", "http that speaks first", "ssh"])
+def test_server_without_tls_is_told_apart(greeting, fetch):
+    def answer(connection, request):
+        connection.receive()
+        connection.send(reply(b"", "400 Bad Request"))
+        connection.close()
+
+    with RawServer(greeting=greeting or answer) as server:
+        got = fetch("https://%s/jobs/1" % server.authority)
+    assert got == Fault("%s does not speak TLS" % server.authority, "is it http:// rather than https://?")
+
+
+def test_http_url_of_a_tls_server_is_a_fault(fetch):
+    """The server sees no handshake and hangs up, with or without an alert."""
+    with tls_server(DONE) as server:
+        got = fetch("http://%s/jobs/1" % server.authority)
+    assert isinstance(got, Fault), got
+    assert server.authority in got.message
+    assert server.handshake_errors
+
+
+@pytest.mark.parametrize("greeting, words", [
+    (CLOSE, "TLS"), (RESET, "broke off the TLS handshake"),
+    (b"\x15\x03\x03\x00\x02\x02\x28", "handshake failure")], ids=["closed", "reset", "alert"])
+def test_broken_handshake_is_a_fault_in_words(greeting, words, fetch):
+    with RawServer(greeting=[lambda connection, _: connection.receive(), greeting]) as server:
+        got = fetch("https://%s/jobs/1" % server.authority)
+    assert words in got.message
+    assert server.authority in got.message
+    assert not got.final
+
+
+# Time
+
+RECORD = b"\x16\x03\x03\x40\x00"  # the head of a TLS record of 16 kB
+SLOW_HANDSHAKES = {"hang": HANG, "hang in a record": [RECORD, HANG],
+                   "drip": [RECORD, DRIP(b"\x02" * 200)]}
+SLOW_REPLIES = {
+    "hang": HANG, "dripping head": DRIP(b"HTTP/1.1 200 OK\r\nX-A: " + b"x" * 200),
+    "dripping body": [b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n", DRIP(b"x" * 200)]}
+
+
+def timed_poll(server, timeout):
+    """What comes back, how long it takes, and who was asked."""
+    transport = Transport(Profile(proxy="none", ca_file=CA, request_timeout=timeout))
+    with server, contextlib.closing(transport):
+        url = "https://%s/jobs/1" % server.authority
+        began_at = time.monotonic()
+        got = transport.fetch(url, transport.check(url))
+        return got, time.monotonic() - began_at, server.authority
+
+
+@pytest.fixture(scope="module")
+def slow_handshakes():
+    return at_once(SLOW_HANDSHAKES, lambda case: timed_poll(
+        RawServer(greeting=SLOW_HANDSHAKES[case]), 0.2))
+
+
+@pytest.fixture(scope="module")
+def slow_replies():
+    return at_once(SLOW_REPLIES, lambda case: timed_poll(tls_server(SLOW_REPLIES[case]), 0.5))
+
+
+@pytest.mark.parametrize("case", SLOW_HANDSHAKES)
+def test_slow_handshake_cannot_hold_a_poll_beyond_its_deadline(case, slow_handshakes):
+    got, took, authority = slow_handshakes[case].result()
+    assert got == Fault("no TLS handshake with %s in time" % authority)
+    assert 0.15 < took < 1.5
+
+
+@pytest.mark.parametrize("case", SLOW_REPLIES)
+def test_slow_reply_over_tls_cannot_hold_a_poll_beyond_its_deadline(case, slow_replies):
+    got, took, authority = slow_replies[case].result()
+    assert got == Fault("no complete reply from %s within 0.5 s" % authority)
+    assert took < 2.5
+
+
+def test_dripping_tls_record_cannot_hold_a_poll_beyond_its_deadline(fetch):
+    """Not even where TLS itself waits for the rest of a record: the bytes drip, not the replies."""
+    with tls_server(reply(b"x" * 2000)) as server:
+        def relay(connection, request):
+            with contextlib.closing(socket.create_connection(("127.0.0.1", server.port))) as far:
+                upward = threading.Thread(target=pass_on, args=(connection.sock, far))
+                upward.start()
+                while True:
+                    data = far.recv(65536)
+                    if len(data) > 2000:  # the reply: 2 kB, longer than anything in the handshake
+                        connection.drip(data)
+                    if not data or connection.pause(0):
+                        break
+                    connection.send(data)
+                connection.wake()
+                upward.join()
+
+        with RawServer(greeting=relay, name="localhost") as between:
+            began_at = time.monotonic()
+            got = fetch("https://%s/jobs/1" % between.authority, request_timeout=0.5)
+            took = time.monotonic() - began_at
+        assert got == Fault("no complete reply from %s within 0.5 s" % between.authority)
+        assert len(server.requests) == 1
+        assert took < 2.5
+
+
+def pass_on(source, sink):
+    """Copy bytes until the source ends, in whatever way, and end the sink then."""
+    with contextlib.suppress(OSError):
+        while True:
+            data = source.recv(65536)
+            if not data:
+                break
+            sink.sendall(data)
+    with contextlib.suppress(OSError):
+        sink.shutdown(socket.SHUT_RDWR)
+
+
+# Connections
+
+@pytest.mark.parametrize("looked_at", [False, True], ids=["just used", "idle for long"])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_polls_share_one_connection(version, looked_at, new_transport, monkeypatch):
+    """Also where it is looked at before use: TLS's own messages (session tickets) do no harm."""
+    if looked_at:
+        monkeypatch.setattr(transport_module, "_IDLE_S", -1.0, raising=False)
+    transport = new_transport()
+    with tls_server(DONE, version=version) as server:
+        got = [transport.fetch(server.url("/%d" % i), server.origin).status for i in range(4)]
+        assert server.open == 1
+        transport.close()
+        wait_for(lambda: server.open == 0)
+    assert got == [200] * 4
+    assert server.used == [0] * 4
+
+
+@pytest.mark.parametrize("looked_at", [False, True], ids=["just used", "idle for long"])
+@pytest.mark.parametrize("end", [CLOSE, RESET], ids=["closed", "reset"])
+def test_connection_that_ended_while_idle_is_replaced_unnoticed(end, looked_at, new_transport,
+                                                                monkeypatch):
+    if looked_at:
+        monkeypatch.setattr(transport_module, "_IDLE_S", -1.0, raising=False)
+    transport = new_transport()
+    with tls_server([DONE, lambda connection, _: connection.pause(0.02), end], DONE) as server:
+        first = transport.fetch(server.url("/1"), server.origin)
+        wait_for(lambda: server.open == 0)
+        second = transport.fetch(server.url("/2"), server.origin)
+    assert (first.status, second.status) == (200, 200)
+    assert server.targets == ["/1", "/2"]
+    assert server.used == [0, 1]
+
+
+def test_truncated_body_is_noticed(fetch):
+    """Python 3.6 on OpenSSL 3 tells of the end in words of its own."""
+    with tls_server([reply(b"{}")[:-1], CLOSE]) as server:
+        got = fetch(server.url())
+    assert isinstance(got, Fault), got
+    assert "after 1 of 2 bytes" in got.message or "unexpected eof" in got.message
+
+
+def test_body_up_to_the_end_ends_with_tls(fetch):
+    def say_goodbye(connection, request):
+        try:
+            connection.sock.unwrap()  # TLS's own end, as it should be
+        except OSError:
+            pass  # the client does not answer it, and need not
+
+    with tls_server([reply(b"all of it", length=False), say_goodbye, CLOSE]) as server:
+        assert fetch(server.url()).body == b"all of it"
+
+
+def test_large_body_arrives_whole(fetch):
+    body = bytes(bytearray(range(256))) * 4096
+    with tls_server(reply(body)) as server:
+        assert fetch(server.url()).body == body
+
+
+# Redirects between schemes
+
+def test_redirect_from_http_to_https_carries_no_credentials(fetch):
+    """Another scheme is another origin."""
+    with tls_server(DONE) as there, RawServer(redirect(there.url("/there"))) as home:
+        got = fetch(home.url("/here", "me:SECRET"), {"X-API-Key": "SECRET", "Cookie": "SECRET"})
+    assert got.status == 200
+    assert b"SECRET" in home.requests[0].raw
+    assert b"SECRET" not in there.requests[0].raw
+    assert "authorization" not in there.requests[0].headers
+
+
+def test_redirect_from_https_to_http_carries_no_credentials(fetch):
+    with RawServer(DONE) as there, tls_server(redirect(there.url("/there"))) as home:
+        got = fetch(home.url("/here", "me:SECRET"), {"X-API-Key": "SECRET", "Cookie": "SECRET"})
+    assert got.status == 200
+    assert b"SECRET" in home.requests[0].raw
+    assert b"SECRET" not in there.requests[0].raw
+    assert "authorization" not in there.requests[0].headers
+
+
+def test_poller_waits_over_tls():
+    profile = Profile(proxy="none", ca_file=CA)
+    with tls_server(reply('{"status": "running"}'), DONE) as server, \
+            Poller(profile, clock=VirtualClock()) as poller:
+        outcome = poller.poll(server.url())
+    assert (outcome.state, outcome.polls, outcome.faults) == ("done", 2, 0)
+    assert server.accepted == 1
+
+
+def test_rejected_certificate_counts_as_a_fault_and_ends_unreachable():
+    with tls_server(DONE) as server, \
+            Poller(Profile(proxy="none"), clock=VirtualClock(), max_faults=2) as poller:
+        outcome = poller.poll(server.url())
+    assert (outcome.state, outcome.faults) == ("unreachable", 2)
+    assert "--ca-file" in outcome.error.message
