@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .core.pace import Backoff as Backoff
     from .core.pace import Fixed as Fixed
     from .core.profile import Profile as Profile
+    from .drivers.batch import BatchPoller as BatchPoller
     from .drivers.single import Poller as Poller
     from .drivers.single import wait as wait
     from .edges.token_bucket import TokenBucket as TokenBucket
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from .errors import PollkitError as PollkitError
 
 _HOMES = {
-    "wait": "drivers.single", "Poller": "drivers.single",
+    "wait": "drivers.single", "Poller": "drivers.single", "BatchPoller": "drivers.batch",
     "Job": "core.model", "Reply": "core.model", "Fault": "core.model", "Outcome": "core.model",
     "Profile": "core.profile",
     "Fixed": "core.pace", "Backoff": "core.pace", "Adaptive": "core.pace",

@@ -2,7 +2,7 @@
 import pytest
 
 from pollkit import ConfigError
-from pollkit.core.addresses import fill, is_url, join, parse_url, redacted
+from pollkit.core.addresses import fill, fill_many, is_url, join, parse_url, redacted, secrets_of
 
 
 @pytest.mark.parametrize("url, origin, authority, target", [
@@ -67,7 +67,31 @@ def test_a_link_is_joined_or_nothing(link, whole):
     assert join("http://a/x/y", link) == whole
 
 
+def test_a_link_within_the_origin_keeps_the_urls_own_user_and_no_other_does():
+    assert join("http://me:pw@a/x", "/y") == "http://me:pw@a/y"
+    assert join("http://me:pw@a/x", "http://a/y") == "http://me:pw@a/y"
+    assert join("http://me:pw@a/x", "http://b/y") == "http://b/y"
+    assert join("http://me:pw@a/x", "http://you@a/y") == "http://you@a/y"
+
+
+def test_a_link_keeps_its_bytes():
+    """Headers are read as Latin-1; most links beyond ASCII are UTF-8."""
+    assert join("http://a/", "/caf\u00e9".encode("utf-8").decode("latin-1")) == "http://a/caf%C3%A9"
+    assert join("http://a/", "/\u20ac") == "http://a/\u20ac"  # no header can say this; a callable may
+
+
+def test_the_secrets_of_a_url_are_known():
+    assert secrets_of("http://me:hunt%65r2@a/?api_key=abcd&x=1&sig=no") == {
+        "me:hunt%65r2", "me:hunter2", "hunt%65r2", "hunter2", "abcd"}
+    assert secrets_of("http://a/?x=1") == set()
+
+
+def test_many_ids_are_filled_in_with_commas_between():
+    assert fill_many("http://a/?ids={ids}&x=1", ["a", "b,c", "d&e"]) == "http://a/?ids=a,b%2Cc,d%26e&x=1"
+
+
 @pytest.mark.parametrize("url, shown", [
+    ("http://me:pa/ss@h/x", "http://***@h/x"), ("http://me:pa?ss@h/x", "http://***@h/x"),
     ("http://a/b?x=1", "http://a/b?x=1"), ("http://me:pw@a/b", "http://***@a/b"), ("http://tok@a", "http://***@a"),
     ("http://a/?api_key=s&x=1", "http://a/?api_key=***&x=1"), ("http://a/?X-Amz-Signature=s", "http://a/?X-Amz-Signature=***"),
     ("http://a/?x=1;Token=s#access_token=t", "http://a/?x=1;Token=***#access_token=***"), ("job@home", "job@home"),

@@ -367,6 +367,38 @@ def test_a_quota_in_words():
     assert str(Quota(5)) == "5 requests left"
 
 
+# One answer for many jobs
+
+@pytest.mark.parametrize("profile, data", [
+    (Profile(), {"items": [{"id": "a", "status": "done", "result": 1}, {"id": 7, "status": "running"}]}),
+    (Profile(), [{"id": "a", "status": "done", "result": 1}, {"id": 7, "status": "running"}]),
+    (Profile(batch_items="data.jobs", batch_id="meta.name"),
+     {"data": {"jobs": [{"meta": {"name": "a"}, "status": "done", "result": 1},
+                        {"meta": {"name": "7"}, "status": "running"}]}}),
+    (Profile(), {"jobs": {"a": {"status": "done", "result": 1}, "7": {"status": "running"}}}),
+])
+def test_an_answer_for_many_jobs_is_read_for_each(profile, data):
+    whole, readings = Reader(profile).read_many(Reply(200, {}, json.dumps(data)), ["a", "7", "missing"])
+    assert [reading.verdict for reading in readings] == [Verdict.DONE, Verdict.PENDING, Verdict.PENDING]
+    assert readings[0].result == 1 and "not in the answer" in readings[2].because
+    assert whole.verdict is Verdict.PENDING
+
+
+@pytest.mark.parametrize("seen, verdict", [
+    (Fault("reset"), Verdict.FAULT), (Reply(503), Verdict.FAULT), (Reply(429), Verdict.LIMITED),
+    (Reply(200, {}, b"<html>"), Verdict.FAULT), (Reply(200, {}, b"{}"), Verdict.FAULT),
+    (Reply(200, {}, b'{"items": 5}'), Verdict.FAULT), (Reply(400), Verdict.REFUSED)])
+def test_an_exchange_that_went_wrong_went_wrong_for_all_of_its_jobs(seen, verdict):
+    whole, readings = GUESS.read_many(seen, ["a", "b"])
+    assert [whole.verdict] + [reading.verdict for reading in readings] == [verdict] * 3
+
+
+def test_the_headers_of_an_answer_for_many_count_for_all():
+    headers = {"Retry-After": "9", "RateLimit-Remaining": "3"}
+    whole, readings = GUESS.read_many(Reply(200, headers, b'{"items": [{"id": "a", "status": "x"}]}'), ["a", "b"])
+    assert whole.quota == Quota(3) and [reading.retry_after for reading in readings] == [9, 9]
+
+
 # Paths
 
 @pytest.mark.parametrize("path, found", [

@@ -175,7 +175,7 @@ def test_a_429_pauses_a_poller_that_waits_for_its_turn():
         sleep_until(at)
     clock.sleep_until = told_off_meanwhile
     outcome = first.poll(script(True))
-    assert clock.now() == 70 and outcome.slept_s.limit == 70
+    assert clock.now() == 63 and outcome.slept_s.limit == 63
 
 
 def test_a_limit_that_leaves_no_poll_before_the_deadline_ends_the_wait():

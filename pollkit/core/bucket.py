@@ -9,15 +9,15 @@ bucket would be full again. A grant moves it on by one interval; one may be had 
 `full_at` is at most burst - 1 intervals away. Grants may be reserved ahead; they come in the
 order in which they were asked for, first come, first served.
 
-A pause stops the bucket's own clock. Whoever holds a slot that isn't used yet keeps its place
-and its distance to the others, and finds it later by as much as `paused_s` has grown since it
-was reserved. A pause also empties the bucket: a server that has just said 'too many' is not
-met with a burst.
+A pause makes void every slot that is not used yet: whoever holds one finds that `pauses` has
+grown, and reserves again. It also empties the bucket: a server that has just said 'too many' is
+not met with a burst.
 
-Where no limit is known (`rate` None), nothing is held back until the first 429. From then on
-the bucket has a rate of its own: half of what it was doing when it was told off, growing back
-slowly, halved again at the next 429 (additive-increase would need to know the scale; doubling
-every DOUBLING_S does not).
+Where no limit is known (`rate` None), the bucket starts slowly, START_RATE after a small burst,
+and doubles it every second: a wave of jobs is spread, a few are not held back. The first 429
+ends that. From then on the bucket has a rate of its own: half of what it was doing when it was
+told off, growing back slowly, halved again at the next 429 (additive increase would need to know
+the scale; doubling every DOUBLING_S does not).
 """
 from typing import NamedTuple, Optional, Tuple
 
@@ -28,6 +28,7 @@ from .units import Limit
 DOUBLING_S = 300.0   # a learned rate doubles in this time without a 429
 FLOW_S = 10.0        # over how long one's own flow is measured
 LOWEST_RATE = 1 / 60.0
+START_RATE, START_BURST, ENOUGH_RATE = 10.0, 5.0, 10000.0
 LOW_QUOTA = 10.0     # with fewer requests left than this, or than a tenth of the limit, slow down
 NEVER = float("-inf")
 ALWAYS = float("inf")
@@ -41,7 +42,7 @@ class Bucket(NamedTuple):
     learned: bool = False           # the rate was found out by being told off
     full_at: float = NEVER
     paused_until: float = NEVER
-    paused_s: float = 0.0           # how long the bucket has stood still in all
+    pauses: int = 0                 # how many there were: slots reserved before the last are void
     slow_interval: float = 0.0      # what is left of a quota, spread until it is renewed
     slow_until: float = NEVER
     slow_next: float = NEVER
@@ -58,7 +59,7 @@ def bucket_for(limit: Optional[Limit]) -> Bucket:
     rate no window can hold more than its count. A burst that is named is taken at its word.
     """
     if limit is None:
-        return Bucket(None)
+        return Bucket(None, START_BURST)
     if limit.burst:
         return Bucket(limit.polls / limit.per, float(limit.burst))
     return Bucket(limit.polls / limit.per * 58 / 60)
@@ -88,12 +89,14 @@ def reserve(bucket: Bucket, now: float, latest: float = ALWAYS) -> Tuple[Bucket,
 
 def pause(bucket: Bucket, now: float, until: float) -> Bucket:
     """Grant nothing before `until`."""
-    longer = until - max(now, bucket.paused_until)
-    if longer <= 0:
+    if until <= max(now, bucket.paused_until):
         return bucket
-    emptied = now + (bucket.burst - 1) / bucket.rate if bucket.rate else now
-    return bucket._replace(full_at=max(bucket.full_at, emptied) + longer, slow_next=bucket.slow_next + longer,
-                           paused_until=until, paused_s=bucket.paused_s + longer)
+    rate = _rate(bucket, now)
+    interval = 1 / rate if rate else 0.0
+    # Of the slots up to here, those that count were used by now: no more than that is owed.
+    owed = min(bucket.full_at, now + bucket.burst * interval)
+    return bucket._replace(full_at=max(owed, until + (bucket.burst - 1) * interval), slow_next=NEVER,
+                           paused_until=until, pauses=bucket.pauses + 1)
 
 
 def hear(bucket: Bucket, reading: Reading, now: float, until: float) -> Bucket:
@@ -110,8 +113,10 @@ def told_off(bucket: Bucket, now: float, until: float) -> Bucket:
     """A 429 came: everyone pauses, and a bucket that knows no limit learns one."""
     if (bucket.rate is None or bucket.learned) and now >= bucket.paused_until:
         # Replies to requests that were under way together say one thing, and are heard once.
-        rate = _rate(bucket, now) or bucket.flow / min(FLOW_S, max(1.0, now - bucket.flow_from))
-        bucket = bucket._replace(rate=max(LOWEST_RATE, rate / 2), learned=True, rate_at=max(now, until))
+        rate = bucket.flow / min(FLOW_S, max(1.0, now - bucket.flow_from))
+        if bucket.learned:
+            rate = _rate(bucket, now) or rate
+        bucket = bucket._replace(rate=max(LOWEST_RATE, rate / 2), burst=1.0, learned=True, rate_at=max(now, until))
     return pause(bucket, now, until)
 
 
@@ -131,7 +136,11 @@ def heed(bucket: Bucket, quota: Quota, now: float) -> Bucket:
 
 
 def _rate(bucket: Bucket, now: float) -> Optional[float]:
-    if not bucket.learned or bucket.rate is None:
+    """Grants a second at this instant; None: as many as anybody wants."""
+    if bucket.rate is None:
+        rate = START_RATE * 2 ** min(30.0, now - bucket.flow_from) if bucket.flow else START_RATE
+        return rate if rate < ENOUGH_RATE else None
+    if not bucket.learned:
         return bucket.rate
     return bucket.rate * 2 ** min(30.0, max(0.0, now - bucket.rate_at) / DOUBLING_S)
 

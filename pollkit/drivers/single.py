@@ -105,17 +105,19 @@ class Poller:
 
     def _await_token(self, progress: machine.Progress, stop: Optional[threading.Event]) -> machine.Progress:
         """Wait until the shared limit allows the poll, as long as the machine will."""
-        bucket, now = self._bucket, self._clock.now()
-        paused_s = bucket.paused_s
-        slot = ready_at = bucket.reserve(now, max(now, progress.deadline))
-        while ready_at > now and not _is_set(stop):
+        bucket, now, pauses = self._bucket, self._clock.now(), -1
+        while progress.ending is None and not _is_set(stop):
+            if pauses != bucket.pauses:  # at first, and when a pause has made the slot void
+                pauses = bucket.pauses
+                ready_at = bucket.reserve(now, max(now, progress.deadline))
+            if ready_at <= now:
+                break
             progress = machine.hold(progress, self._rules, ready_at, now)
             self._asker.tell(events.held(progress, now))
-            if progress.ending is not None:
-                break
-            self._clock.sleep_until(progress.next_at, stop)
-            now = self._clock.now()
-            ready_at = max(progress.next_at, slot + (bucket.paused_s - paused_s))
+            ready_at = progress.next_at
+            if progress.ending is None:
+                self._clock.sleep_until(ready_at, stop)
+                now = self._clock.now()
         return progress
 
     def _caller(self, check: Check) -> Callable[[machine.Poll], Reading]:

@@ -29,7 +29,8 @@ class TokenBucket:
             raise ConfigError("a bucket's period must be above zero, not %r" % (per,))
         if not _number(burst) or burst < 1:
             raise ConfigError("a bucket's burst is at least 1, not %r" % (burst,))
-        self._bucket = arithmetic.Bucket(None if count is None else count / seconds(per), float(burst))
+        rate = None if count is None else count / seconds(per)
+        self._bucket = arithmetic.bucket_for(None) if rate is None else arithmetic.Bucket(rate, float(burst))
         self._clock = clock or Clock()
         self._lock = threading.Lock()
 
@@ -41,9 +42,9 @@ class TokenBucket:
         return bucket
 
     @property
-    def paused_s(self) -> float:
-        """How long the bucket has been paused in all: slots reserved before are later by that."""
-        return self._bucket.paused_s
+    def pauses(self) -> int:
+        """How often the bucket was paused: a slot that was reserved before the last time is void."""
+        return self._bucket.pauses
 
     @property
     def spacing(self) -> float:
@@ -61,10 +62,11 @@ class TokenBucket:
         """Wait for a token; False where none came within `timeout`, or `stop` was set."""
         now = self._clock.now()
         latest = arithmetic.ALWAYS if timeout is None else now + timeout
-        paused_s = self.paused_s  # before reserving: a pause in between is then counted twice, not never
-        slot = self.reserve(now, latest)
+        pauses = -1
         while True:
-            ready_at = slot + (self.paused_s - paused_s)
+            if pauses != self.pauses:
+                pauses = self.pauses  # before reserving: a pause in between then costs a slot, not a limit
+                ready_at = self.reserve(now, latest)
             if ready_at > latest or (stop is not None and stop.is_set()):
                 return False
             if ready_at <= now:

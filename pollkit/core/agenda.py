@@ -1,0 +1,300 @@
+"""Many jobs: which is due, in which order, under the bucket and an in-flight cap.
+
+House rules
+  * The agenda decides which job is polled next; the machine decides everything about one job.
+  * It holds each job once. `take` hands out work or says when to come back; `give_back` takes
+    what was read. Whoever calls keeps other threads out meanwhile.
+  * Adding, ending, nudging and cancelling cost O(log n). What a heap holds of a job that has
+    moved on is left there, and passed over when it comes up.
+
+A job's phases
+
+  SCHEDULED  its next poll lies ahead; in `_schedule`, by instant
+  READY      due, and waiting for a token or a free place; in its lane's queue, by urgency
+  OUT        being polled
+  ENDED      gone from here
+
+A lane is what shares one bucket: an origin, or everything. Within a lane that is short of
+tokens, the next one goes to the job with the most accrued expected delay (durations.py), save
+that a job's last look before its deadline goes first: there is no second chance for it.
+
+Theory of the queue. Urgency changes with time, and differently for each job, so no heap stays in
+order of it for ever; but it changes slowly, over minutes where tokens come every second. So the
+queue is a heap on urgency as it was when last worked out, and it is worked out anew for all of
+them after every n/16 jobs handed out: sixteen look-ups a job, however many are queued.
+"""
+from heapq import heapify, heappop, heappush
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from .durations import accrued_delay
+from .machine import RETRY_AFTER, Progress, Rules, cancel, hold, nudge, observe, start
+from .model import Job
+from .reading import Reading, Verdict
+
+SCHEDULED, READY, OUT, ENDED = "scheduled", "ready", "out", "ended"
+NEVER = float("inf")
+NEARLY_DUE = 0.25       # an exchange for many takes along what has at most this share of its wait left
+REORDER_SHARE = 16
+LEAST_URGENCY = 0.25    # seconds: what every due job is worth, so that nobody starves
+FIRST = -1e15           # before any urgency in a queue
+
+
+class Lane:
+    """What shares one bucket; `bucket` is a TokenBucket, or anything that reserves and hears like one."""
+
+    __slots__ = ("bucket", "batch_size", "origin", "queue", "in_order_for", "refused_at")
+
+    def __init__(self, bucket: Any, batch_size: int = 1, origin: str = "") -> None:
+        self.bucket = bucket
+        self.batch_size = batch_size
+        self.origin = origin
+        self.queue: List[Tuple[float, int, Entry]] = []
+        self.in_order_for = 0    # so many more jobs may be handed out before the queue is put in order
+        self.refused_at = -NEVER
+
+
+class Entry:
+    """A job on the agenda; `owner` is the caller's own."""
+
+    __slots__ = ("progress", "rules", "lane", "phase", "stamp", "owner", "nudged")
+
+    def __init__(self, progress: Progress, rules: Rules, lane: Lane, owner: Any) -> None:
+        self.progress = progress
+        self.rules = rules
+        self.lane = lane
+        self.phase = SCHEDULED
+        self.stamp = 0        # of the heap items that name this entry, the one that counts
+        self.owner = owner
+        self.nudged = False
+
+
+class Step(NamedTuple):
+    """What happened to one job."""
+
+    entry: Entry
+    before: Progress
+    after: Progress
+
+
+class Agenda:
+    """Every outstanding job of a batch; at most `places` exchanges are under way at once."""
+
+    def __init__(self, places: int) -> None:
+        self._places = places
+        self._entries: Dict[str, Entry] = {}
+        self._schedule: List[Tuple[float, int, Entry]] = []
+        self._deadlines: List[Tuple[float, str]] = []
+        self._lanes: List[Lane] = []      # those with something in their queue
+        self._out = 0
+        self._stamp = 0
+        self._expired: List[Step] = []
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def get(self, job_id: str) -> Optional[Entry]:
+        """The entry of a job that is outstanding."""
+        return self._entries.get(job_id)
+
+    def add(self, job: Job, url: str, rules: Rules, lane: Lane, now: float, owner: Any = None,
+            latest: float = NEVER) -> Entry:
+        """Wait for a job from now on, until `latest` at most; it must not be here already."""
+        entry = Entry(start(job, url, rules, now, latest), rules, lane, owner)
+        self._entries[job.id] = entry
+        self._put(entry)
+        if entry.progress.deadline < NEVER:
+            heappush(self._deadlines, (entry.progress.deadline, job.id))
+        return entry
+
+    def take(self, now: float) -> Union[List[Entry], float]:
+        """Jobs to poll now, in one exchange; or the instant to come back at."""
+        self._ripen(now)
+        if self._out >= self._places:
+            return NEVER  # whoever gives back will ask again
+        come_back = NEVER
+        for lane in self._lanes[:]:
+            entry = self._most_urgent(lane, now)
+            if entry is None:
+                self._lanes.remove(lane)
+                continue
+            ready_at: float = lane.bucket.reserve(now, now)
+            if ready_at <= now:
+                if len(self._lanes) > 1:  # lanes take turns
+                    self._lanes.remove(lane)
+                    self._lanes.append(lane)
+                return self._hand_out(entry, now)
+            lane.refused_at = now
+            self._expire(lane, ready_at, now)
+            come_back = min(come_back, ready_at, self._deadlines[0][0] if self._deadlines else NEVER)
+        return min(come_back, self._schedule[0][0]) if self._schedule else come_back
+
+    def give_back(self, entries: Sequence[Entry], readings: Sequence[Reading], heard: Reading, now: float,
+                  rand: float) -> List[Step]:
+        """Take in what an exchange brought: a reading for each job, and `heard` for their lane.
+
+        One random number for all of them: what was asked together can be asked together again.
+        """
+        self._out -= 1
+        steps = []
+        for entry, reading in zip(entries, readings):
+            before = entry.progress
+            if entry.phase is OUT:  # not cancelled meanwhile
+                after = observe(before, entry.rules, reading, now, rand)
+                entry.progress = nudge(after, now) if entry.nudged else after
+                entry.nudged = False
+                self._put(entry)
+            steps.append(Step(entry, before, entry.progress))
+        if heard.quota is not None or heard.verdict is Verdict.LIMITED:
+            steps[0].entry.lane.bucket.hear(heard, now, steps[0].after.next_at)
+        return steps
+
+    def nudge(self, job_id: str, now: float) -> bool:
+        """Poll a job as soon as its server allows; False if it isn't outstanding."""
+        entry = self._entries.get(job_id)
+        if entry is None:
+            return False
+        if entry.phase is OUT:
+            entry.nudged = True  # the poll under way may have missed what the nudge is about
+        elif entry.phase is READY:
+            self._queue(entry, FIRST)
+        else:
+            entry.progress = nudge(entry.progress, now)
+            self._put(entry)
+        return True
+
+    def cancel(self, job_id: str, now: float) -> Optional[Step]:
+        """End a job's wait; None if it isn't outstanding."""
+        entry = self._entries.get(job_id)
+        if entry is None:
+            return None
+        before, entry.progress = entry.progress, cancel(entry.progress, now)
+        self._put(entry)
+        return Step(entry, before, entry.progress)
+
+    def expired(self) -> List[Step]:
+        """The jobs that ended since the last call because the limit left no poll before their deadline."""
+        expired, self._expired = self._expired, []
+        return expired
+
+    def _put(self, entry: Entry) -> None:
+        """Schedule an entry, or let it go if its wait has ended."""
+        self._stamp += 1
+        entry.stamp = self._stamp
+        if entry.progress.ending is not None:
+            entry.phase = ENDED
+            del self._entries[entry.progress.job.id]
+        else:
+            entry.phase = SCHEDULED
+            heappush(self._schedule, (entry.progress.next_at, entry.stamp, entry))
+
+    def _queue(self, entry: Entry, place: float) -> None:
+        self._stamp += 1
+        entry.stamp = self._stamp
+        entry.phase = READY
+        heappush(entry.lane.queue, (place, entry.stamp, entry))
+
+    def _ripen(self, now: float) -> None:
+        """Move what is due into the queue of its lane, and what is at its deadline to the front."""
+        schedule, deadlines = self._schedule, self._deadlines
+        while schedule and (schedule[0][0] <= now or schedule[0][1] != schedule[0][2].stamp):
+            _, stamp, entry = heappop(schedule)
+            if stamp == entry.stamp:
+                if not entry.lane.queue:
+                    self._lanes.append(entry.lane)
+                self._queue(entry, FIRST if now >= entry.progress.deadline else _place(entry, now))
+        while deadlines and deadlines[0][0] <= now:
+            late = self._entries.get(heappop(deadlines)[1])
+            if late is not None and late.phase is READY and late.progress.deadline <= now:
+                self._queue(late, FIRST)
+
+    def _most_urgent(self, lane: Lane, now: float) -> Optional[Entry]:
+        """The job that a token is worth most to; it stays in the queue."""
+        while True:
+            entry = self._front(lane)
+            if entry is not None and lane.in_order_for <= 0 and len(lane.queue) > 1:
+                self._reorder(lane, now)
+                entry = lane.queue[0][2]
+            if entry is None or not self._gives_way(entry, now):
+                return entry
+
+    def _front(self, lane: Lane) -> Optional[Entry]:
+        queue = lane.queue
+        while queue:
+            if queue[0][1] == queue[0][2].stamp:
+                return queue[0][2]
+            heappop(queue)
+        return None
+
+    def _reorder(self, lane: Lane, now: float) -> None:
+        lane.queue = [(place if place <= FIRST else _place(entry, now), stamp, entry)
+                      for place, stamp, entry in lane.queue if stamp == entry.stamp]
+        heapify(lane.queue)
+        lane.in_order_for = len(lane.queue) // REORDER_SHARE
+
+    def _gives_way(self, entry: Entry, now: float) -> bool:
+        """Account for a wait that the limit caused; True where the job now waits for its last look."""
+        progress = entry.progress
+        if entry.lane.refused_at < progress.next_at:
+            return False  # it was not the limit that kept it waiting, or nothing did
+        held = hold(progress, entry.rules, min(now, progress.deadline), progress.next_at)
+        if held.next_at <= now:
+            return False
+        entry.progress = held
+        self._put(entry)
+        return True
+
+    def _hand_out(self, entry: Entry, now: float) -> List[Entry]:
+        """A job, and where one exchange serves many, those that go along."""
+        lane, entries = entry.lane, []
+        while True:
+            progress = entry.progress
+            if lane.refused_at >= progress.next_at:
+                entry.progress = hold(progress, entry.rules, min(now, progress.deadline), progress.next_at)
+            entries.append(self._out_of_heaps(entry))
+            lane.in_order_for -= 1
+            more = self._most_urgent(lane, now) if len(entries) < lane.batch_size else None
+            if more is None:
+                break
+            entry = more
+        while len(entries) < lane.batch_size and self._is_nearly_due(lane, now):
+            entry = self._out_of_heaps(self._schedule[0][2])
+            entry.progress = nudge(entry.progress, now)
+            entries.append(entry)
+        self._out += 1
+        return entries
+
+    def _out_of_heaps(self, entry: Entry) -> Entry:
+        self._stamp += 1
+        entry.stamp = self._stamp
+        entry.phase = OUT
+        return entry
+
+    def _is_nearly_due(self, lane: Lane, now: float) -> bool:
+        while self._schedule:
+            at, stamp, entry = self._schedule[0]
+            if stamp != entry.stamp:
+                heappop(self._schedule)
+                continue
+            progress = entry.progress
+            return (entry.lane is lane and progress.why != RETRY_AFTER
+                    and at - now <= NEARLY_DUE * (at - progress.wait_from))
+        return False
+
+    def _expire(self, lane: Lane, ready_at: float, now: float) -> None:
+        """End what is at its deadline, now that the next token comes later."""
+        entry = self._front(lane)
+        while entry is not None and lane.queue[0][0] <= FIRST and entry.progress.deadline <= now:
+            before, entry.progress = entry.progress, hold(entry.progress, entry.rules, ready_at, now)
+            self._put(entry)
+            self._expired.append(Step(entry, before, entry.progress))
+            entry = self._front(lane)
+
+
+def _place(entry: Entry, now: float) -> float:
+    """Where an entry stands in its queue, the smallest first: by its urgency."""
+    progress = entry.progress
+    began = progress.started_at
+    return -max(LEAST_URGENCY, accrued_delay(max(0.0, progress.wait_from - began), now - began))

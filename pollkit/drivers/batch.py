@@ -1,0 +1,381 @@
+"""Many jobs, few threads, one limit: `BatchPoller`."""
+import itertools
+import os
+import threading
+from collections import deque
+from concurrent.futures import Future
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+
+from ..core import events
+from ..core.addresses import fill_many
+from ..core.agenda import Agenda, Entry, Lane, Step
+from ..core.machine import Poll, Rules, next_action
+from ..core.model import Job, Outcome
+from ..core.pace import Pace
+from ..core.profile import Profile
+from ..core.reading import Reading, Verdict
+from ..core.units import seconds
+from ..edges.clock import Clock
+from ..edges.token_bucket import TokenBucket
+from ..errors import ConfigError, PollkitError
+from .asking import Asker, Default, OnEvent, Timeout, log
+from .crew import Crew
+
+OnDone = Callable[[Outcome], object]
+NEVER = float("inf")
+READ_AHEAD = 10000  # jobs of an iterator that are outstanding at once, unless told otherwise
+HURRY_S = 1.0       # how long a close that does not wait may take
+
+
+class Stats(NamedTuple):
+    """What a batch has asked so far, counted in exchanges."""
+
+    polls: int = 0
+    faults: int = 0
+    rate_limited: int = 0
+
+
+class _Polled(NamedTuple):
+    """An exchange that is over, and what it changed."""
+
+    steps: List[Step]
+    readings: List[Reading]
+    heard: Reading
+    at: float
+
+
+class BatchPoller:
+    """Waits for any number of jobs on a few threads, all under one limit.
+
+    `profile` says how the API speaks; what is given here goes before it. Without `bucket`, each
+    origin gets one of its own, for the profile's limit. `batch_timeout` bounds a `run` or an
+    `as_completed` as a whole. Use it in a `with` block: leaving it waits for what is still
+    outstanding, leaving it by an exception does not.
+
+    >>> with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), timeout=0) as batch:
+    ...     [outcome.state.value for outcome in batch.run(["job_1", "job_2"])]
+    ['unreachable', 'unreachable']
+    """
+
+    def __init__(self, profile: Optional[Profile] = None, pace: Union[Pace, str, None] = None,
+                 bucket: Optional[TokenBucket] = None, workers: int = 8, timeout: Timeout = Default.AS_PROFILE,
+                 batch_timeout: Union[float, str, None] = None, headers: Optional[Mapping[str, str]] = None,
+                 max_faults: Optional[int] = None, max_pending: Optional[int] = None,
+                 on_event: Optional[OnEvent] = None, clock: Optional[Clock] = None,
+                 rng: Optional[Callable[[], float]] = None) -> None:
+        for name, number in (("workers", workers), ("max_pending", max_pending)):
+            if number is not None and (not isinstance(number, int) or not 1 <= number <= 1000000):
+                raise ConfigError("%s must be a whole number from 1, not %r" % (name, number))
+        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng)
+        self._clock = self._asker.clock
+        self._bucket = bucket
+        self._batch_timeout = None if batch_timeout is None else seconds(batch_timeout, "batch_timeout")
+        self._max_pending = max_pending
+        self._lanes: Dict[str, Tuple[Lane, Rules]] = {}
+        self._agenda = Agenda(workers)
+        self._lock = threading.Lock()
+        self._drained = threading.Condition(self._lock)
+        self._stats = Stats()
+        self._expired: Deque[Step] = deque()
+        self._crew = Crew(workers, self._clock, self._lock, self._take, self._perform, self._finish,
+                          self._announce, self._asker.transport.close)
+        self._closed = False
+        self._pid = os.getpid()
+
+    # What users call
+
+    def submit(self, job: Union[Job, str], on_done: Optional[OnDone] = None) -> "Future[Outcome]":
+        """Wait for a job in the background; the Future brings its Outcome, and never an exception.
+
+        `on_done` is called with the outcome, in one of the batch's threads. Cancelling the last
+        Future of a job cancels its wait. A job that is outstanding already is not added again.
+        """
+        job, promise = Job.of(job), _Promise(on_done)
+        self._add([job], promise, self._latest())
+        promise.future.add_done_callback(
+            lambda future: self._forsake(job, promise) if future.cancelled() else None)
+        return promise.future
+
+    def run(self, jobs: Iterable[Union[Job, str]]) -> List[Outcome]:
+        """Wait for all of them; their outcomes, in the order of the jobs."""
+        wanted = [Job.of(job) for job in jobs]
+        outcomes = {job.id: outcome for job, outcome in self._each(wanted, len(wanted))}
+        return [outcomes[job.id] for job in wanted]
+
+    def as_completed(self, jobs: Iterable[Union[Job, str]]) -> Iterator[Outcome]:
+        """Their outcomes, each as soon as it is known.
+
+        Of an iterator that has no length no more than `max_pending` jobs are outstanding at
+        once; it may be endless. Whoever stops early has the rest cancelled.
+        """
+        most = self._max_pending or (len(jobs) if hasattr(jobs, "__len__") else READ_AHEAD)  # type: ignore[arg-type]
+        for _, outcome in self._each(map(Job.of, jobs), most):
+            yield outcome
+
+    def nudge(self, job_id: str) -> bool:
+        """Poll a job at once: something hints that it has ended. False if it is not outstanding."""
+        with self._lock:
+            known = self._agenda.nudge(job_id, self._clock.now())
+            self._crew.wake()
+        return known
+
+    def cancel(self, job_id: str) -> bool:
+        """End the wait for a job, as cancelled. False if it is not outstanding."""
+        with self._lock:
+            step = self._agenda.cancel(job_id, self._clock.now())
+            self._after_removal()
+        if step is not None:
+            self._tell_ended(step)
+        return step is not None
+
+    @property
+    def stats(self) -> Stats:
+        """What has been asked so far, counted in exchanges."""
+        return self._stats
+
+    def __len__(self) -> int:
+        """How many jobs are outstanding."""
+        return len(self._agenda)
+
+    def close(self, wait: bool = True) -> None:
+        """End it all: after what is outstanding has ended, or by cancelling it."""
+        self._check_process()
+        if wait:
+            with self._drained:
+                while len(self._agenda):
+                    self._drained.wait()
+        with self._lock:
+            self._closed = True
+            now = self._clock.now()
+            dropped = [self._agenda.cancel(entry.progress.job.id, now) for entry in list(self._agenda)]
+            self._crew.dismiss()
+        if not wait:
+            self._asker.transport.abort()
+        for step in filter(None, dropped):
+            self._tell_ended(step)
+        self._crew.join(None if wait else HURRY_S)
+
+    def __enter__(self) -> "BatchPoller":
+        return self
+
+    def __exit__(self, kind: Optional[type], *exc_info: object) -> None:
+        self.close(wait=kind is None)
+
+    # Adding and listening
+
+    def _add(self, jobs: List[Job], owner: Any, latest: float) -> None:
+        self._check_process()
+        admitted = [(job, self._asker.url(job)) for job in jobs]
+        placed = [(job, url) + self._lane(url) for job, url in admitted]
+        with self._lock:
+            if self._closed:
+                raise PollkitError("this BatchPoller is closed")
+            now = self._clock.now()
+            for job, url, lane, rules in placed:
+                known = self._agenda.get(job.id)
+                if known is None:
+                    self._agenda.add(job, url, rules, lane, now, owner, latest)
+                else:
+                    known.owner = _Both(known.owner, owner)
+            self._crew.wake()
+
+    def _lane(self, url: str) -> Tuple[Lane, Rules]:
+        """The lane of a URL's origin: what it shares a bucket with."""
+        origin = self._asker.transport.check(url)
+        if origin not in self._lanes:
+            profile = self._asker.profile
+            bucket = self._bucket or TokenBucket.of(profile.limit, self._clock)
+            lane = Lane(bucket, profile.batch_size if profile.batch_url else 1, origin)
+            self._lanes.setdefault(origin, (lane, Rules.of(profile, bucket.spacing)))
+        return self._lanes[origin]
+
+    def _each(self, jobs: Iterable[Job], most: int) -> Iterator[Tuple[Job, Outcome]]:
+        """Jobs with their outcomes, as they end; never more than `most` outstanding."""
+        mailbox, latest = _Mailbox(), self._latest()
+        source, outstanding = iter(jobs), 0
+        try:
+            while True:
+                more = list(itertools.islice(source, most - outstanding))
+                if more:
+                    self._add(more, mailbox, latest)
+                    outstanding += len(more)
+                if not outstanding:
+                    return
+                yield mailbox.get()
+                outstanding -= 1
+        finally:
+            if outstanding:
+                self._abandon(mailbox)
+
+    def _latest(self) -> float:
+        return NEVER if self._batch_timeout is None else self._clock.now() + self._batch_timeout
+
+    def _forsake(self, job: Job, owner: Any) -> None:
+        """One of those who waited for a job does no longer."""
+        with self._lock:
+            entry = self._agenda.get(job.id)
+            if entry is None or not _listens(entry.owner, owner):
+                return
+            entry.owner = _without(entry.owner, owner)
+            step = None if entry.owner is not None else self._agenda.cancel(job.id, self._clock.now())
+            self._after_removal()
+        if step is not None:
+            self._tell_ended(step)
+
+    def _abandon(self, mailbox: "_Mailbox") -> None:
+        with self._lock:
+            left = [entry.progress.job for entry in self._agenda if _listens(entry.owner, mailbox)]
+        for job in left:
+            self._forsake(job, mailbox)
+
+    def _after_removal(self) -> None:
+        if not len(self._agenda):
+            self._drained.notify_all()
+
+    def _check_process(self) -> None:
+        if os.getpid() != self._pid:
+            raise PollkitError("this BatchPoller was made in another process, and its threads stayed there: "
+                               "make a new one after a fork")
+
+    # What the crew calls: take and finish with the lock held, perform and announce without
+
+    def _take(self, now: float) -> Union[List[Entry], float]:
+        work = self._agenda.take(now)
+        expired = self._agenda.expired()
+        if expired:
+            self._expired.extend(expired)
+            self._after_removal()
+        return work
+
+    def _perform(self, entries: List[Entry]) -> Tuple[Reading, List[Reading]]:
+        try:
+            if self._asker.profile.batch_url:
+                return self._ask_about_many(entries)
+            reading = self._ask_about_one(entries[0])
+            return reading, [reading]
+        except Exception as error:  # a bug; whoever waits for these jobs must not wait for ever
+            log.exception("pollkit failed to poll %s", entries[0].progress.job.id)
+            reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
+            return reading, [reading] * len(entries)
+
+    def _ask_about_one(self, entry: Entry) -> Reading:
+        poll = next_action(entry.progress, NEVER)
+        assert isinstance(poll, Poll)
+        return self._asker.fetch(poll, entry.lane.origin)
+
+    def _ask_about_many(self, entries: List[Entry]) -> Tuple[Reading, List[Reading]]:
+        ids = [entry.progress.job.id for entry in entries]
+        fresh = any(entry.progress.trouble.wants_credential for entry in entries)
+        url = fill_many(self._asker.profile.batch_url or "", ids)
+        seen = self._asker.transport.fetch(url, entries[0].lane.origin, None, fresh)
+        heard, readings = self._asker.reader.read_many(seen, ids)
+        return self._asker.scrubbed(heard, url), [self._asker.scrubbed(reading, url) for reading in readings]
+
+    def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> _Polled:
+        heard, readings = result
+        steps = self._agenda.give_back(entries, readings, heard, now, self._asker.rng())
+        polls, faults, limited = self._stats
+        self._stats = Stats(polls + 1, faults + (heard.verdict is Verdict.FAULT),
+                            limited + (heard.verdict is Verdict.LIMITED))
+        self._after_removal()
+        return _Polled(steps, readings, heard, now)
+
+    def _announce(self, polled: Optional[_Polled]) -> None:
+        while self._expired:
+            self._tell_ended(self._expired.popleft())
+        if polled is None:
+            return
+        alike = len(polled.steps) > 1 and polled.heard.verdict is not Verdict.PENDING
+        for i, (step, reading) in enumerate(zip(polled.steps, polled.readings)):
+            if step.before.ending is not None:
+                continue  # cancelled while it was being polled, and announced then
+            if self._asker.is_heard:
+                if i and alike:  # one exchange went wrong, once
+                    if step.after.ending is not None:
+                        self._tell(events.ended(step.after, polled.at))
+                else:
+                    for event in events.events(step.before, step.after, reading, polled.at):
+                        self._tell(event)
+            if step.after.ending is not None:
+                self._deliver(step)
+
+    def _tell_ended(self, step: Step) -> None:
+        if self._asker.is_heard:
+            self._tell(events.ended(step.after, self._clock.now()))
+        self._deliver(step)
+
+    def _tell(self, event: events.Event) -> None:
+        try:
+            self._asker.tell(event)
+        except Exception:
+            log.exception("on_event failed")
+
+    def _deliver(self, step: Step) -> None:
+        if step.entry.owner is not None:
+            step.entry.owner.deliver(step.after.job, self._asker.outcome(step.after))
+
+
+class _Promise:
+    """A Future to be kept."""
+
+    __slots__ = ("future", "_on_done")
+
+    def __init__(self, on_done: Optional[OnDone]) -> None:
+        self.future: Future[Outcome] = Future()
+        self._on_done = on_done
+
+    def deliver(self, job: Job, outcome: Outcome) -> None:
+        if self.future.set_running_or_notify_cancel():
+            self.future.set_result(outcome)
+        if self._on_done is not None:
+            try:
+                self._on_done(outcome)
+            except Exception:
+                log.exception("on_done failed for %s", outcome.id)
+
+
+class _Mailbox:
+    """Outcomes for one `run` or `as_completed`, which waits here."""
+
+    def __init__(self) -> None:
+        self._outcomes: Deque[Tuple[Job, Outcome]] = deque()
+        self._arrival = threading.Condition(threading.Lock())
+
+    def deliver(self, job: Job, outcome: Outcome) -> None:
+        with self._arrival:
+            self._outcomes.append((job, outcome))
+            self._arrival.notify()
+
+    def get(self) -> Tuple[Job, Outcome]:
+        with self._arrival:
+            while not self._outcomes:
+                self._arrival.wait()
+            return self._outcomes.popleft()
+
+
+class _Both:
+    """Two who wait for the same job."""
+
+    __slots__ = ("one", "other")
+
+    def __init__(self, one: Any, other: Any) -> None:
+        self.one = one
+        self.other = other
+
+    def deliver(self, job: Job, outcome: Outcome) -> None:
+        self.one.deliver(job, outcome)
+        self.other.deliver(job, outcome)
+
+
+def _listens(owner: Any, who: Any) -> bool:
+    if isinstance(owner, _Both):
+        return _listens(owner.one, who) or _listens(owner.other, who)
+    return owner is who
+
+
+def _without(owner: Any, who: Any) -> Any:
+    """Who is left to tell."""
+    if not isinstance(owner, _Both):
+        return None if owner is who else owner
+    one, other = _without(owner.one, who), _without(owner.other, who)
+    return _Both(one, other) if one is not None and other is not None else one or other

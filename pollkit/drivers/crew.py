@@ -1,0 +1,148 @@
+"""Threads that serve one agenda: as few awake as the load needs, the last to sleep first.
+
+One idle thread at most is on watch: it sleeps until the next instant at which there is
+something to do. The others sleep until somebody needs them. Whoever takes work sees to it that
+there is a watch, so that a slow exchange holds up nothing else.
+
+Where exchanges are quick (a server next door), one thread that goes from poll to poll beats
+many that fight over the interpreter. So the watch then leaves work alone while somebody else
+is at it, and steps in only when nothing was taken for STALL_S.
+"""
+import threading
+from typing import Any, Callable, List, Optional
+
+from ..edges.clock import Clock
+
+QUICK_S = 0.001
+STALL_S = 0.005
+NEVER = float("inf")
+
+
+class _Gate:
+    """Where one thread sleeps."""
+
+    __slots__ = ("lock", "until")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.lock.acquire()
+        self.until = NEVER
+
+
+class Crew:
+    """Up to `size` threads, each started when there is use for it.
+
+    `take(now)` gives work or the instant to come back at, `finish(work, result, now)` takes in
+    what came of it; both are called with the lock held. `perform(work)`, `announce(what finish
+    gave)` and, by each thread at its end, `leave()` are called without it.
+    """
+
+    def __init__(self, size: int, clock: Clock, lock: threading.Lock, take: Callable[[float], Any],
+                 perform: Callable[[Any], Any], finish: Callable[[Any, Any, float], Any],
+                 announce: Callable[[Any], None], leave: Callable[[], None]) -> None:
+        self._size, self._clock, self._lock = size, clock, lock
+        self._take, self._perform, self._finish, self._announce = take, perform, finish, announce
+        self._leave = leave
+        self._threads: List[threading.Thread] = []
+        self._idle: List[_Gate] = []
+        self._watch: Optional[_Gate] = None
+        self._busy = 0
+        self._taken_at = -NEVER
+        self._exchange_s = 0.0   # what an exchange takes, of late
+        self._closed = False
+
+    def wake(self) -> None:
+        """There may be something to do sooner than anybody expects. Call with the lock held."""
+        if self._watch is not None:
+            self._rouse(self._watch)
+        else:
+            self._call_another()
+
+    def dismiss(self) -> None:
+        """Let every thread go, once it is done with what it is doing. Call with the lock held."""
+        self._closed = True
+        for gate in self._idle[:]:
+            self._rouse(gate)
+
+    def join(self, timeout: Optional[float] = None) -> None:
+        """Wait until the threads are gone, for `timeout` seconds at most."""
+        until = NEVER if timeout is None else Clock().now() + timeout
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(None if timeout is None else max(0.0, until - Clock().now()))
+
+    def _call_another(self) -> None:
+        if self._idle:
+            self._rouse(self._idle[-1])
+        elif len(self._threads) < self._size and not self._closed:
+            thread = threading.Thread(target=self._serve, name="pollkit-%d" % len(self._threads), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _rouse(self, gate: _Gate) -> None:
+        self._idle.remove(gate)
+        if gate is self._watch:
+            self._watch = None
+        gate.lock.release()
+
+    def _serve(self) -> None:
+        gate, clock = _Gate(), self._clock
+        try:
+            while True:
+                with self._lock:
+                    found = NEVER if self._closed else self._look(clock.now())
+                    if self._closed:
+                        return
+                    if isinstance(found, float):
+                        self._lie_down(gate, found)
+                if isinstance(found, float):
+                    self._announce(None)
+                    clock.wait(gate.lock, gate.until)
+                    with self._lock:
+                        self._get_up(gate)
+                else:
+                    self._work(found)
+        finally:
+            self._leave()
+
+    def _work(self, work: Any) -> None:
+        """From one exchange to the next, for as long as there is something to do."""
+        clock = self._clock
+        while not isinstance(work, float):
+            began = clock.now()
+            result = self._perform(work)
+            with self._lock:
+                now = clock.now()
+                self._busy -= 1
+                self._exchange_s += (now - began - self._exchange_s) / 8
+                news = self._finish(work, result, now)
+                work = NEVER if self._closed else self._start(now)
+            self._announce(news)
+
+    def _look(self, now: float) -> Any:
+        """Work for a thread that was asleep."""
+        if self._busy and self._exchange_s < QUICK_S and now < self._taken_at + STALL_S:
+            return self._taken_at + STALL_S
+        return self._start(now)
+
+    def _start(self, now: float) -> Any:
+        work = self._take(now)
+        if not isinstance(work, float):
+            self._busy += 1
+            self._taken_at = now
+            if self._watch is None:
+                self._call_another()
+        return work
+
+    def _lie_down(self, gate: _Gate, until: float) -> None:
+        if until < (NEVER if self._watch is None else self._watch.until):
+            self._watch, gate.until = gate, until
+        else:
+            gate.until = NEVER
+        self._idle.append(gate)
+
+    def _get_up(self, gate: _Gate) -> None:
+        if gate in self._idle:  # nobody roused it: its time had come
+            self._idle.remove(gate)
+            if gate is self._watch:
+                self._watch = None

@@ -1,0 +1,470 @@
+"""BatchPoller: many jobs, few threads, one limit."""
+import asyncio
+import gc
+import itertools
+import logging
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import CancelledError
+
+import pytest
+
+from job_api import JobApi
+from pollkit import BatchPoller, ConfigError, Job, Poller, PollkitError, Profile, TokenBucket
+from pollkit.testing import VirtualClock
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+QUICK = "fixed 20ms"
+
+
+def done_after(polls):
+    """Jobs that are done when asked about for the given time."""
+    return lambda name, count: "done" if count >= polls else "running"
+
+
+def profile(api, **more):
+    return Profile(url=api.url + "/jobs/{id}", proxy="none", **more)
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    """Whatever a test does, after close no thread of the batch is left."""
+    before = threading.active_count()
+    yield
+    assert [t.name for t in threading.enumerate() if t.name.startswith("pollkit")] == []
+    assert threading.active_count() <= before
+
+
+# What users call
+
+def test_run_gives_outcomes_in_the_order_of_the_jobs():
+    with JobApi(lambda name, count: "done" if count >= int(name) % 3 else "running") as api:
+        with BatchPoller(profile(api), pace=QUICK) as batch:
+            outcomes = batch.run([str(i) for i in range(30)])
+    assert [outcome.id for outcome in outcomes] == [str(i) for i in range(30)]
+    assert all(outcome.state == "done" and outcome.result == outcome.id for outcome in outcomes)
+    assert [outcome.polls for outcome in outcomes] == [i % 3 + 1 for i in range(30)]
+
+
+def test_as_completed_gives_each_outcome_as_soon_as_it_is_known():
+    with JobApi(lambda name, count: "done" if count >= {"slow": 9, "quick": 0}[name] else "running") as api:
+        with BatchPoller(profile(api), pace=QUICK) as batch:
+            assert [outcome.id for outcome in batch.as_completed(["slow", "quick"])] == ["quick", "slow"]
+
+
+def test_submit_gives_a_future_of_an_outcome_and_calls_back():
+    heard = []
+    with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK) as batch:
+        future = batch.submit("a", on_done=heard.append)
+        outcome = future.result(timeout=10)
+        batch.close()
+    assert (outcome.id, outcome.state) == ("a", "done") and heard == [outcome]
+
+
+def test_an_outcome_is_no_exception_whatever_it_is():
+    with JobApi(lambda name, count: (400, {}, {"error": "no such thing"})) as api, BatchPoller(profile(api)) as batch:
+        outcome = batch.submit(Job("a", label="x", metadata={"k": 1})).result(timeout=10)
+    assert (outcome.state, outcome.label) == ("unreachable", "x")
+
+
+def test_urls_of_several_origins_each_have_a_limit_of_their_own():
+    with JobApi(done_after(0)) as one, JobApi(done_after(0)) as other:
+        both = Profile(limit=None, proxy="none")
+        with BatchPoller(both, bucket=None) as batch:
+            urls = [api.url + "/jobs/%d" % i for api in (one, other) for i in range(5)]
+            assert [o.state for o in batch.run(urls)] == ["done"] * 10
+        assert len(one.asked) == len(other.asked) == 5
+
+
+def test_an_endless_iterator_is_not_read_further_than_it_can_be_used():
+    read = []
+
+    def endless():
+        for i in itertools.count():
+            read.append(i)
+            yield str(i)
+    with JobApi(done_after(0)) as api, BatchPoller(profile(api), max_pending=5) as batch:
+        outcomes = list(itertools.islice(batch.as_completed(endless()), 20))
+        assert len(outcomes) == 20
+        assert len(read) <= 25
+
+
+def test_whoever_stops_listening_has_the_rest_cancelled():
+    with JobApi(lambda name, count: "done" if name == "0" else "running") as api:
+        with BatchPoller(profile(api), pace=QUICK, timeout=None) as batch:
+            for _ in batch.as_completed([str(i) for i in range(10)]):
+                break
+            assert len(batch) == 0
+
+
+def test_a_job_added_twice_is_one_job_with_two_futures():
+    with JobApi(done_after(3)) as api, BatchPoller(profile(api), pace=QUICK) as batch:
+        futures = [batch.submit("a"), batch.submit("a")]
+        assert len(batch) == 1
+        first, second = [future.result(timeout=10) for future in futures]
+        assert first == second and api.counts == {"a": 4}
+        assert [o.polls for o in batch.run(["b", "b"])] == [4, 4] and api.counts["b"] == 4
+
+
+def test_cancel_ends_one_job():
+    with JobApi(done_after(10 ** 9)) as api, BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
+        future = batch.submit("a")
+        assert batch.cancel("a") and not batch.cancel("a") and not batch.cancel("b")
+        assert future.result(timeout=10).state == "cancelled"
+
+
+def test_cancelling_the_last_future_of_a_job_ends_its_wait():
+    with JobApi(done_after(10 ** 9)) as api, BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
+        one, other = batch.submit("a"), batch.submit("a")
+        assert one.cancel() and len(batch) == 1
+        assert other.cancel() and len(batch) == 0
+        with pytest.raises(CancelledError):
+            one.result(timeout=10)
+
+
+def test_nudge_polls_at_once():
+    ended = threading.Event()
+    with JobApi(lambda name, count: "done" if ended.is_set() else "running") as api:
+        with BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
+            future = batch.submit("a")
+            while not api.counts:
+                time.sleep(0.001)
+            ended.set()
+            assert batch.nudge("a") and not batch.nudge("b")
+            assert future.result(timeout=10).polls == 2
+
+
+def test_leaving_the_block_waits_for_what_is_outstanding():
+    with JobApi(done_after(5)) as api:
+        with BatchPoller(profile(api), pace=QUICK) as batch:
+            future = batch.submit("a")
+        assert future.done() and future.result().state == "done"
+
+
+def test_leaving_it_by_an_exception_cancels_what_is_outstanding_at_once():
+    began = time.monotonic()
+    with JobApi(done_after(10 ** 9)) as api:
+        with pytest.raises(KeyError):
+            with BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
+                future = batch.submit("a")
+                raise KeyError
+    assert future.result(timeout=0).state == "cancelled" and time.monotonic() - began < 5
+
+
+def test_close_breaks_off_a_poll_that_is_under_way():
+    hang = threading.Event()
+    with JobApi(lambda name, count: hang.wait(10) and "done") as api:
+        batch = BatchPoller(profile(api), timeout=None)
+        future = batch.submit("a")
+        while not api.asked:
+            time.sleep(0.001)
+        began = time.monotonic()
+        batch.close(wait=False)
+        assert time.monotonic() - began < 1 and future.result(timeout=0).state == "cancelled"
+        hang.set()
+
+
+def test_a_closed_batch_takes_no_more_jobs():
+    batch = BatchPoller(Profile(url="http://127.0.0.1:9/{id}"))
+    batch.close()
+    batch.close()
+    with pytest.raises(PollkitError, match="closed"):
+        batch.submit("a")
+
+
+def test_threads_start_with_the_first_job_and_only_as_many_as_are_needed():
+    with JobApi(done_after(2)) as api, BatchPoller(profile(api), pace=QUICK, workers=16) as batch:
+        before = [t for t in threading.enumerate() if t.name.startswith("pollkit")]
+        batch.run(["a"])
+        after = [t for t in threading.enumerate() if t.name.startswith("pollkit")]
+    assert before == [] and len(after) <= 2
+
+
+def test_a_batch_timeout_bounds_the_whole():
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}", not_found_grace=0), batch_timeout=30, timeout=None,
+                     max_faults=10 ** 6, clock=VirtualClock(), workers=1) as batch:
+        outcomes = batch.run(["a", "b"])
+    assert [round(outcome.waited_s) for outcome in outcomes] == [30, 30]
+
+
+@pytest.mark.parametrize("options", [
+    {"workers": 0}, {"workers": 2.5}, {"max_pending": 0}, {"batch_timeout": -1}, {"pace": "x"}, {"profile": "mine"}])
+def test_what_makes_no_sense_is_refused(options):
+    with pytest.raises(ConfigError):
+        BatchPoller(**options)
+
+
+def test_a_bad_job_is_refused_before_any_is_polled():
+    with JobApi(done_after(0)) as api, BatchPoller(profile(api)) as batch:
+        with pytest.raises(ConfigError):
+            batch.run(["a", Job("b", url="ftp://x/")])
+        assert len(batch) == 0 and api.asked == []
+
+
+def test_asyncio_can_wait_for_a_job():
+    async def main(batch):
+        outcomes = await asyncio.gather(*[asyncio.wrap_future(batch.submit(name)) for name in "abc"])
+        return [outcome.state for outcome in outcomes]
+    with JobApi(done_after(2)) as api, BatchPoller(profile(api), pace=QUICK) as batch:
+        loop = asyncio.new_event_loop()
+        try:
+            assert loop.run_until_complete(main(batch)) == ["done"] * 3
+        finally:
+            loop.close()
+
+
+# Events, callbacks, bugs
+
+def test_on_event_hears_of_everything_and_its_errors_hurt_nobody(caplog):
+    kinds = []
+
+    def listen(event):
+        kinds.append(event.kind)
+        raise ValueError("listener broke")
+    with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK, on_event=listen) as batch:
+        assert batch.run(["a"])[0].state == "done"
+    assert kinds == ["poll", "status", "poll", "status", "end"]
+    assert "listener broke" in caplog.text
+
+
+def test_a_callback_that_raises_is_logged_and_hurts_nobody(caplog):
+    def broken(outcome):
+        raise ValueError("callback broke")
+    with JobApi(done_after(0)) as api, BatchPoller(profile(api)) as batch:
+        assert batch.submit("a", on_done=broken).result(timeout=10).state == "done"
+        assert batch.run(["b"])[0].state == "done"
+    assert "callback broke" in caplog.text
+
+
+def test_a_bug_in_pollkit_ends_the_job_and_not_the_batch(caplog):
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), max_faults=2, clock=VirtualClock(), workers=1) as batch:
+        batch._asker.reader = None
+        outcome = batch.run(["a"])[0]
+    assert outcome.state == "unreachable" and "AttributeError" in outcome.error.message
+    assert "pollkit failed" in caplog.text
+
+
+def test_stats_count_exchanges():
+    answers = {0: (500, {}, None), 1: (429, {"Retry-After": "0"}, None)}
+    with JobApi(lambda name, count: answers.get(count, "done")) as api:
+        with BatchPoller(profile(api)._replace(retry=Poller()._rules.retry._replace(initial=0.01, cap=0.01))) as batch:
+            batch.run(["a"])
+            assert batch.stats == (3, 1, 1)
+
+
+# A 429 is everyone's
+
+def test_a_429_stops_all_polls_for_as_long_as_it_says():
+    def answer(name, count):
+        return (429, {"Retry-After": "2"}, None) if name == "7" and not count else "done" if count >= 2 else "running"
+    with JobApi(answer) as api, BatchPoller(profile(api), pace=QUICK, bucket=TokenBucket(1000)) as batch:
+        batch.run([str(i) for i in range(40)])
+        told_off = next(at for at, path in api.asked if path.endswith("/7"))
+        # What was under way when the reply came is not to blame: a few milliseconds' worth.
+        assert [at - told_off for at in api.times if 0.1 < at - told_off < 1.95] == []
+        assert max(api.times) > told_off + 1.95
+
+
+def test_a_wave_of_jobs_is_spread_when_no_limit_is_known():
+    with JobApi(done_after(0)) as api, BatchPoller(profile(api), workers=8) as batch:
+        batch.run([str(i) for i in range(60)])
+        first = min(api.times)
+        assert sum(1 for at in api.times if at < first + 0.5) <= 30
+
+
+# One request, many jobs
+
+def test_one_exchange_serves_many_jobs():
+    many = {"batch_url": "/many?ids={ids}", "batch_size": 10}
+    with JobApi(lambda name, count: "done" if count >= 1 else "running") as api:
+        asked = profile(api)._replace(batch_url=api.url + many["batch_url"], batch_size=10, batch_items="items")
+        with BatchPoller(asked, pace="fixed 50ms", bucket=TokenBucket(1000, burst=100)) as batch:
+            outcomes = batch.run([str(i) for i in range(30)])
+        assert all(outcome.state == "done" for outcome in outcomes)
+        assert len(api.asked) <= 8 and all("ids=" in path for _, path in api.asked)
+        assert max(path.count(",") + 1 for _, path in api.asked) == 10
+
+
+def test_a_job_that_is_missing_from_the_answer_is_pending():
+    with JobApi(lambda name, count: "done" if count >= (3 if name == "1" else 0) else None) as api:
+        asked = profile(api)._replace(batch_url=api.url + "/many?ids={ids}")
+        with BatchPoller(asked, pace=QUICK) as batch:
+            assert [(o.state.value, o.polls) for o in batch.run(["0", "1"])] == [("done", 1), ("done", 4)]
+
+
+def test_a_fault_of_an_exchange_counts_once_and_not_once_for_each_job():
+    heard = []
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}", batch_url="http://127.0.0.1:9/?ids={ids}"),
+                     max_faults=3, on_event=heard.append, clock=VirtualClock(), workers=1) as batch:
+        outcomes = batch.run(["a", "b", "c"])
+        assert batch.stats.faults == 3
+    assert [(o.state.value, o.faults) for o in outcomes] == [("unreachable", 3)] * 3
+    kinds = [event.kind for event in heard]
+    assert kinds.count("fault") == 3 and kinds.count("end") == 3
+
+
+# Forks
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_batch_used_after_a_fork_says_so_and_one_made_after_it_works():
+    code = """
+import os, pollkit
+batch = pollkit.BatchPoller(pollkit.Profile(url="http://127.0.0.1:9/{id}"), timeout=0)
+batch.run(["a"])
+if os.fork() == 0:
+    try:
+        batch.submit("b")
+    except pollkit.PollkitError as error:
+        print(error)
+    with pollkit.BatchPoller(pollkit.Profile(url="http://127.0.0.1:9/{id}"), timeout=0) as new:
+        print(new.run(["b"])[0].state, flush=True)
+    os._exit(0)
+os.wait()
+batch.close()
+"""
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=30, cwd=ROOT)
+    said = done.stdout.decode().splitlines()
+    assert len(said) == 2 and "made in another process" in said[0] and said[1] == "unreachable"
+
+
+# With real threads against a real server
+
+def test_a_thousand_jobs_on_eight_workers_keep_the_limit_and_few_connections():
+    rate, burst = 800, 20
+    with JobApi(done_after(1)) as api:
+        with BatchPoller(profile(api), pace="fixed 100ms", workers=8, bucket=TokenBucket(rate, burst=burst)) as batch:
+            outcomes = batch.run(["j%d" % i for i in range(1000)])
+        assert all(outcome.state == "done" and outcome.polls == 2 for outcome in outcomes)
+        assert api.connections <= 9
+        times = sorted(api.times)
+    # Tokens are counted where they are taken; on the way to the server some bunch up.
+    for start in range(0, len(times), 50):
+        inside = sum(1 for at in times[start:] if at < times[start] + 1)
+        assert inside <= (rate + burst) * 1.05
+
+
+def test_ctrl_c_ends_a_batch_within_a_second():
+    code = """
+import pollkit, sys
+with pollkit.BatchPoller(pollkit.Profile(url=sys.argv[1] + "/jobs/{id}"), timeout=None) as batch:
+    print("go", flush=True)
+    batch.run([str(i) for i in range(100)])
+"""
+    with JobApi(lambda name, count: "running") as api:
+        process = subprocess.Popen([sys.executable, "-c", code, api.url], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, cwd=ROOT)
+        assert process.stdout.readline() == b"go\n"
+        while len(api.asked) < 5:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, errors = process.communicate(timeout=20)
+        assert time.monotonic() - began < 2 and b"KeyboardInterrupt" in errors
+
+
+def stress(seed, api, seconds):
+    """Submits, cancels, nudges from several threads at random; every future ends exactly once."""
+    ends, futures, lock = {}, [], threading.Lock()
+
+    def ended(number):
+        def on_done(outcome):
+            with lock:
+                ends[number] = ends.get(number, 0) + 1
+        return on_done
+
+    numbers = itertools.count()
+    quick = profile(api)._replace(retry=Poller()._rules.retry._replace(initial=0.01, cap=0.02))
+    with BatchPoller(quick, pace="fixed 10ms", workers=6, max_faults=4, bucket=TokenBucket(5000, burst=50)) as batch:
+        def hammer(seed):
+            rng, until = random.Random(seed), time.monotonic() + seconds
+            while time.monotonic() < until:
+                name = "j%d" % rng.randrange(300)
+                what = rng.random()
+                if what < 0.6:
+                    number = next(numbers)
+                    future = batch.submit(name, on_done=ended(number))
+                    with lock:
+                        futures.append((number, future))
+                elif what < 0.75:
+                    batch.cancel(name)
+                elif what < 0.9:
+                    batch.nudge(name)
+                elif futures:
+                    rng.choice(futures)[1].cancel()
+                if rng.random() < 0.3:
+                    time.sleep(0.001)
+        threads = [threading.Thread(target=hammer, args=(seed * 10 + i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(futures) > 500
+    for number, future in futures:
+        assert future.done()
+        assert future.cancelled() or ends.get(number) == 1, "seed %d" % seed
+        assert ends.get(number, 0) <= 1
+
+
+def flaky(seed):
+    rng = random.Random(seed)
+    answers = ["running"] * 5 + ["done", "done", "failed", (500, {}, None), (404, {}, None), None]
+    return lambda name, count: rng.choice(answers)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_stress_every_future_ends_exactly_once_and_nothing_leaks(seed):
+    with JobApi(flaky(seed)) as api:
+        stress(seed, api, 0.8)
+    gc.collect()
+    files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    with JobApi(flaky(seed)) as api:
+        stress(seed, api, 0.4)
+    gc.collect()
+    if files:
+        assert len(os.listdir("/proc/self/fd")) <= files
+
+
+def test_stress_under_dev_mode_with_warnings_as_errors():
+    code = ("import sys; sys.path.insert(0, 'tests'); import test_batch; from job_api import JobApi\n"
+            "with JobApi(test_batch.flaky(3)) as api: test_batch.stress(3, api, 0.5)\nprint('fine')")
+    done = subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", code], cwd=ROOT, timeout=60,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert (done.stdout, done.stderr) == (b"fine\n", b""), done.stderr.decode()
+
+
+def test_a_job_outstanding_costs_at_most_a_kilobyte():
+    """Through `run`, all included: entry, progress, schedule; polled once each."""
+    code = """
+import tracemalloc, pollkit, threading
+from pollkit.testing import VirtualClock
+N = 4000
+batch = pollkit.BatchPoller(pollkit.Profile(url="https://api.internal/v1/jobs/{id}"), timeout=600)
+jobs = ["job_%08d" % i for i in range(N)]
+tracemalloc.start()
+before = tracemalloc.get_traced_memory()[0]
+from pollkit.core.model import Job
+wanted = [Job.of(job) for job in jobs]
+batch._crew.wake = lambda: None
+batch._add(wanted, object(), float("inf"))
+from pollkit.core.reading import Reading, Verdict
+reading = Reading(Verdict.PENDING, "pending", "running")
+for _ in range(2 * N):
+    entries = batch._agenda.take(batch._clock.now() + 1)
+    if isinstance(entries, float):
+        break
+    batch._agenda.give_back(entries, [reading], reading, batch._clock.now() + 1.5, 0.5)
+print((tracemalloc.get_traced_memory()[0] - before) / N)
+"""
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, timeout=60)
+    assert float(done.stdout) <= 1024
+
+
+def test_logging_is_off_by_default(caplog):
+    with caplog.at_level(logging.CRITICAL, "pollkit"), JobApi(done_after(0)) as api, BatchPoller(profile(api)) as batch:
+        batch.run(["a"])
+    assert caplog.records == []
