@@ -2,7 +2,7 @@
 import pytest
 
 from pollkit import ConfigError
-from pollkit.core.addresses import fill, fill_many, is_url, join, parse_url, redacted, secrets_of
+from pollkit.core.addresses import fill, fill_many, is_secret, is_url, join, parse_url, redacted, secrets_in, secrets_of
 
 
 @pytest.mark.parametrize("url, origin, authority, target", [
@@ -84,6 +84,22 @@ def test_the_secrets_of_a_url_are_known():
     assert secrets_of("http://me:hunt%65r2@a/?api_key=abcd&x=1&sig=no") == {
         "me:hunt%65r2", "me:hunter2", "hunt%65r2", "hunter2", "abcd"}
     assert secrets_of("http://a/?x=1") == set()
+
+
+@pytest.mark.parametrize("header, secrets", [
+    ("Bearer tok12345", {"Bearer tok12345", "tok12345"}), ("tok12345", {"tok12345"}), ("abc", set()),
+    ("Basic bWU6aHVudGVyMg==", {"Basic bWU6aHVudGVyMg==", "bWU6aHVudGVyMg==", "me:hunter2", "hunter2"}),
+    ("Basic nonsens", {"Basic nonsens", "nonsens"})])
+def test_the_secrets_in_a_header_are_known(header, secrets):
+    assert secrets_in(header) == secrets
+
+
+@pytest.mark.parametrize("name, answer", [
+    ("api_key", True), ("apikey", True), ("X-API-Key", True), ("access_token", True), ("sig", True),
+    ("X-Amz-Signature", True), ("Authorization", True), ("Cookie", True), ("code", True), ("design", False), ("author", False), ("zipcode", False),
+    ("monkey", False), ("id", False)])
+def test_names_that_carry_secrets_are_told_from_others(name, answer):
+    assert is_secret(name) is answer
 
 
 def test_many_ids_are_filled_in_with_commas_between():

@@ -24,8 +24,12 @@ class Tokens:
     def __init__(self, bucket):
         self.bucket, self.granted = bucket, []
 
-    def reserve(self, now, latest):
-        self.bucket, ready_at = gcra.reserve(self.bucket, now, latest)
+    @property
+    def interval(self):
+        return gcra.interval_of(self.bucket)
+
+    def reserve(self, now, latest, last_look=False):
+        self.bucket, ready_at = gcra.reserve(self.bucket, now, latest, last_look)
         if ready_at <= latest:
             self.granted.append(ready_at)
         return ready_at

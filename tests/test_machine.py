@@ -3,7 +3,19 @@ import pytest
 
 from pollkit import Adaptive, Backoff, Fixed, Job, Profile
 from pollkit.core import events, machine
-from pollkit.core.machine import Ending, Poll, Progress, Rules, Sleep, cancel, hold, next_action, observe, start
+from pollkit.core.machine import (
+    Ending,
+    Poll,
+    Progress,
+    Rules,
+    Sleep,
+    cancel,
+    hold,
+    latest_slot,
+    next_action,
+    observe,
+    start,
+)
 from pollkit.core.reading import Reading, Verdict
 
 JOB, URL = Job("job_1"), "http://api/jobs/1"
@@ -63,7 +75,7 @@ def test_an_ended_wait_never_changes_again():
     progress, _ = run([DONE])
     for reading in (PENDING, FAILED, FAULT, LIMITED, SEE_OTHER, NOT_FOUND, UNAUTHORISED, REFUSED):
         assert observe(progress, STEADY, reading, 99.0, 0.5) is progress
-    assert hold(progress, STEADY, 99.0, 98.0) is progress
+    assert hold(progress, 99.0, 1.0, 98.0) is progress
     assert cancel(progress, 99.0) is progress
     assert next_action(progress, 99.0) is progress.ending
 
@@ -82,7 +94,7 @@ def test_a_timeout_of_zero_looks_exactly_once():
     rules = STEADY._replace(timeout=0.0)
     for reading, state in ((PENDING, "timed_out"), (LIMITED, "timed_out"), (FAULT, "unreachable"), (DONE, "done"),
                            (NOT_FOUND, "unreachable"), (UNAUTHORISED, "unreachable")):
-        progress, times = run([reading] * 3, rules._replace(can_reauthorise=True))
+        progress, times = run([reading] * 3, rules)
         assert (times, progress.ending.state) == ([0], state)
 
 
@@ -123,10 +135,11 @@ def test_where_a_limit_keeps_polls_apart_the_one_before_gives_way_to_the_last_lo
 
 
 def test_a_poll_held_by_the_limit_gives_way_to_the_last_look_too():
-    rules = STEADY._replace(timeout=12.0, spacing=3.0)
-    progress = start(JOB, URL, rules, 0.0)
-    assert hold(progress, rules, 8.0, 0.0).next_at == 8
-    assert hold(progress, rules, 10.0, 0.0).next_at == 12
+    progress = start(JOB, URL, STEADY._replace(timeout=12.0), 0.0)
+    assert hold(progress, 8.0, 3.0, 0.0).next_at == 8
+    assert hold(progress, 10.0, 3.0, 0.0).next_at == 12
+    assert latest_slot(progress, 3.0, 0.0) == 9  # so that no slot is taken that would not be used
+    assert latest_slot(progress, 3.0, 11.0) == 11
 
 
 # 3. Retry-After is a floor
@@ -205,11 +218,17 @@ def test_a_fault_at_the_deadline_is_unreachable_not_timed_out():
 def test_a_401_asks_once_more_with_a_fresh_credential_and_then_ends():
     rules = STEADY._replace(can_reauthorise=True)
     progress = observe(start(JOB, URL, rules, 0.0), rules, UNAUTHORISED, 1.0, 0.0)
-    assert next_action(progress, 1.0) == Poll(URL, None, True, False)
+    assert next_action(progress, 1.0).fresh_credential
     assert observe(progress, rules, UNAUTHORISED, 1.0, 0.0).ending.state == "unreachable"
     later = observe(progress, rules, FAULT, 1.0, 0.0)
     assert not next_action(later, 99.0).fresh_credential  # it was read already
     assert observe(progress, rules, PENDING, 1.0, 0.0).trouble == machine.NO_TROUBLE  # and may expire again
+
+
+def test_a_token_that_expired_at_the_last_look_is_read_again_all_the_same():
+    rules = STEADY._replace(can_reauthorise=True, timeout=0.0)
+    assert ended([UNAUTHORISED, DONE], rules).state == "done"
+    assert ended([UNAUTHORISED, UNAUTHORISED], rules).state == "unreachable"
 
 
 def test_a_401_where_there_is_no_credential_to_read_again_ends_at_once():
@@ -260,9 +279,15 @@ def test_a_202_may_move_the_job_and_its_etag_stays_behind():
     assert (progress.url, progress.etag, progress.moved) == ("http://api/ops/9", None, False)
 
 
+def test_after_a_bare_202_a_reply_without_a_status_is_the_result():
+    progress, _ = run([PENDING._replace(accepted=True)])
+    assert next_action(progress, 5.0).accepted
+    assert not next_action(run([PENDING._replace(accepted=True), PENDING])[0], 99.0).accepted
+
+
 def test_an_etag_is_sent_with_the_next_poll_and_an_unchanged_reply_keeps_all():
     progress, _ = run([PENDING._replace(etag='"v1"', fraction=0.5)])
-    assert next_action(progress, 5.0) == Poll(URL, '"v1"', False, False)
+    assert next_action(progress, 5.0) == Poll(URL, '"v1"', False, False, False)
     same = observe(progress, STEADY, Reading(Verdict.PENDING, "304: unchanged"), 5.0, 0.0)
     assert (same.status, same.fraction, same.etag) == ("running", 0.5, '"v1"')
 
@@ -289,17 +314,28 @@ def test_each_warning_is_remembered():
     assert progress.said == {"unknown status 'x' counts as pending"}
 
 
+def test_a_wait_with_a_new_warning_each_time_falls_silent():
+    warnings = [PENDING._replace(warnings=("step %d" % i,)) for i in range(1000)]
+    progress, _ = run(warnings, STEADY._replace(timeout=None))
+    assert len(progress.said) == machine.MAX_SAID
+    after = observe(progress, STEADY, warnings[0], 9999.0, 0.0)
+    assert kinds(progress, after, warnings[99]) == ["poll"]
+
+
 # The shared limit, cancelling, and the account of it all
 
-def test_a_poll_held_past_the_deadline_ends_the_wait():
-    progress = hold(start(JOB, URL, STEADY, 0.0), STEADY, 61.0, 0.0)
-    assert progress.ending.state == "timed_out"
-    assert "the rate limit leaves no poll before the deadline" in progress.ending.error.message
+def test_a_poll_held_past_the_deadline_tries_again_at_the_deadline_and_then_ends():
+    progress = hold(start(JOB, URL, STEADY, 0.0), 61.0, 1.0, 0.0)
+    assert (progress.next_at, progress.why) == (60, "limit")
+    assert observe(progress, STEADY, DONE, 60.0, 0.0).ending.state == "done"
+    ending = hold(progress, 61.0, 1.0, 60.0).ending
+    assert (ending.state, ending.at) == ("timed_out", 60)
+    assert "the rate limit left no poll before the deadline" in ending.error.message
 
 
 def test_holding_a_poll_that_is_not_due_before_anyway_changes_nothing():
     progress, _ = run([PENDING])
-    assert hold(progress, STEADY, 4.0, 0.0) is progress
+    assert hold(progress, 4.0, 0.0, 0.0) is progress
 
 
 def test_cancelling_ends_the_wait_and_counts_only_what_was_slept():
@@ -310,7 +346,7 @@ def test_cancelling_ends_the_wait_and_counts_only_what_was_slept():
 def test_sleep_is_accounted_for_by_what_it_was_for():
     progress, _ = run([PENDING, LIMITED._replace(retry_after=20.0), FAULT, PENDING])
     assert progress.slept == (5.0, 0.0, 20.0, 1.0)
-    held = hold(progress, STEADY, progress.next_at + 4, progress.next_at)
+    held = hold(progress, progress.next_at + 4, 0.0, progress.next_at)
     after = observe(held, STEADY, DONE, held.next_at + 0.5, 0.0)  # the poll itself took 0.5 s
     assert after.slept == (10.0, 4.0, 20.0, 1.0)
 
@@ -376,11 +412,11 @@ def test_events_read_well():
     failed = observe(running, STEADY, FAILED, 6.0, 0.0)
     assert [str(e) for e in events.events(running, failed, FAILED, 6.0)] == [
         "job_1: poll 2: failed", 'job_1: status "failed" (was "running")', "job_1: failed: no luck"]
-    assert str(events.held(hold(begin, STEADY, 9.0, 1.0), 1.0)) == "job_1: the rate limit allows the next poll in 8s"
-    assert events.held(hold(begin, STEADY, 99.0, 1.0), 1.0).kind == "end"
+    assert str(events.held(hold(begin, 9.0, 0.0, 1.0), 1.0)) == "job_1: the rate limit allows the next poll in 8s"
+    assert events.held(hold(begin, 99.0, 0.0, 60.0), 60.0).kind == "end"
     assert str(events.ended(cancel(begin, 1.0), 1.0)) == "job_1: cancelled"
 
 
 def test_progress_is_small():
     """100,000 of them are held at once."""
-    assert len(Progress._fields) <= 20
+    assert len(Progress._fields) <= 21

@@ -17,11 +17,11 @@ NOON = 1794571200.0  # Fri, 13 Nov 2026 12:00:00 GMT
 NOON_DATE = "Fri, 13 Nov 2026 12:00:00 GMT"
 
 
-def reply(data=None, status=200, reader=GUESS, moved=False, **headers):
+def reply(data=None, status=200, reader=GUESS, moved=False, accepted=False, **headers):
     """The reading of a JSON reply; header names with _ for -."""
     body = data if isinstance(data, (bytes, str)) else b"" if data is None else json.dumps(data)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return reader.read(Reply(status, named, body, HERE, NOON), moved)
+    return reader.read(Reply(status, named, body, HERE, NOON), moved, accepted)
 
 
 # Words
@@ -80,7 +80,15 @@ def test_an_apis_own_words_stand_before_the_common_ones():
     ({"name": "operations/1", "done": False}, Verdict.PENDING, "done"),
     ({"name": "operations/1", "done": True, "response": {}}, Verdict.DONE, "done"),
     ({"name": "operations/1", "done": True, "error": {"code": 3}}, Verdict.FAILED, "done"),
-    # an envelope's status says whether the call worked
+    ({"name": "operations/1", "metadata": {"progressPercent": 5}}, Verdict.PENDING, None),
+    ({"name": "projects/p/operations/1", "done": True, "response": {"status": "failed"}}, Verdict.DONE, "done"),
+    # an envelope's status says whether the call worked; a job's own is final, whatever its result says
+    ({"status": "success", "data": {"status": "vectorizing"}}, Verdict.PENDING, "data.status"),
+    ({"status": "success", "data": {"url": "u"}}, Verdict.DONE, "status"),
+    ({"status": "succeeded", "data": {"id": 1, "status": "active"}}, Verdict.DONE, "status"),
+    ({"status": "completed", "result": {"status": "error"}}, Verdict.DONE, "status"),
+    ({"status": "frob", "data": {"status": "running"}}, Verdict.PENDING, "data.status"),
+    ({"status": "ok", "state": "running"}, Verdict.PENDING, "state"),
     ({"status": "success", "data": {"state": "generating"}}, Verdict.PENDING, "data.state"),
     ({"status": "success", "data": {"state": "success"}}, Verdict.DONE, "data.state"),
     ({"status": 200, "data": {"state": "generating"}}, Verdict.PENDING, "data.state"),
@@ -93,7 +101,7 @@ def test_an_apis_own_words_stand_before_the_common_ones():
 def test_a_status_is_found_by_itself(data, verdict, place):
     reading = reply(data)
     assert reading.verdict is verdict
-    assert " at %s: " % place in reading.because
+    assert place is None or " at %s: " % place in reading.because
 
 
 @pytest.mark.parametrize("data", [{}, {"status": None}, {"status": ""}, {"status": 200}, {"status": []}, [], 5, None])
@@ -149,7 +157,7 @@ def test_a_profile_says_where_the_result_stands_even_inside_a_string():
     ({"error": "out of disk"}, None, "out of disk"),
     ({"error_code": 7, "message": "out of disk"}, "7", "out of disk"),
     ({"errors": [{"code": 1, "message": "first"}]}, "1", "first"),
-    ({"error": {"kind": "x"}}, None, '{"kind": "x"}'),
+    ({"error": {"kind": "x"}}, None, '{"kind": "x"}'), ({"error": [{"a": 1}]}, None, '[{"a": 1}]'),
     ({"detail": "gone"}, None, "gone"),
     ({}, None, None)])
 def test_the_error_is_found(data, code, message):
@@ -161,6 +169,29 @@ def test_a_profile_says_where_the_error_stands():
     reader = Reader(Profile(error="data.failMsg", error_code="data.failCode"))
     reading = reply({"data": {"state": "failed", "failMsg": "nsfw", "failCode": 501}, "error": "x"}, reader=reader)
     assert (reading.error_code, reading.error_message) == ("501", "nsfw")
+
+
+def test_an_error_that_is_no_json_is_no_trouble():
+    assert "1027" in GUESS.read({"status": "failed", "error": {1027}}).error_message
+
+
+def test_a_job_that_is_done_has_made_all_its_progress():
+    assert reply({"status": "done", "progress": 1}).fraction == 1.0
+    assert reply({"status": "done"}).fraction is None
+
+
+def test_bodies_in_other_encodings_of_unicode_are_read():
+    for encoding in ("utf-8", "utf-8-sig", "utf-16", "utf-32", "utf-16-le"):
+        assert reply('{"status": "done"}'.encode(encoding)).verdict is Verdict.DONE
+
+
+def test_what_is_not_quite_json_does_not_get_into_results():
+    assert reply(b'{"status": "done", "result": {"x": NaN, "y": -Infinity}}').result == {"x": None, "y": None}
+
+
+def test_a_status_of_many_lines_is_shown_on_one():
+    reading = reply({"status": "a\nb" * 100})
+    assert all("\n" not in text and len(text) < 200 for text in (reading.because,) + reading.warnings)
 
 
 @pytest.mark.parametrize("value, fraction", [
@@ -278,6 +309,21 @@ def test_a_303_says_where_to_look():
 def test_what_a_303_points_to_is_the_result_unless_it_has_a_status(body, verdict, result):
     reading = reply(body, moved=True)
     assert (reading.verdict, reading.result) == (verdict, result)
+    assert reply(body, 202, moved=True).verdict is not Verdict.DONE
+
+
+@pytest.mark.parametrize("body, verdict, result", [
+    ({"rows": 3}, Verdict.DONE, {"rows": 3}), ({"status": "v2"}, Verdict.PENDING, None), (None, Verdict.DONE, None),
+    ({"status": "failed"}, Verdict.FAILED, None), (b"a,b\n1,2\n", Verdict.DONE, "a,b\n1,2\n")])
+def test_what_comes_after_a_bare_202_is_the_result_unless_it_has_any_status(body, verdict, result):
+    reading = reply(body, accepted=True)
+    assert (reading.verdict, reading.result) == (verdict, result)
+    assert reply(body, 202, accepted=True).verdict is not Verdict.DONE
+
+
+def test_a_bare_202_says_that_the_result_will_come_without_a_status():
+    assert reply(None, 202).accepted and reply({"message": "queued up"}, 202).accepted
+    assert not reply({"status": "running"}, 202).accepted and not reply(None, 204).accepted
 
 
 def test_an_etag_is_kept_while_pending():
@@ -294,7 +340,7 @@ def test_an_etag_is_kept_while_pending():
     ({"retry-after": "Fri Nov 13 12:00:30 2026"}, 30.0),
     ({"retry-after": "Fri, 13 Nov 2026 11:00:00 GMT"}, 0.0),
     ({"retry-after-ms": "250"}, 0.25), ({"x-ms-retry-after-ms": "1500", "retry-after": "2"}, 1.5),
-    ({"retry-after": "Fri, 13 Nov 2026 12:00:60 GMT"}, 59.0)])
+    ({"retry-after": "Fri, 13 Nov 2026 12:00:60 GMT"}, 59.0), ({"retry-after": "20, 30"}, 30.0)])
 def test_retry_after_is_understood(headers, wait):
     assert hints.retry_after(headers, NOON) == (wait, "")
     assert reply({"status": "running"}, 200, **dict(headers, date=NOON_DATE)).retry_after == wait
@@ -307,6 +353,11 @@ def test_an_absurd_retry_after_is_left_out_with_a_complaint(text):
     wait, complaint = hints.retry_after({"retry-after": text}, NOON)
     assert wait is None and "ignored retry-after" in complaint and len(complaint) < 120
     assert reply({"status": "running"}, retry_after=text).warnings == (complaint,)
+
+
+def test_a_garbled_header_does_not_hide_a_good_one():
+    wait, complaint = hints.retry_after({"retry-after-ms": "soon", "retry-after": "20"}, NOON)
+    assert wait == 20 and "retry-after-ms" in complaint
 
 
 def test_a_date_without_any_clock_to_measure_it_by_is_left_out():

@@ -114,7 +114,8 @@ def test_wait_raises_what_happened_with_the_outcome(answers, options, error, bas
     with pytest.raises(error) as caught:
         wait(script(*answers), clock=VirtualClock(), **options)
     raised = caught.value
-    assert isinstance(raised, (pollkit.PollkitError, base)) and isinstance(raised.outcome, Outcome)
+    assert isinstance(raised, pollkit.PollkitError) and isinstance(raised, base)
+    assert isinstance(raised.outcome, Outcome)
     assert str(raised) == raised.outcome.summary()
     again = pickle.loads(pickle.dumps(raised))
     assert type(again) is error and again.outcome == raised.outcome and str(again) == str(raised)
@@ -138,10 +139,32 @@ def test_a_state_equals_its_word_however_it_is_printed():
 @pytest.mark.parametrize("options", [
     {"pace": "quick"}, {"timeout": -1}, {"timeout": "soon"}, {"max_faults": 0}, {"profile": "knowhere"},
     {"headers": {"X": "a\r\nb"}}, {"headers": {"a b": "c"}}, {"headers": {"Host": "x"}},
+    {"pace": 5}, {"bucket": "60/m"}, {"retry_on": (5,)}, {"max_faults": "3"}, {"max_faults": 2.5}, {"max_faults": True},
+    {"headers": ["a"]}, {"on_event": 5}, {"profile": Profile(pace="quick")}, {"profile": Profile(timeout="soon")},
+    {"profile": Profile(unknown="x")}, {"profile": Profile(max_faults=0)}, {"profile": Profile(request_timeout=0)},
+    {"profile": Profile(not_found_grace=None)}, {"profile": Profile(limit="x")}, {"profile": Profile(batch_size=0)},
     {"profile": Profile(method="get it")}, {"profile": Profile(status="a..b")}, {"profile": Profile(auth="magic")}])
 def test_what_makes_no_sense_is_refused_before_any_poll(options):
     with pytest.raises(ConfigError):
         Poller(**options)
+
+
+def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
+    spoken = Profile(pace="fixed 5s", retry="fixed 2s", timeout="1m", not_found_grace="10s", request_timeout="3s",
+                     retry_after_default="7s", limit="60/m", done="fertig, komplett")
+    clock, times = VirtualClock(), []
+
+    def ask():
+        times.append(clock.now())
+        return ["running", Fault("x"), Reply(429), "fertig"][len(times) - 1]
+    assert Poller(spoken, clock=clock, rng=lambda: 0.0).poll(ask).state == "done"
+    assert times == [0, 5, 7, 14]
+
+
+@pytest.mark.parametrize("job", [None, 5, [1], b"x"])
+def test_what_is_no_job_is_refused(job):
+    with pytest.raises(ConfigError):
+        Poller(Profile(url="http://a/{id}")).poll(job)
 
 
 # Waiting
@@ -182,7 +205,7 @@ def test_a_limit_that_leaves_no_poll_before_the_deadline_ends_the_wait():
     bucket = TokenBucket(1, per=3600)
     bucket.reserve(0.0)
     outcome = Poller(bucket=bucket, clock=VirtualClock(), timeout=60).poll(script())
-    assert (outcome.state, outcome.polls) == ("timed_out", 0)
+    assert (outcome.state, outcome.polls, outcome.waited_s) == ("timed_out", 0, 60)
     assert "rate limit" in outcome.error.message
 
 
@@ -266,6 +289,49 @@ def test_logging_has_status_changes_at_info_polls_at_debug_and_each_warning_once
         'status "odd"', 'status "running" (was "odd")', 'status "done" (was "running")', "done"]
     assert len([1 for level, _ in levels if level == "DEBUG"]) == 5
     assert [text for level, text in levels if level == "WARNING"] == ["unknown status 'odd' counts as pending"]
+
+
+def test_faults_and_warnings_are_logged_by_default(caplog):
+    with caplog.at_level(logging.WARNING, "pollkit"):
+        Poller(clock=VirtualClock()).poll(script("odd", Reply(500), "running", "done"))
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", "<lambda>: unknown status 'odd' counts as pending"),
+        ("WARNING", "<lambda>: the server answered 500")]
+
+
+def test_nothing_is_printed_where_nobody_set_up_logging():
+    code = "import pollkit; pollkit.wait(iter(['odd', 'done']).__next__, pace='fixed 1ms')"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def limits(remaining, reset):
+    return {"RateLimit-Remaining": str(remaining), "RateLimit-Limit": "10", "RateLimit-Reset": str(reset)}
+
+
+@pytest.mark.parametrize("headers, options", [
+    (limits(9, 3600), {"timeout": 300}), (limits(1, 60), {"timeout": 30}),
+    ({}, {"timeout": 290, "bucket": TokenBucket(1, per=60, burst=5), "pace": "fixed 1s"})])
+def test_a_limit_that_is_not_used_up_leaves_the_last_look(headers, options):
+    clock = VirtualClock()
+    if "bucket" in options:
+        options = dict(options, bucket=TokenBucket(1, per=60, burst=5))
+
+    def ask():
+        ended = clock.now() > options["timeout"] - 40
+        return Reply(200, headers, b'{"status": "done"}' if ended and clock.now() > 25 else b'{"status": "running"}')
+    outcome = Poller(clock=clock, **options).poll(ask)
+    assert (outcome.state, outcome.waited_s) == ("done", options["timeout"])
+
+
+def test_a_learned_limit_leaves_the_last_look():
+    clock = VirtualClock()
+
+    def ask():
+        if clock.now() < 50:
+            return Reply(429)
+        return "done" if clock.now() > 280 else "running"
+    assert Poller(clock=clock, timeout=300, pace="fixed 5s").poll(ask).state == "done"
 
 
 def test_importing_pollkit_is_silent_and_starts_nothing():

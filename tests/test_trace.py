@@ -49,17 +49,19 @@ def by_hand(profile, url):
         if isinstance(action, machine.Sleep):
             now = action.until
             continue
-        bucket, ready_at = gcra.reserve(bucket, now, max(now, progress.deadline))
+        interval = gcra.interval_of(bucket)
+        latest = machine.latest_slot(progress, interval, now)
+        bucket, ready_at = gcra.reserve(bucket, now, latest, now >= progress.deadline)
         if ready_at > now:
-            progress = machine.hold(progress, rules, ready_at, now)
-            if progress.ending is not None:
-                continue
-            now = progress.next_at
+            progress = machine.hold(progress, ready_at, interval, now)
+            now = max(now, progress.next_at)
+            if progress.ending is not None or ready_at > latest:
+                continue  # ended, or to be tried again at the deadline
         status, headers, body = SCRIPT[min(len(trace), len(SCRIPT) - 1)]
         trace.append((now, action.url.replace(url[:-len("/jobs/1")], ""), action.etag))
         origin = url[len("http://"):-len("/jobs/1")]
         named = {name: value.replace("HOST", origin) for name, value in headers.items()}
-        reading = reader.read(Reply(status, named, as_bytes(body), action.url), action.moved)
+        reading = reader.read(Reply(status, named, as_bytes(body), action.url), action.moved, action.accepted)
         progress = machine.observe(progress, rules, reading, now, rng.random())
         bucket = gcra.hear(bucket, reading, now, progress.next_at)
 

@@ -6,7 +6,7 @@ import pytest
 from pollkit import Adaptive, Backoff, Fixed, Job
 from pollkit.core import bucket as gcra
 from pollkit.core.bucket import Bucket
-from pollkit.core.machine import Ending, Rules, Sleep, hold, next_action, observe, start
+from pollkit.core.machine import Ending, Rules, Sleep, hold, latest_slot, next_action, observe, start
 from pollkit.core.reading import Reading, Verdict
 
 VERDICTS = [Verdict.PENDING] * 8 + [Verdict.FAULT] * 4 + [Verdict.LIMITED] * 3 + [
@@ -64,7 +64,7 @@ def walk(seed):
         assert now >= floor, (seed, "earlier than Retry-After")
         assert now <= progress.deadline or at_once > 1, (seed, "after the deadline")
         if rng.random() < 0.2:
-            held = hold(progress, rules, now + rng.choice([0.5, 50, 5000]), now)
+            held = hold(progress, now + rng.choice([0.5, 50, 5000]), rng.choice([0.0, 5.0]), now)
             assert held.ending is not None or now < held.next_at <= held.deadline, seed
             progress = held
             continue
@@ -91,21 +91,27 @@ def check_ended(progress, rules, seed):
 
 @pytest.mark.parametrize("seed", range(100))
 def test_many_waits_under_one_bucket_keep_the_limit(seed):
-    """The machine and the bucket together, as the drivers join them."""
+    """The machine and the bucket together, slots reserved ahead just as Poller does it."""
     rng = random.Random(seed)
     rate, burst = rng.choice([0.5, 2, 10]), rng.choice([1, 5])
     rules = Rules(pace=Backoff(0.5, 5), timeout=60.0, spacing=1 / rate if burst == 1 else 0.0)
-    bucket, waits, grants = Bucket(rate, burst), [start(Job("j"), "http://a/", rules, 0.0) for _ in range(12)], []
-    for _ in range(1500):
+    bucket, grants = Bucket(rate, burst), []
+    waits = [start(Job("j"), "http://a/", rules._replace(timeout=rng.uniform(1, 60)), 0.0) for _ in range(12)]
+    slots = [None] * len(waits)  # (ready at, pauses at that time) of what is reserved
+    for _ in range(5000):
         alive = [i for i, wait in enumerate(waits) if wait.ending is None]
         if not alive:
             break
         i = min(alive, key=lambda j: waits[j].next_at)
         now, wait = waits[i].next_at, waits[i]
-        bucket, ready_at = gcra.reserve(bucket, now, now)
-        if ready_at > now:
-            waits[i] = hold(wait, rules, ready_at, now)
+        if slots[i] is None or slots[i][1] != bucket.pauses:
+            latest = latest_slot(wait, 1 / rate, now)
+            bucket, ready_at = gcra.reserve(bucket, now, latest, now >= wait.deadline)
+            slots[i] = (ready_at, bucket.pauses) if ready_at <= latest else None
+        if slots[i] is None or slots[i][0] > now:
+            waits[i] = hold(wait, ready_at if slots[i] is None else slots[i][0], 1 / rate, now)
             continue
+        slots[i] = None
         grants.append(now)
         verdict = rng.choice([Verdict.PENDING] * 9 + [Verdict.FAULT, Verdict.LIMITED, Verdict.DONE])
         reading = Reading(verdict, "said", retry_after=rng.choice([None, 3.0]) if verdict is Verdict.LIMITED else None)
@@ -116,6 +122,7 @@ def test_many_waits_under_one_bucket_keep_the_limit(seed):
             assert gcra.reserve(bucket, now)[1] >= until, "a 429 pauses everyone"
     else:
         raise AssertionError("no end")
+    assert grants == sorted(grants)
     for i, first in enumerate(grants):
         for j in range(i, len(grants)):
             assert j - i + 1 <= rate * (grants[j] - first) + burst + 1e-6, seed

@@ -3,6 +3,7 @@
 House rules: nothing here opens anything. An origin is scheme, host and port (RFC 6454); it is
 what credentials are bound to.
 """
+import base64
 import re
 from typing import Iterable, NamedTuple, Optional, Set
 from urllib.parse import quote, unquote, urljoin
@@ -13,7 +14,9 @@ _URL = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(?:(.*)@)?(\[[0-9a-fA-F:.%]+\]|[^\s:@\[\]\\]+)(?::(\d{0,5}))?")
 _PARAMETER = re.compile(r"([?&;#])([^=?&;#]*)=([^?&;#]*)")
-_SECRET_NAME = re.compile(r"key|token|secret|sig|auth|passw|pwd|credential|session|code|cookie", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    r"token|secret|passw|pwd|credential|cookie|signature|authoriz|api-?key|(?:^|[-_.])(?:key|sig|auth|session|code)(?:$|[-_.])",
+    re.IGNORECASE)
 SHORTEST_SECRET = 4  # to look for anything shorter would make *** of half a sentence
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _UNSAFE = re.compile(r"[^!-~]+")
@@ -136,6 +139,19 @@ def secrets_of(url: str) -> Set[str]:
     userinfo = url.partition("://")[2].rpartition("@")[0]
     found.update([userinfo, userinfo.partition(":")[2]])
     return {secret for value in found for secret in (value, unquote(value)) if len(secret) >= SHORTEST_SECRET}
+
+
+def secrets_in(header: str) -> Set[str]:
+    """The secrets in a header's value: all of it, without the scheme, and what Basic encodes."""
+    scheme, _, rest = header.partition(" ")
+    found = {header, rest}
+    if scheme.lower() == "basic":
+        try:
+            plain = base64.b64decode(rest).decode("utf-8", "replace")
+        except ValueError:
+            plain = ""
+        found.update([plain, plain.partition(":")[2]])
+    return {secret for secret in found if len(secret) >= SHORTEST_SECRET}
 
 
 def _parameter(match: "re.Match[str]") -> str:

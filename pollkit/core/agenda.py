@@ -120,7 +120,7 @@ class Agenda:
             if entry is None:
                 self._lanes.remove(lane)
                 continue
-            ready_at: float = lane.bucket.reserve(now, now)
+            ready_at: float = lane.bucket.reserve(now, now, now >= entry.progress.deadline)
             if ready_at <= now:
                 if len(self._lanes) > 1:  # lanes take turns
                     self._lanes.remove(lane)
@@ -235,14 +235,11 @@ class Agenda:
         lane.in_order_for = len(lane.queue) // REORDER_SHARE
 
     def _gives_way(self, entry: Entry, now: float) -> bool:
-        """Account for a wait that the limit caused; True where the job now waits for its last look."""
-        progress = entry.progress
-        if entry.lane.refused_at < progress.next_at:
-            return False  # it was not the limit that kept it waiting, or nothing did
-        held = hold(progress, entry.rules, min(now, progress.deadline), progress.next_at)
-        if held.next_at <= now:
+        """Whether a job that the limit kept waiting now waits for its last look instead."""
+        progress, interval = entry.progress, entry.lane.bucket.interval
+        if entry.lane.refused_at < progress.next_at or not now < progress.deadline < now + interval:
             return False
-        entry.progress = held
+        entry.progress = hold(progress, now, interval, progress.next_at)
         self._put(entry)
         return True
 
@@ -252,7 +249,7 @@ class Agenda:
         while True:
             progress = entry.progress
             if lane.refused_at >= progress.next_at:
-                entry.progress = hold(progress, entry.rules, min(now, progress.deadline), progress.next_at)
+                entry.progress = hold(progress, min(now, progress.deadline), 0.0, progress.next_at)
             entries.append(self._out_of_heaps(entry))
             lane.in_order_for -= 1
             more = self._most_urgent(lane, now) if len(entries) < lane.batch_size else None
@@ -287,7 +284,7 @@ class Agenda:
         """End what is at its deadline, now that the next token comes later."""
         entry = self._front(lane)
         while entry is not None and lane.queue[0][0] <= FIRST and entry.progress.deadline <= now:
-            before, entry.progress = entry.progress, hold(entry.progress, entry.rules, ready_at, now)
+            before, entry.progress = entry.progress, hold(entry.progress, ready_at, 0.0, now)
             self._put(entry)
             self._expired.append(Step(entry, before, entry.progress))
             entry = self._front(lane)

@@ -65,18 +65,20 @@ def bucket_for(limit: Optional[Limit]) -> Bucket:
     return Bucket(limit.polls / limit.per * 58 / 60)
 
 
-def reserve(bucket: Bucket, now: float, latest: float = ALWAYS) -> Tuple[Bucket, float]:
+def reserve(bucket: Bucket, now: float, latest: float = ALWAYS, last_look: bool = False) -> Tuple[Bucket, float]:
     """Take the next slot: the instant at which it may be used.
 
-    A slot later than `latest` is told but not taken.
+    A slot later than `latest` is told but not taken. What only we ourselves think wise, a
+    learned rate or a quota spread thin, does not stand in the way of a `last_look`; a known
+    limit and a pause do.
     """
     ready_at = start = max(now, bucket.paused_until)
     rate = _rate(bucket, start)
     interval = 1 / rate if rate else 0.0
-    if rate:
+    if rate and not (last_look and is_guess(bucket)):
         ready_at = max(start, bucket.full_at - (bucket.burst - 1) * interval)
     slow = ready_at < bucket.slow_until
-    if slow:
+    if slow and not last_look:
         ready_at = max(ready_at, min(bucket.slow_next, bucket.slow_until))
     if ready_at > latest:
         return bucket, ready_at
@@ -85,6 +87,16 @@ def reserve(bucket: Bucket, now: float, latest: float = ALWAYS) -> Tuple[Bucket,
     return bucket._replace(
         full_at=max(bucket.full_at, ready_at) + interval,
         slow_next=ready_at + bucket.slow_interval if slow else NEVER), ready_at
+
+
+def is_guess(bucket: Bucket) -> bool:
+    """Whether the rate is the bucket's own idea rather than a limit that somebody named."""
+    return bucket.rate is None or bucket.learned
+
+
+def interval_of(bucket: Bucket) -> float:
+    """Seconds between two grants where a limit is known; 0 where none is."""
+    return 0.0 if bucket.rate is None or bucket.learned else 1 / bucket.rate
 
 
 def pause(bucket: Bucket, now: float, until: float) -> Bucket:
@@ -111,7 +123,7 @@ def hear(bucket: Bucket, reading: Reading, now: float, until: float) -> Bucket:
 
 def told_off(bucket: Bucket, now: float, until: float) -> Bucket:
     """A 429 came: everyone pauses, and a bucket that knows no limit learns one."""
-    if (bucket.rate is None or bucket.learned) and now >= bucket.paused_until:
+    if is_guess(bucket) and now >= bucket.paused_until:
         # Replies to requests that were under way together say one thing, and are heard once.
         rate = bucket.flow / min(FLOW_S, max(1.0, now - bucket.flow_from))
         if bucket.learned:

@@ -6,13 +6,13 @@ decides by them, and when nobody listens none is made.
 from typing import Iterator, NamedTuple
 
 from .addresses import redacted
-from .machine import RETRY_AFTER, Progress
-from .model import State, shown_id
+from .machine import MAX_SAID, RETRY_AFTER, Progress
+from .model import State, one_line, shown_id
 from .reading import Reading, Verdict
 from .units import duration_text
 
 POLL, STATUS, FAULT, PAUSE, WARNING, END = "poll", "status", "fault", "pause", "warning", "end"
-_TROUBLES = (Verdict.FAULT, Verdict.NOT_FOUND, Verdict.UNAUTHORISED, Verdict.REFUSED)
+TROUBLES = (Verdict.FAULT, Verdict.NOT_FOUND, Verdict.UNAUTHORISED, Verdict.REFUSED)
 
 
 class Event(NamedTuple):
@@ -37,15 +37,15 @@ def events(before: Progress, after: Progress, reading: Reading, now: float) -> I
     name = shown_id(after.job)
     yield Event(POLL, name, now, "poll %d: %s%s" % (after.polls, reading.because, _next(after, now)), after)
     for warning in reading.warnings:
-        if warning not in before.said:
+        if warning not in before.said and len(before.said) < MAX_SAID:
             yield Event(WARNING, name, now, warning, after)
-    if reading.verdict in _TROUBLES:
+    if reading.verdict in TROUBLES:
         yield Event(FAULT, name, now, reading.because, after)
     if after.ending is None and after.why == RETRY_AFTER:
         yield Event(PAUSE, name, now, "the server asks for a pause of %s" % _rounded(after.next_at - now), after)
     if after.status != before.status:
-        was = "" if before.status is None else ' (was "%s")' % before.status
-        yield Event(STATUS, name, now, 'status "%s"%s' % (after.status, was), after)
+        was = "" if before.status is None else ' (was "%s")' % one_line(before.status, 60)
+        yield Event(STATUS, name, now, 'status "%s"%s' % (one_line(after.status or "", 60), was), after)
     if after.url != before.url:
         yield Event(STATUS, name, now, "looking at %s from now on" % redacted(after.url), after)
     if after.ending is not None:
@@ -66,7 +66,7 @@ def ended(progress: Progress, now: float) -> Event:
     assert ending is not None
     text = str(ending.state).replace("_", " ")
     if ending.error is not None and ending.state is not State.CANCELLED:
-        text += ": " + ending.error.message
+        text += ": " + one_line(ending.error.message)
     return Event(END, shown_id(progress.job), now, text, progress)
 
 
@@ -77,4 +77,4 @@ def _next(progress: Progress, now: float) -> str:
 
 
 def _rounded(wait: float) -> str:
-    return duration_text(round(max(0.0, wait), 1))
+    return duration_text(round(max(0.0, wait), 1 if wait >= 1 else 3))

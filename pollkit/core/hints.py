@@ -45,11 +45,12 @@ def retry_after(headers: Mapping[str, str], now: Optional[float]) -> Tuple[Optio
     RFC 9110, 10.2.3: seconds, or an HTTP-date; a date is measured against `now`, the server's
     own clock. Milliseconds, where a vendor sends them, are the more exact and come first.
     """
+    complaint = ""
     for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
         text = headers.get(name)
         if text is None:
             continue
-        wait = _number(text)
+        wait = _number(max(text.split(","), key=lambda part: _number(part) or 0.0))  # sent twice: the longer
         if wait is not None:
             wait *= unit
         else:
@@ -57,9 +58,9 @@ def retry_after(headers: Mapping[str, str], now: Optional[float]) -> Tuple[Optio
             if date is not None and now is not None:
                 wait = max(0.0, date - now)
         if wait is not None and wait <= LONGEST_S:
-            return wait, ""
-        return None, "ignored %s: %s, which makes no sense" % (name, _brief(text))
-    return None, ""
+            return wait, complaint
+        complaint = "ignored %s: %s, which makes no sense" % (name, _brief(text))
+    return None, complaint
 
 
 def quota(headers: Mapping[str, str], now: Optional[float]) -> Optional[Quota]:

@@ -31,20 +31,21 @@ Transitions, from waiting; 'sleep' means: wait again, `next_at` set
 Theory of the last look. A sleep is clipped to the deadline, so the last poll happens exactly
 there and sees every job that ended in time. A Retry-After is never undercut: where it lies
 past the deadline there is no last look, and the wait ends now. Where a limit lets polls follow
-each other only every `spacing` seconds, a poll that would leave no room for the last one is
-moved to the deadline and becomes it.
+each other only every so often, a poll that would leave no room for the last one is moved to the
+deadline and becomes it.
 """
 from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Union
 
 from .addresses import redacted
 from .model import Error, Job, Outcome, Slept, State, shown_id
 from .pace import Backoff, Pace
-from .profile import Profile
+from .profile import Profile, checked, pace_of
 from .reading import Reading, Verdict
-from .units import duration_text
+from .units import duration_text, seconds
 
 FOREVER = float("inf")
 MAX_HOPS = 5
+MAX_SAID = 8       # different warnings a wait gives: one that has a new one each time is asked to be quiet
 SHORTEST_S = 0.01  # jitter may draw a zero; a loop without sleep it may not make
 DEFAULT_PACE = Backoff(1, 15, factor=1.5)
 
@@ -55,7 +56,7 @@ class Rules(NamedTuple):
     """What holds for a wait from its start to its end."""
 
     pace: Pace = DEFAULT_PACE
-    retry: Pace = Profile().retry
+    retry: Pace = pace_of(Profile().retry)
     timeout: Optional[float] = 300.0
     max_faults: int = 10
     not_found_grace: float = 10.0
@@ -66,8 +67,10 @@ class Rules(NamedTuple):
     @classmethod
     def of(cls, profile: Profile, spacing: float = 0.0) -> "Rules":
         """The rules a profile lays down."""
-        return cls(profile.pace or DEFAULT_PACE, profile.retry, profile.timeout, profile.max_faults,
-                   profile.not_found_grace, profile.retry_after_default, profile.auth is not None, spacing)
+        profile = checked(profile)
+        return cls(DEFAULT_PACE if profile.pace is None else pace_of(profile.pace), pace_of(profile.retry),
+                   _seconds(profile.timeout), profile.max_faults, seconds(profile.not_found_grace),
+                   _seconds(profile.retry_after_default), profile.auth is not None, spacing)
 
 
 class Trouble(NamedTuple):
@@ -119,7 +122,8 @@ class Progress(NamedTuple):
     status: Optional[str] = None
     fraction: Optional[float] = None
     etag: Optional[str] = None
-    moved: bool = False          # `url` is where a 303 pointed
+    moved: bool = False          # `url` is where a 303 pointed: it is read with GET
+    accepted: bool = False       # answered with a bare 202 so far: a reply without a status is the result
     slept: Slept = NOTHING_SLEPT
     trouble: Trouble = NO_TROUBLE
     said: FrozenSet[str] = NOTHING_SAID  # warnings given already: each is given once
@@ -140,6 +144,7 @@ class Poll(NamedTuple):
     etag: Optional[str]
     fresh_credential: bool
     moved: bool
+    accepted: bool = False
 
 
 Action = Union[Sleep, Poll, Ending]
@@ -157,18 +162,27 @@ def next_action(progress: Progress, now: float) -> Action:
         return progress.ending
     if now < progress.next_at:
         return Sleep(progress.next_at, progress.why)
-    return Poll(progress.url, progress.etag, progress.trouble.wants_credential, progress.moved)
+    return Poll(progress.url, progress.etag, progress.trouble.wants_credential, progress.moved, progress.accepted)
 
 
-def hold(progress: Progress, rules: Rules, ready_at: float, now: float) -> Progress:
-    """The shared limit allows the next poll only at `ready_at`."""
+def latest_slot(progress: Progress, interval: float, now: float) -> float:
+    """The latest instant at which a slot is of use: a later one would leave none for the last look."""
+    return max(now, progress.deadline - interval)
+
+
+def hold(progress: Progress, ready_at: float, interval: float, now: float) -> Progress:
+    """The shared limit allows the next poll only at `ready_at`, and then every `interval` seconds.
+
+    What lies past the deadline, or leaves no room for the last look, waits for the deadline
+    and tries there; if the limit stands in the way even then, it is over.
+    """
     if progress.ending is not None or ready_at <= progress.next_at:
         return progress
-    slept = _slept(progress, now)
-    if ready_at > progress.deadline:
-        return _end(progress._replace(slept=slept, next_at=ready_at), now, State.TIMED_OUT,
-                    "the rate limit leaves no poll before the deadline%s" % _last_status(progress))
-    return progress._replace(next_at=_clipped(ready_at, progress, rules), wait_from=now, why=LIMIT, slept=slept)
+    after = progress._replace(slept=_slept(progress, now), wait_from=now, why=LIMIT)
+    if now >= progress.deadline:
+        return _end(after, now, State.TIMED_OUT,
+                    "the rate limit left no poll before the deadline%s" % _last_status(progress))
+    return after._replace(next_at=ready_at if ready_at <= progress.deadline - interval else progress.deadline)
 
 
 def observe(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
@@ -181,7 +195,7 @@ def observe(progress: Progress, rules: Rules, reading: Reading, now: float, rand
         slept=_slept(progress, now),
         status=reading.status or progress.status,
         fraction=progress.fraction if reading.fraction is None else reading.fraction,
-        said=progress.said.union(warnings) if warnings else progress.said,
+        said=progress.said.union(warnings) if warnings and len(progress.said) < MAX_SAID else progress.said,
         trouble=trouble._replace(asked=True) if trouble.reauthorised else trouble)
     return TRANSITIONS[reading.verdict](after, rules, reading, now, rand)
 
@@ -230,7 +244,8 @@ def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, ran
     looks = progress.looks + 1
     delay = rules.pace.delay(looks, progress.pace_wait, now - progress.started_at, rand)
     after = progress._replace(
-        looks=looks, pace_wait=delay or 0.0, trouble=NO_TROUBLE, etag=reading.etag or progress.etag)
+        looks=looks, pace_wait=delay or 0.0, trouble=NO_TROUBLE, etag=reading.etag or progress.etag,
+        accepted=reading.accepted)
     if reading.location is not None and reading.location != progress.url:
         after = after._replace(url=reading.location, etag=None, moved=False)
     if delay is None:
@@ -270,7 +285,7 @@ def _fault(progress: Progress, rules: Rules, reading: Reading, now: float, rand:
 
 def _unauthorised(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
     trouble = progress.trouble
-    if trouble.reauthorised or not rules.can_reauthorise or now >= progress.deadline:
+    if trouble.reauthorised or not rules.can_reauthorise:
         return _end(progress, now, State.UNREACHABLE, reading.because)
     return _at_once(progress._replace(trouble=trouble._replace(reauthorised=True)), rules, reading, now)
 
@@ -349,6 +364,10 @@ def _slept(progress: Progress, now: float) -> Slept:
         return progress.slept
     why, slept = progress.why, progress.slept
     return slept._replace(**{why: getattr(slept, why) + slept_s})
+
+
+def _seconds(value: Union[float, str, None]) -> Optional[float]:
+    return None if value is None else seconds(value)
 
 
 def _last_status(progress: Progress) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
 
+from ..errors import ConfigError
 from .addresses import is_url, redacted
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -47,8 +48,9 @@ class Job(NamedTuple):
         """A job as it is, or made from a URL or an id."""
         if isinstance(job, cls):
             return job
-        text = str(job)
-        return cls(text, url=text if is_url(text) else None)
+        if not isinstance(job, str):
+            raise ConfigError("a job is a Job, a URL or an id, not %r" % (job,))
+        return cls(job, url=job if is_url(job) else None)
 
 
 class Reply(NamedTuple("Reply", [
@@ -142,7 +144,14 @@ class Outcome(NamedTuple):
         text = "%s: %s after %.1f s and %d %s" % (
             self.id, str(self.state).replace("_", " "), self.waited_s, self.polls,
             "poll" if self.polls == 1 else "polls")
-        return text + (": " + self.error.message if self.error else "")
+        return text + (": " + one_line(self.error.message) if self.error else "")
+
+
+def one_line(text: str, longest: int = 300) -> str:
+    """Somebody else's words as they may be shown: on one line, and not for ever."""
+    text = " ".join(text.split())
+    text = text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+    return text if len(text) <= longest else text[:longest - 3] + "..."
 
 
 def shown_id(job: Job) -> str:

@@ -6,7 +6,8 @@ a 404 is forgiven, is the machine's to decide. Every reading carries its reason 
 
 How HTTP itself is read (RFC 9110, 15), before any body:
 
-    200-299      the body says; 202 is pending where it says nothing, and so is 204
+    200-299      the body says; where it says nothing, 202 and 204 are pending, and what comes after
+                 a bare 202, or where a 303 pointed, is the result
     303          the job moved on: look where Location points (15.4.4)
     304          unchanged since the last look (15.4.5)
     401, 403     unauthorised; 403 with Retry-After or an empty quota is a limit
@@ -23,7 +24,7 @@ from . import hints
 from .addresses import join, redacted
 from .hints import Quota
 from .lookup import Path
-from .model import Fault, Reply
+from .model import Fault, Reply, one_line
 from .profile import Profile
 from .words import Words
 
@@ -59,13 +60,15 @@ class Reading(NamedTuple):
     duration_s: Optional[float] = None
     notice_delay_s: Optional[float] = None
     warnings: Tuple[str, ...] = ()
+    accepted: bool = False    # pending by HTTP's 202 alone: the first reply without it is the result
 
 
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
 
 _STATUS_PLACES = tuple(map(Path, (
-    "status", "state", "data.state", "data.status", "job.status", "job.state", "status.state",
-    "status.status", "result.status", "processing_status", "task_status", "jobStatus", "done")))
+    "status", "state", "processing_status", "task_status", "jobStatus", "done", "data.state", "data.status",
+    "job.status", "job.state", "status.state", "status.status")))
+_ENVELOPE = ("success", "ok", "true")  # may say that the call worked, rather than that the job is done
 _RESULT_PLACES = tuple(map(Path, ("result", "output", "response", "data.result", "data.output", "results")))
 _ERROR_PLACES = tuple(map(Path, (
     "error.message", "error.detail", "error", "errors.0.message", "data.error.message", "data.error",
@@ -80,6 +83,7 @@ _FINISHED_PLACES = tuple(map(Path, (
     "finished_at", "finishedAt", "completed_at", "completedAt", "finished", "ended_at", "endedAt",
     "completedDateTime", "endTime", "end_time", "data.finished_at", "data.completed_at")))
 _ITEM_PLACES = tuple(map(Path, ("items", "jobs", "data", "results", "tasks")))
+_DECODER = json.JSONDecoder(parse_constant=lambda name: None)  # NaN is no JSON; nor would it be in an outcome
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
 _RETRIED = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the server asks for another try
@@ -106,10 +110,14 @@ class Reader:
         self._items = _places(profile.batch_items, _ITEM_PLACES)
         self._item_id = Path(profile.batch_id)
 
-    def read(self, seen: Seen, moved: bool = False) -> Reading:
-        """What a reply says; `moved`: it comes from where a 303 pointed."""
+    def read(self, seen: Seen, moved: bool = False, accepted: bool = False) -> Reading:
+        """What a reply says.
+
+        `moved`: it comes from where a 303 pointed, and is the result unless it has a status that
+        we know. `accepted`: so far there were bare 202s, and one without any status is the result.
+        """
         if isinstance(seen, Reply):
-            return self._read_reply(seen, moved)
+            return self._read_reply(seen, moved, accepted)
         if isinstance(seen, Fault):
             return Reading(Verdict.REFUSED if seen.final else Verdict.FAULT, str(seen))
         if isinstance(seen, bool):
@@ -127,7 +135,7 @@ class Reader:
             whole = self.read(seen)
             return whole, [whole] * len(ids)
         try:
-            items = self._find_items(json.loads(seen.body.decode("utf-8-sig")))
+            items = self._find_items(_decoded(seen.body))
         except (ValueError, RecursionError):
             items = None
         if items is None:
@@ -147,9 +155,14 @@ class Reader:
                 return {str(self._item_id.find(item)): item for item in found}
         return None
 
-    def _read_reply(self, reply: Reply, moved: bool) -> Reading:
-        return self._with_hints(
-            self._read_body(reply, moved) if 200 <= reply.status < 300 else _read_status(reply), reply)
+    def _read_reply(self, reply: Reply, moved: bool, accepted: bool) -> Reading:
+        if not 200 <= reply.status < 300:
+            reading = _read_status(reply)
+        elif reply.status == 202:
+            reading = self._read_body(reply, False, False)
+        else:
+            reading = self._read_body(reply, moved, accepted)
+        return self._with_hints(reading, reply)
 
     def _with_hints(self, reading: Reading, reply: Reply) -> Reading:
         """A reading with what the headers say about when to ask again."""
@@ -167,19 +180,19 @@ class Reader:
         return reading._replace(retry_after=wait, quota=left,
                                 warnings=reading.warnings + ((complaint,) if complaint else ()))
 
-    def _read_body(self, reply: Reply, moved: bool) -> Reading:
+    def _read_body(self, reply: Reply, moved: bool, accepted: bool) -> Reading:
         body = reply.body
         if not body or body.isspace():
-            return _read_empty(reply, moved)
+            return _read_empty(reply, moved or accepted)
         try:
-            data = json.loads(body.decode("utf-8-sig"))
+            data = _decoded(body)
         except (ValueError, RecursionError):
-            return self._read_text(reply, moved)
-        return self._judge(data, reply, moved)
+            return self._read_text(reply, moved or accepted)
+        return self._judge(data, reply, moved, accepted)
 
-    def _read_text(self, reply: Reply, moved: bool) -> Reading:
+    def _read_text(self, reply: Reply, is_result: bool) -> Reading:
         text = reply.body[:2000].decode("utf-8", "replace").strip()
-        if moved:
+        if is_result:
             return _arrived(reply, reply.body.decode("utf-8", "replace"))
         if self._words.meaning(text):
             return self._judge(text, reply)
@@ -187,31 +200,36 @@ class Reader:
             return Reading(Verdict.FAULT, "an HTML page where JSON should be (a login page, or a proxy's?)")
         return Reading(Verdict.FAULT, "a body that is not JSON: %s" % _brief(text))
 
-    def _judge(self, data: Any, reply: Optional[Reply], moved: bool = False) -> Reading:
+    def _judge(self, data: Any, reply: Optional[Reply], moved: bool = False, accepted: bool = False) -> Reading:
         """What decoded data says."""
         word, place = self._find_status(data)
         meaning = None if word is None else self._words.meaning(word)
-        if moved and reply and meaning is None:
+        if reply and ((moved and meaning is None) or (accepted and word is None)):
             return _arrived(reply, data)
         if word is None:
             if reply and reply.status == 202:
-                return _pending(reply, "202 Accepted: pending")
+                return _pending(reply, "202 Accepted: pending", accepted=True)
+            if len(self._status) > 1 and _is_operation(data):
+                return _pending(reply, "an operation that is not done: pending")
             return Reading(Verdict.FAULT, "no status found: %s"
                            % ("nothing at " + place if place else "none of the common places has one"))
         verdict = _MEANINGS[meaning or self._unknown]
         if place == "done" and verdict is Verdict.DONE and data.get("error"):
             verdict = Verdict.FAILED  # google.longrunning.Operation: done, and error or response
-        because = 'status "%s"%s: %s' % (word, place and " at " + place, verdict.value)
+        because = 'status "%s"%s: %s' % (
+            word if meaning else one_line(word, 60), place and " at " + place, verdict.value)
         warnings: Tuple[str, ...] = ()
         if meaning is None:
             warnings = ("unknown status %s counts as %s" % (_brief(word), verdict.value),)
         if verdict is Verdict.PENDING:
             return _pending(reply, because, word, self._find_fraction(data), warnings)
         code, message = self._find_error(data) if verdict is Verdict.FAILED else (None, None)
+        fraction = self._find_fraction(data)
         duration, delay = self._find_times(data, reply)
         return Reading(verdict, because, word,
                        result=self._find_result(data) if verdict is Verdict.DONE else None,
-                       error_code=code, error_message=message, fraction=self._find_fraction(data),
+                       error_code=code, error_message=message,
+                       fraction=1.0 if fraction is not None and verdict is Verdict.DONE else fraction,
                        duration_s=duration, notice_delay_s=delay, warnings=warnings)
 
     def _find_status(self, data: Any) -> Tuple[Optional[str], str]:
@@ -220,21 +238,24 @@ class Reader:
         if len(self._status) == 1:
             path = self._status[0]
             return _word(path.find(data)), path.text
-        best: Tuple[Optional[str], str] = (None, "")
-        known = False
-        for path in self._status:
+        envelope: Tuple[Optional[str], str] = (None, "")
+        unknown: Tuple[Optional[str], str] = (None, "")
+        for path in self._status:  # those at the top come first
             value = path.find(data)
             word = None if type(value) is int else _word(value)  # {"status": 200} is HTTP's, not a job's
             if word is None:
                 continue
-            meaning = self._words.meaning(word)
-            if meaning is not None and meaning != "done":
+            inside = "." in path.text
+            if not inside and path.text != "done" and word.lower() in _ENVELOPE:
+                envelope = envelope if envelope[0] else (word, path.text)
+            elif self._words.meaning(word) is not None:
                 return word, path.text
-            # An envelope's 'success' says that the call worked, not that the job is done: a
-            # status further in has the last word. A word we know beats one we don't.
-            if best[0] is None or (meaning is not None and ("." in path.text or not known)):
-                best, known = (word, path.text), meaning is not None
-        return best
+            elif unknown[0] is None or (inside and envelope[0]):
+                unknown = word, path.text
+        # A word nobody knows, inside an envelope that says 'success', is still the job's own.
+        if envelope[0] is None or "." in unknown[1]:
+            return unknown
+        return envelope
 
     def _find_fraction(self, data: Any) -> Optional[float]:
         for path in self._progress:
@@ -259,7 +280,7 @@ class Reader:
         for path in self._error:
             value = path.find(data)
             if value:
-                return code, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                return code, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         return code, None
 
     def _find_times(self, data: Any, reply: Optional[Reply]) -> Tuple[Optional[float], Optional[float]]:
@@ -290,26 +311,26 @@ def _read_status(reply: Reply) -> Reading:
     return Reading(Verdict.FAULT, "the server answered %d%s" % (status, _said(reply)))
 
 
-def _read_empty(reply: Reply, moved: bool) -> Reading:
-    if moved:
+def _read_empty(reply: Reply, is_result: bool) -> Reading:
+    if is_result:
         return _arrived(reply, None)
     if reply.status in (202, 204):
-        return _pending(reply, "%d without a body: pending" % reply.status)
+        return _pending(reply, "%d without a body: pending" % reply.status, accepted=reply.status == 202)
     return Reading(Verdict.FAULT, "%d with an empty body: no status to read" % reply.status)
 
 
 def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None,
-             fraction: Optional[float] = None, warnings: Tuple[str, ...] = ()) -> Reading:
+             fraction: Optional[float] = None, warnings: Tuple[str, ...] = (), accepted: bool = False) -> Reading:
     if reply is None:
         return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings)
     return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings,
                    location=_link(reply) if reply.status in (201, 202) else None,
-                   etag=reply.headers.get("etag"))
+                   etag=reply.headers.get("etag"), accepted=accepted)
 
 
 def _arrived(reply: Reply, result: Any) -> Reading:
-    """What a 303 points to is the result, unless it has a status of its own."""
-    return Reading(Verdict.DONE, "%d where the 303 pointed: done" % reply.status, result=result)
+    """What comes after a bare 202 or a 303 is the result, unless it has a status of its own."""
+    return Reading(Verdict.DONE, "%d with the result: done" % reply.status, result=result)
 
 
 def _link(reply: Reply) -> Optional[str]:
@@ -321,10 +342,21 @@ def _link(reply: Reply) -> Optional[str]:
     return None
 
 
+def _is_operation(data: Any) -> bool:
+    """google.longrunning.Operation: a `done` that is false is left out of its JSON."""
+    return isinstance(data, dict) and "operations/" in str(data.get("name")) and "done" not in data
+
+
+def _decoded(body: bytes) -> Any:
+    # UTF-8 is what JSON is written in (RFC 8259, 8.1); older software may still send UTF-16 or 32.
+    is_wide = b"\0" in body[:4] or body[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return _DECODER.decode(body.decode(json.detect_encoding(body) if is_wide else "utf-8-sig"))
+
+
 def _said(reply: Reply) -> str:
     """The server's own words about an error, cut short."""
     try:
-        data = json.loads(reply.body.decode("utf-8-sig"))
+        data = _decoded(reply.body)
     except (ValueError, RecursionError):
         return ""
     for path in _ERROR_PLACES:
@@ -375,5 +407,4 @@ def _first_timestamp(places: Tuple[Path, ...], data: Any) -> Optional[float]:
 
 
 def _brief(text: str) -> str:
-    text = " ".join(text.split())
-    return repr(text if len(text) <= 120 else text[:117] + "...")
+    return repr(one_line(text, 120))

@@ -12,13 +12,13 @@ from ..core.agenda import Agenda, Entry, Lane, Step
 from ..core.machine import Poll, Rules, next_action
 from ..core.model import Job, Outcome
 from ..core.pace import Pace
-from ..core.profile import Profile
+from ..core.profile import Profile, whole_number
 from ..core.reading import Reading, Verdict
 from ..core.units import seconds
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
-from ..errors import ConfigError, PollkitError
-from .asking import Asker, Default, OnEvent, Timeout, log
+from ..errors import PollkitError
+from .asking import Asker, Default, OnEvent, Timeout, checked_bucket, log
 from .crew import Crew
 
 OnDone = Callable[[Outcome], object]
@@ -63,12 +63,12 @@ class BatchPoller:
                  max_faults: Optional[int] = None, max_pending: Optional[int] = None,
                  on_event: Optional[OnEvent] = None, clock: Optional[Clock] = None,
                  rng: Optional[Callable[[], float]] = None) -> None:
-        for name, number in (("workers", workers), ("max_pending", max_pending)):
-            if number is not None and (not isinstance(number, int) or not 1 <= number <= 1000000):
-                raise ConfigError("%s must be a whole number from 1, not %r" % (name, number))
+        whole_number("workers", workers)
+        if max_pending is not None:
+            whole_number("max_pending", max_pending)
         self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng)
         self._clock = self._asker.clock
-        self._bucket = bucket
+        self._bucket = None if bucket is None else checked_bucket(bucket)
         self._batch_timeout = None if batch_timeout is None else seconds(batch_timeout, "batch_timeout")
         self._max_pending = max_pending
         self._lanes: Dict[str, Tuple[Lane, Rules]] = {}

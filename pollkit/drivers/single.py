@@ -3,14 +3,15 @@ import threading
 from typing import Any, Callable, Mapping, Optional, Tuple, Type, Union
 
 from ..core import events, machine
-from ..core.model import Fault, Job, Outcome, Reply, State
+from ..core.addresses import redacted
+from ..core.model import Fault, Job, Outcome, Reply, State, one_line
 from ..core.pace import Pace
 from ..core.profile import Profile
 from ..core.reading import Reading, Seen
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
-from .asking import Asker, Default, OnEvent, Timeout
+from .asking import Asker, Default, OnEvent, Timeout, checked_bucket
 
 _ERRORS = {State.FAILED: JobFailed, State.TIMED_OUT: JobTimedOut, State.UNREACHABLE: JobUnreachable}
 
@@ -42,7 +43,7 @@ class Poller:
     or text ('10m'), None for ever, 0 for a single look. `headers` are sent to the job's own
     origin only. `retry_on` are exceptions of a callable that count as faults; any other is the
     caller's own and propagates. `on_event` hears of every poll, status change, fault, pause
-    and end. One Poller may be used by several threads at once.
+    and end; what it raises ends the wait. One Poller may be used by several threads at once.
 
     >>> outcome = Poller(pace="fixed 10ms").poll(lambda: "finished")
     >>> outcome.state == "done", outcome.polls
@@ -51,14 +52,17 @@ class Poller:
 
     def __init__(self, profile: Optional[Profile] = None, pace: Union[Pace, str, None] = None,
                  timeout: Timeout = Default.AS_PROFILE, bucket: Optional[TokenBucket] = None,
-                 headers: Optional[Mapping[str, str]] = None, retry_on: Tuple[Type[BaseException], ...] = (),
+                 headers: Optional[Mapping[str, str]] = None,
+                 retry_on: Union[Type[BaseException], Tuple[Type[BaseException], ...]] = (),
                  max_faults: Optional[int] = None, on_event: Optional[OnEvent] = None,
                  clock: Optional[Clock] = None, rng: Optional[Callable[[], float]] = None) -> None:
         self._asker = asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng)
         self._clock = asker.clock
-        self._bucket = bucket or TokenBucket.of(asker.profile.limit, asker.clock)
+        self._bucket = TokenBucket.of(asker.profile.limit, asker.clock) if bucket is None else checked_bucket(bucket)
         self._rules = machine.Rules.of(asker.profile, self._bucket.spacing)
-        self._retry_on = tuple(retry_on)
+        self._retry_on = retry_on if isinstance(retry_on, tuple) else (retry_on,)
+        if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in self._retry_on):
+            raise ConfigError("retry_on must be exception classes, not %r" % (retry_on,))
 
     def poll(self, job: Union[Job, str, Check], stop: Optional[threading.Event] = None) -> Outcome:
         """Wait for a job to end, however it does; `stop`, once set, ends the wait as cancelled."""
@@ -105,19 +109,20 @@ class Poller:
 
     def _await_token(self, progress: machine.Progress, stop: Optional[threading.Event]) -> machine.Progress:
         """Wait until the shared limit allows the poll, as long as the machine will."""
-        bucket, now, pauses = self._bucket, self._clock.now(), -1
+        bucket, now, pauses = self._bucket, self._clock.now(), 0
+        slot: Optional[float] = None  # once it is taken; a pause makes it void
         while progress.ending is None and not _is_set(stop):
-            if pauses != bucket.pauses:  # at first, and when a pause has made the slot void
+            if slot is None or pauses != bucket.pauses:
                 pauses = bucket.pauses
-                ready_at = bucket.reserve(now, max(now, progress.deadline))
-            if ready_at <= now:
+                latest = machine.latest_slot(progress, bucket.interval, now)
+                ready_at = bucket.reserve(now, latest, last_look=now >= progress.deadline)
+                slot = ready_at if ready_at <= latest else None
+            if slot is not None and slot <= now:
                 break
-            progress = machine.hold(progress, self._rules, ready_at, now)
+            progress = machine.hold(progress, ready_at, bucket.interval, now)
             self._asker.tell(events.held(progress, now))
-            ready_at = progress.next_at
-            if progress.ending is None:
-                self._clock.sleep_until(ready_at, stop)
-                now = self._clock.now()
+            self._clock.sleep_until(progress.next_at, stop)
+            now = self._clock.now()
         return progress
 
     def _caller(self, check: Check) -> Callable[[machine.Poll], Reading]:
@@ -125,11 +130,12 @@ class Poller:
             try:
                 seen = check()
             except self._retry_on as error:
-                seen = Fault("%s: %s" % (type(error).__name__, error))
+                seen = Fault(one_line("%s: %s" % (type(error).__name__, redacted(str(error)))))
             if not isinstance(seen, (Reply, Fault, dict, list, bool, str)):
                 raise ConfigError("the callable returned %r: it should return a dict, a Reply, a bool "
                                   "or a status word" % (seen,))
-            return self._asker.reader.read(seen, poll.moved)
+            reading = self._asker.reader.read(seen, poll.moved, poll.accepted)
+            return reading._replace(location=None)  # where a callable looks is its own affair
         return look
 
 

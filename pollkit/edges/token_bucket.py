@@ -47,15 +47,22 @@ class TokenBucket:
         return self._bucket.pauses
 
     @property
-    def spacing(self) -> float:
-        """How far two polls are apart at the least, where there is no burst to draw on."""
-        bucket = self._bucket
-        return 1 / bucket.rate if bucket.rate and bucket.burst < 2 and not bucket.learned else 0.0
+    def interval(self) -> float:
+        """How far two polls are apart once the burst is used up; 0 where no limit is known."""
+        return arithmetic.interval_of(self._bucket)
 
-    def reserve(self, now: float, latest: float = arithmetic.ALWAYS) -> float:
-        """Take the next slot: the instant it may be used; one after `latest` is told, not taken."""
+    @property
+    def spacing(self) -> float:
+        """How far two polls are always apart: the interval, where there is no burst to draw on."""
+        return self.interval if self._bucket.burst < 2 else 0.0
+
+    def reserve(self, now: float, latest: float = arithmetic.ALWAYS, last_look: bool = False) -> float:
+        """Take the next slot: the instant it may be used; one after `latest` is told, not taken.
+
+        For a `last_look` only a pause and a known limit count, not what was learned or guessed.
+        """
         with self._lock:
-            self._bucket, ready_at = arithmetic.reserve(self._bucket, now, latest)
+            self._bucket, ready_at = arithmetic.reserve(self._bucket, now, latest, last_look)
         return ready_at
 
     def acquire(self, timeout: Optional[float] = None, stop: Optional[threading.Event] = None) -> bool:

@@ -12,9 +12,10 @@ import time
 from typing import Dict, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 from .. import __version__
-from ..core.addresses import SHORTEST_SECRET, is_secret, join, parse_url, redacted, secrets_of
+from ..core.addresses import is_secret, join, parse_url, redacted, secrets_in, secrets_of
 from ..core.model import Fault, Reply
-from ..core.profile import Profile
+from ..core.profile import Profile, checked
+from ..core.units import seconds
 from ..errors import ConfigError
 from .connect import ConnectError, Route, basic, open_wire, proxy_headers, proxy_refusal, route_to, tls_context
 from .credentials import Credential
@@ -43,11 +44,12 @@ class Transport:
     """Polls the way one profile says."""
 
     def __init__(self, profile: Profile, headers: Optional[Mapping[str, str]] = None) -> None:
+        profile = checked(profile)
         if not _METHOD.fullmatch(profile.method):
             raise ConfigError("method %r is not an HTTP method" % profile.method)
         self._method = profile.method.encode("ascii")
         self._body = (profile.body or "").encode("utf-8")
-        self._timeout = profile.request_timeout
+        self._timeout = seconds(profile.request_timeout)
         self._proxy = profile.proxy
         self._credential = Credential(profile.auth) if profile.auth else None
         self._headers = _merged(_checked(profile.headers), _checked(headers or {}))
@@ -66,15 +68,17 @@ class Transport:
         self._site_and_target(url, origin)
         return origin
 
-    def fetch(self, url: str, home: str, etag: Optional[str] = None,
-              fresh_credential: bool = False) -> Union[Reply, Fault]:
-        """Ask once. `home` is the origin that credentials belong to."""
+    def fetch(self, url: str, home: str, etag: Optional[str] = None, fresh_credential: bool = False,
+              moved: bool = False) -> Union[Reply, Fault]:
+        """Ask once. `home` is the origin that credentials belong to; `moved`: a 303 pointed here."""
         deadline = time.monotonic() + self._timeout
         if fresh_credential and self._credential is not None:
             self._credential.header(parse_url(home).host, fresh=True)
             self._sites.clear()
         try:
-            return self._follow(url, home, etag, deadline)
+            # RFC 9110, 15.4.4: what a 303 points to is read with GET, whatever led there.
+            method, body = (b"GET", b"") if moved else (self._method, self._body)
+            return self._follow(url, home, etag, deadline, method, body)
         except ConnectError as error:
             return error.fault
         except (BodyTooLarge, ConfigError) as error:
@@ -96,8 +100,8 @@ class Transport:
         """Close this thread's connections. Those of other threads go when their threads do."""
         self._kept.close()
 
-    def _follow(self, url: str, home: str, etag: Optional[str], deadline: float) -> Union[Reply, Fault]:
-        method, body = self._method, self._body
+    def _follow(self, url: str, home: str, etag: Optional[str], deadline: float, method: bytes,
+                body: bytes) -> Union[Reply, Fault]:
         for _ in range(_MAX_REDIRECTS + 1):
             site, target = self._site_and_target(url, home)
             if body and site.origin != home:
@@ -123,7 +127,7 @@ class Transport:
             if there is None:
                 return Fault("redirected to %r, which is not http or https" % redacted(link)[:80], final=True)
             url, etag = there, None
-            if received.status in (301, 302) and body:
+            if received.status in (301, 302) and method == b"POST":
                 method, body = b"GET", b""  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
         return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redacted(url)))
 
@@ -185,7 +189,7 @@ class Transport:
             headers.update(proxy_headers(route))
         for name, value in headers.items():
             if is_secret(name):
-                self._secrets.update(word for word in value.split() if len(word) >= SHORTEST_SECRET)
+                self._secrets.update(secrets_in(value))
         before = "http://" + address.authority if route.is_forwarded else ""
         after = " HTTP/1.1\r\nHost: %s\r\n%s" % (
             address.authority, "".join("%s: %s\r\n" % header for header in headers.items()))
