@@ -1,0 +1,203 @@
+"""One client in a process of its own, polling for a while: run as a module by the peers' Python.
+
+A client is a function that makes what one thread polls with. Every poll takes the status and
+the decoded JSON, as a program would, and looks at both. The peers are imported by name, where
+they are used: only their own environment has them.
+"""
+
+import asyncio
+import http.client
+import importlib
+import json
+import ssl
+import sys
+import threading
+import time
+import urllib.request
+from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, Optional, Tuple
+from urllib.parse import urlsplit
+
+WARM_UP_POLLS = 30
+AT_A_TIME = 10  # polls between two looks at the clock
+
+Answer = Tuple[int, Any]
+Poll = Callable[[], Answer]
+
+
+class Measured(NamedTuple):
+    polls: int
+    cpu_s: float   # user and system, of the whole process
+    wall_s: float
+
+
+def pollkit_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
+    from pollkit.core.model import Reply
+    from pollkit.core.profile import Profile
+    from pollkit.edges.transport import Transport
+    transport = Transport(Profile(ca_file=ca_file))  # one for all threads
+    home = transport.check(url)
+
+    def poll() -> Answer:
+        reply = transport.fetch(url, home)
+        if not isinstance(reply, Reply):
+            raise RuntimeError(str(reply))
+        return reply.status, json.loads(reply.body)
+
+    return lambda: poll
+
+
+def requests_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
+    requests = importlib.import_module("requests")
+
+    def for_thread() -> Poll:
+        session = requests.Session()  # not said to be safe between threads
+        if ca_file:
+            session.verify = ca_file
+
+        def poll() -> Answer:
+            response = session.get(url)
+            return response.status_code, response.json()
+
+        return poll
+
+    return for_thread
+
+
+def http_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
+    parts = urlsplit(url)
+    context = ssl.create_default_context(cafile=ca_file) if ca_file else None
+
+    def for_thread() -> Poll:
+        assert parts.hostname is not None
+        if context is not None:
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname, parts.port, context=context)
+        else:
+            connection = http.client.HTTPConnection(parts.hostname, parts.port)
+
+        def poll() -> Answer:
+            connection.request("GET", parts.path)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+
+        return poll
+
+    return for_thread
+
+
+def urllib_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
+    # Made once: urlopen itself would make a new opener for every poll that names a context.
+    context = ssl.create_default_context(cafile=ca_file) if ca_file else None
+    opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
+
+    def poll() -> Answer:
+        with opener.open(url) as response:
+            return response.status, json.load(response)
+
+    return lambda: poll
+
+
+SYNC: Dict[str, Callable[[str, Optional[str]], Callable[[], Poll]]] = {
+    "pollkit": pollkit_client,
+    "requests": requests_client,
+    "http.client": http_client,
+    "urllib": urllib_client,
+}
+
+
+def check(answer: Answer) -> None:
+    status, document = answer
+    if status != 200 or document["status"] != "running":
+        raise RuntimeError("an unexpected reply: {} {}".format(status, document))
+
+
+def measure_threads(for_thread: Callable[[], Poll], at_once: int, seconds: float) -> Measured:
+    begun: List[Tuple[float, float]] = []
+    polls: List[int] = []
+    # What the last thread to arrive does before all go on.
+    barrier = threading.Barrier(at_once, lambda: begun.append((time.process_time(), time.monotonic())))
+
+    def work() -> None:
+        try:
+            poll = for_thread()
+            for _ in range(WARM_UP_POLLS):
+                check(poll())
+            barrier.wait()
+            end = begun[0][1] + seconds
+            done = 0
+            while time.monotonic() < end:
+                for _ in range(AT_A_TIME):
+                    check(poll())
+                done += AT_A_TIME
+            polls.append(done)
+        except threading.BrokenBarrierError:
+            pass  # another one failed, and said why
+        except BaseException:
+            barrier.abort()
+            raise
+
+    if at_once == 1:
+        work()
+    else:
+        threads = [threading.Thread(target=work) for _ in range(at_once)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if len(polls) != at_once:
+        raise SystemExit(1)  # the thread's traceback is on stderr
+    return Measured(sum(polls), time.process_time() - begun[0][0], time.monotonic() - begun[0][1])
+
+
+async def measure_aiohttp(url: str, ca_file: Optional[str], at_once: int, seconds: float) -> Measured:
+    aiohttp = importlib.import_module("aiohttp")
+    context = ssl.create_default_context(cafile=ca_file) if ca_file else True
+
+    async def work(poll: Callable[[], Awaitable[Answer]], end: float) -> int:
+        done = 0
+        while time.monotonic() < end:
+            for _ in range(AT_A_TIME):
+                check(await poll())
+            done += AT_A_TIME
+        return done
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+        async def poll() -> Answer:
+            async with session.get(url) as response:
+                return response.status, await response.json()
+
+        for _ in range(WARM_UP_POLLS):
+            for answer in await asyncio.gather(*(poll() for _ in range(at_once))):
+                check(answer)
+        cpu, wall = time.process_time(), time.monotonic()
+        polls = sum(await asyncio.gather(*(work(poll, wall + seconds) for _ in range(at_once))))
+        return Measured(polls, time.process_time() - cpu, time.monotonic() - wall)
+
+
+def versions() -> Dict[str, str]:
+    pollkit = importlib.import_module("pollkit")
+    requests, aiohttp = importlib.import_module("requests"), importlib.import_module("aiohttp")
+    parser = importlib.import_module("aiohttp.http_parser")
+    return {
+        "pollkit": pollkit.__version__,
+        "requests": requests.__version__,
+        "aiohttp": aiohttp.__version__,
+        "aiohttp_parser": "C" if hasattr(parser, "HttpResponseParserC") else "Python",
+    }
+
+
+def main(name: str, url: str, ca_file: str, at_once: str, seconds: str) -> None:
+    trusted = ca_file if url.startswith("https:") else None
+    if name == "aiohttp":
+        coroutine = measure_aiohttp(url, trusted, int(at_once), float(seconds))
+        measured = asyncio.new_event_loop().run_until_complete(coroutine)
+    else:
+        measured = measure_threads(SYNC[name](url, trusted), int(at_once), float(seconds))
+    print(json.dumps(measured._asdict()))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["versions"]:
+        print(json.dumps(versions()))
+    else:
+        main(*sys.argv[1:])
