@@ -18,10 +18,12 @@ A lane is what shares one bucket: an origin, or everything. Within a lane that i
 tokens, the next one goes to the job with the most accrued expected delay (durations.py), save
 that a job's last look before its deadline goes first: there is no second chance for it.
 
-Theory of the queue. Urgency changes with time, and differently for each job, so no heap stays in
-order of it for ever; but it changes slowly, over minutes where tokens come every second. So the
-queue is a heap on urgency as it was when last worked out, and it is worked out anew for all of
-them after every n/16 jobs handed out: sixteen look-ups a job, however many are queued.
+Theory of the queue. While tokens last, jobs leave it in the order in which they came due. Once
+the bucket has said no, they leave by urgency. Urgency changes with time, and differently for
+each job, so no heap stays in order of it for ever; but it changes slowly, over minutes where
+tokens come every second. So the queue is a heap on urgency as it was when last worked out, and
+it is worked out anew for all of them after every n/16 jobs handed out: sixteen look-ups a job,
+however many are queued.
 """
 from heapq import heapify, heappop, heappush
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
@@ -37,18 +39,20 @@ NEARLY_DUE = 0.25       # an exchange for many takes along what has at most this
 REORDER_SHARE = 16
 LEAST_URGENCY = 0.25    # seconds: what every due job is worth, so that nobody starves
 FIRST = -1e15           # before any urgency in a queue
+IN_TURN = 0.0           # the same for all: in the order in which they came
 
 
 class Lane:
     """What shares one bucket; `bucket` is a TokenBucket, or anything that reserves and hears like one."""
 
-    __slots__ = ("bucket", "batch_size", "origin", "queue", "in_order_for", "refused_at")
+    __slots__ = ("bucket", "batch_size", "origin", "queue", "is_short", "in_order_for", "refused_at")
 
     def __init__(self, bucket: Any, batch_size: int = 1, origin: str = "") -> None:
         self.bucket = bucket
         self.batch_size = batch_size
         self.origin = origin
         self.queue: List[Tuple[float, int, Entry]] = []
+        self.is_short = False    # of tokens, since the queue was last empty
         self.in_order_for = 0    # so many more jobs may be handed out before the queue is put in order
         self.refused_at = -NEVER
 
@@ -127,6 +131,8 @@ class Agenda:
                     self._lanes.append(lane)
                 return self._hand_out(entry, now)
             lane.refused_at = now
+            if not lane.is_short:
+                lane.is_short, lane.in_order_for = True, 0
             self._expire(lane, ready_at, now)
             come_back = min(come_back, ready_at, self._deadlines[0][0] if self._deadlines else NEVER)
         return min(come_back, self._schedule[0][0]) if self._schedule else come_back
@@ -202,9 +208,12 @@ class Agenda:
         while schedule and (schedule[0][0] <= now or schedule[0][1] != schedule[0][2].stamp):
             _, stamp, entry = heappop(schedule)
             if stamp == entry.stamp:
-                if not entry.lane.queue:
-                    self._lanes.append(entry.lane)
-                self._queue(entry, FIRST if now >= entry.progress.deadline else _place(entry, now))
+                lane = entry.lane
+                if not lane.queue:
+                    self._lanes.append(lane)
+                    lane.is_short = False
+                place = _place(entry, now) if lane.is_short else IN_TURN
+                self._queue(entry, FIRST if now >= entry.progress.deadline else place)
         while deadlines and deadlines[0][0] <= now:
             late = self._entries.get(heappop(deadlines)[1])
             if late is not None and late.phase is READY and late.progress.deadline <= now:
@@ -214,7 +223,7 @@ class Agenda:
         """The job that a token is worth most to; it stays in the queue."""
         while True:
             entry = self._front(lane)
-            if entry is not None and lane.in_order_for <= 0 and len(lane.queue) > 1:
+            if entry is not None and lane.is_short and lane.in_order_for <= 0 and len(lane.queue) > 1:
                 self._reorder(lane, now)
                 entry = lane.queue[0][2]
             if entry is None or not self._gives_way(entry, now):

@@ -39,11 +39,11 @@ class Quota(NamedTuple):
         return "%g%s requests left%s" % (self.remaining, of, reset)
 
 
-def retry_after(headers: Mapping[str, str], now: Optional[float]) -> Tuple[Optional[float], str]:
+def retry_after(headers: Mapping[str, str], received_at: Optional[float]) -> Tuple[Optional[float], str]:
     """Seconds to wait, and a complaint where the header is there but can't be meant.
 
-    RFC 9110, 10.2.3: seconds, or an HTTP-date; a date is measured against `now`, the server's
-    own clock. Milliseconds, where a vendor sends them, are the more exact and come first.
+    RFC 9110, 10.2.3: seconds, or an HTTP-date; a date is measured against the server's own
+    clock. Milliseconds, where a vendor sends them, are the more exact and come first.
     """
     complaint = ""
     for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
@@ -54,7 +54,7 @@ def retry_after(headers: Mapping[str, str], now: Optional[float]) -> Tuple[Optio
         if wait is not None:
             wait *= unit
         else:
-            date = http_date(text)
+            date, now = http_date(text), server_time(headers, received_at)
             if date is not None and now is not None:
                 wait = max(0.0, date - now)
         if wait is not None and wait <= LONGEST_S:
@@ -63,7 +63,7 @@ def retry_after(headers: Mapping[str, str], now: Optional[float]) -> Tuple[Optio
     return None, complaint
 
 
-def quota(headers: Mapping[str, str], now: Optional[float]) -> Optional[Quota]:
+def quota(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[Quota]:
     """What is left of the limit, in any of the dialects; None where nothing usable is said.
 
     draft-ietf-httpapi-ratelimit-headers up to 06 has RateLimit-Remaining and -Reset (seconds),
@@ -79,7 +79,7 @@ def quota(headers: Mapping[str, str], now: Optional[float]) -> Optional[Quota]:
             left = _number(remaining)
             if left is None:
                 return None
-            return Quota(left, _reset(headers.get(prefix + "reset", ""), now),
+            return Quota(left, _reset(headers, prefix + "reset", received_at),
                          _number(headers.get(prefix + "limit", "").split(",")[0]))
     return None
 
@@ -102,10 +102,11 @@ def _parameters(text: str) -> Dict[str, float]:
     return {name: float(value) for name, value in _PARAMETER.findall(text)}
 
 
-def _reset(text: str, now: Optional[float]) -> Optional[float]:
-    value = _number(text)
+def _reset(headers: Mapping[str, str], name: str, received_at: Optional[float]) -> Optional[float]:
+    value = _number(headers.get(name, ""))
     if value is None or value < 1e9:
         return _believable(value)
+    now = server_time(headers, received_at)
     if now is None:
         return None
     instant = value / 1000 if value >= 1e12 else value

@@ -135,7 +135,7 @@ class Reader:
             whole = self.read(seen)
             return whole, [whole] * len(ids)
         try:
-            items = self._find_items(_decoded(seen.body))
+            items = self._find_items(_decoded(seen.body or b" "))
         except (ValueError, RecursionError):
             items = None
         if items is None:
@@ -169,9 +169,8 @@ class Reader:
         headers = reply.headers
         if not any(map(headers.__contains__, hints.HEADERS)):
             return reading
-        now = hints.server_time(headers, reply.received_at)
-        wait, complaint = hints.retry_after(headers, now)
-        left = hints.quota(headers, now)
+        wait, complaint = hints.retry_after(headers, reply.received_at)
+        left = hints.quota(headers, reply.received_at)
         empty = left is not None and left.remaining == 0
         if reply.status == 403 and (wait is not None or empty):
             reading = Reading(Verdict.LIMITED, "403 with the headers of a rate limit")
@@ -258,7 +257,11 @@ class Reader:
         return envelope
 
     def _find_fraction(self, data: Any) -> Optional[float]:
+        if not isinstance(data, dict):
+            return None
         for path in self._progress:
+            if path.steps[0] not in data:
+                continue
             value = path.find(data)
             if value is not None and self._total is not None:
                 value, total = _amount(value), _amount(self._total.find(data))
@@ -349,14 +352,14 @@ def _is_operation(data: Any) -> bool:
 
 def _decoded(body: bytes) -> Any:
     # UTF-8 is what JSON is written in (RFC 8259, 8.1); older software may still send UTF-16 or 32.
-    is_wide = b"\0" in body[:4] or body[:2] in (b"\xff\xfe", b"\xfe\xff")
-    return _DECODER.decode(body.decode(json.detect_encoding(body) if is_wide else "utf-8-sig"))
+    is_usual = body[0] < 0x80 and b"\0" not in body[:4]  # no byte-order mark, and no wide characters
+    return _DECODER.decode(body.decode("utf-8" if is_usual else json.detect_encoding(body)))
 
 
 def _said(reply: Reply) -> str:
     """The server's own words about an error, cut short."""
     try:
-        data = _decoded(reply.body)
+        data = _decoded(reply.body or b" ")
     except (ValueError, RecursionError):
         return ""
     for path in _ERROR_PLACES:

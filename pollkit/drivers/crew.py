@@ -46,6 +46,7 @@ class Crew:
         self._threads: List[threading.Thread] = []
         self._idle: List[_Gate] = []
         self._watch: Optional[_Gate] = None
+        self._coming = 0         # roused or started, and not here yet
         self._busy = 0
         self._taken_at = -NEVER
         self._exchange_s = 0.0   # what an exchange takes, of late
@@ -56,7 +57,7 @@ class Crew:
         if self._watch is not None:
             self._rouse(self._watch)
         else:
-            self._call_another()
+            self._call_another()  # unless somebody is on the way
 
     def dismiss(self) -> None:
         """Let every thread go, once it is done with what it is doing. Call with the lock held."""
@@ -72,24 +73,29 @@ class Crew:
                 thread.join(None if timeout is None else max(0.0, until - Clock().now()))
 
     def _call_another(self) -> None:
+        if self._coming:
+            return
         if self._idle:
             self._rouse(self._idle[-1])
         elif len(self._threads) < self._size and not self._closed:
+            self._coming += 1
             thread = threading.Thread(target=self._serve, name="pollkit-%d" % len(self._threads), daemon=True)
             self._threads.append(thread)
             thread.start()
 
     def _rouse(self, gate: _Gate) -> None:
         self._idle.remove(gate)
+        self._coming += 1
         if gate is self._watch:
             self._watch = None
         gate.lock.release()
 
     def _serve(self) -> None:
-        gate, clock = _Gate(), self._clock
+        gate, clock, is_coming = _Gate(), self._clock, True
         try:
             while True:
                 with self._lock:
+                    self._coming -= is_coming
                     found = NEVER if self._closed else self._look(clock.now())
                     if self._closed:
                         return
@@ -99,9 +105,10 @@ class Crew:
                     self._announce(None)
                     clock.wait(gate.lock, gate.until)
                     with self._lock:
-                        self._get_up(gate)
+                        is_coming = not self._gets_up(gate)
                 else:
                     self._work(found)
+                    is_coming = False
         finally:
             self._leave()
 
@@ -141,8 +148,11 @@ class Crew:
             gate.until = NEVER
         self._idle.append(gate)
 
-    def _get_up(self, gate: _Gate) -> None:
-        if gate in self._idle:  # nobody roused it: its time had come
-            self._idle.remove(gate)
-            if gate is self._watch:
-                self._watch = None
+    def _gets_up(self, gate: _Gate) -> bool:
+        """Whether a thread got up by itself, because its time had come: nobody roused it."""
+        if gate not in self._idle:
+            return False
+        self._idle.remove(gate)
+        if gate is self._watch:
+            self._watch = None
+        return True
