@@ -209,6 +209,14 @@ def test_a_limit_that_leaves_no_poll_before_the_deadline_ends_the_wait():
     assert "rate limit" in outcome.error.message
 
 
+def test_a_wait_that_times_out_in_the_queue_takes_no_slot_from_others():
+    clock, bucket = VirtualClock(), TokenBucket(1, per=100)
+    bucket.reserve(0.0)
+    for _ in range(5):
+        assert Poller(bucket=bucket, clock=clock, timeout=10).poll(script()).state == "timed_out"
+    assert bucket.reserve(clock.now()) == 100
+
+
 def test_stop_ends_a_wait_as_cancelled():
     stop = threading.Event()
     def check():
