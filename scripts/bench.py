@@ -12,13 +12,14 @@ import os
 import sys
 from typing import Callable, Dict, List, Optional
 
-from bench_parts import transport
+from bench_parts import batch, transport
 from bench_parts.common import Options, Results, Trouble
 
 # A benchmark is a function: it prints its table and returns what --json writes. The first line
 # of its docstring is its help.
 BENCHMARKS: Dict[str, Callable[[Options], Results]] = {
     "transport": transport.run,
+    "batch": batch.run,
 }
 
 

@@ -135,7 +135,7 @@ def test_walk_the_choice_is_nearly_the_most_urgent_of_all(seed):
             now = entries
         else:
             give(agenda, entries, PENDING, now, rng.random())
-    assert min(chosen) > 0.8 and sum(chosen) / len(chosen) > 0.97
+    assert min(chosen) > 0.7 and sum(chosen) / len(chosen) > 0.97
 
 
 def test_a_queue_of_any_length_costs_the_same_few_looks(monkeypatch):
@@ -148,7 +148,7 @@ def test_a_queue_of_any_length_costs_the_same_few_looks(monkeypatch):
     agenda.take(0.0)
     del looks[:]
     dispatched = sum(isinstance(agenda.take(1.0 + now), list) for now in range(7))
-    assert dispatched == 7 and len(looks) <= 3000  # once, and not again for 3000/16 jobs
+    assert dispatched == 7 and len(looks) <= 3000  # once, and not again for 3000/4 jobs
 
 
 def test_a_last_look_goes_first():

@@ -22,7 +22,7 @@ Theory of the queue. While tokens last, jobs leave it in the order in which they
 the bucket has said no, they leave by urgency. Urgency changes with time, and differently for
 each job, so no heap stays in order of it for ever; but it changes slowly, over minutes where
 tokens come every second. So the queue is a heap on urgency as it was when last worked out, and
-it is worked out anew for all of them after every n/16 jobs handed out: sixteen look-ups a job,
+it is worked out anew for all of them after every n/4 jobs handed out: four look-ups a job,
 however many are queued.
 """
 from heapq import heapify, heappop, heappush
@@ -36,7 +36,7 @@ from .reading import Reading, Verdict
 SCHEDULED, READY, OUT, ENDED = "scheduled", "ready", "out", "ended"
 NEVER = float("inf")
 NEARLY_DUE = 0.25       # an exchange for many takes along what has at most this share of its wait left
-REORDER_SHARE = 16
+REORDER_SHARE = 4
 LEAST_URGENCY = 0.25    # seconds: what every due job is worth, so that nobody starves
 FIRST = -1e15           # before any urgency in a queue
 IN_TURN = 0.0           # the same for all: in the order in which they came
@@ -45,7 +45,7 @@ IN_TURN = 0.0           # the same for all: in the order in which they came
 class Lane:
     """What shares one bucket; `bucket` is a TokenBucket, or anything that reserves and hears like one."""
 
-    __slots__ = ("bucket", "batch_size", "origin", "queue", "is_short", "in_order_for", "refused_at")
+    __slots__ = ("bucket", "batch_size", "origin", "queue", "is_short", "in_order_for", "next_deadline", "refused_at")
 
     def __init__(self, bucket: Any, batch_size: int = 1, origin: str = "") -> None:
         self.bucket = bucket
@@ -54,6 +54,7 @@ class Lane:
         self.queue: List[Tuple[float, int, Entry]] = []
         self.is_short = False    # of tokens, since the queue was last empty
         self.in_order_for = 0    # so many more jobs may be handed out before the queue is put in order
+        self.next_deadline = NEVER   # of those in the queue
         self.refused_at = -NEVER
 
 
@@ -87,7 +88,6 @@ class Agenda:
         self._places = places
         self._entries: Dict[str, Entry] = {}
         self._schedule: List[Tuple[float, int, Entry]] = []
-        self._deadlines: List[Tuple[float, str]] = []
         self._lanes: List[Lane] = []      # those with something in their queue
         self._out = 0
         self._stamp = 0
@@ -109,8 +109,6 @@ class Agenda:
         entry = Entry(start(job, url, rules, now, latest), rules, lane, owner)
         self._entries[job.id] = entry
         self._put(entry)
-        if entry.progress.deadline < NEVER:
-            heappush(self._deadlines, (entry.progress.deadline, job.id))
         return entry
 
     def take(self, now: float) -> Union[List[Entry], float]:
@@ -132,9 +130,10 @@ class Agenda:
                 return self._hand_out(entry, now)
             lane.refused_at = now
             if not lane.is_short:
-                lane.is_short, lane.in_order_for = True, 0
+                lane.is_short = True
+                self._reorder(lane, now)
             self._expire(lane, ready_at, now)
-            come_back = min(come_back, ready_at, self._deadlines[0][0] if self._deadlines else NEVER)
+            come_back = min(come_back, ready_at, lane.next_deadline)
         return min(come_back, self._schedule[0][0]) if self._schedule else come_back
 
     def give_back(self, entries: Sequence[Entry], readings: Sequence[Reading], heard: Reading, now: float,
@@ -201,29 +200,27 @@ class Agenda:
         entry.stamp = self._stamp
         entry.phase = READY
         heappush(entry.lane.queue, (place, entry.stamp, entry))
+        if place > FIRST and entry.progress.deadline < entry.lane.next_deadline:
+            entry.lane.next_deadline = entry.progress.deadline
 
     def _ripen(self, now: float) -> None:
-        """Move what is due into the queue of its lane, and what is at its deadline to the front."""
-        schedule, deadlines = self._schedule, self._deadlines
+        """Move what is due into the queue of its lane; a last look goes to the front."""
+        schedule = self._schedule
         while schedule and (schedule[0][0] <= now or schedule[0][1] != schedule[0][2].stamp):
             _, stamp, entry = heappop(schedule)
             if stamp == entry.stamp:
                 lane = entry.lane
                 if not lane.queue:
                     self._lanes.append(lane)
-                    lane.is_short = False
+                    lane.is_short, lane.next_deadline = False, NEVER
                 place = _place(entry, now) if lane.is_short else IN_TURN
                 self._queue(entry, FIRST if now >= entry.progress.deadline else place)
-        while deadlines and deadlines[0][0] <= now:
-            late = self._entries.get(heappop(deadlines)[1])
-            if late is not None and late.phase is READY and late.progress.deadline <= now:
-                self._queue(late, FIRST)
 
     def _most_urgent(self, lane: Lane, now: float) -> Optional[Entry]:
         """The job that a token is worth most to; it stays in the queue."""
         while True:
             entry = self._front(lane)
-            if entry is not None and lane.is_short and lane.in_order_for <= 0 and len(lane.queue) > 1:
+            if entry is not None and lane.is_short and (lane.in_order_for <= 0 or now >= lane.next_deadline):
                 self._reorder(lane, now)
                 entry = lane.queue[0][2]
             if entry is None or not self._gives_way(entry, now):
@@ -238,10 +235,20 @@ class Agenda:
         return None
 
     def _reorder(self, lane: Lane, now: float) -> None:
-        lane.queue = [(place if place <= FIRST else _place(entry, now), stamp, entry)
-                      for place, stamp, entry in lane.queue if stamp == entry.stamp]
-        heapify(lane.queue)
-        lane.in_order_for = len(lane.queue) // REORDER_SHARE
+        """By urgency as it is now; what has come to its deadline, to the front."""
+        lane.next_deadline = NEVER
+        queue = []
+        for place, stamp, entry in lane.queue:
+            if stamp != entry.stamp:
+                continue
+            deadline = entry.progress.deadline
+            if place > FIRST and deadline > now:
+                place = _place(entry, now)
+                lane.next_deadline = min(lane.next_deadline, deadline)
+            queue.append((place if deadline > now else FIRST, stamp, entry))
+        heapify(queue)
+        lane.queue = queue
+        lane.in_order_for = 1 + len(queue) // REORDER_SHARE
 
     def _gives_way(self, entry: Entry, now: float) -> bool:
         """Whether a job that the limit kept waiting now waits for its last look instead."""

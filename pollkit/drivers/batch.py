@@ -75,7 +75,7 @@ class BatchPoller:
         self._agenda = Agenda(workers)
         self._lock = threading.Lock()
         self._drained = threading.Condition(self._lock)
-        self._stats = Stats()
+        self._polls = self._faults = self._rate_limited = 0
         self._expired: Deque[Step] = deque()
         self._crew = Crew(workers, self._clock, self._lock, self._take, self._perform, self._finish,
                           self._announce, self._asker.transport.close)
@@ -131,7 +131,7 @@ class BatchPoller:
     @property
     def stats(self) -> Stats:
         """What has been asked so far, counted in exchanges."""
-        return self._stats
+        return Stats(self._polls, self._faults, self._rate_limited)
 
     def __len__(self) -> int:
         """How many jobs are outstanding."""
@@ -274,9 +274,9 @@ class BatchPoller:
     def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> _Polled:
         heard, readings = result
         steps = self._agenda.give_back(entries, readings, heard, now, self._asker.rng())
-        polls, faults, limited = self._stats
-        self._stats = Stats(polls + 1, faults + (heard.verdict is Verdict.FAULT),
-                            limited + (heard.verdict is Verdict.LIMITED))
+        self._polls += 1
+        self._faults += heard.verdict is Verdict.FAULT
+        self._rate_limited += heard.verdict is Verdict.LIMITED
         self._after_removal()
         return _Polled(steps, readings, heard, now)
 

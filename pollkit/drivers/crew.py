@@ -13,7 +13,7 @@ from typing import Any, Callable, List, Optional
 
 from ..edges.clock import Clock
 
-QUICK_S = 0.001
+QUICK_S = 0.003
 STALL_S = 0.005
 NEVER = float("inf")
 
