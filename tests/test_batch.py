@@ -4,19 +4,20 @@ import gc
 import itertools
 import logging
 import os
-import random
 import signal
 import subprocess
 import sys
 import threading
 import time
 from concurrent.futures import CancelledError
+from concurrent.futures import wait as wait_for_futures
 
 import pytest
 
 from job_api import JobApi
 from pollkit import BatchPoller, ConfigError, Job, Poller, PollkitError, Profile, TokenBucket
 from pollkit.testing import VirtualClock
+from stress import flaky, stress
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 QUICK = "fixed 20ms"
@@ -29,6 +30,11 @@ def done_after(polls):
 
 def profile(api, **more):
     return Profile(url=api.url + "/jobs/{id}", proxy="none", **more)
+
+
+def plenty():
+    """A limit that nobody notices."""
+    return TokenBucket(10000, burst=1000)
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +50,7 @@ def no_thread_is_left():
 
 def test_run_gives_outcomes_in_the_order_of_the_jobs():
     with JobApi(lambda name, count: "done" if count >= int(name) % 3 else "running") as api:
-        with BatchPoller(profile(api), pace=QUICK) as batch:
+        with BatchPoller(profile(api), pace=QUICK, bucket=plenty()) as batch:
             outcomes = batch.run([str(i) for i in range(30)])
     assert [outcome.id for outcome in outcomes] == [str(i) for i in range(30)]
     assert all(outcome.state == "done" and outcome.result == outcome.id for outcome in outcomes)
@@ -53,7 +59,7 @@ def test_run_gives_outcomes_in_the_order_of_the_jobs():
 
 def test_as_completed_gives_each_outcome_as_soon_as_it_is_known():
     with JobApi(lambda name, count: "done" if count >= {"slow": 9, "quick": 0}[name] else "running") as api:
-        with BatchPoller(profile(api), pace=QUICK) as batch:
+        with BatchPoller(profile(api), pace=QUICK, bucket=plenty()) as batch:
             assert [outcome.id for outcome in batch.as_completed(["slow", "quick"])] == ["quick", "slow"]
 
 
@@ -88,7 +94,7 @@ def test_an_endless_iterator_is_not_read_further_than_it_can_be_used():
         for i in itertools.count():
             read.append(i)
             yield str(i)
-    with JobApi(done_after(0)) as api, BatchPoller(profile(api), max_pending=5) as batch:
+    with JobApi(done_after(0)) as api, BatchPoller(profile(api), max_pending=5, bucket=plenty()) as batch:
         outcomes = list(itertools.islice(batch.as_completed(endless()), 20))
         assert len(outcomes) == 20
         assert len(read) <= 25
@@ -216,6 +222,106 @@ def test_asyncio_can_wait_for_a_job():
             assert loop.run_until_complete(main(batch)) == ["done"] * 3
         finally:
             loop.close()
+
+
+def test_a_job_added_thousands_of_times_is_one_job_with_as_many_outcomes():
+    with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK, workers=2) as batch:
+        assert len(batch.run(["a"] * 3000)) == 3000 and api.counts == {"a": 2}
+        futures = [batch.submit("b") for _ in range(1500)]
+        assert all(future.result(timeout=10).state == "done" for future in futures)
+
+
+def test_an_id_stands_for_one_job():
+    with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK) as batch:
+        batch.submit(Job("a", url=api.url + "/jobs/a"))
+        with pytest.raises(ConfigError, match="at another URL"):
+            batch.submit(Job("a", url=api.url + "/jobs/b"))
+
+
+@pytest.mark.parametrize("jobs", ["job_1", Job("job_1")])
+def test_one_job_is_no_list_of_jobs(jobs):
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
+        with pytest.raises(ConfigError):
+            batch.run(jobs)
+        with pytest.raises(ConfigError):
+            next(batch.as_completed(jobs))
+
+
+def test_whoever_waits_for_a_cancelled_future_is_told():
+    with JobApi(done_after(10 ** 9)) as api, BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
+        future = batch.submit("a")
+        assert future.cancel()
+        assert wait_for_futures([future], timeout=10).done == {future}
+
+
+def test_outcomes_come_through_while_a_slow_iterator_is_read():
+    def slow():
+        for i in range(6):
+            time.sleep(0.03)
+            yield str(i)
+    with JobApi(done_after(0)) as api, BatchPoller(profile(api), bucket=plenty()) as batch:
+        made, first = slow(), None
+        for _ in batch.as_completed(made):
+            first = first or made.gi_frame is not None
+        assert first, "the first outcome came after the last job was read"
+
+
+def test_a_batch_timeout_ends_an_endless_iterator():
+    with JobApi(done_after(10 ** 9)) as api:
+        with BatchPoller(profile(api), pace=QUICK, batch_timeout=0.3, max_pending=3, bucket=plenty()) as batch:
+            outcomes = list(batch.as_completed(str(i) for i in itertools.count()))
+    assert 3 <= len(outcomes) < 50 and {outcome.state.value for outcome in outcomes} == {"timed_out"}
+
+
+def test_a_generator_that_is_thrown_away_while_the_lock_is_held_stops_nothing():
+    """The garbage collector runs in whichever thread it likes."""
+    with JobApi(done_after(3)) as api, BatchPoller(profile(api), pace=QUICK, timeout=30) as batch:
+        outcomes = batch.as_completed(["a", "b"])
+        next(outcomes)
+        future = batch.submit("c")
+        with batch._lock:
+            outcomes.close()
+        assert future.result(timeout=10).state == "done"
+
+
+# Ends
+
+def test_a_callback_that_exits_loses_no_other_job(caplog):
+    with JobApi(done_after(0)) as api, BatchPoller(profile(api), workers=1) as batch:
+        batch.submit("a", on_done=lambda outcome: sys.exit(0))
+        futures = [batch.submit(name) for name in "bc"]
+        assert [future.result(timeout=10).state for future in futures] == ["done", "done"]
+
+
+def test_one_close_that_does_not_wait_ends_another_that_does():
+    with JobApi(done_after(10 ** 9)) as api:
+        batch = BatchPoller(profile(api), pace="fixed 1h", timeout=None)
+        batch.submit("a")
+        waiting = threading.Thread(target=batch.close)
+        waiting.start()
+        batch.close(wait=False)
+        waiting.join(10)
+        assert not waiting.is_alive()
+
+
+def test_a_callback_cannot_wait_for_its_own_batch():
+    said = []
+
+    def close(outcome):
+        try:
+            batch.close()
+        except PollkitError as error:
+            said.append(str(error))
+    with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK, workers=1) as batch:
+        batch.submit("a", on_done=close).result(timeout=10)
+        assert batch.run(["b"])[0].state == "done"
+    assert len(said) == 1 and "wait=False" in said[0]
+
+
+def test_faults_are_logged_by_default(caplog):
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), timeout=0) as batch:
+        batch.run(["a"])
+    assert "refused the connection" in caplog.text
 
 
 # Events, callbacks, bugs
@@ -367,55 +473,6 @@ with pollkit.BatchPoller(pollkit.Profile(url=sys.argv[1] + "/jobs/{id}"), timeou
         assert time.monotonic() - began < 2 and b"KeyboardInterrupt" in errors
 
 
-def stress(seed, api, operations):
-    """Submits, cancels, nudges from several threads at random; every future ends exactly once."""
-    ends, futures, lock = {}, [], threading.Lock()
-
-    def ended(number):
-        def on_done(outcome):
-            with lock:
-                ends[number] = ends.get(number, 0) + 1
-        return on_done
-
-    numbers = itertools.count()
-    quick = profile(api)._replace(retry=Poller()._rules.retry._replace(initial=0.01, cap=0.02))
-    with BatchPoller(quick, pace="fixed 10ms", workers=6, max_faults=4, bucket=TokenBucket(5000, burst=50)) as batch:
-        def hammer(seed):
-            rng = random.Random(seed)
-            for _ in range(operations):
-                name = "j%d" % rng.randrange(300)
-                what = rng.random()
-                if what < 0.6:
-                    number = next(numbers)
-                    future = batch.submit(name, on_done=ended(number))
-                    with lock:
-                        futures.append((number, future))
-                elif what < 0.75:
-                    batch.cancel(name)
-                elif what < 0.9:
-                    batch.nudge(name)
-                elif futures:
-                    rng.choice(futures)[1].cancel()
-                if rng.random() < 0.3:
-                    time.sleep(0.001)
-        threads = [threading.Thread(target=hammer, args=(seed * 10 + i,)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(futures) > operations
-    for number, future in futures:
-        assert future.done()
-        assert future.cancelled() or ends.get(number) == 1, "seed %d" % seed
-        assert ends.get(number, 0) <= 1
-
-
-def flaky(seed):
-    rng = random.Random(seed)
-    answers = ["running"] * 5 + ["done", "done", "failed", (500, {}, None), (404, {}, None), None]
-    return lambda name, count: rng.choice(answers)
-
-
 @pytest.mark.parametrize("seed", [1, 2])
 def test_stress_every_future_ends_exactly_once_and_nothing_leaks(seed):
     with JobApi(flaky(seed)) as api:
@@ -430,8 +487,8 @@ def test_stress_every_future_ends_exactly_once_and_nothing_leaks(seed):
 
 
 def test_stress_under_dev_mode_with_warnings_as_errors():
-    code = ("import sys; sys.path.insert(0, 'tests'); import test_batch; from job_api import JobApi\n"
-            "with JobApi(test_batch.flaky(3)) as api: test_batch.stress(3, api, 400)\nprint('fine')")
+    code = ("import sys; sys.path.insert(0, 'tests'); from stress import flaky, stress; from job_api import JobApi\n"
+            "with JobApi(flaky(3)) as api: stress(3, api, 400)\nprint('fine')")
     done = subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", code], cwd=ROOT, timeout=60,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert (done.stdout, done.stderr) == (b"fine\n", b""), done.stderr.decode()
@@ -440,8 +497,7 @@ def test_stress_under_dev_mode_with_warnings_as_errors():
 def test_a_job_outstanding_costs_at_most_a_kilobyte():
     """Through `run`, all included: entry, progress, schedule; polled once each."""
     code = """
-import tracemalloc, pollkit, threading
-from pollkit.testing import VirtualClock
+import tracemalloc, pollkit
 N = 4000
 batch = pollkit.BatchPoller(pollkit.Profile(url="https://api.internal/v1/jobs/{id}"), timeout=600)
 jobs = ["job_%08d" % i for i in range(N)]

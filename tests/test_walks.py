@@ -11,7 +11,7 @@ from pollkit.core.reading import Reading, Verdict
 
 VERDICTS = [Verdict.PENDING] * 8 + [Verdict.FAULT] * 4 + [Verdict.LIMITED] * 3 + [
     Verdict.SEE_OTHER, Verdict.NOT_FOUND, Verdict.UNAUTHORISED, Verdict.DONE, Verdict.FAILED, Verdict.REFUSED]
-SEEDS = range(3000)
+SEEDS = range(2000)
 
 
 def random_rules(rng):

@@ -153,7 +153,9 @@ class Agenda:
                 self._put(entry)
             steps.append(Step(entry, before, entry.progress))
         if heard.quota is not None or heard.verdict is Verdict.LIMITED:
-            steps[0].entry.lane.bucket.hear(heard, now, steps[0].after.next_at)
+            # Where all were cancelled meanwhile, no job says when it will ask again.
+            until = max([now + 1.0] + [step.after.next_at for step in steps])
+            steps[0].entry.lane.bucket.hear(heard, now, until)
         return steps
 
     def nudge(self, job_id: str, now: float) -> bool:
@@ -211,7 +213,8 @@ class Agenda:
             if stamp == entry.stamp:
                 lane = entry.lane
                 if not lane.queue:
-                    self._lanes.append(lane)
+                    if lane not in self._lanes:
+                        self._lanes.append(lane)
                     lane.is_short, lane.next_deadline = False, NEVER
                 place = _place(entry, now) if lane.is_short else IN_TURN
                 self._queue(entry, FIRST if now >= entry.progress.deadline else place)

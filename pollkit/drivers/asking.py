@@ -91,9 +91,13 @@ class Asker:
         """Whether anybody wants to know of every event, and not of warnings and faults alone."""
         return self._on_event is not None or log.isEnabledFor(logging.INFO)
 
+    def is_told(self, reading: Reading) -> bool:
+        """Whether anybody wants to know of a poll that brought this."""
+        return self.is_heard or bool(reading.warnings) or reading.verdict in events.TROUBLES
+
     def tell_poll(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float) -> None:
         """Tell whoever listens what a poll brought about."""
-        if self.is_heard or reading.warnings or reading.verdict in events.TROUBLES:
+        if self.is_told(reading):
             for event in events.events(before, after, reading, now):
                 self.tell(event)
 

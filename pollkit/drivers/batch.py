@@ -1,5 +1,4 @@
 """Many jobs, few threads, one limit: `BatchPoller`."""
-import itertools
 import os
 import threading
 from collections import deque
@@ -17,13 +16,16 @@ from ..core.reading import Reading, Verdict
 from ..core.units import seconds
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
-from ..errors import PollkitError
+from ..errors import ConfigError, PollkitError
 from .asking import Asker, Default, OnEvent, Timeout, checked_bucket, log
 from .crew import Crew
 
 OnDone = Callable[[Outcome], object]
 NEVER = float("inf")
 READ_AHEAD = 10000  # jobs of an iterator that are outstanding at once, unless told otherwise
+CHUNK = 1000        # jobs that are added at once
+MOMENT_S = 0.02     # or sooner, if the iterator is slow
+PATIENCE_S = 0.5    # for a lock that may be held by the very thread that asks
 HURRY_S = 1.0       # how long a close that does not wait may take
 
 
@@ -76,7 +78,8 @@ class BatchPoller:
         self._lock = threading.Lock()
         self._drained = threading.Condition(self._lock)
         self._polls = self._faults = self._rate_limited = 0
-        self._expired: Deque[Step] = deque()
+        self._expired: Deque[Step] = deque()      # ended without an exchange, and not announced yet
+        self._abandoned: Deque[_Mailbox] = deque()
         self._crew = Crew(workers, self._clock, self._lock, self._take, self._perform, self._finish,
                           self._announce, self._asker.transport.close)
         self._closed = False
@@ -93,27 +96,29 @@ class BatchPoller:
         job, promise = Job.of(job), _Promise(on_done)
         self._add([job], promise, self._latest())
         promise.future.add_done_callback(
-            lambda future: self._forsake(job, promise) if future.cancelled() else None)
+            lambda future: self._cancelled(job, promise) if future.cancelled() else None)
         return promise.future
 
     def run(self, jobs: Iterable[Union[Job, str]]) -> List[Outcome]:
         """Wait for all of them; their outcomes, in the order of the jobs."""
-        wanted = [Job.of(job) for job in jobs]
-        outcomes = {job.id: outcome for job, outcome in self._each(wanted, len(wanted))}
+        wanted = [Job.of(job) for job in _several(jobs)]
+        outcomes = {job.id: outcome for job, outcome in self._each(wanted, len(wanted), len(wanted))}
         return [outcomes[job.id] for job in wanted]
 
     def as_completed(self, jobs: Iterable[Union[Job, str]]) -> Iterator[Outcome]:
         """Their outcomes, each as soon as it is known.
 
         Of an iterator that has no length no more than `max_pending` jobs are outstanding at
-        once; it may be endless. Whoever stops early has the rest cancelled.
+        once; it may be endless. While it makes the caller wait for its next job, no outcome
+        comes through. Whoever stops early has the rest cancelled.
         """
-        most = self._max_pending or (len(jobs) if hasattr(jobs, "__len__") else READ_AHEAD)  # type: ignore[arg-type]
-        for _, outcome in self._each(map(Job.of, jobs), most):
+        size = len(jobs) if hasattr(jobs, "__len__") else 0  # type: ignore[arg-type]
+        for _, outcome in self._each(map(Job.of, _several(jobs)), self._max_pending or size or READ_AHEAD, size):
             yield outcome
 
     def nudge(self, job_id: str) -> bool:
         """Poll a job at once: something hints that it has ended. False if it is not outstanding."""
+        self._check_process()
         with self._lock:
             known = self._agenda.nudge(job_id, self._clock.now())
             self._crew.wake()
@@ -121,6 +126,7 @@ class BatchPoller:
 
     def cancel(self, job_id: str) -> bool:
         """End the wait for a job, as cancelled. False if it is not outstanding."""
+        self._check_process()
         with self._lock:
             step = self._agenda.cancel(job_id, self._clock.now())
             self._after_removal()
@@ -140,14 +146,20 @@ class BatchPoller:
     def close(self, wait: bool = True) -> None:
         """End it all: after what is outstanding has ended, or by cancelling it."""
         self._check_process()
-        if wait:
+        if wait and self._crew.is_member():
+            raise PollkitError("a callback can't wait for its own batch to end: close(wait=False), or close elsewhere")
+        try:
             with self._drained:
-                while len(self._agenda):
+                while wait and len(self._agenda) and not self._closed:
                     self._drained.wait()
+        except BaseException:  # Ctrl-C while waiting: nobody waits any more
+            self.close(wait=False)
+            raise
         with self._lock:
             self._closed = True
             now = self._clock.now()
             dropped = [self._agenda.cancel(entry.progress.job.id, now) for entry in list(self._agenda)]
+            self._drained.notify_all()
             self._crew.dismiss()
         if not wait:
             self._asker.transport.abort()
@@ -170,13 +182,17 @@ class BatchPoller:
         with self._lock:
             if self._closed:
                 raise PollkitError("this BatchPoller is closed")
-            now = self._clock.now()
+            for job, _ in admitted:
+                known = self._agenda.get(job.id)
+                if known is not None and job.url not in (None, known.progress.job.url):
+                    raise ConfigError("%r is waited for already, at another URL: an id stands for one job" % job.id)
+            now, owners = self._clock.now(), (owner,)  # one tuple for all of them
             for job, url, lane, rules in placed:
                 known = self._agenda.get(job.id)
                 if known is None:
-                    self._agenda.add(job, url, rules, lane, now, owner, latest)
+                    self._agenda.add(job, url, rules, lane, now, owners, latest)
                 else:
-                    known.owner = _Both(known.owner, owner)
+                    known.owner += owners
             self._crew.wake()
 
     def _lane(self, url: str) -> Tuple[Lane, Rules]:
@@ -189,20 +205,26 @@ class BatchPoller:
             self._lanes.setdefault(origin, (lane, Rules.of(profile, bucket.spacing)))
         return self._lanes[origin]
 
-    def _each(self, jobs: Iterable[Job], most: int) -> Iterator[Tuple[Job, Outcome]]:
-        """Jobs with their outcomes, as they end; never more than `most` outstanding."""
+    def _each(self, jobs: Iterable[Job], most: int, chunk: int) -> Iterator[Tuple[Job, Outcome]]:
+        """Jobs with their outcomes, as they end; never more than `most` outstanding.
+
+        Jobs are added `chunk` at a time, or as many as come within a moment.
+        """
         mailbox, latest = _Mailbox(), self._latest()
-        source, outstanding = iter(jobs), 0
+        source, outstanding, is_more = iter(jobs), 0, True
         try:
             while True:
-                more = list(itertools.islice(source, most - outstanding))
-                if more:
+                if is_more and outstanding < most:
+                    more, is_more = _some(source, min(most - outstanding, chunk or CHUNK), None if chunk else MOMENT_S)
                     self._add(more, mailbox, latest)
                     outstanding += len(more)
-                if not outstanding:
+                    is_more = is_more and self._clock.now() < latest
+                if not outstanding and not is_more:
                     return
-                yield mailbox.get()
-                outstanding -= 1
+                waits = bool(outstanding) and (not is_more or outstanding >= most)
+                for mail in mailbox.get(waits):
+                    outstanding -= 1
+                    yield mail
         finally:
             if outstanding:
                 self._abandon(mailbox)
@@ -210,23 +232,48 @@ class BatchPoller:
     def _latest(self) -> float:
         return NEVER if self._batch_timeout is None else self._clock.now() + self._batch_timeout
 
-    def _forsake(self, job: Job, owner: Any) -> None:
-        """One of those who waited for a job does no longer."""
+    def _cancelled(self, job: Job, promise: "_Promise") -> None:
+        """A Future was cancelled."""
+        self._check_process()
         with self._lock:
-            entry = self._agenda.get(job.id)
-            if entry is None or not _listens(entry.owner, owner):
-                return
-            entry.owner = _without(entry.owner, owner)
-            step = None if entry.owner is not None else self._agenda.cancel(job.id, self._clock.now())
-            self._after_removal()
-        if step is not None:
+            steps = self._forsake([job], promise)
+        promise.forget()
+        for step in steps:
             self._tell_ended(step)
 
     def _abandon(self, mailbox: "_Mailbox") -> None:
-        with self._lock:
-            left = [entry.progress.job for entry in self._agenda if _listens(entry.owner, mailbox)]
-        for job in left:
-            self._forsake(job, mailbox)
+        """Nobody reads the mailbox any more.
+
+        The garbage collector may call this in any thread, even one that holds the lock: then it
+        is left to whoever takes the next job.
+        """
+        self._abandoned.append(mailbox)
+        if self._lock.acquire(timeout=PATIENCE_S):
+            try:
+                steps = self._clear_abandoned()
+            finally:
+                self._lock.release()
+            for step in steps:
+                self._tell_ended(step)
+
+    def _clear_abandoned(self) -> List[Step]:
+        steps: List[Step] = []
+        while self._abandoned:
+            mailbox = self._abandoned.popleft()
+            steps += self._forsake([e.progress.job for e in self._agenda if mailbox in e.owner], mailbox)
+        return steps
+
+    def _forsake(self, jobs: List[Job], owner: Any) -> List[Step]:
+        """One of those who waited for these jobs does no longer; with the lock held."""
+        steps = []
+        for job in jobs:
+            entry = self._agenda.get(job.id)
+            if entry is not None and owner in entry.owner:
+                entry.owner = tuple(other for other in entry.owner if other is not owner)
+                step = None if entry.owner else self._agenda.cancel(job.id, self._clock.now())
+                steps += [step] if step else []
+        self._after_removal()
+        return steps
 
     def _after_removal(self) -> None:
         if not len(self._agenda):
@@ -240,6 +287,8 @@ class BatchPoller:
     # What the crew calls: take and finish with the lock held, perform and announce without
 
     def _take(self, now: float) -> Union[List[Entry], float]:
+        if self._abandoned:
+            self._expired.extend(self._clear_abandoned())
         work = self._agenda.take(now)
         expired = self._agenda.expired()
         if expired:
@@ -289,7 +338,7 @@ class BatchPoller:
         for i, (step, reading) in enumerate(zip(polled.steps, polled.readings)):
             if step.before.ending is not None:
                 continue  # cancelled while it was being polled, and announced then
-            if self._asker.is_heard:
+            if self._asker.is_told(reading):
                 if i and alike:  # one exchange went wrong, once
                     if step.after.ending is not None:
                         self._tell(events.ended(step.after, polled.at))
@@ -311,21 +360,29 @@ class BatchPoller:
             log.exception("on_event failed")
 
     def _deliver(self, step: Step) -> None:
-        if step.entry.owner is not None:
-            step.entry.owner.deliver(step.after.job, self._asker.outcome(step.after))
+        outcome = self._asker.outcome(step.after)
+        for owner in step.entry.owner:
+            owner.deliver(step.after.job, outcome)
 
 
 class _Promise:
     """A Future to be kept."""
 
-    __slots__ = ("future", "_on_done")
+    __slots__ = ("future", "_on_done", "_once")
 
     def __init__(self, on_done: Optional[OnDone]) -> None:
         self.future: Future[Outcome] = Future()
         self._on_done = on_done
+        self._once = [True]  # popped by whoever settles the future first
+
+    def forget(self) -> None:
+        """The future was cancelled: tell those who wait for it."""
+        if self._settles():
+            self.future.set_running_or_notify_cancel()
 
     def deliver(self, job: Job, outcome: Outcome) -> None:
-        if self.future.set_running_or_notify_cancel():
+        """Keep it."""
+        if self._settles() and self.future.set_running_or_notify_cancel():
             self.future.set_result(outcome)
         if self._on_done is not None:
             try:
@@ -333,49 +390,48 @@ class _Promise:
             except Exception:
                 log.exception("on_done failed for %s", outcome.id)
 
+    def _settles(self) -> bool:
+        try:
+            return self._once.pop()
+        except IndexError:
+            return False
+
 
 class _Mailbox:
     """Outcomes for one `run` or `as_completed`, which waits here."""
 
     def __init__(self) -> None:
-        self._outcomes: Deque[Tuple[Job, Outcome]] = deque()
+        self._outcomes: List[Tuple[Job, Outcome]] = []
         self._arrival = threading.Condition(threading.Lock())
 
     def deliver(self, job: Job, outcome: Outcome) -> None:
+        """Put in an outcome."""
         with self._arrival:
             self._outcomes.append((job, outcome))
             self._arrival.notify()
 
-    def get(self) -> Tuple[Job, Outcome]:
+    def get(self, waits: bool) -> List[Tuple[Job, Outcome]]:
+        """Take out what is there; with `waits`, one at least."""
         with self._arrival:
-            while not self._outcomes:
+            while waits and not self._outcomes:
                 self._arrival.wait()
-            return self._outcomes.popleft()
+            outcomes, self._outcomes = self._outcomes, []
+            return outcomes
 
 
-class _Both:
-    """Two who wait for the same job."""
-
-    __slots__ = ("one", "other")
-
-    def __init__(self, one: Any, other: Any) -> None:
-        self.one = one
-        self.other = other
-
-    def deliver(self, job: Job, outcome: Outcome) -> None:
-        self.one.deliver(job, outcome)
-        self.other.deliver(job, outcome)
+def _several(jobs: Iterable[Union[Job, str]]) -> Iterable[Union[Job, str]]:
+    if isinstance(jobs, (str, Job)):
+        raise ConfigError("jobs are a list or another iterable, not one: [%r]" % (jobs,))
+    return jobs
 
 
-def _listens(owner: Any, who: Any) -> bool:
-    if isinstance(owner, _Both):
-        return _listens(owner.one, who) or _listens(owner.other, who)
-    return owner is who
-
-
-def _without(owner: Any, who: Any) -> Any:
-    """Who is left to tell."""
-    if not isinstance(owner, _Both):
-        return None if owner is who else owner
-    one, other = _without(owner.one, who), _without(owner.other, who)
-    return _Both(one, other) if one is not None and other is not None else one or other
+def _some(source: Iterator[Job], most: int, within_s: Optional[float]) -> Tuple[List[Job], bool]:
+    """The next jobs, and whether there may be more."""
+    jobs: List[Job] = []
+    clock = Clock()
+    began = clock.now()
+    for job in source:
+        jobs.append(job)
+        if len(jobs) >= most or (within_s is not None and clock.now() - began > within_s):
+            return jobs, True
+    return jobs, False

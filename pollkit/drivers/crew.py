@@ -12,6 +12,7 @@ import threading
 from typing import Any, Callable, List, Optional
 
 from ..edges.clock import Clock
+from .asking import log
 
 QUICK_S = 0.003
 STALL_S = 0.005
@@ -65,6 +66,10 @@ class Crew:
         for gate in self._idle[:]:
             self._rouse(gate)
 
+    def is_member(self) -> bool:
+        """Whether the thread that asks is one of the crew."""
+        return threading.current_thread() in self._threads
+
     def join(self, timeout: Optional[float] = None) -> None:
         """Wait until the threads are gone, for `timeout` seconds at most."""
         until = NEVER if timeout is None else Clock().now() + timeout
@@ -78,10 +83,10 @@ class Crew:
         if self._idle:
             self._rouse(self._idle[-1])
         elif len(self._threads) < self._size and not self._closed:
-            self._coming += 1
             thread = threading.Thread(target=self._serve, name="pollkit-%d" % len(self._threads), daemon=True)
+            thread.start()  # it waits for the lock, so it can't be too early for what follows
             self._threads.append(thread)
-            thread.start()
+            self._coming += 1
 
     def _rouse(self, gate: _Gate) -> None:
         self._idle.remove(gate)
@@ -124,7 +129,10 @@ class Crew:
                 self._exchange_s += (now - began - self._exchange_s) / 8
                 news = self._finish(work, result, now)
                 work = NEVER if self._closed else self._start(now)
-            self._announce(news)
+            try:
+                self._announce(news)
+            except BaseException:  # a callback that exits; the work already taken must still be done
+                log.exception("a callback failed")
 
     def _look(self, now: float) -> Any:
         """Work for a thread that was asleep."""

@@ -121,8 +121,8 @@ def _show(results: Results, rows: List[Row]) -> None:
     goals = [row for row in rows if row.reached is not None]
     print("\n{} of {} goals reached".format(sum(1 for row in goals if row.reached), len(goals)))
     if not results["quiet"]:
-        print("That is not to be quoted: the machine was not quiet, which flatters pollkit. Waking up a sleeping\n"
-              "processor is most of what its polls cost, and on a busy machine none sleeps.")
+        print("Not to be quoted: the machine was not quiet. So far busy ones came out better for pollkit than quiet\n"
+              "ones, perhaps because a processor that never sleeps is cheaper to wake up.")
 
 
 def _cells(row: Row) -> List[str]:
