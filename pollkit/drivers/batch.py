@@ -19,8 +19,8 @@ from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
 from .asking import Asker, Default, OnEvent, Timeout, checked_bucket, log
 from .crew import Crew
+from .owners import Mailbox, OnDone, Promise
 
-OnDone = Callable[[Outcome], object]
 NEVER = float("inf")
 READ_AHEAD = 10000  # jobs of an iterator that are outstanding at once, unless told otherwise
 CHUNK = 1000        # jobs that are added at once
@@ -79,7 +79,7 @@ class BatchPoller:
         self._drained = threading.Condition(self._lock)
         self._polls = self._faults = self._rate_limited = 0
         self._expired: Deque[Step] = deque()      # ended without an exchange, and not announced yet
-        self._abandoned: Deque[_Mailbox] = deque()
+        self._abandoned: Deque[Mailbox] = deque()
         self._crew = Crew(workers, self._clock, self._lock, self._take, self._perform, self._finish,
                           self._announce, self._asker.transport.close)
         self._closed = False
@@ -93,7 +93,7 @@ class BatchPoller:
         `on_done` is called with the outcome, in one of the batch's threads. Cancelling the last
         Future of a job cancels its wait. A job that is outstanding already is not added again.
         """
-        job, promise = Job.of(job), _Promise(on_done)
+        job, promise = Job.of(job), Promise(on_done)
         self._add([job], promise, self._latest())
         promise.future.add_done_callback(
             lambda future: self._cancelled(job, promise) if future.cancelled() else None)
@@ -210,7 +210,7 @@ class BatchPoller:
 
         Jobs are added `chunk` at a time, or as many as come within a moment.
         """
-        mailbox, latest = _Mailbox(), self._latest()
+        mailbox, latest = Mailbox(), self._latest()
         source, outstanding, is_more = iter(jobs), 0, True
         try:
             while True:
@@ -232,7 +232,7 @@ class BatchPoller:
     def _latest(self) -> float:
         return NEVER if self._batch_timeout is None else self._clock.now() + self._batch_timeout
 
-    def _cancelled(self, job: Job, promise: "_Promise") -> None:
+    def _cancelled(self, job: Job, promise: Promise) -> None:
         """A Future was cancelled."""
         self._check_process()
         with self._lock:
@@ -241,7 +241,7 @@ class BatchPoller:
         for step in steps:
             self._tell_ended(step)
 
-    def _abandon(self, mailbox: "_Mailbox") -> None:
+    def _abandon(self, mailbox: Mailbox) -> None:
         """Nobody reads the mailbox any more.
 
         The garbage collector may call this in any thread, even one that holds the lock: then it
@@ -363,60 +363,6 @@ class BatchPoller:
         outcome = self._asker.outcome(step.after)
         for owner in step.entry.owner:
             owner.deliver(step.after.job, outcome)
-
-
-class _Promise:
-    """A Future to be kept."""
-
-    __slots__ = ("future", "_on_done", "_once")
-
-    def __init__(self, on_done: Optional[OnDone]) -> None:
-        self.future: Future[Outcome] = Future()
-        self._on_done = on_done
-        self._once = [True]  # popped by whoever settles the future first
-
-    def forget(self) -> None:
-        """The future was cancelled: tell those who wait for it."""
-        if self._settles():
-            self.future.set_running_or_notify_cancel()
-
-    def deliver(self, job: Job, outcome: Outcome) -> None:
-        """Keep it."""
-        if self._settles() and self.future.set_running_or_notify_cancel():
-            self.future.set_result(outcome)
-        if self._on_done is not None:
-            try:
-                self._on_done(outcome)
-            except Exception:
-                log.exception("on_done failed for %s", outcome.id)
-
-    def _settles(self) -> bool:
-        try:
-            return self._once.pop()
-        except IndexError:
-            return False
-
-
-class _Mailbox:
-    """Outcomes for one `run` or `as_completed`, which waits here."""
-
-    def __init__(self) -> None:
-        self._outcomes: List[Tuple[Job, Outcome]] = []
-        self._arrival = threading.Condition(threading.Lock())
-
-    def deliver(self, job: Job, outcome: Outcome) -> None:
-        """Put in an outcome."""
-        with self._arrival:
-            self._outcomes.append((job, outcome))
-            self._arrival.notify()
-
-    def get(self, waits: bool) -> List[Tuple[Job, Outcome]]:
-        """Take out what is there; with `waits`, one at least."""
-        with self._arrival:
-            while waits and not self._outcomes:
-                self._arrival.wait()
-            outcomes, self._outcomes = self._outcomes, []
-            return outcomes
 
 
 def _several(jobs: Iterable[Union[Job, str]]) -> Iterable[Union[Job, str]]:
