@@ -103,13 +103,12 @@ def tls_context(ca_file: Optional[str], client_cert: Optional[str], client_key: 
     return context
 
 
-def open_wire(route: Route, context: "Optional[ssl.SSLContext]", timeout: float, deadline: float,
-              in_use: Set[Wire]) -> Wire:
+def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float, in_use: Set[Wire]) -> Wire:
     """A connection ready for requests, or a ConnectError; it is in `in_use` while it is being made."""
     near = route.proxy or route.address
     what = "the proxy at %s" % near.authority if route.proxy else near.authority
     # One Wire from the start: a second one around the same socket would close it when it goes.
-    wire = Wire(_connect(near, deadline, what), timeout)
+    wire = Wire(_connect(near, deadline, what))
     in_use.add(wire)
     try:
         wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -117,7 +116,6 @@ def open_wire(route: Route, context: "Optional[ssl.SSLContext]", timeout: float,
             _tunnel(wire, route, deadline)
         if context is not None:
             _secure(wire, route.address, context, deadline)
-            wire.sock.settimeout(timeout)
         return wire
     except BaseException:
         wire.close()
@@ -217,6 +215,8 @@ def _secure(wire: Wire, address: Address, context: "ssl.SSLContext", deadline: f
         secured = wire.sock = context.wrap_socket(
             wire.sock, server_hostname=address.host, do_handshake_on_connect=False)
         secured.do_handshake()
+        # TLS may have to read in order to write, and the other way round.
+        wire.use(secured, (ssl.SSLWantReadError, ssl.SSLWantWriteError))
         return
     except ssl.CertificateError as error:  # 3.7 and later: SSLCertVerificationError
         why = getattr(error, "verify_message", "") or str(error)

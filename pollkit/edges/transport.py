@@ -141,7 +141,7 @@ class Transport:
                 if self._aborted:
                     raise
         context = tls_context(*self._tls) if site.route.address.scheme == "https" else None
-        wire = open_wire(site.route, context, self._timeout, deadline, self._in_use)
+        wire = open_wire(site.route, context, deadline, self._in_use)
         return self._use(wire, site.origin, request, deadline, bodiless)
 
     def _use(self, wire: Wire, origin: str, request: bytes, deadline: float, bodiless: bool) -> Received:

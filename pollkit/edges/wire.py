@@ -5,16 +5,16 @@ a tenth of its size, because a poll needs no more. It follows RFC 9112: section 
 body ends, 7.1 for chunks, 5.2 for folded lines, 9.3 for when a connection may be used again.
 """
 import re
+import select
 import socket
 import time
 import zlib
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Type
 
 MAX_BODY = 10 * 1024 * 1024
 MAX_HEAD = 64 * 1024
 _HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may be taken for a line's end
 _MAX_MEMBERS = 100
-_SLACK_S = 0.05  # how far a socket's timeout may be off before it is worth a system call
 
 
 class WireError(Exception):
@@ -41,23 +41,31 @@ class Received(NamedTuple):
 class Wire:
     """A connected socket with a deadline for each exchange as a whole."""
 
-    __slots__ = ("sock", "used_at", "_timeout", "_deadline")
+    __slots__ = ("sock", "used_at", "_deadline", "_again", "_readable")
 
-    def __init__(self, sock: socket.socket, timeout: float) -> None:
-        self.sock = sock
+    def __init__(self, sock: socket.socket) -> None:
         self.used_at = time.monotonic()
-        self._timeout = timeout
         self._deadline = 0.0
-        sock.settimeout(timeout)
+        self.use(sock)
+
+    def use(self, sock: socket.socket, again: Tuple[Type[OSError], ...] = (BlockingIOError,)) -> None:
+        """Go on with this socket; `again` is what it raises when it would have to wait.
+
+        It never waits by itself. Python's own timeouts take two system calls where one does, and
+        each lets another thread have the interpreter, which costs more than the call.
+        """
+        self.sock = sock
+        self._again = again
+        self._readable = _poll_for(sock, for_writing=False)
+        sock.settimeout(0)
 
     def exchange(self, request: bytes, deadline: float, bodiless: bool = False) -> Received:
         """Send a request and read its reply, all of it before the deadline."""
         self._deadline = deadline
-        if abs(deadline - time.monotonic() - self._timeout) > _SLACK_S:
-            self._tighten()
         try:
-            self.sock.sendall(request)
-            data = self.sock.recv(16384)
+            self._send(request)
+            self._wait(self._readable)
+            data = self._recv()
         except socket.timeout:
             raise
         except OSError as error:
@@ -82,13 +90,9 @@ class Wire:
     def is_stale(self) -> bool:
         """Whether the idle connection has been closed, or something was said on it unasked."""
         try:
-            self.sock.settimeout(0)
-            try:
-                # Not the TLS socket's own recv: what counts is whether anything has arrived.
-                socket.socket.recv(self.sock, 1, socket.MSG_PEEK)
-            finally:
-                self.sock.settimeout(self._timeout)
-        except (BlockingIOError, InterruptedError):
+            # Not the TLS socket's own recv: what counts is whether anything has arrived.
+            socket.socket.recv(self.sock, 1, socket.MSG_PEEK)
+        except BlockingIOError:
             return False
         except OSError:
             pass
@@ -110,17 +114,38 @@ class Wire:
 
     __del__ = close  # a thread that ends takes its connections along, without a ResourceWarning
 
-    def _tighten(self) -> None:
-        """Give the socket no more time than the whole exchange has left."""
+    def _wait(self, poll: Callable[[float], bool]) -> None:
+        """Let the socket become ready, within the time that the whole exchange has left."""
         left = self._deadline - time.monotonic()
-        if left <= 0:
+        if left <= 0 or not poll(left):
             raise socket.timeout("timed out")
-        self._timeout = left
-        self.sock.settimeout(left)
+
+    def _check_time(self) -> None:
+        """A server that always has one more byte to send must not go on for ever."""
+        if time.monotonic() >= self._deadline:
+            raise socket.timeout("timed out")
+
+    def _send(self, data: bytes) -> None:
+        while True:
+            try:
+                sent, for_writing = self.sock.send(data), True
+            except self._again as error:
+                sent, for_writing = 0, type(error).__name__ != "SSLWantReadError"
+            if sent == len(data):
+                return
+            data = data[sent:]
+            self._wait(_poll_for(self.sock, for_writing))
+
+    def _recv(self) -> bytes:
+        while True:
+            try:
+                return self.sock.recv(65536)
+            except self._again:
+                self._wait(self._readable)
 
     def _more(self, cut: str) -> bytes:
-        self._tighten()
-        data = self.sock.recv(65536)
+        self._check_time()
+        data = self._recv()
         if not data:
             raise WireError("the reply was cut short, " + cut)
         return data
@@ -184,8 +209,8 @@ class Wire:
         while True:
             if have > MAX_BODY:
                 raise BodyTooLarge("the reply's body goes on for over %d MB" % (MAX_BODY >> 20))
-            self._tighten()
-            pieces.append(self.sock.recv(65536))
+            self._check_time()
+            pieces.append(self._recv())
             if not pieces[-1]:
                 return b"".join(pieces)
             have += len(pieces[-1])
@@ -217,6 +242,17 @@ class Wire:
             data += self._more("within its chunks")
         line, _, rest = data.partition(b"\n")
         return line.rstrip(b"\r"), rest
+
+
+def _poll_for(sock: socket.socket, for_writing: bool) -> Callable[[float], bool]:
+    """What waits up to so many seconds until a socket is ready, and says whether it is."""
+    if not hasattr(select, "poll"):  # Windows
+        def wait(left: float) -> bool:
+            return any(select.select([] if for_writing else [sock], [sock] if for_writing else [], [sock], left))
+        return wait
+    poller = select.poll()
+    poller.register(sock, select.POLLOUT if for_writing else select.POLLIN)
+    return lambda left: bool(poller.poll(min(left * 1000 + 1, 1e8)))  # a day at most: beyond, poll overflows
 
 
 def _chunk_size(line: bytes) -> int:
