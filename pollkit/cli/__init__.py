@@ -9,10 +9,11 @@ usage: python3 -m pollkit [--help | --version]
 
 pollkit waits for asynchronous jobs over HTTP, from hosts where nothing may be installed.
 
-The library is complete for one job at a time:
+So far there is the library, for one job and for many:
 
     import pollkit
     result = pollkit.wait("https://api.internal/v1/jobs/42")
+    outcomes = pollkit.BatchPoller(profile=...).run(["job_1", "job_2"])
 
   --help      this text
   --version   the version

@@ -6,7 +6,7 @@ so is the random number. `delay` answers with seconds, or with None for 'no more
 pace prints as the text it parses from.
 """
 import math
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 from ..errors import ConfigError
 from .durations import cold_interval
@@ -234,6 +234,3 @@ def _float(text: str, what: str) -> float:
 
 def _short(value: float) -> str:
     return "%d" % value if value == int(value) else repr(value)
-
-
-__all__: Tuple[str, ...] = ("Adaptive", "Backoff", "Fixed", "Pace", "parse_pace")
