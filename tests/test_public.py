@@ -68,7 +68,7 @@ def test_the_version_is_a_literal_and_in_the_changelog():
 
 @pytest.mark.parametrize("words, code, said", [
     ([], 0, "usage: "), (["--help"], 0, "usage: "), (["--version"], 0, "pollkit " + pollkit.__version__),
-    (["frobnicate"], 2, "pollkit: don't know 'frobnicate'")])
+    (["frobnicate"], 2, "pollkit: there is no command 'frobnicate'")])
 def test_the_module_runs(words, code, said):
     done = subprocess.run([sys.executable, "-m", "pollkit"] + words, cwd=ROOT,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

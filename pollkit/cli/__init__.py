@@ -1,35 +1,48 @@
-"""The command line."""
+"""The command line: `main` finds the command's module, and turns what goes wrong into one line.
+
+House rules: data goes to stdout, everything else to stderr. A command returns its exit code, or
+raises ConfigError (exit code 2). Modules are imported when their command is called, and not
+before: cron starts this program every minute.
+"""
 import sys
 from typing import List, Optional
 
 from .. import __version__
 
-HELP = """\
-usage: python3 -m pollkit [--help | --version]
+# Every command, in the order of the help text. Its module stands in cli/commands.
+COMMANDS = {
+    "profiles": "list the profiles; show one; check a file of your own",
+    "demo": "an embedded job API on loopback, polled live",
+    "help": "the longer documentation: help TOPIC",
+}
+
+HEAD = """\
+usage: pollkit COMMAND [ARGUMENTS]
 
 pollkit waits for asynchronous jobs over HTTP, from hosts where nothing may be installed.
+"""
 
-So far there is the library, for one job and for many:
+TAIL = """
+  pollkit COMMAND --help says more, with examples; pollkit --version prints the version.
 
-    import pollkit
-    result = pollkit.wait("https://api.internal/v1/jobs/42")
-    outcomes = pollkit.BatchPoller(profile=...).run(["job_1", "job_2"])
-
-  --help      this text
-  --version   the version
-
-Exit codes: 0 all is well, 2 usage.
+Exit codes: 0 all done, 1 a job failed, 2 usage or configuration, 3 a job timed out, 4 a job was
+unreachable, 5 jobs still wait (status only), 130 or 143 interrupted.
 """
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
     """Run the command line; the exit code comes back."""
     words = sys.argv[1:] if arguments is None else arguments
-    if words == ["--version"]:
+    if words[:1] == ["--version"]:
         sys.stdout.write("pollkit %s\n" % __version__)
         return 0
-    if words and words not in (["--help"], ["-h"], ["help"]):
-        sys.stderr.write("pollkit: don't know %r; try python3 -m pollkit --help\n" % " ".join(words))
-        return 2
-    sys.stdout.write(HELP)
-    return 0
+    if not words or words[0] in ("--help", "-h"):
+        sys.stdout.write(help_text())
+        return 0
+    from .running import run_command
+    return run_command(words[0], words[1:])
+
+
+def help_text() -> str:
+    """What `pollkit --help` says."""
+    return HEAD + "\n" + "".join("  %-10s %s\n" % line for line in COMMANDS.items()) + TAIL
