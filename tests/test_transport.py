@@ -16,6 +16,7 @@ import pytest
 
 from pollkit import ConfigError, Fault, JobUnreachable, Poller, Profile, Reply, wait
 from pollkit.edges import transport as transport_module
+from pollkit.edges import watch
 from pollkit.edges.transport import Transport
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, at_once, redirect, reply, wait_for
@@ -998,3 +999,30 @@ def test_userinfo_becomes_basic_authentication_and_is_shown_nowhere():
     assert "p%40ss" not in shown
     assert "p@ss" not in shown
     assert outcome.url == server.url("/jobs/1", "***")
+
+
+def test_host_that_allows_no_more_threads_gets_a_fault_and_no_poll_without_a_deadline(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    with RawServer(DONE) as server:
+        transport = Transport(Profile(proxy="none"))
+        with monkeypatch.context() as patch:
+            patch.setattr(watch._Guard, "start", refuse)
+            fault = transport.fetch(server.url(), server.origin)
+        assert isinstance(fault, Fault) and "no thread can be started" in fault.message
+        assert transport.fetch(server.url(), server.origin).status == 200
+        transport.close()
+
+
+def test_thread_that_keeps_deadlines_goes_with_the_last_exchange():
+    with RawServer(DONE) as server:
+        transport = Transport(Profile(proxy="none", request_timeout=0.1))
+        transport.fetch(server.url(), server.origin)
+        guard = transport._watch._guard
+        assert guard.is_alive()
+        guard.join(5)
+        assert not guard.is_alive()
+        assert transport.fetch(server.url(), server.origin).status == 200 and transport._watch._guard is not guard
+        transport.close()
+        assert not transport._watch._guard.is_alive()

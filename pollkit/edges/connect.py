@@ -10,12 +10,13 @@ import socket
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
 from urllib.parse import unquote
 
 from ..core.addresses import Address, parse_url, redacted
 from ..core.model import Fault
 from ..errors import ConfigError
+from .watch import Watch
 from .wire import Wire, WireError
 
 if TYPE_CHECKING:
@@ -103,25 +104,25 @@ def tls_context(ca_file: Optional[str], client_cert: Optional[str], client_key: 
     return context
 
 
-def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float, in_use: Set[Wire]) -> Wire:
-    """A connection ready for requests, or a ConnectError; it is in `in_use` while it is being made."""
+def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float, watch: Watch) -> Wire:
+    """A connection ready for requests, or a ConnectError."""
     near = route.proxy or route.address
     what = "the proxy at %s" % near.authority if route.proxy else near.authority
     # One Wire from the start: a second one around the same socket would close it when it goes.
     wire = Wire(_connect(near, deadline, what))
-    in_use.add(wire)
+    watch.begin(wire, deadline)
     try:
         wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if route.proxy is not None and not route.is_forwarded:
-            _tunnel(wire, route, deadline)
+            _tunnel(wire, route)
         if context is not None:
-            _secure(wire, route.address, context, deadline)
+            _secure(wire, route.address, context)
         return wire
     except BaseException:
         wire.close()
         raise
     finally:
-        in_use.discard(wire)
+        watch.end(wire)
 
 
 def _connect(address: Address, deadline: float, what: str) -> socket.socket:
@@ -177,7 +178,7 @@ def _resolve(address: Address, deadline: float, what: str) -> List[_FamilyAndAdd
     return found
 
 
-def _tunnel(wire: Wire, route: Route, deadline: float) -> None:
+def _tunnel(wire: Wire, route: Route) -> None:
     """Ask the proxy for a tunnel (RFC 9110, 9.3.6)."""
     address, proxy = route.address, route.proxy
     assert proxy is not None
@@ -185,7 +186,7 @@ def _tunnel(wire: Wire, route: Route, deadline: float) -> None:
     lines = ["CONNECT %s:%d HTTP/1.1" % (host, address.port), "Host: %s:%d" % (host, address.port)]
     lines += ["%s: %s" % header for header in proxy_headers(route).items()]
     try:
-        received = wire.exchange(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), deadline, bodiless=True)
+        received = wire.exchange(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), bodiless=True)
     except (OSError, WireError) as error:
         raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s" % (proxy.authority, error))) from None
     if not 200 <= received.status < 300:
@@ -202,21 +203,18 @@ def proxy_refusal(route: Route, status: int) -> Fault:
                  "does no_proxy lack this host?")
 
 
-def _secure(wire: Wire, address: Address, context: "ssl.SSLContext", deadline: float) -> None:
+def _secure(wire: Wire, address: Address, context: "ssl.SSLContext") -> None:
     """Put TLS on a connection."""
     import ssl
     try:
         address.host.encode("idna")  # wrap_socket would raise a ValueError, and leave a socket open
     except UnicodeError:
         raise ConnectError(Fault("%s is no name that TLS can verify" % address.authority, final=True)) from None
-    wire.sock.settimeout(max(0.001, deadline - time.monotonic()))
     try:
         # The handshake comes apart, so that the Wire has the socket meanwhile and can break it off.
         secured = wire.sock = context.wrap_socket(
             wire.sock, server_hostname=address.host, do_handshake_on_connect=False)
-        secured.do_handshake()
-        # TLS may have to read in order to write, and the other way round.
-        wire.use(secured, (ssl.SSLWantReadError, ssl.SSLWantWriteError))
+        _shake_hands(secured, wire)
         return
     except ssl.CertificateError as error:  # 3.7 and later: SSLCertVerificationError
         why = getattr(error, "verify_message", "") or str(error)
@@ -233,6 +231,15 @@ def _secure(wire: Wire, address: Address, context: "ssl.SSLContext", deadline: f
     if "match" in why:
         advice = "the server is another one than the URL names, or has the wrong certificate"
     raise ConnectError(Fault("the certificate of %s was not accepted: %s" % (address.authority, why), advice))
+
+
+def _shake_hands(secured: "ssl.SSLSocket", wire: Wire) -> None:
+    try:
+        secured.do_handshake()
+    except OSError:
+        if wire.is_broken_off:
+            raise socket.timeout("timed out") from None
+        raise
 
 
 def _no_tls(address: Address, error: "ssl.SSLError") -> Fault:

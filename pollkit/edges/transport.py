@@ -19,6 +19,7 @@ from ..core.units import seconds
 from ..errors import ConfigError
 from .connect import ConnectError, Route, basic, open_wire, proxy_headers, proxy_refusal, route_to, tls_context
 from .credentials import Credential
+from .watch import Watch
 from .wire import BodyTooLarge, NoReply, Received, Wire, WireError
 
 _USUAL_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
@@ -58,7 +59,7 @@ class Transport:
             tls_context(*self._tls)  # bad files are known before the first poll
         self._sites: Dict[Tuple[str, str], _Site] = {}
         self._kept = _Kept()
-        self._in_use: Set[Wire] = set()
+        self._watch = Watch(self._timeout)
         self._aborted = False
         self._secrets: Set[str] = set()
 
@@ -93,12 +94,12 @@ class Transport:
     def abort(self) -> None:
         """Break off every exchange that is under way, in whichever thread; this is the end."""
         self._aborted = True
-        for wire in list(self._in_use):
-            wire.abort()
+        self._watch.abort()
 
     def close(self) -> None:
         """Close this thread's connections. Those of other threads go when their threads do."""
         self._kept.close()
+        self._watch.close()
 
     def _follow(self, url: str, home: str, etag: Optional[str], deadline: float, method: bytes,
                 body: bytes) -> Union[Reply, Fault]:
@@ -141,18 +142,18 @@ class Transport:
                 if self._aborted:
                     raise
         context = tls_context(*self._tls) if site.route.address.scheme == "https" else None
-        wire = open_wire(site.route, context, deadline, self._in_use)
+        wire = open_wire(site.route, context, deadline, self._watch)
         return self._use(wire, site.origin, request, deadline, bodiless)
 
     def _use(self, wire: Wire, origin: str, request: bytes, deadline: float, bodiless: bool) -> Received:
-        self._in_use.add(wire)
+        self._watch.begin(wire, deadline)
         try:
-            received = wire.exchange(request, deadline, bodiless)
+            received = wire.exchange(request, bodiless)
         except BaseException:
             wire.close()
             raise
         finally:
-            self._in_use.discard(wire)
+            self._watch.end(wire)
         if received.reusable:
             self._kept.keep(origin, wire)
         else:

@@ -5,11 +5,10 @@ a tenth of its size, because a poll needs no more. It follows RFC 9112: section 
 body ends, 7.1 for chunks, 5.2 for folded lines, 9.3 for when a connection may be used again.
 """
 import re
-import select
 import socket
 import time
 import zlib
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Type
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 MAX_BODY = 10 * 1024 * 1024
 MAX_HEAD = 64 * 1024
@@ -39,35 +38,65 @@ class Received(NamedTuple):
 
 
 class Wire:
-    """A connected socket with a deadline for each exchange as a whole."""
+    """A connected socket. It waits as long as it takes; another thread may break it off (watch.py)."""
 
-    __slots__ = ("sock", "used_at", "_deadline", "_again", "_readable")
+    __slots__ = ("sock", "used_at", "is_broken_off")
 
     def __init__(self, sock: socket.socket) -> None:
-        self.used_at = time.monotonic()
-        self._deadline = 0.0
-        self.use(sock)
-
-    def use(self, sock: socket.socket, again: Tuple[Type[OSError], ...] = (BlockingIOError,)) -> None:
-        """Go on with this socket; `again` is what it raises when it would have to wait.
-
-        It never waits by itself. Python's own timeouts take two system calls where one does, and
-        each lets another thread have the interpreter, which costs more than the call.
-        """
         self.sock = sock
-        self._again = again
-        self._readable = _poll_for(sock, for_writing=False)
-        sock.settimeout(0)
+        self.used_at = time.monotonic()
+        self.is_broken_off = False
+        sock.settimeout(None)
 
-    def exchange(self, request: bytes, deadline: float, bodiless: bool = False) -> Received:
-        """Send a request and read its reply, all of it before the deadline."""
-        self._deadline = deadline
+    def exchange(self, request: bytes, bodiless: bool = False) -> Received:
+        """Send a request and read its reply; socket.timeout, once it is broken off."""
         try:
-            self._send(request)
-            self._wait(self._readable)
-            data = self._recv()
-        except socket.timeout:
+            received = self._exchange(request, bodiless)
+        except (WireError, OSError):
+            if self.is_broken_off:
+                raise socket.timeout("timed out") from None
             raise
+        if self.is_broken_off:  # which may have looked like the end of the reply
+            raise socket.timeout("timed out")
+        self.used_at = time.monotonic()
+        return received
+
+    def is_stale(self) -> bool:
+        """Whether the idle connection has been closed, or something was said on it unasked."""
+        try:
+            self.sock.settimeout(0)
+            try:
+                # Not the TLS socket's own recv: what counts is whether anything has arrived.
+                socket.socket.recv(self.sock, 1, socket.MSG_PEEK)
+            finally:
+                self.sock.settimeout(None)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+        return True
+
+    def break_off(self) -> None:
+        """Wake whoever waits on the socket: it is over. For use from another thread."""
+        self.is_broken_off = True
+        try:
+            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # not TLS's own: that isn't thread-safe
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        """Close the socket; never fails."""
+        try:
+            self.sock.close()
+        except OSError:
+            pass
+
+    __del__ = close  # a thread that ends takes its connections along, without a ResourceWarning
+
+    def _exchange(self, request: bytes, bodiless: bool) -> Received:
+        try:
+            self.sock.sendall(request)
+            data = self.sock.recv(65536)
         except OSError as error:
             raise NoReply("the connection broke without a reply: %s" % (error.strerror or error)) from None
         if not data:
@@ -84,68 +113,10 @@ class Wire:
             "keep-alive" in connection if http_1_0 else "close" not in connection)
         if "content-encoding" in headers and body:
             body = _decoded(body, headers["content-encoding"])
-        self.used_at = time.monotonic()
         return Received(status, headers, body, reusable)
 
-    def is_stale(self) -> bool:
-        """Whether the idle connection has been closed, or something was said on it unasked."""
-        try:
-            # Not the TLS socket's own recv: what counts is whether anything has arrived.
-            socket.socket.recv(self.sock, 1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return False
-        except OSError:
-            pass
-        return True
-
-    def abort(self) -> None:
-        """Wake whoever waits on the socket: it is over. For use from another thread."""
-        try:
-            socket.socket.shutdown(self.sock, socket.SHUT_RDWR)  # not TLS's own: that isn't thread-safe
-        except OSError:
-            pass
-
-    def close(self) -> None:
-        """Close the socket; never fails."""
-        try:
-            self.sock.close()
-        except OSError:
-            pass
-
-    __del__ = close  # a thread that ends takes its connections along, without a ResourceWarning
-
-    def _wait(self, poll: Callable[[float], bool]) -> None:
-        """Let the socket become ready, within the time that the whole exchange has left."""
-        left = self._deadline - time.monotonic()
-        if left <= 0 or not poll(left):
-            raise socket.timeout("timed out")
-
-    def _check_time(self) -> None:
-        """A server that always has one more byte to send must not go on for ever."""
-        if time.monotonic() >= self._deadline:
-            raise socket.timeout("timed out")
-
-    def _send(self, data: bytes) -> None:
-        while True:
-            try:
-                sent, for_writing = self.sock.send(data), True
-            except self._again as error:
-                sent, for_writing = 0, type(error).__name__ != "SSLWantReadError"
-            if sent == len(data):
-                return
-            data = data[sent:]
-            self._wait(_poll_for(self.sock, for_writing))
-
-    def _recv(self) -> bytes:
-        while True:
-            try:
-                return self.sock.recv(65536)
-            except self._again:
-                self._wait(self._readable)
-
     def _more(self, cut: str) -> bytes:
-        self._check_time()
-        data = self._recv()
+        data = b"" if self.is_broken_off else self.sock.recv(65536)
         if not data:
             raise WireError("the reply was cut short, " + cut)
         return data
@@ -161,19 +132,18 @@ class Wire:
             data += self._more("before its headers ended")
             end = _HEAD_END.search(data)
         # Values are stripped below, so a CR before the LF needs no care of its own.
-        lines = data[:end.start()].decode("latin-1").split("\n")
-        if not lines[0].startswith("HTTP/1.") or not lines[0][9:12].isdecimal():
+        head = data[:end.start()].decode("latin-1")
+        lines = head.split("\n")
+        first = lines.pop(0)
+        if not first.startswith("HTTP/1.") or not first[9:12].isdecimal():
             raise WireError("the reply is not HTTP/1.x: %r" % data[:40])
         headers: Dict[str, str] = {}
-        name = ""
-        for line in lines[1:]:
-            if line[:1] in (" ", "\t"):
-                headers[name] = headers.get(name, "") + " " + line.strip()
-                continue
+        for line in lines:
             name, _, value = line.partition(":")
-            name, value = name.lower(), value.strip()
-            headers[name] = headers[name] + ", " + value if name in headers else value
-        return int(lines[0][9:12]), headers, lines[0][7:8] == "0", data[end.end():]
+            headers[name.lower()] = value.strip()  # with it goes a CR before the LF
+        if len(headers) < len(lines) or "\n " in head or "\n\t" in head:
+            headers = _joined(lines)
+        return int(first[9:12]), headers, first[7:8] == "0", data[end.end():]
 
     def _body(self, status: int, headers: Dict[str, str], data: bytes,
               bodiless: bool) -> Tuple[bytes, bytes, bool]:
@@ -209,9 +179,8 @@ class Wire:
         while True:
             if have > MAX_BODY:
                 raise BodyTooLarge("the reply's body goes on for over %d MB" % (MAX_BODY >> 20))
-            self._check_time()
-            pieces.append(self._recv())
-            if not pieces[-1]:
+            pieces.append(self.sock.recv(65536))
+            if not pieces[-1] or self.is_broken_off:
                 return b"".join(pieces)
             have += len(pieces[-1])
 
@@ -244,15 +213,18 @@ class Wire:
         return line.rstrip(b"\r"), rest
 
 
-def _poll_for(sock: socket.socket, for_writing: bool) -> Callable[[float], bool]:
-    """What waits up to so many seconds until a socket is ready, and says whether it is."""
-    if not hasattr(select, "poll"):  # Windows
-        def wait(left: float) -> bool:
-            return any(select.select([] if for_writing else [sock], [sock] if for_writing else [], [sock], left))
-        return wait
-    poller = select.poll()
-    poller.register(sock, select.POLLOUT if for_writing else select.POLLIN)
-    return lambda left: bool(poller.poll(min(left * 1000 + 1, 1e8)))  # a day at most: beyond, poll overflows
+def _joined(lines: List[str]) -> Dict[str, str]:
+    """Headers of which some are folded, or come more than once."""
+    headers: Dict[str, str] = {}
+    name = ""
+    for line in lines:
+        if line[:1] in (" ", "\t"):
+            headers[name] = headers.get(name, "") + " " + line.strip()
+            continue
+        name, _, value = line.partition(":")
+        name, value = name.lower(), value.strip()
+        headers[name] = headers[name] + ", " + value if name in headers else value
+    return headers
 
 
 def _chunk_size(line: bytes) -> int:
