@@ -184,6 +184,23 @@ def test_a_job_the_limit_never_let_through_ends_at_its_deadline():
     assert ids(agenda) == ["a"] and agenda.expired() == []
 
 
+def test_jobs_whose_last_look_could_not_begin_end_together_and_not_one_silent_exchange_after_another():
+    """A silent server holds every place; a thousand last looks of 30 s each would take an hour."""
+    agenda, free = Agenda(1), lane()
+    rules = Rules(pace=Fixed(5), timeout=60, patience=30)
+    for name in "abc":
+        agenda.add(Job(name), "u", rules, free, 0.0)
+    (first,) = agenda.take(0.0)
+    assert agenda.take(89.0) == float("inf") and agenda.expired() == []
+    give(agenda, [first], PENDING, 89.0)  # its deadline has passed, too: that was its last look
+    (second,) = agenda.take(90.0)         # just in time for one of the others
+    give(agenda, [second], PENDING, 91.0)
+    assert agenda.take(91.0) == float("inf")
+    (late,) = agenda.expired()
+    assert late.after.ending.state == "timed_out" and "last look" in late.after.ending.error.message
+    assert len(agenda) == 0
+
+
 def test_a_poll_that_would_leave_no_room_for_the_last_look_becomes_it():
     agenda, slow = Agenda(8), lane(rate=0.1, burst=1)
     rules = FOREVER._replace(timeout=15.0, spacing=10.0)

@@ -40,10 +40,9 @@ def plenty():
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     """Whatever a test does, after close no thread of the batch is left."""
-    before = threading.active_count()
+    before = threading.enumerate()
     yield
-    assert [t.name for t in threading.enumerate() if t.name.startswith("pollkit")] == []
-    assert threading.active_count() <= before
+    assert [thread.name for thread in threading.enumerate() if thread not in before] == []
 
 
 # What users call

@@ -29,7 +29,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .durations import accrued_delay
-from .machine import RETRY_AFTER, Progress, Rules, cancel, hold, nudge, observe, start
+from .machine import RETRY_AFTER, Progress, Rules, cancel, give_up, hold, nudge, observe, start
 from .model import Job
 from .reading import Reading, Verdict
 
@@ -152,10 +152,11 @@ class Agenda:
                 entry.nudged = False
                 self._put(entry)
             steps.append(Step(entry, before, entry.progress))
-        if heard.quota is not None or heard.verdict is Verdict.LIMITED:
+        if heard.verdict is Verdict.LIMITED:
             # Where all were cancelled meanwhile, no job says when it will ask again.
-            until = max([now + 1.0] + [step.after.next_at for step in steps])
-            steps[0].entry.lane.bucket.hear(heard, now, until)
+            entries[0].lane.bucket.hear(heard, now, max([now + 1.0] + [step.after.next_at for step in steps]))
+        elif heard.quota is not None:
+            entries[0].lane.bucket.hear(heard, now, now)
         return steps
 
     def nudge(self, job_id: str, now: float) -> bool:
@@ -182,7 +183,7 @@ class Agenda:
         return Step(entry, before, entry.progress)
 
     def expired(self) -> List[Step]:
-        """The jobs that ended since the last call because the limit left no poll before their deadline."""
+        """The jobs that ended since the last call without a poll: there was none left before their deadline."""
         expired, self._expired = self._expired, []
         return expired
 
@@ -226,7 +227,7 @@ class Agenda:
             if entry is not None and lane.is_short and (lane.in_order_for <= 0 or now >= lane.next_deadline):
                 self._reorder(lane, now)
                 entry = lane.queue[0][2]
-            if entry is None or not self._gives_way(entry, now):
+            if entry is None or not (self._gives_up(entry, now) or self._gives_way(entry, now)):
                 return entry
 
     def _front(self, lane: Lane) -> Optional[Entry]:
@@ -252,6 +253,15 @@ class Agenda:
         heapify(queue)
         lane.queue = queue
         lane.in_order_for = 1 + len(queue) // REORDER_SHARE
+
+    def _gives_up(self, entry: Entry, now: float) -> bool:
+        """Whether a job has waited in vain for its last look: all places were taken, by a silent server."""
+        before, entry.progress = entry.progress, give_up(entry.progress, entry.rules, now)
+        if entry.progress.ending is None:
+            return False
+        self._put(entry)
+        self._expired.append(Step(entry, before, entry.progress))
+        return True
 
     def _gives_way(self, entry: Entry, now: float) -> bool:
         """Whether a job that the limit kept waiting now waits for its last look instead."""

@@ -52,6 +52,9 @@ class Bucket(NamedTuple):
     rate_at: float = NEVER          # when a learned rate was last changed
 
 
+_FULL_AT = Bucket._fields.index("full_at")
+
+
 def bucket_for(limit: Optional[Limit]) -> Bucket:
     """A bucket that keeps a limit as written.
 
@@ -84,9 +87,10 @@ def reserve(bucket: Bucket, now: float, latest: float = ALWAYS, last_look: bool 
         return bucket, ready_at
     if bucket.rate is None:
         bucket = _flowed(bucket, now)
-    return bucket._replace(
-        full_at=max(bucket.full_at, ready_at) + interval,
-        slow_next=ready_at + bucket.slow_interval if slow else NEVER), ready_at
+    full_at = max(bucket.full_at, ready_at) + interval
+    if not slow and bucket.slow_next == NEVER:  # as a rule; and _replace takes its time
+        return Bucket._make(bucket[:_FULL_AT] + (full_at,) + bucket[_FULL_AT + 1:]), ready_at
+    return bucket._replace(full_at=full_at, slow_next=ready_at + bucket.slow_interval if slow else NEVER), ready_at
 
 
 def is_guess(bucket: Bucket) -> bool:

@@ -11,8 +11,8 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 LONGEST_S = 366 * 86400.0  # a server that asks for more than a year is not to be believed
 
 # A reply with none of these has nothing to say here, and most replies have none.
-HEADERS = ("retry-after", "ratelimit", "ratelimit-remaining", "x-ratelimit-remaining",
-           "x-rate-limit-remaining", "retry-after-ms", "x-ms-retry-after-ms")
+HEADERS = frozenset(("retry-after", "ratelimit", "ratelimit-remaining", "x-ratelimit-remaining",
+                     "x-rate-limit-remaining", "retry-after-ms", "x-ms-retry-after-ms"))
 
 _MONTHS = {name: i + 1 for i, name in enumerate(
     "jan feb mar apr may jun jul aug sep oct nov dec".split())}
@@ -23,6 +23,9 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1
                   re.IGNORECASE | re.ASCII)
 _POLICY = re.compile(r'"([^"]*)"((?:\s*;\s*[\w*.-]+=(?:"[^"]*"|[^;,"\s]+))*)')
 _PARAMETER = re.compile(r'([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])', re.ASCII)
+_WAITS = (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0))
+_COUNTS = tuple((prefix + "remaining", prefix + "reset", prefix + "limit")
+                for prefix in ("ratelimit-", "x-ratelimit-", "x-rate-limit-"))
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -46,7 +49,7 @@ def retry_after(headers: Mapping[str, str], received_at: Optional[float]) -> Tup
     clock. Milliseconds, where a vendor sends them, are the more exact and come first.
     """
     complaint = ""
-    for name, unit in (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0)):
+    for name, unit in _WAITS:
         text = headers.get(name)
         if text is None:
             continue
@@ -73,14 +76,13 @@ def quota(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[
     combined = headers.get("ratelimit")
     if combined is not None:
         return _policies(combined, headers.get("ratelimit-policy", ""))
-    for prefix in ("ratelimit-", "x-ratelimit-", "x-rate-limit-"):
-        remaining = headers.get(prefix + "remaining")
-        if remaining is not None:
-            left = _number(remaining)
+    for remaining, reset, limit in _COUNTS:
+        if remaining in headers:
+            left = _number(headers[remaining])
             if left is None:
                 return None
-            return Quota(left, _reset(headers, prefix + "reset", received_at),
-                         _number(headers.get(prefix + "limit", "").split(",")[0]))
+            return Quota(left, _reset(headers, reset, received_at) if reset in headers else None,
+                         _number(headers[limit].split(",")[0]) if limit in headers else None)
     return None
 
 
@@ -103,7 +105,7 @@ def _parameters(text: str) -> Dict[str, float]:
 
 
 def _reset(headers: Mapping[str, str], name: str, received_at: Optional[float]) -> Optional[float]:
-    value = _number(headers.get(name, ""))
+    value = _number(headers[name])
     if value is None or value < 1e9:
         return _believable(value)
     now = server_time(headers, received_at)

@@ -49,7 +49,8 @@ MAX_SAID = 8       # different warnings a wait gives: one that has a new one eac
 SHORTEST_S = 0.01  # jitter may draw a zero; a loop without sleep it may not make
 DEFAULT_PACE = Backoff(1, 15, factor=1.5)
 
-PACE, LIMIT, RETRY_AFTER, FAULT = "pace", "limit", "retry_after", "fault"
+PACE, LIMIT, RETRY_AFTER, FAULT = Slept._fields
+_SLEPT_FOR = {why: i for i, why in enumerate(Slept._fields)}
 
 
 class Rules(NamedTuple):
@@ -63,6 +64,7 @@ class Rules(NamedTuple):
     retry_after_default: Optional[float] = None
     can_reauthorise: bool = False
     spacing: float = 0.0
+    patience: float = 30.0       # how long after the deadline the last look may begin
 
     @classmethod
     def of(cls, profile: Profile, spacing: float = 0.0) -> "Rules":
@@ -70,7 +72,8 @@ class Rules(NamedTuple):
         profile = checked(profile)
         return cls(DEFAULT_PACE if profile.pace is None else pace_of(profile.pace), pace_of(profile.retry),
                    _seconds(profile.timeout), profile.max_faults, seconds(profile.not_found_grace),
-                   _seconds(profile.retry_after_default), profile.auth is not None, spacing)
+                   _seconds(profile.retry_after_default), profile.auth is not None, spacing,
+                   seconds(profile.request_timeout))
 
 
 class Trouble(NamedTuple):
@@ -185,18 +188,19 @@ def hold(progress: Progress, ready_at: float, interval: float, now: float) -> Pr
     return after._replace(next_at=ready_at if ready_at <= progress.deadline - interval else progress.deadline)
 
 
+def give_up(progress: Progress, rules: Rules, now: float) -> Progress:
+    """End a wait whose last look could not begin for so long that it is not worth waiting for."""
+    if progress.ending is not None or now <= progress.deadline + rules.patience:
+        return progress
+    return _end(progress._replace(slept=_slept(progress, now)), now, State.TIMED_OUT,
+                "other polls took so long that none was left for a last look%s" % _last_status(progress))
+
+
 def observe(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
     """What a reading changes."""
     if progress.ending is not None:
         return progress
-    warnings, trouble = reading.warnings, progress.trouble
-    after = progress._replace(
-        polls=progress.polls + 1,
-        slept=_slept(progress, now),
-        status=reading.status or progress.status,
-        fraction=progress.fraction if reading.fraction is None else reading.fraction,
-        said=progress.said.union(warnings) if warnings and len(progress.said) < MAX_SAID else progress.said,
-        trouble=trouble._replace(asked=True) if trouble.reauthorised else trouble)
+    after = _counted(progress, reading, now)
     return TRANSITIONS[reading.verdict](after, rules, reading, now, rand)
 
 
@@ -228,6 +232,19 @@ def outcome(progress: Progress, profile: Profile, wall_offset: float) -> Outcome
 
 # The transitions, a function a row of the table. Each gets the Progress with the poll counted.
 
+def _counted(progress: Progress, reading: Reading, now: float) -> Progress:
+    """The Progress with one more poll. Each has one, and _replace would take three times as long."""
+    trouble, warnings, said = progress.trouble, reading.warnings, progress.said
+    return Progress(
+        progress.job, progress.url, progress.started_at, progress.deadline, progress.next_at, progress.wait_from,
+        progress.why, progress.polls + 1, progress.looks, progress.pace_wait, progress.faults,
+        reading.status or progress.status,
+        progress.fraction if reading.fraction is None else reading.fraction,
+        progress.etag, progress.moved, progress.accepted, _slept(progress, now),
+        trouble._replace(asked=True) if trouble.reauthorised else trouble,
+        said.union(warnings) if warnings and len(said) < MAX_SAID else said)
+
+
 def _done(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
     ending = Ending(State.DONE, now, reading.result, None, reading.notice_delay_s, reading.duration_s)
     return progress._replace(ending=ending, trouble=NO_TROUBLE)
@@ -243,14 +260,14 @@ def _failed(progress: Progress, rules: Rules, reading: Reading, now: float, rand
 def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
     looks = progress.looks + 1
     delay = rules.pace.delay(looks, progress.pace_wait, now - progress.started_at, rand)
-    after = progress._replace(
-        looks=looks, pace_wait=delay or 0.0, trouble=NO_TROUBLE, etag=reading.etag or progress.etag,
-        accepted=reading.accepted)
     if reading.location is not None and reading.location != progress.url:
-        after = after._replace(url=reading.location, etag=None, moved=False)
+        progress = progress._replace(url=reading.location, etag=None, moved=False)
+        reading = reading._replace(etag=None)
     if delay is None:
-        return _end(after, now, State.TIMED_OUT, "%d attempts used up%s" % (looks, _last_status(after)))
-    return _sleep(after, rules, now, delay, PACE, reading.retry_after)
+        return _end(progress._replace(looks=looks, trouble=NO_TROUBLE), now, State.TIMED_OUT,
+                    "%d attempts used up%s" % (looks, _last_status(progress)))
+    return _sleep(progress, rules, now, delay, PACE, reading.retry_after, looks=looks, pace_wait=delay,
+                  trouble=NO_TROUBLE, etag=reading.etag or progress.etag, accepted=reading.accepted)
 
 
 def _see_other(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
@@ -332,21 +349,21 @@ def _retry(progress: Progress, rules: Rules, now: float, rand: float, why: str, 
 
 
 def _sleep(progress: Progress, rules: Rules, now: float, delay: float, why: str,
-           floor: Optional[float] = None) -> Progress:
+           floor: Optional[float] = None, **changes: Any) -> Progress:
     """Plan the next poll: not before the floor, not after the deadline, and one just at it."""
     next_at = now + max(delay, SHORTEST_S)
     if floor is not None:
         if now + floor > progress.deadline:
-            return _end(progress._replace(next_at=now + floor), now, State.TIMED_OUT,
+            return _end(progress._replace(next_at=now + floor, **changes), now, State.TIMED_OUT,
                         "the server asks to wait %s (Retry-After), past the deadline%s"
                         % (duration_text(floor), _last_status(progress)))
         if now + floor >= next_at:
             next_at, why = now + floor, RETRY_AFTER
     if now >= progress.deadline:
-        return _end(progress._replace(next_at=next_at), now, State.TIMED_OUT,
+        return _end(progress._replace(next_at=next_at, **changes), now, State.TIMED_OUT,
                     "not done within %s%s" % (
                         duration_text(progress.deadline - progress.started_at), _last_status(progress)))
-    return progress._replace(next_at=_clipped(next_at, progress, rules), wait_from=now, why=why)
+    return progress._replace(next_at=_clipped(next_at, progress, rules), wait_from=now, why=why, **changes)
 
 
 def _clipped(next_at: float, progress: Progress, rules: Rules) -> float:
@@ -362,8 +379,9 @@ def _slept(progress: Progress, now: float) -> Slept:
     slept_s = min(now, progress.next_at) - progress.wait_from
     if slept_s <= 0:
         return progress.slept
-    why, slept = progress.why, progress.slept
-    return slept._replace(**{why: getattr(slept, why) + slept_s})
+    slept = list(progress.slept)
+    slept[_SLEPT_FOR[progress.why]] += slept_s
+    return Slept._make(slept)
 
 
 def _seconds(value: Union[float, str, None]) -> Optional[float]:

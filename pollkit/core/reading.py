@@ -63,6 +63,8 @@ class Reading(NamedTuple):
     accepted: bool = False    # pending by HTTP's 202 alone: the first reply without it is the result
 
 
+_HINTED = Reading._fields.index("retry_after")  # and the quota after it
+
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
 
 _STATUS_PLACES = tuple(map(Path, (
@@ -167,7 +169,7 @@ class Reader:
     def _with_hints(self, reading: Reading, reply: Reply) -> Reading:
         """A reading with what the headers say about when to ask again."""
         headers = reply.headers
-        if not any(map(headers.__contains__, hints.HEADERS)):
+        if hints.HEADERS.isdisjoint(headers):
             return reading
         wait, complaint = hints.retry_after(headers, reply.received_at)
         left = hints.quota(headers, reply.received_at)
@@ -176,8 +178,10 @@ class Reader:
             reading = Reading(Verdict.LIMITED, "403 with the headers of a rate limit")
         if wait is None and left is not None and empty and reading.verdict is Verdict.LIMITED:
             wait = left.reset_s
-        return reading._replace(retry_after=wait, quota=left,
-                                warnings=reading.warnings + ((complaint,) if complaint else ()))
+        if complaint:
+            reading = reading._replace(warnings=reading.warnings + (complaint,))
+        # Every poll comes by here, and _replace takes its time.
+        return Reading._make(reading[:_HINTED] + (wait, left) + reading[_HINTED + 2:])
 
     def _read_body(self, reply: Reply, moved: bool, accepted: bool) -> Reading:
         body = reply.body

@@ -29,6 +29,7 @@ _FOLLOWED = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look t
 _MAX_REDIRECTS = 5
 _IDLE_S = 0.02           # after this long a kept connection is looked at before it is used
 _KEPT_A_THREAD = 8
+_STARTS_KEPT = 64
 _ABROAD = ("accept", "user-agent", "accept-encoding")
 
 
@@ -58,8 +59,10 @@ class Transport:
         if any(self._tls):
             tls_context(*self._tls)  # bad files are known before the first poll
         self._sites: Dict[Tuple[str, str], _Site] = {}
+        self._starts: Dict[Tuple[str, str], Tuple[_Site, bytes]] = {}
         self._kept = _Kept()
         self._watch = Watch(self._timeout)
+        self._pid = os.getpid()
         self._aborted = False
         self._secrets: Set[str] = set()
 
@@ -76,6 +79,9 @@ class Transport:
         if fresh_credential and self._credential is not None:
             self._credential.header(parse_url(home).host, fresh=True)
             self._sites.clear()
+            self._starts.clear()
+        if self._pid != os.getpid():
+            self._start_anew()
         try:
             # RFC 9110, 15.4.4: what a 303 points to is read with GET, whatever led there.
             method, body = (b"GET", b"") if moved else (self._method, self._body)
@@ -104,13 +110,14 @@ class Transport:
     def _follow(self, url: str, home: str, etag: Optional[str], deadline: float, method: bytes,
                 body: bytes) -> Union[Reply, Fault]:
         for _ in range(_MAX_REDIRECTS + 1):
-            site, target = self._site_and_target(url, home)
+            site, start = self._starts.get((url, home)) or self._start(url, home)
             if body and site.origin != home:
                 return Fault("redirected to %s: a body is not sent to another origin" % redacted(url), final=True)
-            extra = b"Content-Length: %d\r\n" % len(body) if body or method in (b"POST", b"PUT", b"PATCH") else b""
+            if body or method in (b"POST", b"PUT", b"PATCH"):
+                start += b"Content-Length: %d\r\n" % len(body)
             if etag is not None and etag.isprintable():
-                extra += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
-            request = b"%s %s%s%s%s\r\n%s" % (method, site.before, target.encode("ascii"), site.after, extra, body)
+                start += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
+            request = b"%s %s\r\n%s" % (method, start, body)
             try:
                 received = self._exchange(site, request, deadline, method == b"HEAD")
             except BodyTooLarge:
@@ -160,6 +167,20 @@ class Transport:
             wire.close()
         return received
 
+    def _start(self, url: str, home: str) -> Tuple[_Site, bytes]:
+        """What follows the method in a request for this URL, but for what changes between polls."""
+        site, target = self._site_and_target(url, home)
+        if len(self._starts) >= _STARTS_KEPT:
+            self._starts.clear()
+        self._starts[url, home] = found = site, site.before + target.encode("ascii") + site.after
+        return found
+
+    def _start_anew(self) -> None:
+        """After a fork: the parent goes on using its connections, and two can't share one."""
+        self._kept.close()
+        self._watch = Watch(self._timeout)
+        self._pid = os.getpid()
+
     def _site_and_target(self, url: str, home: str) -> Tuple[_Site, str]:
         usual = _USUAL_URL.match(url)
         if usual is not None:
@@ -202,13 +223,9 @@ class _Kept(threading.local):
 
     def __init__(self) -> None:
         self._wires: Dict[str, Wire] = {}
-        self._pid = os.getpid()
 
     def take(self, origin: str) -> Optional[Wire]:
         """A connection that was kept and still seems alive; it is the caller's now."""
-        if self._pid != os.getpid():
-            self.close()  # forked: the parent goes on using them, and two can't share one
-            self._pid = os.getpid()
         wire = self._wires.pop(origin, None)
         if wire is not None and time.monotonic() - wire.used_at > _IDLE_S and wire.is_stale():
             wire.close()

@@ -57,7 +57,7 @@ class Watch:
 
     def _is_guarded(self) -> bool:
         guard = self._guard
-        return guard is not None and not guard.is_leaving and guard.is_alive()  # not alive: after a fork
+        return guard is not None and not guard.is_leaving
 
 
 class _Guard(threading.Thread):

@@ -95,8 +95,10 @@ class Wire:
 
     def _exchange(self, request: bytes, bodiless: bool) -> Received:
         try:
-            self.sock.sendall(request)
-            data = self.sock.recv(65536)
+            sent = self.sock.send(request)
+            if sent < len(request):
+                self.sock.sendall(request[sent:])
+            data = self.sock.recv(16384)
         except OSError as error:
             raise NoReply("the connection broke without a reply: %s" % (error.strerror or error)) from None
         if not data:
@@ -107,7 +109,11 @@ class Wire:
                 break
             # 1xx: an interim reply, the real one follows (RFC 9110, 15.2)
             data = data or self._more("before its headers ended")
-        body, data, delimited = self._body(status, headers, data, bodiless)
+        if (headers.get("content-length") == str(len(data)) and status == 200 and not bodiless
+                and "transfer-encoding" not in headers):
+            body, data, delimited = data, b"", True  # as nearly all come: whole, with the first read
+        else:
+            body, data, delimited = self._body(status, headers, data, bodiless)
         connection = headers.get("connection", "").lower()
         reusable = delimited and not data and (
             "keep-alive" in connection if http_1_0 else "close" not in connection)
