@@ -356,6 +356,8 @@ BROKEN = [
     ("[a:]\ntimeout = 1s\n" + U, ":1: [a:]: write it as [name] or [name:label]"),
     ("[:b]\ntimeout = 1s", ":1: [:b]: write it as [name] or [name:label]"),
     ("url = https://a/{id}\n" + U, ":1: a [section] must come before anything else"),
+    (U + "[b] nonsense", ":3: this is neither [section] nor key = value"),
+    (U + "[b", ":3: this is neither [section] nor key = value"),
     (U + "nonsense", ":3: this is neither [section] nor key = value"),
     ("# nothing but a comment\n", ": there is no [profile] in it"),
     ("", ": there is no [profile] in it"),

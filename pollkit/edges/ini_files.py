@@ -12,7 +12,7 @@ from ..errors import ConfigError
 
 LARGEST = 1000000
 _COMMENT = re.compile(r"(?:^|(?<=\s));.*")
-_SECTION = re.compile(r"\[([^]]+)\]")
+_SECTION = re.compile(r"\[(?P<header>[^]]+)\]$")
 _KEY = re.compile(r"([^=:]*?)\s*[=:]")
 BUILT_IN = "built in"
 
@@ -83,7 +83,7 @@ def parse(source: str, text: str) -> IniFile:
         parser = _parsed(lines)
     if isinstance(parser, configparser.ParsingError):
         # Emptied, so that what is wrong elsewhere is found, too. Not quoted: it may be a secret.
-        for number, _ in parser.errors:
+        for number, _ in getattr(parser, "errors", ()):
             problems.append(Problem(source, number, "", "", "this is neither [section] nor key = value"))
             lines[number - 1] = ""
         parser = _parsed(lines)
@@ -96,8 +96,12 @@ def parse(source: str, text: str) -> IniFile:
     return IniFile(source, sections, {name: places.get((name, ""), 0) for name in sections}, problems + repeated)
 
 
+class _Parser(configparser.ConfigParser):
+    SECTCRE = _SECTION  # Pythons differ about [a]b]; and what follows a header is no comment unless it says so
+
+
 def _parsed(lines: List[str]) -> Union[configparser.ConfigParser, configparser.Error]:
-    parser = configparser.ConfigParser(
+    parser = _Parser(
         interpolation=None, strict=False, default_section="\n", comment_prefixes=("#", ";"),
         inline_comment_prefixes=(";",), empty_lines_in_values=False)
     parser.optionxform = str  # type: ignore[assignment,method-assign]
@@ -110,9 +114,14 @@ def _parsed(lines: List[str]) -> Union[configparser.ConfigParser, configparser.E
 
 def _empty_before_sections(lines: List[str]) -> None:
     for index, line in enumerate(lines):
-        if _SECTION.match(line.strip()):
+        if _SECTION.match(_bare(line).strip()):
             return
         lines[index] = ""
+
+
+def _bare(line: str) -> str:
+    """A line without its comment."""
+    return "" if line.lstrip().startswith("#") else _COMMENT.sub("", line)
 
 
 def _scan(source: str, lines: List[str]) -> Tuple[Dict[Tuple[str, str], int], List[Problem]]:
@@ -130,7 +139,7 @@ def _heads(lines: List[str]) -> Iterator[Tuple[int, str, str]]:
     """The lines that begin something: number, section, and key ('' for the section's own line)."""
     section, key, level = "", "", 0
     for number, line in enumerate(lines, 1):
-        text = "" if line.lstrip().startswith("#") else _COMMENT.sub("", line)
+        text = _bare(line)
         indent = len(text) - len(text.lstrip())
         text = text.strip()
         if not text:
