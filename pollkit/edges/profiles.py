@@ -210,6 +210,7 @@ def _with_base(profile: Profile, base: str) -> Profile:
         checked_base(base)
     except ConfigError as error:
         raise ConfigError("POLLKIT_BASE_URL: %s" % error) from None
+
     def with_base(one: Profile) -> Profile:
         return one._replace(base=base) if "{base}" in "%s %s" % (one.url, one.batch_url) else one
 
