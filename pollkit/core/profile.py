@@ -2,6 +2,7 @@
 from typing import Any, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ..errors import ConfigError
+from .addresses import parse_url, redacted
 from .lookup import Path
 from .pace import Adaptive, Backoff, Fixed, Pace, parse_pace
 from .units import Limit, parse_limit, seconds
@@ -61,6 +62,12 @@ class Profile(NamedTuple):
     client_key: Optional[str] = None
     proxy: str = "env"
 
+    # what {base} in the URLs stands for; and labels: each a whole profile, up to which size, in order
+    base: Optional[str] = None
+    label: Optional[str] = None
+    up_to: Optional[float] = None
+    labels: Mapping[str, "Profile"] = {}
+
 
 _PATHS = ("status", "result", "error", "error_code", "created", "finished", "batch_items", "batch_id")
 _DURATIONS = ("timeout", "request_timeout", "not_found_grace", "retry_after_default")
@@ -78,6 +85,14 @@ def checked(profile: Profile) -> Profile:
     for name in _PATHS:
         if getattr(profile, name) is not None:
             Path(getattr(profile, name))
+    if profile.base is not None:
+        checked_base(profile.base)
+    if profile.up_to is not None:
+        checked_size("up_to", profile.up_to)
+    if profile.label is not None and not isinstance(profile.label, str):
+        raise ConfigError("a label is text, not %r" % (profile.label,))
+    if not isinstance(profile.labels, Mapping):
+        raise ConfigError("labels must be a mapping of labels to profiles")
     read = {name: getattr(profile, name) for name in _DURATIONS}
     for name, value in read.items():
         if value is not None or name not in _MAY_BE_NONE:
@@ -89,6 +104,75 @@ def checked(profile: Profile) -> Profile:
         done=_words(profile.done), failed=_words(profile.failed), pending=_words(profile.pending),
         pace=None if profile.pace is None else pace_of(profile.pace), retry=pace_of(profile.retry),
         limit=parse_limit(limit) if isinstance(limit, str) else limit, **read)
+
+
+def for_job(profile: Profile, label: Optional[str] = None, size: Optional[float] = None) -> Profile:
+    """The profile for a job of that label, or of that size: the smallest label that it fits in.
+
+    A job that no label fits, or that has neither, gets the profile itself. So does a label the
+    profile doesn't know, where it has none at all or its URL takes any (`{label}`).
+
+    >>> mine = Profile(timeout=300.0, labels={"small": Profile(label="small", up_to=10, timeout=60.0)})
+    >>> for_job(mine, size=7).timeout, for_job(mine, size=70).timeout
+    (60.0, 300.0)
+    """
+    if size is not None:
+        checked_size("size", size)
+    if label is not None:
+        if not isinstance(label, str):
+            raise ConfigError("a label is text, not %r" % (label,))
+        if label in profile.labels:
+            return profile.labels[label]
+        if not profile.labels or "{label}" in (profile.url or ""):
+            return profile
+        raise ConfigError("profile %s has no label %r: it has %s"
+                          % (profile.name or "without a name", label, ", ".join(profile.labels)))
+    if size is None:
+        return profile
+    fitting = [(one.up_to, one) for one in profile.labels.values() if one.up_to is not None and size <= one.up_to]
+    return min(fitting, key=lambda pair: pair[0])[1] if fitting else profile
+
+
+def based(profile: Profile, base: Optional[str] = None) -> Profile:
+    """The profile with {base} filled in, by `base` or else by its own; its labels' likewise.
+
+    A profile that needs a base URL, where none is known, is a ConfigError.
+
+    >>> based(Profile(url="{base}/jobs/{id}"), "http://ray.internal:8265/").url
+    'http://ray.internal:8265/jobs/{id}'
+    """
+    if base is None and profile.base is None and "{base}" in "%s %s" % (profile.url, profile.batch_url):
+        raise ConfigError("profile %s needs a base URL: give --base-url, POLLKIT_BASE_URL or base = URL in a file"
+                          % (profile.name or "without a name"))
+    return _filled(profile, base)
+
+
+def _filled(profile: Profile, base: Optional[str]) -> Profile:
+    known = profile.base if base is None else base
+    filled = profile._replace(labels={name: _filled(one, base) for name, one in profile.labels.items()})
+    if known is None:
+        return filled
+    root = checked_base(known).rstrip("/")
+    return filled._replace(base=known, url=profile.url and profile.url.replace("{base}", root),
+                           batch_url=profile.batch_url and profile.batch_url.replace("{base}", root))
+
+
+def checked_base(base: Any) -> str:
+    """A base URL that makes sense: what stands before the path of every job's URL."""
+    if not isinstance(base, str):
+        raise ConfigError("a base URL is text, not %r" % (base,))
+    parse_url(base)
+    if set(base) & set("?# {}"):
+        raise ConfigError("the base URL %r goes on with a job's path: it can have no query, space or brace"
+                          % redacted(base))
+    return base
+
+
+def checked_size(name: str, size: Any) -> float:
+    """A size that makes sense: a number from 0; `inf` is one, too."""
+    if isinstance(size, bool) or not isinstance(size, (int, float)) or not size >= 0:  # also for nan
+        raise ConfigError("%s must be a number from 0, not %r" % (name, size))
+    return size
 
 
 def pace_of(pace: Any) -> Pace:
