@@ -34,7 +34,10 @@ class Numbers(NamedTuple):
 
 
 class Piece(NamedTuple):
-    """A part of a line, in its wordings from the longest to the shortest; the highest rank shrinks first."""
+    """A part of a line, in its wordings from the longest to the shortest; the highest rank shrinks first.
+
+    Pieces of one rank shrink in turn.
+    """
 
     rank: int
     wordings: Sequence[str]
@@ -50,7 +53,7 @@ def line(pieces: Sequence[Piece], width: int, style: Style, fraction: Optional[f
         left = [i for i, piece in enumerate(pieces) if chosen[i] + 1 < len(piece.wordings)]
         if not left:
             break
-        worst = max(left, key=lambda i: (pieces[i].rank, i))
+        worst = max(left, key=lambda i: (pieces[i].rank, -chosen[i], i))
         chosen[worst] += 1
         shown[worst] = _encodable(pieces[worst].wordings[chosen[worst]], style)
     if _width(shown) > width:
@@ -112,7 +115,7 @@ class OneJob(View):
         status = one_line(progress.status or "no status yet", 60)
         pieces = [
             Piece(0, [spinner(now) if fraction is None else percent(fraction)]),
-            Piece(2, [status, clipped(status, 20), clipped(status, 12), clipped(status, 8)]),
+            Piece(4, [status, clipped(status, 16), clipped(status, 8)]),
             Piece(1, [clock_text(now - progress.started_at)]),
             Piece(3, ["" if left is None else "ETA " + clock_text(left), ""]),
             Piece(4, next_look(progress, now, self._trouble), "yellow" if progress.why != "pace" else ""),

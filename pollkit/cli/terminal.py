@@ -46,14 +46,9 @@ def width_of(text: str) -> int:
         text.encode("ascii")
         return len(text)
     except UnicodeError:
-        return sum(map(_char_width, text))
-
-
-def _char_width(char: str) -> int:
-    from unicodedata import category, east_asian_width
-    if category(char) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if east_asian_width(char) in "WF" else 1
+        from unicodedata import category, east_asian_width
+    return sum(0 if category(char) in ("Mn", "Me", "Cf") else 2 if east_asian_width(char) in "WF" else 1
+               for char in text)
 
 
 def clipped(text: str, width: int) -> str:
