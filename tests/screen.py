@@ -17,7 +17,11 @@ TOKEN = re.compile("\x1b\\[(\\??[0-9;]*)([A-Za-z])|(.)", re.DOTALL)
 
 
 class Screen:
-    """What a terminal shows. It wraps long lines and scrolls as terminals do, and counts both."""
+    """What a terminal shows. It wraps long lines and scrolls as terminals do, and counts both.
+
+    A line that is too long is counted, too, while wrapping is switched off; `frames` are what was
+    shown whenever it was switched on again, which is at the end of each painting.
+    """
 
     def __init__(self, columns, lines=24):
         self.columns, self.lines = columns, lines
@@ -25,7 +29,8 @@ class Screen:
         self.row = self.column = 0
         self.scrolled = self.wrapped = self.colours = 0
         self.widest = 0
-        self.strange = []
+        self.strange, self.frames = [], []
+        self._wraps = True
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._rest = ""
 
@@ -50,7 +55,12 @@ class Screen:
             self.row = max(0, self.row - int(number or 1))
         elif command == "m":
             self.colours += 1
-        elif (number, command) not in (("?7", "l"), ("?7", "h")):  # wrapping stays on: nobody may rely on it
+        elif (number, command) == ("?7", "l"):
+            self._wraps = False
+        elif (number, command) == ("?7", "h"):
+            self._wraps = True
+            self.frames.append(self.shown())
+        else:
             self.strange.append((number, command))
 
     def _put(self, char):
@@ -64,8 +74,9 @@ class Screen:
             width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
             if self.column + width > self.columns:
                 self.wrapped += 1
-                self.column = 0
-                self._down()
+                self.column = 0 if self._wraps else self.columns - width
+                if self._wraps:
+                    self._down()
             cells = self.cells[self.row]
             cells.extend(" " * (self.column - len(cells)))
             cells[self.column:self.column + width] = [char] + [""] * (width - 1)
@@ -111,7 +122,7 @@ class InPty:
         self.process = subprocess.Popen([sys.executable] + words, stdin=slave, stdout=stdout or slave, stderr=slave,
                                         preexec_fn=own_terminal, env=env, cwd=ROOT)
         os.close(slave)
-        self.raw, self.frames = b"", []
+        self.raw, self.lasted_s, self._began = b"", 0.0, time.monotonic()
 
     def __enter__(self):
         return self
@@ -143,10 +154,10 @@ class InPty:
                 data = b""
             if not data:
                 self.process.wait()
+                self.lasted_s = time.monotonic() - self._began
                 return until(self.screen)
             self.raw += data
             self.screen.feed(data)
-            self.frames.append(self.screen.shown())
             if until(self.screen):
                 return True
         raise AssertionError("the screen never was as expected; it shows %r" % self.screen.shown())
