@@ -9,6 +9,7 @@ import re
 import socket
 import struct
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
@@ -23,17 +24,13 @@ from .errors import ConfigError
 __all__ = ["FakeJobApi", "Request", "VirtualClock"]
 
 RESET = "reset"
-_JOB = re.compile(r"/jobs/([^/?]+)")
-_MANY = re.compile(r"/jobs\?ids=([^&]*)")
+_ONE, _MANY = re.compile(r"/jobs/([^/?]+)"), re.compile(r"/jobs\?ids=([^&]*)")
 
 Answer = Tuple[int, Mapping[str, str], Any]  # status, headers, data; status 0: the connection is reset
 
 
 class Request(NamedTuple):
-    """What FakeJobApi was asked: when (on its clock), where, for which jobs, and what it answered.
-
-    `status` is the HTTP status, or 0 where the connection was reset.
-    """
+    """What FakeJobApi was asked, when (on its clock), and the HTTP status it answered with; 0 for a reset."""
 
     at: float
     path: str
@@ -49,11 +46,6 @@ class _Job(NamedTuple):
     pages: Optional[int]
     result: Any
     error: Optional[Mapping[str, Optional[str]]]
-
-
-class _Fault:
-    def __init__(self, answer: Answer, job_id: Optional[str], left: int) -> None:
-        self.answer, self.job_id, self.left = answer, job_id, left
 
 
 class FakeJobApi:
@@ -84,7 +76,7 @@ class FakeJobApi:
         self._limit = parse_limit(limit) if isinstance(limit, str) else limit
         self._clock = clock or Clock()
         self._jobs: Dict[str, _Job] = {}
-        self._faults: List[_Fault] = []
+        self._faults: List[Tuple[Answer, Optional[str], int]] = []  # for which job, and how many requests away
         self._window, self._used = 0.0, 0
         self._lock = threading.Lock()
         self.requests: List[Request] = []  #: every Request so far
@@ -104,9 +96,9 @@ class FakeJobApi:
 
     def add(self, job_id: str, lasts: Union[float, str] = 0.0, pages: Optional[int] = None, result: Any = None,
             fails: Optional[str] = None, code: Optional[str] = None, queued: Union[float, str] = 0.0) -> None:
-        """Begin a job now: `queued` that long at first, over after `lasts`; with `fails`, as a failure.
+        """Begin a job now: pending for `queued`, over after `lasts`; it `fails` with these words, if there are any.
 
-        Jobs with `pages` tell how many of them are processed; without, they report no progress.
+        A job with `pages` tells how many of them are processed; without, it reports no progress.
         """
         now = self._clock.now()
         error = None if fails is None else {"code": code, "message": fails}
@@ -126,7 +118,7 @@ class FakeJobApi:
         headers = {} if retry_after is None else {"Retry-After": "%g" % retry_after}
         answer: Answer = (0 if what == RESET else int(what), headers, _error(str(what), "a fault on purpose"))
         with self._lock:
-            self._faults.append(_Fault(answer, job_id, request))
+            self._faults.append((answer, job_id, request))
 
     def url(self, job_id: str) -> str:
         """Where a job is asked about."""
@@ -150,13 +142,10 @@ class FakeJobApi:
             return status, {**self._quota(now), **more}, data
 
     def _faulty(self, ids: Tuple[str, ...]) -> Optional[Answer]:
-        for fault in self._faults:
-            fault.left -= fault.job_id is None or fault.job_id in ids
-        due = [fault for fault in self._faults if fault.left <= 0]
-        if not due:
-            return None
-        self._faults.remove(due[0])
-        return due[0].answer
+        self._faults = [(answer, job_id, left - (job_id is None or job_id in ids))
+                        for answer, job_id, left in self._faults]
+        due = next((i for i, fault in enumerate(self._faults) if fault[2] <= 0), None)
+        return None if due is None else self._faults.pop(due)[0]
 
     def _limited(self, now: float) -> Optional[Answer]:
         if self._limit is None:
@@ -226,10 +215,8 @@ class _Server(ThreadingMixIn, TCPServer):
         """Close it all, and wait for the threads."""
         self.server_close()
         for request, thread in list(self._open.items()):
-            try:
+            with suppress(OSError):
                 request.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
             thread.join(1.0)
 
 
@@ -243,7 +230,8 @@ class _Handler(BaseHTTPRequestHandler):
         api = self.server.api
         status, headers, data = api._reply(self.path, {name.lower(): value for name, value in self.headers.items()})
         if not status:
-            return self._reset()
+            self._reset()
+            return
         body = json.dumps(data).encode("utf-8")
         self.send_response_only(status)
         for name, value in [("Content-Type", "application/json"), ("Content-Length", "%d" % len(body)),
@@ -251,7 +239,6 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
-        return None
 
     def _reset(self) -> None:
         # Within a reply: before it, clients may quietly try again on another connection.
@@ -266,7 +253,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _ids_in(path: str) -> Tuple[str, ...]:
-    many, one = _MANY.match(path), _JOB.match(path)
+    many, one = _MANY.match(path), _ONE.match(path)
     names = many.group(1).split(",") if many else [one.group(1)] if one else []
     return tuple(unquote(name) for name in names)
 

@@ -1,6 +1,8 @@
 """pollkit.testing: what users test their own code with."""
+import errno
 import http.client
 import json
+import os
 import threading
 import urllib.request
 
@@ -85,9 +87,11 @@ def test_faults_come_at_the_request_they_were_meant_for(api, clock, faults, stat
 def test_a_reset_is_seen_also_on_a_connection_that_was_used_before(api, clock):
     api.add("job_1", lasts=5)
     api.fault("reset", request=3)
-    with pollkit.Poller(api.profile, pace="fixed 1s", clock=clock) as poller:
+    heard = []
+    with pollkit.Poller(api.profile, pace="fixed 1s", clock=clock, on_event=heard.append) as poller:
         outcome = poller.poll("job_1")
     assert (outcome.state, outcome.faults) == ("done", 1)
+    assert [os.strerror(errno.ECONNRESET) in event.text for event in heard if event.kind == "fault"] == [True]
 
 
 def test_a_429_has_the_retry_after_it_was_given(api, clock):
