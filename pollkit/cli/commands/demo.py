@@ -20,6 +20,7 @@ from .. import display as progress
 from ..drawing import Numbers
 
 QUICKER = 0.2
+HELD_SHARE = 0.1   # of a wait: less of it is not worth a word
 IN_THE_WAY = {0: "a broken connection", 429: "a 429 with Retry-After", 503: "a 503"}
 NEXT = """
 Try next:
@@ -61,11 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo; 0 if all went as it was meant to."""
     scale = QUICKER if arguments.quick else 1.0
-    limit = "%d/s" % (20 / scale)
+    limit = "%d/s burst %d" % (30 / scale, len(PARTS))
     with FakeJobApi() as api:
         display = progress.display_from(arguments, batch=True, limit=limit)
         profile = api.profile._replace(limit=limit, retry=Backoff(0.4 * scale, 2, factor=2), timeout=30)
-        pace = Backoff(0.2 * scale, 0.6 * scale, factor=1.2)
+        pace = Backoff(0.25 * scale, 0.8 * scale, factor=1.2)
         with display, BatchPoller(profile, pace, workers=4, on_event=display.on_event, rng=_seeded()) as batch:
             display.numbers = lambda: Numbers(len(PARTS), batch.stats.polls, batch.stats.rate_limited)
             _prepare(api, scale)
@@ -100,6 +101,8 @@ def _table(outcomes: List[Outcome], answers: Answers) -> str:
         found = [IN_THE_WAY[status] for name, status in answers if name == outcome.id and status in IN_THE_WAY]
         if outcome.state is State.FAILED and outcome.error is not None:
             found.append("failed: " + outcome.error.message)
+        if not found and outcome.slept_s.limit > HELD_SHARE * outcome.waited_s:
+            found.append("held back %.1f s by the limit" % outcome.slept_s.limit)  # after a 429, everyone is
         delay = outcome.notice_delay_s
         rows.append((outcome.id, str(outcome.state), "%d" % outcome.polls, "%.1f s" % outcome.waited_s,
                      "" if delay is None else "%.2f s" % delay, ", ".join(found)))
