@@ -11,7 +11,10 @@ from .. import __version__
 
 # Every command, in the order of the help text. Its module stands in cli/commands.
 COMMANDS = {
+    "wait": "wait for one job; print its outcome as JSON",
+    "batch": "wait for many jobs; print an outcome a line as they end",
     "profiles": "list the profiles; show one; check a file of your own",
+    "doctor": "look at the way to a job step by step: DNS, proxy, TLS, credential, one poll",
     "demo": "an embedded job API on loopback, polled live",
     "help": "the longer documentation: help TOPIC",
 }

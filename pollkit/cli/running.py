@@ -7,11 +7,10 @@ from typing import IO, TYPE_CHECKING, Any, List, Optional
 
 from ..errors import ConfigError, PollkitError
 from . import COMMANDS
+from .exits import INTERRUPTED, NOBODY_READS, TERMINATED, USAGE
 
 if TYPE_CHECKING:
     from typing import NoReturn  # early releases of 3.6 have none
-
-USAGE, INTERRUPTED, TERMINATED, NOBODY_READS = 2, 130, 143, 141
 
 
 class Terminated(BaseException):
@@ -31,6 +30,8 @@ def run_command(name: str, words: List[str]) -> int:
         signal.signal(signal.SIGTERM, _terminate)
     except ValueError:
         pass  # not the main thread: whoever called us minds the signals
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the end
     try:
         code = _run(name, words)
         sys.stdout.flush()

@@ -59,11 +59,11 @@ class Lane:
 
 
 class Entry:
-    """A job on the agenda; `owner` is the caller's own."""
+    """A job on the agenda; `owner` and `manner` are the caller's own: who waits, and how to ask."""
 
-    __slots__ = ("progress", "rules", "lane", "phase", "stamp", "owner", "nudged")
+    __slots__ = ("progress", "rules", "lane", "phase", "stamp", "owner", "nudged", "manner")
 
-    def __init__(self, progress: Progress, rules: Rules, lane: Lane, owner: Any) -> None:
+    def __init__(self, progress: Progress, rules: Rules, lane: Lane, owner: Any, manner: Any) -> None:
         self.progress = progress
         self.rules = rules
         self.lane = lane
@@ -71,6 +71,7 @@ class Entry:
         self.stamp = 0        # of the heap items that name this entry, the one that counts
         self.owner = owner
         self.nudged = False
+        self.manner = manner
 
 
 class Step(NamedTuple):
@@ -104,9 +105,9 @@ class Agenda:
         return self._entries.get(job_id)
 
     def add(self, job: Job, url: str, rules: Rules, lane: Lane, now: float, owner: Any = None,
-            latest: float = NEVER) -> Entry:
+            latest: float = NEVER, manner: Any = None) -> Entry:
         """Wait for a job from now on, until `latest` at most; it must not be here already."""
-        entry = Entry(start(job, url, rules, now, latest), rules, lane, owner)
+        entry = Entry(start(job, url, rules, now, latest), rules, lane, owner, manner)
         self._entries[job.id] = entry
         self._put(entry)
         return entry

@@ -2,13 +2,13 @@
 import enum
 import logging
 import random
-from typing import Any, Callable, Mapping, Optional, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from ..core import events, machine
-from ..core.addresses import fill
+from ..core.addresses import fill, fill_many
 from ..core.model import Job, Outcome
 from ..core.pace import Pace
-from ..core.profile import Profile, checked
+from ..core.profile import Profile, based, checked, for_job
 from ..core.reading import Reader, Reading, Verdict
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
@@ -21,6 +21,8 @@ log.addHandler(logging.NullHandler())
 _LEVELS = {events.POLL: logging.DEBUG, events.PAUSE: logging.DEBUG, events.STATUS: logging.INFO,
            events.END: logging.INFO, events.FAULT: logging.WARNING, events.WARNING: logging.WARNING}
 
+# The fields of a profile that make it another conversation; what differs in others shares connections.
+_CONNECTION = ("method", "body", "auth", "request_timeout", "ca_file", "client_cert", "client_key", "proxy")
 _QUIET = (Verdict.PENDING, Verdict.DONE)
 
 OnEvent = Callable[[events.Event], object]
@@ -35,40 +37,38 @@ class Default(enum.Enum):
 Timeout = Union[float, str, None, Default]
 
 
-class Asker:
-    """One API, and how it is asked."""
+class Manner:
+    """How the jobs of one profile and label are asked about."""
 
-    def __init__(self, profile: Optional[Profile], pace: Union[Pace, str, None], timeout: Timeout,
-                 headers: Optional[Mapping[str, str]], max_faults: Optional[int], on_event: Optional[OnEvent],
-                 clock: Optional[Clock], rng: Optional[Callable[[], float]]) -> None:
-        if on_event is not None and not callable(on_event):
-            raise ConfigError("on_event must be callable, not %r" % (on_event,))
-        if headers is not None and not isinstance(headers, Mapping):
-            raise ConfigError("headers must be a mapping of names to values")
-        self.profile = _settled(Profile() if profile is None else checked(profile), pace, timeout, max_faults)
-        self.reader = Reader(self.profile)
-        self.transport = Transport(self.profile, headers)
-        self.clock = clock or Clock()
-        self.rng = rng or random.random
-        self._on_event = on_event
+    def __init__(self, profile: Profile, transport: Transport) -> None:
+        self.profile = profile
+        self.reader = Reader(profile)
+        self.transport = transport
 
     def url(self, job: Job) -> str:
         """Where a job is asked about."""
         if job.url:
             return job.url
-        if not self.profile.url:
+        url = self.profile.url
+        if not url:
             raise ConfigError("%r is not a URL, and no profile says where to find it" % job.id)
-        values = {"id": job.id}
-        if job.label is not None:
-            values["label"] = job.label
-        return fill(self.profile.url, **values)
+        if "{base}" in url:
+            url = based(self.profile).url or ""
+        return fill(url, id=job.id, **({} if job.label is None else {"label": job.label}))
 
     def fetch(self, poll: machine.Poll, home: str) -> Reading:
         """Ask about one job, and read the answer."""
         seen = self.transport.fetch(poll.url, home, poll.etag, poll.fresh_credential, poll.moved)
-        return self.scrubbed(self.reader.read(seen, poll.moved, poll.accepted), poll.url)
+        return self._scrubbed(self.reader.read(seen, poll.moved, poll.accepted), poll.url)
 
-    def scrubbed(self, reading: Reading, url: str) -> Reading:
+    def fetch_many(self, ids: List[str], home: str, fresh_credential: bool) -> Tuple[Reading, List[Reading]]:
+        """Ask about many jobs at once: what the exchange as a whole says, and what it says of each."""
+        url = fill_many(self.profile.batch_url or "", ids)
+        seen = self.transport.fetch(url, home, None, fresh_credential)
+        heard, readings = self.reader.read_many(seen, ids)
+        return self._scrubbed(heard, url), [self._scrubbed(reading, url) for reading in readings]
+
+    def _scrubbed(self, reading: Reading, url: str) -> Reading:
         """A reading that repeats no secret, even where the server did."""
         if reading.verdict in _QUIET and not reading.warnings:
             return reading  # these quote nothing but a word that everybody knows
@@ -82,9 +82,71 @@ class Asker:
             error_message=scrub(reading.error_message),
             warnings=tuple(self.transport.scrub(warning, url) for warning in reading.warnings))
 
+
+class Asker:
+    """The APIs of one driver, and how each is asked.
+
+    `profile` speaks for every job that names none itself; names are looked up in `profiles`, too,
+    an INI file. What is given besides goes before whatever a profile says.
+    """
+
+    def __init__(self, profile: Union[Profile, str, None], pace: Union[Pace, str, None], timeout: Timeout,
+                 headers: Optional[Mapping[str, str]], max_faults: Optional[int], on_event: Optional[OnEvent],
+                 clock: Optional[Clock], rng: Optional[Callable[[], float]], profiles: Optional[str] = None) -> None:
+        if on_event is not None and not callable(on_event):
+            raise ConfigError("on_event must be callable, not %r" % (on_event,))
+        if headers is not None and not isinstance(headers, Mapping):
+            raise ConfigError("headers must be a mapping of names to values")
+        self._given = _given(pace, timeout, max_faults)
+        self._headers = headers
+        self._profiles_file = profiles
+        self._profiles: Dict[Optional[str], Profile] = {}
+        self._manners: Dict[Tuple[Optional[str], Optional[str]], Manner] = {}
+        self._transports: Dict[Tuple[Any, ...], Transport] = {}
+        self._profiles[None] = self._named(profile) if isinstance(profile, str) else profile or Profile()
+        self.clock = clock or Clock()
+        self.rng = rng or random.random
+        self._on_event = on_event
+        self.default = self._manner(None, self._profiles[None])
+
+    def manner(self, job: Job) -> Manner:
+        """How a job is asked about."""
+        if job.profile is None and job.label is None and job.size is None:
+            return self.default
+        if job.profile not in self._profiles:
+            self._profiles[job.profile] = self._named(job.profile or "")
+        return self._manner(job.profile, for_job(self._profiles[job.profile], job.label, job.size))
+
     def outcome(self, progress: machine.Progress) -> Outcome:
         """An ended wait as an Outcome."""
-        return machine.outcome(progress, self.profile, self.clock.wall() - self.clock.now())
+        return machine.outcome(progress, self._profiles[None], self.clock.wall() - self.clock.now())
+
+    def close(self) -> None:
+        """Close this thread's connections."""
+        for transport in list(self._transports.values()):
+            transport.close()
+
+    def abort(self) -> None:
+        """Break off every exchange that is under way, in whichever thread; this is the end."""
+        for transport in list(self._transports.values()):
+            transport.abort()
+
+    def _named(self, name: str) -> Profile:
+        from ..edges.profiles import find  # late: who names no profile need not read any
+        return find(name, self._profiles_file)
+
+    def _manner(self, name: Optional[str], profile: Profile) -> Manner:
+        key = name, profile.label
+        manner = self._manners.get(key)
+        if manner is None:
+            settled = checked(checked(profile)._replace(**self._given))
+            if settled.base is not None:
+                settled = based(settled)
+            connected = tuple(getattr(settled, field) for field in _CONNECTION) + (tuple(settled.headers.items()),)
+            if connected not in self._transports:
+                self._transports[connected] = Transport(settled, self._headers)
+            manner = self._manners[key] = Manner(settled, self._transports[connected])
+        return manner
 
     @property
     def is_heard(self) -> bool:
@@ -117,13 +179,18 @@ def checked_bucket(bucket: Any) -> TokenBucket:
     return bucket
 
 
-def _settled(profile: Profile, pace: Union[Pace, str, None], timeout: Timeout,
-             max_faults: Optional[int]) -> Profile:
-    """The profile with what was given besides it."""
+def named(job: Job, manner: Manner) -> Job:
+    """The job with the label that its size gave it, so that its outcome can tell."""
+    return job if job.label is not None or manner.profile.label is None else job._replace(label=manner.profile.label)
+
+
+def _given(pace: Union[Pace, str, None], timeout: Timeout, max_faults: Optional[int]) -> Dict[str, Any]:
+    """What goes before whatever a profile says."""
+    given: Dict[str, Any] = {}
     if pace is not None:
-        profile = profile._replace(pace=pace)
+        given["pace"] = pace
     if not isinstance(timeout, Default):
-        profile = profile._replace(timeout=timeout)
+        given["timeout"] = timeout
     if max_faults is not None:
-        profile = profile._replace(max_faults=max_faults)
-    return checked(profile)
+        given["max_faults"] = max_faults
+    return given

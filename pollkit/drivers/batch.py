@@ -6,7 +6,6 @@ from concurrent.futures import Future
 from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ..core import events
-from ..core.addresses import fill_many
 from ..core.agenda import Agenda, Entry, Lane, Step
 from ..core.machine import Poll, Rules, next_action
 from ..core.model import Job, Outcome
@@ -17,7 +16,7 @@ from ..core.units import seconds
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
-from .asking import Asker, Default, OnEvent, Timeout, checked_bucket, log
+from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, log, named
 from .crew import Crew
 from .owners import Mailbox, OnDone, Promise
 
@@ -59,21 +58,23 @@ class BatchPoller:
     ['unreachable', 'unreachable']
     """
 
-    def __init__(self, profile: Optional[Profile] = None, pace: Union[Pace, str, None] = None,
+    def __init__(self, profile: Union[Profile, str, None] = None, pace: Union[Pace, str, None] = None,
                  bucket: Optional[TokenBucket] = None, workers: int = 8, timeout: Timeout = Default.AS_PROFILE,
                  batch_timeout: Union[float, str, None] = None, headers: Optional[Mapping[str, str]] = None,
                  max_faults: Optional[int] = None, max_pending: Optional[int] = None,
                  on_event: Optional[OnEvent] = None, clock: Optional[Clock] = None,
-                 rng: Optional[Callable[[], float]] = None) -> None:
+                 rng: Optional[Callable[[], float]] = None, profiles: Optional[str] = None) -> None:
         whole_number("workers", workers)
         if max_pending is not None:
             whole_number("max_pending", max_pending)
-        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng)
+        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles)
         self._clock = self._asker.clock
         self._bucket = None if bucket is None else checked_bucket(bucket)
         self._batch_timeout = None if batch_timeout is None else seconds(batch_timeout, "batch_timeout")
         self._max_pending = max_pending
-        self._lanes: Dict[str, Tuple[Lane, Rules]] = {}
+        self._buckets: Dict[Tuple[str, Any], TokenBucket] = {}
+        self._lanes: Dict[Tuple[str, TokenBucket, Optional[Manner]], Lane] = {}
+        self._rules: Dict[Tuple[Manner, TokenBucket], Rules] = {}
         self._agenda = Agenda(workers)
         self._lock = threading.Lock()
         self._drained = threading.Condition(self._lock)
@@ -81,7 +82,7 @@ class BatchPoller:
         self._expired: Deque[Step] = deque()      # ended without an exchange, and not announced yet
         self._abandoned: Deque[Mailbox] = deque()
         self._crew = Crew(workers, self._clock, self._lock, self._take, self._perform, self._finish,
-                          self._announce, self._asker.transport.close)
+                          self._announce, self._asker.close)
         self._closed = False
         self._pid = os.getpid()
 
@@ -162,7 +163,7 @@ class BatchPoller:
             self._drained.notify_all()
             self._crew.dismiss()
         if not wait:
-            self._asker.transport.abort()
+            self._asker.abort()
         for step in filter(None, dropped):
             self._tell_ended(step)
         self._crew.join(None if wait else HURRY_S)
@@ -177,33 +178,41 @@ class BatchPoller:
 
     def _add(self, jobs: List[Job], owner: Any, latest: float) -> None:
         self._check_process()
-        admitted = [(job, self._asker.url(job)) for job in jobs]
-        placed = [(job, url) + self._lane(url) for job, url in admitted]
+        admitted = [self._admitted(job) for job in jobs]
         with self._lock:
             if self._closed:
                 raise PollkitError("this BatchPoller is closed")
-            for job, _ in admitted:
+            for job, _, _, _, _ in admitted:
                 known = self._agenda.get(job.id)
                 if known is not None and job.url not in (None, known.progress.job.url):
                     raise ConfigError("%r is waited for already, at another URL: an id stands for one job" % job.id)
             now, owners = self._clock.now(), (owner,)  # one tuple for all of them
-            for job, url, lane, rules in placed:
+            for job, url, manner, lane, rules in admitted:
                 known = self._agenda.get(job.id)
                 if known is None:
-                    self._agenda.add(job, url, rules, lane, now, owners, latest)
+                    self._agenda.add(job, url, rules, lane, now, owners, latest, manner)
                 else:
                     known.owner += owners
             self._crew.wake()
 
-    def _lane(self, url: str) -> Tuple[Lane, Rules]:
-        """The lane of a URL's origin: what it shares a bucket with."""
-        origin = self._asker.transport.check(url)
-        if origin not in self._lanes:
-            profile = self._asker.profile
-            bucket = self._bucket or TokenBucket.of(profile.limit, self._clock)
-            lane = Lane(bucket, profile.batch_size if profile.batch_url else 1, origin)
-            self._lanes.setdefault(origin, (lane, Rules.of(profile, bucket.spacing)))
-        return self._lanes[origin]
+    def _admitted(self, job: Job) -> Tuple[Job, str, Manner, Lane, Rules]:
+        """A job with all that it takes to wait for it; or a ConfigError."""
+        manner = self._asker.manner(job)
+        job = named(job, manner)
+        url, profile = manner.url(job), manner.profile
+        origin = manner.transport.check(url)
+        bucket = self._bucket or self._buckets.get((origin, profile.limit))
+        if bucket is None:
+            bucket = self._buckets.setdefault((origin, profile.limit), TokenBucket.of(profile.limit, self._clock))
+        # Whatever shares a bucket shares a queue; but one exchange can only ask about its own kind.
+        kind = origin, bucket, manner if profile.batch_url else None
+        lane = self._lanes.get(kind)
+        if lane is None:
+            lane = self._lanes.setdefault(kind, Lane(bucket, profile.batch_size if profile.batch_url else 1, origin))
+        rules = self._rules.get((manner, bucket))
+        if rules is None:
+            rules = self._rules.setdefault((manner, bucket), Rules.of(profile, bucket.spacing))
+        return job, url, manner, lane, rules
 
     def _each(self, jobs: Iterable[Job], most: int, chunk: int) -> Iterator[Tuple[Job, Outcome]]:
         """Jobs with their outcomes, as they end; never more than `most` outstanding.
@@ -298,27 +307,18 @@ class BatchPoller:
 
     def _perform(self, entries: List[Entry]) -> Tuple[Reading, List[Reading]]:
         try:
-            if self._asker.profile.batch_url:
-                return self._ask_about_many(entries)
-            reading = self._ask_about_one(entries[0])
+            manner: Manner = entries[0].manner
+            if manner.profile.batch_url:
+                fresh = any(entry.progress.trouble.wants_credential for entry in entries)
+                return manner.fetch_many([entry.progress.job.id for entry in entries], entries[0].lane.origin, fresh)
+            poll = next_action(entries[0].progress, NEVER)
+            assert isinstance(poll, Poll)
+            reading = manner.fetch(poll, entries[0].lane.origin)
             return reading, [reading]
         except Exception as error:  # a bug; whoever waits for these jobs must not wait for ever
             log.exception("pollkit failed to poll %s", entries[0].progress.job.id)
             reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
             return reading, [reading] * len(entries)
-
-    def _ask_about_one(self, entry: Entry) -> Reading:
-        poll = next_action(entry.progress, NEVER)
-        assert isinstance(poll, Poll)
-        return self._asker.fetch(poll, entry.lane.origin)
-
-    def _ask_about_many(self, entries: List[Entry]) -> Tuple[Reading, List[Reading]]:
-        ids = [entry.progress.job.id for entry in entries]
-        fresh = any(entry.progress.trouble.wants_credential for entry in entries)
-        url = fill_many(self._asker.profile.batch_url or "", ids)
-        seen = self._asker.transport.fetch(url, entries[0].lane.origin, None, fresh)
-        heard, readings = self._asker.reader.read_many(seen, ids)
-        return self._asker.scrubbed(heard, url), [self._asker.scrubbed(reading, url) for reading in readings]
 
     def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> _Polled:
         heard, readings = result

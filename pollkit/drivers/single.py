@@ -1,6 +1,6 @@
 """One job at a time, in the caller's thread: `wait` and `Poller`."""
 import threading
-from typing import Any, Callable, Mapping, Optional, Tuple, Type, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, Union
 
 from ..core import events, machine
 from ..core.addresses import redacted
@@ -8,10 +8,11 @@ from ..core.model import Fault, Job, Outcome, Reply, State, one_line
 from ..core.pace import Pace
 from ..core.profile import Profile
 from ..core.reading import Reading, Seen
+from ..core.units import Limit
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
-from .asking import Asker, Default, OnEvent, Timeout, checked_bucket
+from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, named
 
 _ERRORS = {State.FAILED: JobFailed, State.TIMED_OUT: JobTimedOut, State.UNREACHABLE: JobUnreachable}
 
@@ -39,7 +40,8 @@ def wait(job: Union[Job, str, Check], **options: Any) -> Any:
 class Poller:
     """Waits for jobs, one after the other, and gives back an Outcome for each.
 
-    `profile` says how the API speaks; what is given here goes before it. `timeout` is seconds
+    `profile` says how the API speaks: a Profile, or the name of one, built in or read from the
+    usual INI files or from `profiles`. What is given here goes before it. `timeout` is seconds
     or text ('10m'), None for ever, 0 for a single look. `headers` are sent to the job's own
     origin only. `retry_on` are exceptions of a callable that count as faults; any other is the
     caller's own and propagates. `on_event` hears of every poll, status change, fault, pause
@@ -50,16 +52,17 @@ class Poller:
     (True, 1)
     """
 
-    def __init__(self, profile: Optional[Profile] = None, pace: Union[Pace, str, None] = None,
+    def __init__(self, profile: Union[Profile, str, None] = None, pace: Union[Pace, str, None] = None,
                  timeout: Timeout = Default.AS_PROFILE, bucket: Optional[TokenBucket] = None,
                  headers: Optional[Mapping[str, str]] = None,
                  retry_on: Union[Type[BaseException], Tuple[Type[BaseException], ...]] = (),
                  max_faults: Optional[int] = None, on_event: Optional[OnEvent] = None,
-                 clock: Optional[Clock] = None, rng: Optional[Callable[[], float]] = None) -> None:
-        self._asker = asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng)
-        self._clock = asker.clock
-        self._bucket = TokenBucket.of(asker.profile.limit, asker.clock) if bucket is None else checked_bucket(bucket)
-        self._rules = machine.Rules.of(asker.profile, self._bucket.spacing)
+                 clock: Optional[Clock] = None, rng: Optional[Callable[[], float]] = None,
+                 profiles: Optional[str] = None) -> None:
+        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles)
+        self._clock = self._asker.clock
+        self._bucket = None if bucket is None else checked_bucket(bucket)
+        self._buckets: Dict[Union[Limit, str, None], TokenBucket] = {}
         self._retry_on = retry_on if isinstance(retry_on, tuple) else (retry_on,)
         if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in self._retry_on):
             raise ConfigError("retry_on must be exception classes, not %r" % (retry_on,))
@@ -68,15 +71,17 @@ class Poller:
         """Wait for a job to end, however it does; `stop`, once set, ends the wait as cancelled."""
         if callable(job):
             name = getattr(job, "__name__", None) or type(job).__name__
-            return self._run(Job(name), "", self._caller(job), stop)
+            return self._run(Job(name), "", self._asker.default, self._caller(job), stop)
         job = Job.of(job)
-        url = self._asker.url(job)
-        home = self._asker.transport.check(url)
-        return self._run(job, url, lambda poll: self._asker.fetch(poll, home), stop)
+        manner = self._asker.manner(job)
+        job = named(job, manner)
+        url = manner.url(job)
+        home = manner.transport.check(url)
+        return self._run(job, url, manner, lambda poll: manner.fetch(poll, home), stop)
 
     def close(self) -> None:
         """Close this thread's connections; the Poller can still be used."""
-        self._asker.transport.close()
+        self._asker.close()
 
     def __enter__(self) -> "Poller":
         return self
@@ -84,10 +89,11 @@ class Poller:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _run(self, job: Job, url: str, look: Callable[[machine.Poll], Reading],
+    def _run(self, job: Job, url: str, manner: Manner, look: Callable[[machine.Poll], Reading],
              stop: Optional[threading.Event]) -> Outcome:
-        asker, clock = self._asker, self._clock
-        progress = machine.start(job, url, self._rules, clock.now())
+        asker, clock, bucket = self._asker, self._clock, self._bucket_for(manner.profile.limit)
+        rules = machine.Rules.of(manner.profile, bucket.spacing)
+        progress = machine.start(job, url, rules, clock.now())
         while True:
             now = clock.now()
             if _is_set(stop) and progress.ending is None:
@@ -99,17 +105,24 @@ class Poller:
             if isinstance(action, machine.Sleep):
                 clock.sleep_until(action.until, stop)
                 continue
-            before = progress = self._await_token(progress, stop)
+            before = progress = self._await_token(progress, bucket, stop)
             if progress.ending is None and not _is_set(stop):
                 reading = look(action)
                 now = clock.now()
-                progress = machine.observe(before, self._rules, reading, now, asker.rng())
-                self._bucket.hear(reading, now, progress.next_at)
+                progress = machine.observe(before, rules, reading, now, asker.rng())
+                bucket.hear(reading, now, progress.next_at)
                 asker.tell_poll(before, progress, reading, now)
 
-    def _await_token(self, progress: machine.Progress, stop: Optional[threading.Event]) -> machine.Progress:
+    def _bucket_for(self, limit: Union[Limit, str, None]) -> TokenBucket:
+        """The bucket that all jobs under one limit share."""
+        if self._bucket is not None:
+            return self._bucket
+        return self._buckets.setdefault(limit, TokenBucket.of(limit, self._clock))
+
+    def _await_token(self, progress: machine.Progress, bucket: TokenBucket,
+                     stop: Optional[threading.Event]) -> machine.Progress:
         """Wait until the shared limit allows the poll, as long as the machine will."""
-        bucket, now, pauses = self._bucket, self._clock.now(), 0
+        now, pauses = self._clock.now(), 0
         slot: Optional[float] = None  # once it is taken; a pause makes it void
         while progress.ending is None and not _is_set(stop):
             if slot is None or pauses != bucket.pauses:
@@ -134,7 +147,7 @@ class Poller:
             if not isinstance(seen, (Reply, Fault, dict, list, bool, str)):
                 raise ConfigError("the callable returned %r: it should return a dict, a Reply, a bool "
                                   "or a status word" % (seen,))
-            reading = self._asker.reader.read(seen, poll.moved, poll.accepted)
+            reading = self._asker.default.reader.read(seen, poll.moved, poll.accepted)
             return reading._replace(location=None)  # where a callable looks is its own affair
         return look
 

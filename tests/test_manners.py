@@ -1,0 +1,62 @@
+"""Profiles by name, and the labels of their jobs: each is asked about in its own manner."""
+import pytest
+
+from job_api import JobApi
+from pollkit import BatchPoller, ConfigError, Job, Poller
+from pollkit.testing import VirtualClock
+
+INI = """
+[mine]
+url = {base}/v1/{label}/{id}
+base = BASE
+pace = fixed 10ms
+
+[mine:small]
+up_to = 10
+done = ready
+timeout = 7s
+
+[other]
+url = BASE/other/{id}
+"""
+
+
+def test_a_profile_is_found_by_its_name_and_a_job_by_its_label_or_size(tmp_path):
+    ini = tmp_path / "profiles.ini"
+    with JobApi(lambda name, count: "ready") as api:
+        ini.write_text(INI.replace("BASE", api.url))
+        with Poller(profile="mine", profiles=str(ini)) as poller:
+            by_label = poller.poll(Job("a", label="small"))
+            by_size = poller.poll(Job("b", size=3))
+            elsewhere = poller.poll(Job("c", profile="other"))
+    assert [o.state for o in (by_label, by_size, elsewhere)] == ["done"] * 3
+    assert (by_label.url, by_label.label, by_label.profile) == (api.url + "/v1/small/a", "small", "mine")
+    assert (by_size.url, by_size.label) == (api.url + "/v1/small/b", "small")
+    assert (elsewhere.url, elsewhere.label, elsewhere.profile) == (api.url + "/other/c", None, "other")
+
+
+def test_a_labels_timeout_holds_unless_the_caller_says_otherwise(tmp_path):
+    ini = tmp_path / "profiles.ini"
+    ini.write_text(INI.replace("BASE", "http://127.0.0.1:9"))
+    clock = VirtualClock()
+    for options, waited in ({}, 7), ({"timeout": 3}, 3):
+        outcome = Poller(profile="mine", profiles=str(ini), clock=clock, max_faults=10 ** 6, **options).poll(
+            Job("a", label="small"))
+        assert outcome.state == "unreachable" and outcome.waited_s == pytest.approx(waited, abs=0.5)
+
+
+def test_a_batch_asks_about_each_job_in_its_own_manner_over_the_same_connections(tmp_path):
+    ini = tmp_path / "profiles.ini"
+    with JobApi(lambda name, count: "ready") as api:
+        ini.write_text(INI.replace("BASE", api.url))
+        with BatchPoller(profile="mine", profiles=str(ini), workers=1) as batch:
+            outcomes = batch.run([Job("a", label="small"), Job("b", size=5), Job("c", label="large", profile="other")])
+        assert [(o.state, o.label, o.profile) for o in outcomes] == [
+            ("done", "small", "mine"), ("done", "small", "mine"), ("done", "large", "other")]
+        assert api.connections == 1
+
+
+def test_a_profile_that_needs_a_base_url_says_so_unless_the_job_is_a_url():
+    with pytest.raises(ConfigError, match="needs a base URL"):
+        Poller(profile="ray-jobs").poll("raysubmit_1")
+    assert Poller(profile="ray-jobs", timeout=0).poll("http://127.0.0.1:9/x").state == "unreachable"
