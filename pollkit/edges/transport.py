@@ -29,7 +29,7 @@ _FOLLOWED = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look t
 _MAX_REDIRECTS = 5
 _IDLE_S = 0.02           # after this long a kept connection is looked at before it is used
 _KEPT_A_THREAD = 8
-_STARTS_KEPT = 64
+_STARTS_KEPT = 512
 _ABROAD = ("accept", "user-agent", "accept-encoding")
 
 
