@@ -12,6 +12,7 @@ import pytest
 
 from pollkit.cli import main
 from raw_server import CLOSE, HANG, RawServer, redirect, reply, wait_for
+from test_credentials import FAILURES, SECRETS, leaks
 from test_proxy import tunnel
 from test_tls import CA, tls_server
 
@@ -286,6 +287,15 @@ def test_expired_certificate_is_told_so(doctor):
     assert "needs a new certificate" in seen.text["TLS"]
 
 
+def test_server_that_wants_a_client_certificate(doctor):
+    """With TLS 1.3 that is known only when the poll is refused."""
+    with tls_server(DONE, client_ca=CA) as server:
+        seen = doctor(server.url(), "--ca-file", CA)
+    assert seen.code == 4
+    assert seen.problems in (["TLS"], ["poll"])
+    assert "--client-cert" in seen.text[seen.problems[0]]
+
+
 def test_server_without_tls(doctor):
     with RawServer(DONE, greeting=reply(b"", "400 Bad Request")) as server:
         seen = doctor("https://%s/1" % server.authority)
@@ -439,3 +449,26 @@ def test_ascii_locale_can_show_whatever_a_server_says():
         out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert b"fertig \\u2713" in out
+
+
+# Secrets
+
+@pytest.mark.parametrize("way", ["straight", "through a proxy"])
+@pytest.mark.parametrize("case", list(FAILURES))
+def test_secrets_are_shown_nowhere_whatever_fails(case, way, environment, tmp_path, capsys):
+    """Not those of the URL, the credential, a header of the profile or the proxy; nor what a server repeats."""
+    environment.setenv("TOKEN", SECRETS["token"])
+    ini = tmp_path / "p.ini"
+    with RawServer(FAILURES[case]) as server:
+        straight = way == "straight"
+        host = server.authority if straight else "j.test"
+        ini.write_text("\n".join([
+            "[mine]", "url = http://me:%s@%s/{id}?api_key=%s" % (SECRETS["password"], host, SECRETS["query"]),
+            "auth = bearer env:TOKEN", "header.X-API-Key = " + SECRETS["header"], "request_timeout = 200ms",
+            "proxy = " + ("none" if straight else "http://us:%s@%s" % (SECRETS["proxy"], server.authority))]))
+        code = main(["doctor", "1", "--profile", "mine", "--profiles", str(ini)])
+        assert SECRETS["header"].encode() in server.requests[0].raw  # there was something to leak
+    out, err = capsys.readouterr()
+    assert code in (0, 4)
+    assert "credential" in out
+    assert not leaks(out + err)

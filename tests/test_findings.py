@@ -47,6 +47,19 @@ def test_slow_or_roundabout_ways_are_warnings(found, level):
     assert bool(found.advice) == (level is Level.WARNING)
 
 
+@pytest.mark.parametrize("message, advice, words", [
+    ("no TLS with h: tlsv13 alert certificate required", "", "--client-cert"),
+    ("h: the connection broke without a reply: tlsv13 alert certificate required", "", "--client-cert"),
+    ("h: the connection was closed without a reply", "", "https://"),
+    ("no complete reply from h within 30 s", "", "request_timeout"),
+    ("no complete reply from h within 30 s", "own", "own"), ("something else", "", "")])
+def test_fault_without_advice_of_its_own_gets_some(message, advice, words):
+    found = findings.faulty("poll", Fault(message, advice))
+    assert (found.level, found.text) == (Level.PROBLEM, message)
+    assert words in found.advice
+    assert bool(words) == bool(found.advice)
+
+
 def test_long_lists_are_cut_short():
     assert findings.listed(list("abcdef")) == "a, b, c, d and 2 more"
 

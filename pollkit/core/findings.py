@@ -55,9 +55,19 @@ class Certificate(NamedTuple):
             listed(self.names) or "nobody", self.issuer or "nobody", iso_text(self.until)[:10])
 
 
+# What else may help where a fault says these words, and has no advice of its own.
+_ADVICE = (
+    ("certificate required", "the server wants a certificate of the client: --client-cert and --client-key"),
+    ("handshake failure", "perhaps the server wants a certificate of the client: --client-cert and --client-key"),
+    ("without a reply", "is it https:// rather than http://? or is the server just restarting?"),
+    ("no complete reply", "a slow server: request_timeout = in a profile gives it more time"),
+)
+
+
 def faulty(what: str, fault: Fault) -> Finding:
     """A step that came to nothing."""
-    return Finding(Level.PROBLEM, what, fault.message, fault.advice)
+    advice = fault.advice or next((advice for words, advice in _ADVICE if words in fault.message), "")
+    return Finding(Level.PROBLEM, what, fault.message, advice)
 
 
 def skipped(what: str, why: str) -> Finding:
@@ -211,7 +221,7 @@ def clocks(headers: Mapping[str, str], sent_at: float, received_at: float) -> Fi
     # The server wrote its Date between our sending and receiving, and left out the fraction.
     earliest, latest = date + age_s, date + age_s + 1.0
     skew_s = received_at - earliest if received_at < earliest else max(0.0, sent_at - latest)
-    cached = ", which comes from a cache and is %s old" % duration_text(age_s) if age_s else ""
+    cached = " (from a cache, and %s old)" % duration_text(age_s) if age_s else ""
     text = "this host's clock and the Date of the reply%s agree" % cached
     level, advice = (Level.WARNING, "a cache on the way may show old statuses") if age_s else (Level.OK, "")
     if abs(skew_s) > SKEW_S:
