@@ -22,7 +22,7 @@ from .wire import Wire, WireError
 if TYPE_CHECKING:
     import ssl
 
-_FamilyAndAddress = Tuple[int, Any]
+FamilyAndAddress = Tuple[int, Any]
 
 
 class ConnectError(Exception):
@@ -31,6 +31,10 @@ class ConnectError(Exception):
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault)
         self.fault = fault
+
+
+class Distrust(ConnectError):
+    """There is TLS, but the server's certificate was not accepted."""
 
 
 class Route(NamedTuple):
@@ -44,12 +48,20 @@ class Route(NamedTuple):
         """Whether a proxy reads the request itself: plain http goes to it in absolute form."""
         return self.proxy is not None and self.address.scheme == "http"
 
+    @property
+    def near(self) -> Address:
+        """Where the connection itself goes."""
+        return self.proxy or self.address
+
+    @property
+    def near_name(self) -> str:
+        """The same in words."""
+        return "the proxy at %s" % self.near.authority if self.proxy else self.near.authority
+
 
 def route_to(address: Address, proxy: str) -> Route:
     """The way to an origin: straight, or through the proxy that the setting names."""
-    if proxy == "none":
-        return Route(address)
-    url = _proxy_from_environment(address) if proxy == "env" else proxy
+    url, _ = choose_proxy(address, proxy)
     if not url:
         return Route(address)
     if "://" not in url:
@@ -59,15 +71,28 @@ def route_to(address: Address, proxy: str) -> Route:
     return Route(address, parse_url(url))
 
 
-def _proxy_from_environment(address: Address) -> Optional[str]:
+def choose_proxy(address: Address, proxy: str) -> Tuple[Optional[str], str]:
+    """The proxy's URL, if there is to be one, and what made the choice."""
+    if proxy != "env":
+        return (None if proxy == "none" else proxy), "as --proxy or the profile says"
+    unset = "neither %s_proxy nor all_proxy is set" % address.scheme
     system_wide = sys.platform in ("win32", "darwin")
     if not system_wide and not any(name.lower().endswith("_proxy") for name in os.environ):
-        return None
+        return None, unset
     from urllib.request import getproxies, proxy_bypass
     proxies = getproxies()
+    scheme = address.scheme if proxies.get(address.scheme) else "all"
+    if not proxies.get(scheme):
+        return None, unset
     if proxy_bypass("%s:%d" % (address.host, address.port)) or proxy_bypass(address.host):
-        return None
-    return proxies.get(address.scheme) or proxies.get("all")
+        return None, "no_proxy has %s" % address.host
+    return proxies[scheme], "from " + _variable(scheme + "_proxy", proxies[scheme])
+
+
+def _variable(name: str, value: str) -> str:
+    """The environment variable that has a value, in whichever case; small letters go first."""
+    found = [one for one in os.environ if one.lower() == name and os.environ[one] == value]
+    return max(found) if found else "the system's settings"
 
 
 def proxy_headers(route: Route) -> Dict[str, str]:
@@ -106,17 +131,15 @@ def tls_context(ca_file: Optional[str], client_cert: Optional[str], client_key: 
 
 def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float, watch: Watch) -> Wire:
     """A connection ready for requests, or a ConnectError."""
-    near = route.proxy or route.address
-    what = "the proxy at %s" % near.authority if route.proxy else near.authority
     # One Wire from the start: a second one around the same socket would close it when it goes.
-    wire = Wire(_connect(near, deadline, what))
+    wire = Wire(connect(resolve(route, deadline), route, deadline))
     watch.begin(wire, deadline)
     try:
         wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if route.proxy is not None and not route.is_forwarded:
-            _tunnel(wire, route)
+            tunnel(wire, route)
         if context is not None:
-            _secure(wire, route.address, context)
+            secure(wire, route.address, context)
         return wire
     except BaseException:
         wire.close()
@@ -125,8 +148,9 @@ def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float
         watch.end(wire)
 
 
-def _connect(address: Address, deadline: float, what: str) -> socket.socket:
-    found = _resolve(address, deadline, what)
+def connect(found: List[FamilyAndAddress], route: Route, deadline: float) -> socket.socket:
+    """A connection to one of the addresses that were found, the first that will have it."""
+    what = route.near_name
     problem = Fault("no connection to %s" % what)
     for i, (family, target) in enumerate(found):
         try:
@@ -152,8 +176,9 @@ def _connect(address: Address, deadline: float, what: str) -> socket.socket:
     raise ConnectError(problem)
 
 
-def _resolve(address: Address, deadline: float, what: str) -> List[_FamilyAndAddress]:
-    """The addresses of a host. getaddrinfo knows no deadline, so names are looked up aside."""
+def resolve(route: Route, deadline: float) -> List[FamilyAndAddress]:
+    """The addresses to connect to. getaddrinfo knows no deadline, so names are looked up aside."""
+    address, what = route.near, route.near_name
     answer: List[Any] = []
 
     def look_up() -> None:
@@ -174,11 +199,11 @@ def _resolve(address: Address, deadline: float, what: str) -> List[_FamilyAndAdd
     if isinstance(answer[0], Exception):
         raise ConnectError(Fault("can't resolve the name of %s" % what,
                                  "check the spelling, DNS, and whether a proxy is needed"))
-    found: List[_FamilyAndAddress] = answer[0]
+    found: List[FamilyAndAddress] = answer[0]
     return found
 
 
-def _tunnel(wire: Wire, route: Route) -> None:
+def tunnel(wire: Wire, route: Route) -> None:
     """Ask the proxy for a tunnel (RFC 9110, 9.3.6)."""
     address, proxy = route.address, route.proxy
     assert proxy is not None
@@ -203,7 +228,7 @@ def proxy_refusal(route: Route, status: int) -> Fault:
                  "does no_proxy lack this host?")
 
 
-def _secure(wire: Wire, address: Address, context: "ssl.SSLContext") -> None:
+def secure(wire: Wire, address: Address, context: "ssl.SSLContext") -> None:
     """Put TLS on a connection."""
     import ssl
     try:
@@ -230,7 +255,7 @@ def _secure(wire: Wire, address: Address, context: "ssl.SSLContext") -> None:
     advice = "is the CA in use the right one? --ca-file or SSL_CERT_FILE name another"
     if "match" in why:
         advice = "the server is another one than the URL names, or has the wrong certificate"
-    raise ConnectError(Fault("the certificate of %s was not accepted: %s" % (address.authority, why), advice))
+    raise Distrust(Fault("the certificate of %s was not accepted: %s" % (address.authority, why), advice))
 
 
 def _shake_hands(secured: "ssl.SSLSocket", wire: Wire) -> None:

@@ -41,6 +41,27 @@ class Credential:
         self._read[host] = self._header, value
         return self._read[host]
 
+    @property
+    def origin(self) -> str:
+        """Where it comes from and how it is sent, in words; of a command no more than its name."""
+        kind, _, name = self._source.partition(":")
+        where = {"env": "from the environment variable %s" % name, "file": "from the file %s" % name,
+                 "netrc": "from netrc"}.get(kind) or "from the command %s" % (name.split() or [""])[0]
+        how = "as the header %s" % self._header if not self._scheme else "as %s" % self._scheme
+        return "%s, sent %s" % (where, how)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is in a file that others on this host can read."""
+        kind, _, path = self._source.partition(":")
+        if kind == "netrc":
+            path = os.environ.get("NETRC") or os.path.join("~", ".netrc")
+        try:
+            mode = os.stat(os.path.expanduser(path)).st_mode if kind in ("file", "netrc") else 0
+        except (OSError, ValueError):
+            return False  # said when it is read
+        return os.name == "posix" and bool(mode & 0o077)
+
 
 def _parse(specification: str) -> Tuple[str, str, str]:
     """Header, scheme and source of a specification."""

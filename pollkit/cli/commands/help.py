@@ -3,6 +3,7 @@
 examples:
   pollkit help              the topics
   pollkit help profiles     how to describe an API
+  pollkit help library | less
 """
 import argparse
 import sys
@@ -14,6 +15,13 @@ from ..running import unknown
 
 TOPICS = {
     "profiles": "how to describe an API in a file",
+    "paces": "when to look next",
+    "limits": "never asking more often than allowed",
+    "proxies": "how to get out, and whom to trust: proxies and TLS",
+    "cron": "waiting without anybody there",
+    "exit-codes": "how it went, for scripts",
+    "library": "pollkit in Python",
+    "troubleshooting": "what may be wrong, and what to do",
 }
 
 
