@@ -711,9 +711,10 @@ def resolver(monkeypatch):
     table = {}
     real = socket.getaddrinfo
 
-    def look_up(host, *args, **kwargs):
+    def look_up(name, *args, **kwargs):
+        host = name.decode("ascii") if isinstance(name, bytes) else name
         if host not in table:
-            return real(host, *args, **kwargs)
+            return real(name, *args, **kwargs)
         if callable(table[host]):
             table[host]()
         return [(family, socket.SOCK_STREAM, 6, "", address) for family, address in table[host]]

@@ -12,13 +12,15 @@ import os
 import sys
 import threading
 import time
-from typing import IO, Callable, Mapping, Optional, Union
+from typing import IO, TYPE_CHECKING, Callable, Mapping, Optional, Union
 
 from ..core.events import Event
 from ..core.units import Limit, parse_limit
-from .drawing import ManyJobs, Numbers, OneJob, View
 from .event_log import CHANGES, EVERYTHING, WARNINGS, EventLog
 from .terminal import REDRAW_S, Terminal, can_draw, lines_within, size_of, style_for
+
+if TYPE_CHECKING:
+    from .drawing import Numbers, View
 
 PROGRESS = ("auto", "bar", "log", "none")
 
@@ -43,7 +45,7 @@ def display_from(arguments: argparse.Namespace, batch: bool = False, title: str 
 class Display:
     """Where a command's progress goes. Use it in a `with` block: leaving it clears the terminal."""
 
-    def __init__(self, stream: Optional[IO[str]], view: Optional[View], log: EventLog, hears: bool,
+    def __init__(self, stream: Optional[IO[str]], view: "Optional[View]", log: EventLog, hears: bool,
                  environ: Mapping[str, str]) -> None:
         self._stream, self._view, self._log = stream, view, log
         self._terminal = Terminal(stream)
@@ -52,7 +54,7 @@ class Display:
         self._stop = threading.Event()
         self._thread: Optional[threading.Thread] = None
         #: What a batch counts itself, asked for each time the display is drawn.
-        self.numbers: Optional[Callable[[], Numbers]] = None
+        self.numbers: "Optional[Callable[[], Numbers]]" = None
         #: For the driver; None where nobody wants to know, so that it makes no events at all.
         self.on_event: Optional[Callable[[Event], None]] = self._hear if hears else None
 
@@ -124,8 +126,9 @@ def display_for(progress: str = "auto", verbose: int = 0, quiet: bool = False, l
     draws = draws and can_draw(stream, environ)
     logs = log_json or not draws
     level = EVERYTHING if verbose else CHANGES if logs else WARNINGS
-    view: Optional[View] = None
+    view: "Optional[View]" = None
     if draws:
+        from .drawing import ManyJobs, OneJob  # late: cron watches no bar
         now = time.monotonic()
         view = ManyJobs(now, parse_limit(limit) if isinstance(limit, str) else limit) if batch else OneJob(title, now)
     return Display(stream, view, EventLog(level, log_json), bool(progress != "none" or verbose), environ)

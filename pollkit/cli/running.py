@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Any, List, Optional
 from ..errors import ConfigError, PollkitError
 from . import COMMANDS
 from .exits import INTERRUPTED, NOBODY_READS, TERMINATED, USAGE
+from .terminal import size_of
 
 if TYPE_CHECKING:
     from typing import NoReturn  # early releases of 3.6 have none
@@ -22,6 +23,15 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> "NoReturn":
         raise ConfigError("%s; see %s --help" % (message, self.prog))
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal; argparse would import shutil, bz2 and lzma to know, for every flag it adds."""
+
+    def __init__(self, prog: str) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() else 0
+        super().__init__(prog, width=(width or size_of(sys.stdout).columns) - 2)
 
 
 def run_command(name: str, words: List[str]) -> int:
@@ -70,7 +80,7 @@ def _run(name: str, words: List[str]) -> int:
     __import__("%s.commands.%s" % (__package__, name))
     command: Any = sys.modules["%s.commands.%s" % (__package__, name)]
     parser = Parser(prog="pollkit " + name, description=command.__doc__, allow_abbrev=False,
-                    formatter_class=argparse.RawDescriptionHelpFormatter)
+                    formatter_class=_Help)
     command.add_arguments(parser)
     try:
         arguments = parser.parse_args(words)

@@ -3,10 +3,8 @@
 House rules: nothing here opens anything. An origin is scheme, host and port (RFC 6454); it is
 what credentials are bound to.
 """
-import base64
 import re
 from typing import Iterable, NamedTuple, Optional, Set
-from urllib.parse import quote, unquote, urljoin
 
 from ..errors import ConfigError
 
@@ -68,7 +66,7 @@ def parse_url(url: str) -> Address:
     if not target.startswith("/"):
         target = "/" + target
     # Whatever isn't visible ASCII is encoded, so that no id or link can smuggle in a header.
-    target = _UNSAFE.sub(lambda found: quote(found.group(), safe=""), target)
+    target = _UNSAFE.sub(lambda found: _quoted(found.group()), target)
     return Address(scheme, host, port, target, authority.group(1) or "")
 
 
@@ -85,18 +83,19 @@ def fill(template: str, **values: str) -> str:
         # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
         if values[name] in (".", "..", ""):
             raise ConfigError("%r can't stand in a URL as {%s}" % (values[name], name))
-        return quote(values[name], safe="")
+        return _quoted(values[name])
 
     return _PLACEHOLDER.sub(value, template)
 
 
 def fill_many(template: str, ids: Iterable[str]) -> str:
     """A URL template with {ids} filled in: each percent-encoded, a comma between them."""
-    return template.replace("{ids}", ",".join(quote(name, safe="") for name in ids))
+    return template.replace("{ids}", ",".join(map(_quoted, ids)))
 
 
 def join(base: str, link: str) -> Optional[str]:
     """A Location (RFC 9110, 10.2.2), which may be relative, as a whole URL; None if it is unusable."""
+    from urllib.parse import quote, urljoin
     try:
         # Headers were read as Latin-1; most links beyond ASCII are UTF-8, and keep their bytes.
         link = quote(link, safe=_PUNCTUATION, encoding="latin-1")
@@ -135,6 +134,7 @@ def is_secret(name: str) -> bool:
 
 def secrets_of(url: str) -> Set[str]:
     """The secrets in a URL, as it has them and decoded: what `redacted` hides."""
+    from urllib.parse import unquote
     found = {value for _, name, value in _PARAMETER.findall(url) if is_secret(name)}
     userinfo = url.partition("://")[2].rpartition("@")[0]
     found.update([userinfo, userinfo.partition(":")[2]])
@@ -146,12 +146,19 @@ def secrets_in(header: str) -> Set[str]:
     scheme, _, rest = header.partition(" ")
     found = {header, rest}
     if scheme.lower() == "basic":
+        from base64 import b64decode
         try:
-            plain = base64.b64decode(rest).decode("utf-8", "replace")
+            plain = b64decode(rest).decode("utf-8", "replace")
         except ValueError:
             plain = ""
         found.update([plain, plain.partition(":")[2]])
     return {secret for secret in found if len(secret) >= SHORTEST_SECRET}
+
+
+def _quoted(text: str) -> str:
+    """Percent-encoded whole."""
+    from urllib.parse import quote  # late, as everything of urllib here: most waits have no use for it
+    return quote(text, safe="")
 
 
 def _parameter(match: "re.Match[str]") -> str:

@@ -1,8 +1,9 @@
 """What every driver needs to ask an API about jobs: profile, rules, transport, events."""
 import enum
-import logging
+import functools
 import random
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+import sys
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from ..core import events, machine
 from ..core.addresses import fill, fill_many
@@ -15,17 +16,32 @@ from ..edges.token_bucket import TokenBucket
 from ..edges.transport import Transport
 from ..errors import ConfigError
 
-log = logging.getLogger("pollkit")
-log.addHandler(logging.NullHandler())
+if TYPE_CHECKING:
+    import logging
 
-_LEVELS = {events.POLL: logging.DEBUG, events.PAUSE: logging.DEBUG, events.STATUS: logging.INFO,
-           events.END: logging.INFO, events.FAULT: logging.WARNING, events.WARNING: logging.WARNING}
+_DEBUG, _INFO, _WARNING = 10, 20, 30  # as logging has them
+_LEVELS = {events.POLL: _DEBUG, events.PAUSE: _DEBUG, events.STATUS: _INFO, events.END: _INFO,
+           events.FAULT: _WARNING, events.WARNING: _WARNING}
 
 # The fields of a profile that make it another conversation; what differs in others shares connections.
 _CONNECTION = ("method", "body", "auth", "request_timeout", "ca_file", "client_cert", "client_key", "proxy")
 _QUIET = (Verdict.PENDING, Verdict.DONE)
 
 OnEvent = Callable[[events.Event], object]
+
+
+@functools.lru_cache(maxsize=None)
+def log() -> "logging.Logger":
+    """Where pollkit logs."""
+    import logging
+    logger = logging.getLogger("pollkit")
+    logger.addHandler(logging.NullHandler())
+    return logger
+
+
+def is_logged(level: int) -> bool:
+    """Whether anybody reads what is logged: nobody, while nobody has imported logging, which takes its time."""
+    return "logging" in sys.modules and log().isEnabledFor(level)
 
 
 class Default(enum.Enum):
@@ -153,7 +169,7 @@ class Asker:
     @property
     def is_heard(self) -> bool:
         """Whether anybody wants to know of every event, and not of warnings and faults alone."""
-        return self._on_event is not None or log.isEnabledFor(logging.INFO)
+        return self._on_event is not None or is_logged(_INFO)
 
     def is_told(self, reading: Reading) -> bool:
         """Whether anybody wants to know of a poll that brought this."""
@@ -168,8 +184,8 @@ class Asker:
     def tell(self, event: events.Event) -> None:
         """Tell whoever listens of an event."""
         level = _LEVELS[event.kind]
-        if log.isEnabledFor(level):
-            log.log(level, "%s", event)
+        if is_logged(level):
+            log().log(level, "%s", event)
         if self._on_event is not None:
             self._on_event(event)
 

@@ -316,7 +316,7 @@ class BatchPoller:
             reading = manner.fetch(poll, entries[0].lane.origin)
             return reading, [reading]
         except Exception as error:  # a bug; whoever waits for these jobs must not wait for ever
-            log.exception("pollkit failed to poll %s", entries[0].progress.job.id)
+            log().exception("pollkit failed to poll %s", entries[0].progress.job.id)
             reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
             return reading, [reading] * len(entries)
 
@@ -357,7 +357,7 @@ class BatchPoller:
         try:
             self._asker.tell(event)
         except Exception:
-            log.exception("on_event failed")
+            log().exception("on_event failed")
 
     def _deliver(self, step: Step) -> None:
         outcome = self._asker.outcome(step.after)

@@ -132,7 +132,7 @@ class Crew:
             try:
                 self._announce(news)
             except BaseException:  # a callback that exits; the work already taken must still be done
-                log.exception("a callback failed")
+                log().exception("a callback failed")
 
     def _look(self, now: float) -> Any:
         """Work for a thread that was asleep."""

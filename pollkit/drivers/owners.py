@@ -32,7 +32,7 @@ class Promise:
             try:
                 self._on_done(outcome)
             except Exception:
-                log.exception("on_done failed for %s", outcome.id)
+                log().exception("on_done failed for %s", outcome.id)
 
     def _settles(self) -> bool:
         try:

@@ -3,7 +3,6 @@
 ssl and urllib.request are imported only where they are needed: they cost more to import than
 all of pollkit, and most hosts poll a plain http address on their own network, or use no proxy.
 """
-import base64
 import functools
 import os
 import socket
@@ -11,7 +10,6 @@ import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
-from urllib.parse import unquote
 
 from ..core.addresses import Address, parse_url, redacted
 from ..core.model import Fault
@@ -104,7 +102,9 @@ def proxy_headers(route: Route) -> Dict[str, str]:
 
 def basic(userinfo: str) -> str:
     """Basic authentication from a URL's 'user:password' (RFC 7617)."""
-    return "Basic " + base64.b64encode(unquote(userinfo).encode("utf-8")).decode("ascii")
+    from base64 import b64encode
+    from urllib.parse import unquote
+    return "Basic " + b64encode(unquote(userinfo).encode("utf-8")).decode("ascii")
 
 
 @functools.lru_cache(maxsize=16)
@@ -180,10 +180,11 @@ def resolve(route: Route, deadline: float) -> List[FamilyAndAddress]:
     """The addresses to connect to. getaddrinfo knows no deadline, so names are looked up aside."""
     address, what = route.near, route.near_name
     answer: List[Any] = []
+    host = address.host.encode("ascii")  # as text, it would be encoded by a codec that takes its time to import
 
     def look_up() -> None:
         try:
-            found = socket.getaddrinfo(address.host, address.port, 0, socket.SOCK_STREAM)
+            found = socket.getaddrinfo(host, address.port, 0, socket.SOCK_STREAM)
             answer.append([(family, target) for family, _, _, _, target in found])
         except (OSError, UnicodeError) as error:
             answer.append(error)

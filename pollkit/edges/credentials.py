@@ -4,7 +4,6 @@ A specification is a scheme and a source: 'bearer env:TOKEN', 'basic file:PATH' 
 'header X-API-Key command:pass show api', or just 'netrc'. Errors name the source, never what
 was in it.
 """
-import base64
 import os
 import re
 from typing import Dict, Optional, Tuple
@@ -36,7 +35,8 @@ class Credential:
                 return known  # gone meanwhile: the server has the last word on the old one
             raise
         if self._scheme == "Basic":
-            secret = base64.b64encode(secret.encode("utf-8")).decode("ascii")
+            from base64 import b64encode
+            secret = b64encode(secret.encode("utf-8")).decode("ascii")
         value = (self._scheme + " " + secret).strip()
         self._read[host] = self._header, value
         return self._read[host]

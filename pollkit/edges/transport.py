@@ -9,7 +9,7 @@ import re
 import socket
 import threading
 import time
-from typing import Dict, Mapping, NamedTuple, Optional, Set, Tuple, Union
+from typing import TYPE_CHECKING, Dict, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 from .. import __version__
 from ..core.addresses import is_secret, join, parse_url, redacted, secrets_in, secrets_of
@@ -18,9 +18,11 @@ from ..core.profile import Profile, checked
 from ..core.units import seconds
 from ..errors import ConfigError
 from .connect import ConnectError, Route, basic, open_wire, proxy_headers, proxy_refusal, route_to, tls_context
-from .credentials import Credential
 from .watch import Watch
 from .wire import BodyTooLarge, NoReply, Received, Wire, WireError
+
+if TYPE_CHECKING:
+    from .credentials import Credential
 
 _USUAL_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
@@ -53,7 +55,7 @@ class Transport:
         self._body = (profile.body or "").encode("utf-8")
         self._timeout = seconds(profile.request_timeout)
         self._proxy = profile.proxy
-        self._credential = Credential(profile.auth) if profile.auth else None
+        self._credential = _credential(profile.auth) if profile.auth else None
         self._headers = _merged(_checked(profile.headers), _checked(headers or {}))
         self._tls = (profile.ca_file, profile.client_cert, profile.client_key)
         if any(self._tls):
@@ -259,6 +261,11 @@ def _checked(headers: Mapping[str, str]) -> Dict[str, str]:
         if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
             raise ConfigError("the header %s is not yours to set" % name)
     return dict(headers)
+
+
+def _credential(specification: str) -> "Credential":
+    from .credentials import Credential  # late: many hosts ask without one
+    return Credential(specification)
 
 
 def _merged(headers: Mapping[str, str], stronger: Mapping[str, str]) -> Dict[str, str]:

@@ -1,7 +1,8 @@
 """A job API on loopback, fast enough not to be what is measured: one process, one selector.
 
 GET /v1/jobs/ID is answered with a status as such APIs send it: 8 headers, some 300 bytes of
-JSON, the job always running. Connections are kept open unless the client says `close`.
+JSON, the job always running, or done if its id begins with `done`. Connections are kept open
+unless the client says `close`.
 """
 
 import contextlib
@@ -63,8 +64,9 @@ def serving() -> Iterator[Api]:
 @functools.lru_cache(maxsize=4096)
 def reply_to(target: bytes) -> bytes:
     """The whole reply about the job that the target names."""
+    job = target.decode("ascii").rpartition("/")[2]
     body = json.dumps({
-        "job_id": target.decode("ascii").rpartition("/")[2], "status": "running", "source_type": "file",
+        "job_id": job, "status": "done" if job.startswith("done") else "running", "source_type": "file",
         "model": "base", "created_at": "2025-11-16T09:28:41.310Z", "started_at": "2025-11-16T09:28:43.004Z",
         "finished_at": None, "progress": {"total_pages": 120, "processed_pages": 57}, "result_url": None,
         "error": None,
