@@ -137,7 +137,8 @@ def test_a_state_equals_its_word_however_it_is_printed():
 
 
 @pytest.mark.parametrize("options", [
-    {"pace": "quick"}, {"timeout": -1}, {"timeout": "soon"}, {"max_faults": 0}, {"profile": "knownowhere"}, {"profile": 5},
+    {"pace": "quick"}, {"timeout": -1}, {"timeout": "soon"}, {"max_faults": 0}, {"profile": "knownowhere"},
+    {"profile": 5},
     {"headers": {"X": "a\r\nb"}}, {"headers": {"a b": "c"}}, {"headers": {"Host": "x"}},
     {"pace": 5}, {"bucket": "60/m"}, {"retry_on": (5,)}, {"max_faults": "3"}, {"max_faults": 2.5}, {"max_faults": True},
     {"headers": ["a"]}, {"on_event": 5}, {"profile": Profile(pace="quick")}, {"profile": Profile(timeout="soon")},
