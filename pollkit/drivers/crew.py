@@ -106,8 +106,8 @@ class Crew:
                         return
                     if isinstance(found, float):
                         self._lie_down(gate, found)
+                self._tell(None)
                 if isinstance(found, float):
-                    self._announce(None)
                     clock.wait(gate.lock, gate.until)
                     with self._lock:
                         is_coming = not self._gets_up(gate)
@@ -129,10 +129,13 @@ class Crew:
                 self._exchange_s += (now - began - self._exchange_s) / 8
                 news = self._finish(work, result, now)
                 work = NEVER if self._closed else self._start(now)
-            try:
-                self._announce(news)
-            except BaseException:  # a callback that exits; the work already taken must still be done
-                log.exception("a callback failed")
+            self._tell(news)
+
+    def _tell(self, news: Any) -> None:
+        try:
+            self._announce(news)
+        except BaseException:  # the work already taken must still be done
+            log.exception("pollkit failed to say what came of a poll")
 
     def _look(self, now: float) -> Any:
         """Work for a thread that was asleep."""

@@ -1,12 +1,24 @@
-"""Who waits for an outcome: a Future, or a loop over many of them."""
+"""Who waits for an outcome: a Future, or a loop over many of them; and what such a loop reads."""
 import threading
 from concurrent.futures import Future
-from typing import Callable, List, Optional, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, Union
 
 from ..core.model import Job, Outcome
+from ..edges.clock import Clock
+from ..errors import ConfigError
 from .asking import log
 
 OnDone = Callable[[Outcome], object]
+
+
+def call(callback: Callable[[Any], object], argument: Any, what: str) -> None:
+    """Call what isn't ours: whatever it raises is logged, even an exit, and hurts nobody else."""
+    try:
+        callback(argument)
+    except BaseException as error:
+        log.exception(what)
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise  # Ctrl-C came while it was at work
 
 
 class Promise:
@@ -27,12 +39,9 @@ class Promise:
     def deliver(self, job: Job, outcome: Outcome) -> None:
         """Keep it."""
         if self._settles() and self.future.set_running_or_notify_cancel():
-            self.future.set_result(outcome)
+            call(self.future.set_result, outcome, "a future's callback failed")
         if self._on_done is not None:
-            try:
-                self._on_done(outcome)
-            except Exception:
-                log.exception("on_done failed for %s", outcome.id)
+            call(self._on_done, outcome, "on_done failed")
 
     def _settles(self) -> bool:
         try:
@@ -61,3 +70,22 @@ class Mailbox:
                 self._arrival.wait()
             outcomes, self._outcomes = self._outcomes, []
             return outcomes
+
+
+def several(jobs: Iterable[Union[Job, str]]) -> Iterable[Union[Job, str]]:
+    """Jobs, or a ConfigError where only one was given."""
+    if isinstance(jobs, (str, Job)):
+        raise ConfigError("jobs are a list or another iterable, not one: [%r]" % (jobs,))
+    return jobs
+
+
+def some(source: Iterator[Job], most: int, within_s: Optional[float]) -> Tuple[List[Job], bool]:
+    """The next jobs, and whether there may be more."""
+    jobs: List[Job] = []
+    clock = Clock()
+    began = clock.now()
+    for job in source:
+        jobs.append(job)
+        if len(jobs) >= most or (within_s is not None and clock.now() - began > within_s):
+            return jobs, True
+    return jobs, False

@@ -22,6 +22,7 @@ from .wire import Wire, WireError
 if TYPE_CHECKING:
     import ssl
 
+_LONGEST_TIMEOUT_S = 86400.0  # beyond some weeks, sockets overflow
 _FamilyAndAddress = Tuple[int, Any]
 
 
@@ -122,7 +123,7 @@ def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float
         wire.close()
         raise
     finally:
-        watch.end(wire)
+        watch.end(wire, deadline)
 
 
 def _connect(address: Address, deadline: float, what: str) -> socket.socket:
@@ -136,7 +137,8 @@ def _connect(address: Address, deadline: float, what: str) -> socket.socket:
             continue
         try:
             # Each address gets its share of the time, so that one dead address can't use up all.
-            sock.settimeout(max(0.001, (deadline - time.monotonic()) / (len(found) - i)))
+            share = (deadline - time.monotonic()) / (len(found) - i)
+            sock.settimeout(min(max(0.001, share), _LONGEST_TIMEOUT_S))
             sock.connect(target)
             return sock
         except socket.timeout:
@@ -167,8 +169,11 @@ def _resolve(address: Address, deadline: float, what: str) -> List[_FamilyAndAdd
         look_up()
     else:
         aside = threading.Thread(target=look_up, name="pollkit-dns", daemon=True)
-        aside.start()
-        aside.join(max(0.0, deadline - time.monotonic()))
+        try:
+            aside.start()
+        except RuntimeError:
+            raise ConnectError(Fault("no thread can be started to look up the name of %s" % what)) from None
+        aside.join(min(max(0.0, deadline - time.monotonic()), _LONGEST_TIMEOUT_S))
     if not answer:
         raise ConnectError(Fault("the name of %s was not resolved in time" % what, "is DNS reachable from here?"))
     if isinstance(answer[0], Exception):
