@@ -107,7 +107,9 @@ class Asker:
         self._profiles: Dict[Optional[str], Profile] = {}
         self._manners: Dict[Tuple[Optional[str], Optional[str]], Manner] = {}
         self._transports: Dict[Tuple[Any, ...], Transport] = {}
-        self._profiles[None] = self._named(profile) if isinstance(profile, str) else profile or Profile()
+        if isinstance(profile, str):
+            profile = self._named(profile)
+        self._profiles[None] = Profile() if profile is None else checked(profile)
         self.clock = clock or Clock()
         self.rng = rng or random.random
         self._on_event = on_event
@@ -143,7 +145,7 @@ class Asker:
         key = name, profile.label
         manner = self._manners.get(key)
         if manner is None:
-            settled = checked(checked(profile)._replace(**self._given))
+            settled = checked(profile._replace(**self._given))
             if settled.base is not None:
                 settled = based(settled)
             connected = tuple(getattr(settled, field) for field in _CONNECTION) + (tuple(settled.headers.items()),)
