@@ -18,7 +18,7 @@ from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
 from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, log, named
 from .crew import Crew
-from .owners import Mailbox, OnDone, Promise, call, several, some
+from .owners import Mailbox, OnDone, Promise, call, new_bell, ring, several, some
 
 NEVER = float("inf")
 READ_AHEAD = 10000  # jobs of an iterator that are outstanding at once, unless told otherwise
@@ -90,7 +90,7 @@ class BatchPoller:
         self._ways: Dict[Tuple[Manner, str, bool], _Way] = {}
         self._agenda = Agenda(workers)
         self._lock = threading.Lock()
-        self._drained = threading.Condition(self._lock)
+        self._drained: List[threading.Lock] = []  # the bells of those who wait until nothing is outstanding
         self._polls = self._faults = self._rate_limited = 0
         self._expired: Deque[Step] = deque()      # ended without an exchange, and not announced yet
         self._abandoned: Deque[Mailbox] = deque()
@@ -163,29 +163,35 @@ class BatchPoller:
         if wait and self._crew.is_member():
             raise PollkitError("a callback can't wait for its own batch to end: close(wait=False), or close elsewhere")
         try:
-            with self._drained:
-                while wait and len(self._agenda) and not self._closed:
-                    self._drained.wait()
-        except BaseException:  # Ctrl-C while waiting: nobody waits any more
-            self.close(wait=False)
+            self._close(wait)
+        except BaseException:  # Ctrl-C meanwhile: nobody waits any more
+            self._close(wait=False)
             raise
-        with self._lock:
-            self._closed = True
-            now = self._clock.now()
-            dropped = [self._agenda.cancel(entry.progress.job.id, now) for entry in list(self._agenda)]
-            self._drained.notify_all()
-            self._crew.dismiss()
-        if not wait:
-            self._asker.abort()
-        for step in filter(None, dropped):
-            self._tell_ended(step)
-        self._crew.join(None if wait else HURRY_S)
 
     def __enter__(self) -> "BatchPoller":
         return self
 
     def __exit__(self, kind: Optional[type], *exc_info: object) -> None:
         self.close(wait=kind is None)
+
+    def _close(self, wait: bool) -> None:
+        while wait:
+            with self._lock:
+                if self._closed or not len(self._agenda):
+                    break
+                bell = new_bell()
+                self._drained.append(bell)
+            bell.acquire()
+        with self._lock:
+            self._closed = True
+            for entry in list(self._agenda):
+                self._expired.extend(filter(None, [self._agenda.cancel(entry.progress.job.id, self._clock.now())]))
+            self._after_removal()
+            self._crew.dismiss()
+        if not wait:
+            self._asker.abort()
+        self._announce(None)
+        self._crew.join(None if wait else HURRY_S)
 
     # Adding and listening
 
@@ -196,6 +202,8 @@ class BatchPoller:
             if self._closed:
                 raise PollkitError("this BatchPoller is closed")
             self._check_ids(admitted)
+            if admitted:
+                self._crew.wake()  # whoever comes waits for the lock; where no thread can be had, nothing was added
             now, owners = self._clock.now(), (owner,)  # one tuple for all of them
             for job, url, way in admitted:
                 known = self._agenda.get(job.id)
@@ -203,8 +211,6 @@ class BatchPoller:
                     self._agenda.add(job, url, way.rules, way.lane, now, owners, latest, way)
                 else:
                     known.owner += owners
-            if admitted:
-                self._crew.wake()
 
     def _check_ids(self, admitted: List[_Admitted]) -> None:
         """An id stands for one job: who asks for another under it must not get the first one's outcome."""
@@ -317,8 +323,8 @@ class BatchPoller:
         return steps
 
     def _after_removal(self) -> None:
-        if not len(self._agenda):
-            self._drained.notify_all()
+        while self._drained and not len(self._agenda):
+            ring(self._drained.pop())
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -1,7 +1,8 @@
 """Who waits for an outcome: a Future, or a loop over many of them; and what such a loop reads."""
 import threading
+from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, Tuple, Union
 
 from ..core.model import Job, Outcome
 from ..edges.clock import Clock
@@ -19,6 +20,21 @@ def call(callback: Callable[[Any], object], argument: Any, what: str) -> None:
         log.exception(what)
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
             raise  # Ctrl-C came while it was at work
+
+
+def new_bell() -> threading.Lock:
+    """What one thread waits for, by acquiring it. Not a Condition: Ctrl-C within one may leave its lock taken."""
+    bell = threading.Lock()
+    bell.acquire()
+    return bell
+
+
+def ring(bell: threading.Lock) -> None:
+    """Wake whoever waits for the bell, or comes to."""
+    try:
+        bell.release()
+    except RuntimeError:
+        pass  # it rings already
 
 
 class Promise:
@@ -54,22 +70,19 @@ class Mailbox:
     """Outcomes for one `run` or `as_completed`, which waits here."""
 
     def __init__(self) -> None:
-        self._outcomes: List[Tuple[Job, Outcome]] = []
-        self._arrival = threading.Condition(threading.Lock())
+        self._outcomes: Deque[Tuple[Job, Outcome]] = deque()
+        self._bell = new_bell()
 
     def deliver(self, job: Job, outcome: Outcome) -> None:
         """Put in an outcome."""
-        with self._arrival:
-            self._outcomes.append((job, outcome))
-            self._arrival.notify()
+        self._outcomes.append((job, outcome))
+        ring(self._bell)
 
     def get(self, waits: bool) -> List[Tuple[Job, Outcome]]:
         """Take out what is there; with `waits`, one at least."""
-        with self._arrival:
-            while waits and not self._outcomes:
-                self._arrival.wait()
-            outcomes, self._outcomes = self._outcomes, []
-            return outcomes
+        while waits and not self._outcomes:
+            self._bell.acquire()
+        return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
 
 def several(jobs: Iterable[Union[Job, str]]) -> Iterable[Union[Job, str]]:
