@@ -13,6 +13,8 @@ from pollkit import BatchPoller, ConfigError, Job, PollkitError, Profile, TokenB
 from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.machine import Rules
 from pollkit.core.pace import Fixed
+from pollkit.drivers.crew import Crew
+from pollkit.edges.clock import Clock
 from pollkit.edges.transport import Transport
 from pollkit.edges.watch import Watch
 from pollkit.edges.wire import Wire
@@ -322,6 +324,69 @@ def test_a_generator_serves_one_thread_at_a_time_and_the_other_is_told():
             assert batch.cancel("a")
             waiting.join(10)
             assert [outcome.state.value for outcome in said] == ["cancelled"]
+
+
+# Ends
+
+def test_what_ended_without_a_poll_is_told_before_the_next_exchange_which_may_be_slow():
+    done, found = [], iter(["work"])
+    lock = threading.Lock()
+    crew = Crew(1, Clock(), lock, take=lambda now: next(found, float("inf")), perform=done.append,
+                finish=lambda work, result, now: "news", announce=done.append, leave=lambda: None)
+    with lock:
+        crew.wake()
+    wait_for(lambda: len(done) >= 3)
+    with lock:
+        crew.dismiss()
+    crew.join()
+    assert done[:3] == [None, "work", "news"]
+
+
+def test_without_a_thread_no_job_is_added(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(PollkitError, match="no thread"):
+                batch.submit("a")
+        assert len(batch) == 0
+
+
+def test_with_fewer_threads_than_workers_all_is_done_all_the_same(monkeypatch):
+    start = threading.Thread.start
+
+    def refuse(self):
+        if self.name.startswith("pollkit-") and self.name not in ("pollkit-0", "pollkit-watch"):
+            raise RuntimeError("can't start new thread")
+        start(self)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with JobApi(lambda name, count: "done" if count else "running") as api:
+        with BatchPoller(one_by_one(api), pace=QUICK, bucket=plenty()) as batch:
+            assert {outcome.state.value for outcome in batch.run(list("abcdef"))} == {"done"}
+
+
+@pytest.mark.parametrize("where", ["agenda", "told", "join"])
+def test_a_close_that_is_interrupted_ends_all_the_same(where, monkeypatch):
+    interrupted = []
+
+    def once(method):
+        def interrupts(*args):
+            if not interrupted:
+                interrupted.append(True)
+                raise KeyboardInterrupt
+            return method(*args)
+        return interrupts
+    with JobApi(lambda name, count: "running") as api:
+        batch = BatchPoller(one_by_one(api), pace="fixed 1h", timeout=None)
+        futures = [batch.submit(name) for name in "abc"]
+        owner, name = {"agenda": (batch._agenda, "cancel"), "told": (batch, "_announce"),
+                       "join": (batch._crew, "join")}[where]
+        monkeypatch.setattr(owner, name, once(getattr(owner, name)))
+        with pytest.raises(KeyboardInterrupt):
+            batch.close(wait=False)
+        assert [future.result(timeout=0).state for future in futures] == ["cancelled"] * 3
+        assert not any(thread.is_alive() for thread in batch._crew._threads)
 
 
 # The agenda

@@ -190,11 +190,13 @@ class Agenda:
 
     def _put(self, entry: Entry) -> None:
         """Schedule an entry, or let it go if its wait has ended."""
+        has_ended = entry.progress.ending is not None
+        if has_ended:  # gone before its heap item is: whoever is interrupted in between leaves nothing for ever
+            self._entries.pop(entry.progress.job.id, None)
         self._stamp += 1
         entry.stamp = self._stamp
-        if entry.progress.ending is not None:
+        if has_ended:
             entry.phase = ENDED
-            del self._entries[entry.progress.job.id]
         else:
             entry.phase = SCHEDULED
             heappush(self._schedule, (entry.progress.next_at, entry.stamp, entry))

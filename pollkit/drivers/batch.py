@@ -55,9 +55,6 @@ class _Way(NamedTuple):
     rules: Rules
 
 
-_Admitted = Tuple[Job, str, _Way]
-
-
 class BatchPoller:
     """Waits for any number of jobs on a few threads, all under one limit.
 
@@ -212,9 +209,9 @@ class BatchPoller:
                 else:
                     known.owner += owners
 
-    def _check_ids(self, admitted: List[_Admitted]) -> None:
+    def _check_ids(self, admitted: List[Tuple[Job, str, _Way]]) -> None:
         """An id stands for one job: who asks for another under it must not get the first one's outcome."""
-        new: Dict[str, _Admitted] = {}
+        new: Dict[str, Tuple[Job, str, _Way]] = {}
         for one in admitted:
             job, url, way = one
             known = self._agenda.get(job.id)
@@ -227,7 +224,7 @@ class BatchPoller:
                 raise ConfigError("%r is waited for already, at another URL or in another profile: "
                                   "an id stands for one job" % shown_id(job))
 
-    def _admitted(self, job: Job) -> _Admitted:
+    def _admitted(self, job: Job) -> Tuple[Job, str, _Way]:
         """A job with all that it takes to wait for it; or a ConfigError."""
         manner = self._asker.manner(job)
         job = named(job, manner)
@@ -306,8 +303,9 @@ class BatchPoller:
     def _clear_abandoned(self) -> List[Step]:
         steps: List[Step] = []
         while self._abandoned:
-            mailbox = self._abandoned.popleft()
+            mailbox = self._abandoned[0]
             steps += self._forsake([e.progress.job for e in self._agenda if mailbox in e.owner], mailbox)
+            self._abandoned.popleft()  # last: after a Ctrl-C, others go on with it
         return steps
 
     def _forsake(self, jobs: List[Job], owner: Any) -> List[Step]:
@@ -316,8 +314,9 @@ class BatchPoller:
         for job in jobs:
             entry = self._agenda.get(job.id)
             if entry is not None and owner in entry.owner:
-                entry.owner = tuple(other for other in entry.owner if other is not owner)
-                step = None if entry.owner else self._agenda.cancel(job.id, self._clock.now())
+                others = tuple(other for other in entry.owner if other is not owner)
+                step = None if others else self._agenda.cancel(job.id, self._clock.now())
+                entry.owner = others
                 steps += [step] if step else []
         self._after_removal()
         return steps
