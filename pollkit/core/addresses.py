@@ -90,7 +90,11 @@ def fill(template: str, **values: str) -> str:
 
 def fill_many(template: str, ids: Iterable[str]) -> str:
     """A URL template with {ids} filled in: each percent-encoded, a comma between them."""
-    return template.replace("{ids}", ",".join(map(_quoted, ids)))
+    listed = ",".join(map(_quoted, ids))
+    for name in _PLACEHOLDER.findall(template):
+        if name != "ids":
+            raise ConfigError("URL template %r: nothing is known for {%s}" % (redacted(template), name))
+    return template.replace("{ids}", listed)
 
 
 def join(base: str, link: str) -> Optional[str]:

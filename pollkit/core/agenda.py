@@ -38,19 +38,19 @@ NEVER = float("inf")
 NEARLY_DUE = 0.25       # an exchange for many takes along what has at most this share of its wait left
 REORDER_SHARE = 4
 LEAST_URGENCY = 0.25    # seconds: what every due job is worth, so that nobody starves
-FIRST = -1e15           # before any urgency in a queue
+LAST_LOOK = -2e15       # before anything else in a queue: it has no second chance
+NUDGED = -1e15          # before any urgency
 IN_TURN = 0.0           # the same for all: in the order in which they came
 
 
 class Lane:
     """What shares one bucket; `bucket` is a TokenBucket, or anything that reserves and hears like one."""
 
-    __slots__ = ("bucket", "batch_size", "origin", "queue", "is_short", "in_order_for", "next_deadline", "refused_at")
+    __slots__ = ("bucket", "batch_size", "queue", "is_short", "in_order_for", "next_deadline", "refused_at")
 
-    def __init__(self, bucket: Any, batch_size: int = 1, origin: str = "") -> None:
+    def __init__(self, bucket: Any, batch_size: int = 1) -> None:
         self.bucket = bucket
         self.batch_size = batch_size
-        self.origin = origin
         self.queue: List[Tuple[float, int, Entry]] = []
         self.is_short = False    # of tokens, since the queue was last empty
         self.in_order_for = 0    # so many more jobs may be handed out before the queue is put in order
@@ -168,7 +168,7 @@ class Agenda:
         if entry.phase is OUT:
             entry.nudged = True  # the poll under way may have missed what the nudge is about
         elif entry.phase is READY:
-            self._queue(entry, FIRST)
+            self._queue(entry, LAST_LOOK if now >= entry.progress.deadline else NUDGED)
         else:
             entry.progress = nudge(entry.progress, now)
             self._put(entry)
@@ -190,11 +190,13 @@ class Agenda:
 
     def _put(self, entry: Entry) -> None:
         """Schedule an entry, or let it go if its wait has ended."""
+        has_ended = entry.progress.ending is not None
+        if has_ended:  # gone before its heap item is: whoever is interrupted in between leaves nothing for ever
+            self._entries.pop(entry.progress.job.id, None)
         self._stamp += 1
         entry.stamp = self._stamp
-        if entry.progress.ending is not None:
+        if has_ended:
             entry.phase = ENDED
-            del self._entries[entry.progress.job.id]
         else:
             entry.phase = SCHEDULED
             heappush(self._schedule, (entry.progress.next_at, entry.stamp, entry))
@@ -204,7 +206,7 @@ class Agenda:
         entry.stamp = self._stamp
         entry.phase = READY
         heappush(entry.lane.queue, (place, entry.stamp, entry))
-        if place > FIRST and entry.progress.deadline < entry.lane.next_deadline:
+        if place > LAST_LOOK and entry.progress.deadline < entry.lane.next_deadline:
             entry.lane.next_deadline = entry.progress.deadline
 
     def _ripen(self, now: float) -> None:
@@ -219,7 +221,7 @@ class Agenda:
                         self._lanes.append(lane)
                     lane.is_short, lane.next_deadline = False, NEVER
                 place = _place(entry, now) if lane.is_short else IN_TURN
-                self._queue(entry, FIRST if now >= entry.progress.deadline else place)
+                self._queue(entry, LAST_LOOK if now >= entry.progress.deadline else place)
 
     def _most_urgent(self, lane: Lane, now: float) -> Optional[Entry]:
         """The job that a token is worth most to; it stays in the queue."""
@@ -247,10 +249,12 @@ class Agenda:
             if stamp != entry.stamp:
                 continue
             deadline = entry.progress.deadline
-            if place > FIRST and deadline > now:
-                place = _place(entry, now)
+            if deadline <= now:
+                place = LAST_LOOK
+            else:
                 lane.next_deadline = min(lane.next_deadline, deadline)
-            queue.append((place if deadline > now else FIRST, stamp, entry))
+                place = place if place == NUDGED else _place(entry, now)
+            queue.append((place, stamp, entry))
         heapify(queue)
         lane.queue = queue
         lane.in_order_for = 1 + len(queue) // REORDER_SHARE
@@ -313,7 +317,7 @@ class Agenda:
     def _expire(self, lane: Lane, ready_at: float, now: float) -> None:
         """End what is at its deadline, now that the next token comes later."""
         entry = self._front(lane)
-        while entry is not None and lane.queue[0][0] <= FIRST and entry.progress.deadline <= now:
+        while entry is not None and lane.queue[0][0] == LAST_LOOK and entry.progress.deadline <= now:
             before, entry.progress = entry.progress, hold(entry.progress, ready_at, 0.0, now)
             self._put(entry)
             self._expired.append(Step(entry, before, entry.progress))

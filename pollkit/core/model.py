@@ -47,6 +47,10 @@ class Job(NamedTuple):
     def of(cls, job: "Union[Job, str]") -> "Job":
         """A job as it is, or made from a URL or an id."""
         if isinstance(job, cls):
+            if not isinstance(job.id, str):
+                raise ConfigError("a job's id is text, not %r" % (job.id,))
+            if job.url is not None and not isinstance(job.url, str):
+                raise ConfigError("a job's URL is text, not %r" % (job.url,))
             return job
         if not isinstance(job, str):
             raise ConfigError("a job is a Job, a URL or an id, not %r" % (job,))

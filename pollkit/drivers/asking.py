@@ -72,6 +72,10 @@ class Manner:
             url = based(self.profile).url or ""
         return fill(url, id=job.id, **({} if job.label is None else {"label": job.label}))
 
+    def url_of_many(self, ids: List[str]) -> str:
+        """Where many jobs are asked about at once."""
+        return fill_many(self.profile.batch_url or "", ids)
+
     def fetch(self, poll: machine.Poll, home: str) -> Reading:
         """Ask about one job, and read the answer."""
         seen = self.transport.fetch(poll.url, home, poll.etag, poll.fresh_credential, poll.moved)
@@ -79,7 +83,7 @@ class Manner:
 
     def fetch_many(self, ids: List[str], home: str, fresh_credential: bool) -> Tuple[Reading, List[Reading]]:
         """Ask about many jobs at once: what the exchange as a whole says, and what it says of each."""
-        url = fill_many(self.profile.batch_url or "", ids)
+        url = self.url_of_many(ids)
         seen = self.transport.fetch(url, home, None, fresh_credential)
         heard, readings = self.reader.read_many(seen, ids)
         return self._scrubbed(heard, url), [self._scrubbed(reading, url) for reading in readings]
@@ -161,9 +165,10 @@ class Asker:
             if settled.base is not None:
                 settled = based(settled)
             connected = tuple(getattr(settled, field) for field in _CONNECTION) + (tuple(settled.headers.items()),)
-            if connected not in self._transports:
-                self._transports[connected] = Transport(settled, self._headers)
-            manner = self._manners[key] = Manner(settled, self._transports[connected])
+            transport = self._transports.get(connected)
+            if transport is None:  # setdefault: of two threads that come here at once, one has its way
+                transport = self._transports.setdefault(connected, Transport(settled, self._headers))
+            manner = self._manners.setdefault(key, Manner(settled, transport))
         return manner
 
     @property

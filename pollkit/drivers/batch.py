@@ -8,7 +8,7 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping
 from ..core import events
 from ..core.agenda import Agenda, Entry, Lane, Step
 from ..core.machine import Poll, Rules, next_action
-from ..core.model import Job, Outcome
+from ..core.model import Job, Outcome, shown_id
 from ..core.pace import Pace
 from ..core.profile import Profile, whole_number
 from ..core.reading import Reading, Verdict
@@ -18,7 +18,7 @@ from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
 from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, log, named
 from .crew import Crew
-from .owners import Mailbox, OnDone, Promise
+from .owners import Mailbox, OnDone, Promise, call, new_bell, ring, several, some
 
 NEVER = float("inf")
 READ_AHEAD = 10000  # jobs of an iterator that are outstanding at once, unless told otherwise
@@ -43,6 +43,16 @@ class _Polled(NamedTuple):
     readings: List[Reading]
     heard: Reading
     at: float
+
+
+class _Way(NamedTuple):
+    """How some jobs are asked about, and under which limit."""
+
+    manner: Manner
+    home: str         # the origin that credentials belong to
+    is_many: bool     # one exchange asks about many of them
+    lane: Lane
+    rules: Rules
 
 
 class BatchPoller:
@@ -73,11 +83,11 @@ class BatchPoller:
         self._batch_timeout = None if batch_timeout is None else seconds(batch_timeout, "batch_timeout")
         self._max_pending = max_pending
         self._buckets: Dict[Tuple[str, Any], TokenBucket] = {}
-        self._lanes: Dict[Tuple[str, TokenBucket, Optional[Manner]], Lane] = {}
-        self._rules: Dict[Tuple[Manner, TokenBucket], Rules] = {}
+        self._lanes: Dict[Tuple[TokenBucket, Optional[Manner]], Lane] = {}
+        self._ways: Dict[Tuple[Manner, str, bool], _Way] = {}
         self._agenda = Agenda(workers)
         self._lock = threading.Lock()
-        self._drained = threading.Condition(self._lock)
+        self._drained: List[threading.Lock] = []  # the bells of those who wait until nothing is outstanding
         self._polls = self._faults = self._rate_limited = 0
         self._expired: Deque[Step] = deque()      # ended without an exchange, and not announced yet
         self._abandoned: Deque[Mailbox] = deque()
@@ -102,8 +112,8 @@ class BatchPoller:
 
     def run(self, jobs: Iterable[Union[Job, str]]) -> List[Outcome]:
         """Wait for all of them; their outcomes, in the order of the jobs."""
-        wanted = [Job.of(job) for job in _several(jobs)]
-        outcomes = {job.id: outcome for job, outcome in self._each(wanted, len(wanted), len(wanted))}
+        wanted = [Job.of(job) for job in several(jobs)]
+        outcomes = {job.id: outcome for job, outcome in self._each(wanted, len(wanted) or 1, len(wanted))}
         return [outcomes[job.id] for job in wanted]
 
     def as_completed(self, jobs: Iterable[Union[Job, str]]) -> Iterator[Outcome]:
@@ -114,7 +124,7 @@ class BatchPoller:
         comes through. Whoever stops early has the rest cancelled.
         """
         size = len(jobs) if hasattr(jobs, "__len__") else 0  # type: ignore[arg-type]
-        for _, outcome in self._each(map(Job.of, _several(jobs)), self._max_pending or size or READ_AHEAD, size):
+        for _, outcome in self._each(map(Job.of, several(jobs)), self._max_pending or size or READ_AHEAD, size):
             yield outcome
 
     def nudge(self, job_id: str) -> bool:
@@ -150,29 +160,35 @@ class BatchPoller:
         if wait and self._crew.is_member():
             raise PollkitError("a callback can't wait for its own batch to end: close(wait=False), or close elsewhere")
         try:
-            with self._drained:
-                while wait and len(self._agenda) and not self._closed:
-                    self._drained.wait()
-        except BaseException:  # Ctrl-C while waiting: nobody waits any more
-            self.close(wait=False)
+            self._close(wait)
+        except BaseException:  # Ctrl-C meanwhile: nobody waits any more
+            self._close(wait=False)
             raise
-        with self._lock:
-            self._closed = True
-            now = self._clock.now()
-            dropped = [self._agenda.cancel(entry.progress.job.id, now) for entry in list(self._agenda)]
-            self._drained.notify_all()
-            self._crew.dismiss()
-        if not wait:
-            self._asker.abort()
-        for step in filter(None, dropped):
-            self._tell_ended(step)
-        self._crew.join(None if wait else HURRY_S)
 
     def __enter__(self) -> "BatchPoller":
         return self
 
     def __exit__(self, kind: Optional[type], *exc_info: object) -> None:
         self.close(wait=kind is None)
+
+    def _close(self, wait: bool) -> None:
+        while wait:
+            with self._lock:
+                if self._closed or not len(self._agenda):
+                    break
+                bell = new_bell()
+                self._drained.append(bell)
+            bell.acquire()
+        with self._lock:
+            self._closed = True
+            for entry in list(self._agenda):
+                self._expired.extend(filter(None, [self._agenda.cancel(entry.progress.job.id, self._clock.now())]))
+            self._after_removal()
+            self._crew.dismiss()
+        if not wait:
+            self._asker.abort()
+        self._announce(None)
+        self._crew.join(None if wait else HURRY_S)
 
     # Adding and listening
 
@@ -182,49 +198,66 @@ class BatchPoller:
         with self._lock:
             if self._closed:
                 raise PollkitError("this BatchPoller is closed")
-            for job, _, _, _, _ in admitted:
-                known = self._agenda.get(job.id)
-                if known is not None and job.url not in (None, known.progress.job.url):
-                    raise ConfigError("%r is waited for already, at another URL: an id stands for one job" % job.id)
+            self._check_ids(admitted)
+            if admitted:
+                self._crew.wake()  # whoever comes waits for the lock; where no thread can be had, nothing was added
             now, owners = self._clock.now(), (owner,)  # one tuple for all of them
-            for job, url, manner, lane, rules in admitted:
+            for job, url, way in admitted:
                 known = self._agenda.get(job.id)
                 if known is None:
-                    self._agenda.add(job, url, rules, lane, now, owners, latest, manner)
+                    self._agenda.add(job, url, way.rules, way.lane, now, owners, latest, way)
                 else:
                     known.owner += owners
-            self._crew.wake()
 
-    def _admitted(self, job: Job) -> Tuple[Job, str, Manner, Lane, Rules]:
+    def _check_ids(self, admitted: List[Tuple[Job, str, _Way]]) -> None:
+        """An id stands for one job: who asks for another under it must not get the first one's outcome."""
+        new: Dict[str, Tuple[Job, str, _Way]] = {}
+        for one in admitted:
+            job, url, way = one
+            known = self._agenda.get(job.id)
+            if known is None:
+                _, first_url, first_way = new.setdefault(job.id, one)
+            else:
+                first_way = known.manner
+                first_url = first_way.manner.url(known.progress.job)
+            if url != first_url or way.manner.profile.name != first_way.manner.profile.name:
+                raise ConfigError("%r is waited for already, at another URL or in another profile: "
+                                  "an id stands for one job" % shown_id(job))
+
+    def _admitted(self, job: Job) -> Tuple[Job, str, _Way]:
         """A job with all that it takes to wait for it; or a ConfigError."""
         manner = self._asker.manner(job)
         job = named(job, manner)
-        url, profile = manner.url(job), manner.profile
-        origin = manner.transport.check(url)
-        bucket = self._bucket or self._buckets.get((origin, profile.limit))
-        if bucket is None:
-            bucket = self._buckets.setdefault((origin, profile.limit), TokenBucket.of(profile.limit, self._clock))
+        url = manner.url(job)
+        # Only what the profile has a place for can be asked about together: a URL stands for itself.
+        is_many = manner.profile.batch_url is not None and job.url is None
+        home = manner.transport.check(manner.url_of_many([job.id]) if is_many else url)
+        way = self._ways.get((manner, home, is_many))
+        if way is None:
+            way = self._ways.setdefault((manner, home, is_many), self._new_way(manner, home, is_many))
+        return job, url, way
+
+    def _new_way(self, manner: Manner, home: str, is_many: bool) -> _Way:
+        limit = manner.profile.limit
+        bucket = self._bucket or self._buckets.setdefault((home, limit), TokenBucket.of(limit, self._clock))
         # Whatever shares a bucket shares a queue; but one exchange can only ask about its own kind.
-        kind = origin, bucket, manner if profile.batch_url else None
-        lane = self._lanes.get(kind)
-        if lane is None:
-            lane = self._lanes.setdefault(kind, Lane(bucket, profile.batch_size if profile.batch_url else 1, origin))
-        rules = self._rules.get((manner, bucket))
-        if rules is None:
-            rules = self._rules.setdefault((manner, bucket), Rules.of(profile, bucket.spacing))
-        return job, url, manner, lane, rules
+        lane = self._lanes.setdefault((bucket, manner if is_many else None),
+                                      Lane(bucket, manner.profile.batch_size if is_many else 1))
+        return _Way(manner, home, is_many, lane, Rules.of(manner.profile, bucket.spacing))
 
     def _each(self, jobs: Iterable[Job], most: int, chunk: int) -> Iterator[Tuple[Job, Outcome]]:
         """Jobs with their outcomes, as they end; never more than `most` outstanding.
 
         Jobs are added `chunk` at a time, or as many as come within a moment.
         """
+        if self._crew.is_member():
+            raise PollkitError("a callback can't wait for jobs of its own batch: submit them, or wait elsewhere")
         mailbox, latest = Mailbox(), self._latest()
         source, outstanding, is_more = iter(jobs), 0, True
         try:
             while True:
                 if is_more and outstanding < most:
-                    more, is_more = _some(source, min(most - outstanding, chunk or CHUNK), None if chunk else MOMENT_S)
+                    more, is_more = some(source, min(most - outstanding, chunk or CHUNK), None if chunk else MOMENT_S)
                     self._add(more, mailbox, latest)
                     outstanding += len(more)
                     is_more = is_more and self._clock.now() < latest
@@ -256,6 +289,8 @@ class BatchPoller:
         The garbage collector may call this in any thread, even one that holds the lock: then it
         is left to whoever takes the next job.
         """
+        if os.getpid() != self._pid:
+            return  # in a child, a copy of what the parent goes on with
         self._abandoned.append(mailbox)
         if self._lock.acquire(timeout=PATIENCE_S):
             try:
@@ -268,8 +303,9 @@ class BatchPoller:
     def _clear_abandoned(self) -> List[Step]:
         steps: List[Step] = []
         while self._abandoned:
-            mailbox = self._abandoned.popleft()
+            mailbox = self._abandoned[0]
             steps += self._forsake([e.progress.job for e in self._agenda if mailbox in e.owner], mailbox)
+            self._abandoned.popleft()  # last: after a Ctrl-C, others go on with it
         return steps
 
     def _forsake(self, jobs: List[Job], owner: Any) -> List[Step]:
@@ -278,15 +314,16 @@ class BatchPoller:
         for job in jobs:
             entry = self._agenda.get(job.id)
             if entry is not None and owner in entry.owner:
-                entry.owner = tuple(other for other in entry.owner if other is not owner)
-                step = None if entry.owner else self._agenda.cancel(job.id, self._clock.now())
+                others = tuple(other for other in entry.owner if other is not owner)
+                step = None if others else self._agenda.cancel(job.id, self._clock.now())
+                entry.owner = others
                 steps += [step] if step else []
         self._after_removal()
         return steps
 
     def _after_removal(self) -> None:
-        if not len(self._agenda):
-            self._drained.notify_all()
+        while self._drained and not len(self._agenda):
+            ring(self._drained.pop())
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
@@ -307,13 +344,13 @@ class BatchPoller:
 
     def _perform(self, entries: List[Entry]) -> Tuple[Reading, List[Reading]]:
         try:
-            manner: Manner = entries[0].manner
-            if manner.profile.batch_url:
+            way: _Way = entries[0].manner
+            if way.is_many:
                 fresh = any(entry.progress.trouble.wants_credential for entry in entries)
-                return manner.fetch_many([entry.progress.job.id for entry in entries], entries[0].lane.origin, fresh)
+                return way.manner.fetch_many([entry.progress.job.id for entry in entries], way.home, fresh)
             poll = next_action(entries[0].progress, NEVER)
             assert isinstance(poll, Poll)
-            reading = manner.fetch(poll, entries[0].lane.origin)
+            reading = way.manner.fetch(poll, way.home)
             return reading, [reading]
         except Exception as error:  # a bug; whoever waits for these jobs must not wait for ever
             log().exception("pollkit failed to poll %s", entries[0].progress.job.id)
@@ -354,30 +391,9 @@ class BatchPoller:
         self._deliver(step)
 
     def _tell(self, event: events.Event) -> None:
-        try:
-            self._asker.tell(event)
-        except Exception:
-            log().exception("on_event failed")
+        call(self._asker.tell, event, "on_event failed")
 
     def _deliver(self, step: Step) -> None:
         outcome = self._asker.outcome(step.after)
         for owner in step.entry.owner:
             owner.deliver(step.after.job, outcome)
-
-
-def _several(jobs: Iterable[Union[Job, str]]) -> Iterable[Union[Job, str]]:
-    if isinstance(jobs, (str, Job)):
-        raise ConfigError("jobs are a list or another iterable, not one: [%r]" % (jobs,))
-    return jobs
-
-
-def _some(source: Iterator[Job], most: int, within_s: Optional[float]) -> Tuple[List[Job], bool]:
-    """The next jobs, and whether there may be more."""
-    jobs: List[Job] = []
-    clock = Clock()
-    began = clock.now()
-    for job in source:
-        jobs.append(job)
-        if len(jobs) >= most or (within_s is not None and clock.now() - began > within_s):
-            return jobs, True
-    return jobs, False

@@ -12,7 +12,9 @@ import threading
 from typing import Any, Callable, List, Optional
 
 from ..edges.clock import Clock
+from ..errors import PollkitError
 from .asking import log
+from .owners import new_bell, ring
 
 QUICK_S = 0.003
 STALL_S = 0.005
@@ -25,8 +27,7 @@ class _Gate:
     __slots__ = ("lock", "until")
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.lock.acquire()
+        self.lock = new_bell()
         self.until = NEVER
 
 
@@ -74,7 +75,7 @@ class Crew:
         """Wait until the threads are gone, for `timeout` seconds at most."""
         until = NEVER if timeout is None else Clock().now() + timeout
         for thread in self._threads:
-            if thread is not threading.current_thread():
+            if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(None if timeout is None else max(0.0, until - Clock().now()))
 
     def _call_another(self) -> None:
@@ -84,16 +85,22 @@ class Crew:
             self._rouse(self._idle[-1])
         elif len(self._threads) < self._size and not self._closed:
             thread = threading.Thread(target=self._serve, name="pollkit-%d" % len(self._threads), daemon=True)
-            thread.start()  # it waits for the lock, so it can't be too early for what follows
-            self._threads.append(thread)
+            self._threads.append(thread)  # before it starts: Ctrl-C may come in between
             self._coming += 1
+            try:
+                thread.start()
+            except RuntimeError:  # no more threads to be had: those there are have to do
+                self._threads.remove(thread)
+                self._coming -= 1
+                if not self._threads:
+                    raise PollkitError("no thread can be started") from None
 
     def _rouse(self, gate: _Gate) -> None:
+        ring(gate.lock)  # first: Ctrl-C may come in between, and a thread that is awake finds its way
         self._idle.remove(gate)
         self._coming += 1
         if gate is self._watch:
             self._watch = None
-        gate.lock.release()
 
     def _serve(self) -> None:
         gate, clock, is_coming = _Gate(), self._clock, True
@@ -106,8 +113,8 @@ class Crew:
                         return
                     if isinstance(found, float):
                         self._lie_down(gate, found)
+                self._tell(None)
                 if isinstance(found, float):
-                    self._announce(None)
                     clock.wait(gate.lock, gate.until)
                     with self._lock:
                         is_coming = not self._gets_up(gate)
@@ -129,10 +136,13 @@ class Crew:
                 self._exchange_s += (now - began - self._exchange_s) / 8
                 news = self._finish(work, result, now)
                 work = NEVER if self._closed else self._start(now)
-            try:
-                self._announce(news)
-            except BaseException:  # a callback that exits; the work already taken must still be done
-                log().exception("a callback failed")
+            self._tell(news)
+
+    def _tell(self, news: Any) -> None:
+        try:
+            self._announce(news)
+        except BaseException:  # the work already taken must still be done
+            log().exception("pollkit failed to say what came of a poll")
 
     def _look(self, now: float) -> Any:
         """Work for a thread that was asleep."""

@@ -20,6 +20,7 @@ from .wire import Wire, WireError
 if TYPE_CHECKING:
     import ssl
 
+_LONGEST_TIMEOUT_S = 86400.0  # beyond some weeks, sockets overflow
 FamilyAndAddress = Tuple[int, Any]
 
 
@@ -145,7 +146,7 @@ def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float
         wire.close()
         raise
     finally:
-        watch.end(wire)
+        watch.end(wire, deadline)
 
 
 def connect(found: List[FamilyAndAddress], route: Route, deadline: float) -> socket.socket:
@@ -160,7 +161,8 @@ def connect(found: List[FamilyAndAddress], route: Route, deadline: float) -> soc
             continue
         try:
             # Each address gets its share of the time, so that one dead address can't use up all.
-            sock.settimeout(max(0.001, (deadline - time.monotonic()) / (len(found) - i)))
+            share = (deadline - time.monotonic()) / (len(found) - i)
+            sock.settimeout(min(max(0.001, share), _LONGEST_TIMEOUT_S))
             sock.connect(target)
             return sock
         except socket.timeout:
@@ -193,8 +195,11 @@ def resolve(route: Route, deadline: float) -> List[FamilyAndAddress]:
         look_up()
     else:
         aside = threading.Thread(target=look_up, name="pollkit-dns", daemon=True)
-        aside.start()
-        aside.join(max(0.0, deadline - time.monotonic()))
+        try:
+            aside.start()
+        except RuntimeError:
+            raise ConnectError(Fault("no thread can be started to look up the name of %s" % what)) from None
+        aside.join(min(max(0.0, deadline - time.monotonic()), _LONGEST_TIMEOUT_S))
     if not answer:
         raise ConnectError(Fault("the name of %s was not resolved in time" % what, "is DNS reachable from here?"))
     if isinstance(answer[0], Exception):

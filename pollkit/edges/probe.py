@@ -44,11 +44,11 @@ class Probe:
 
     def tunnel(self) -> None:
         """Have the proxy open a tunnel."""
-        wire = self._begun()
+        wire, deadline = self._begun()
         try:
             tunnel(wire, self._route)
         finally:
-            self._watch.end(wire)
+            self._watch.end(wire, deadline)
 
     def secure(self) -> Secured:
         """TLS, verified as a poll would have it."""
@@ -82,18 +82,19 @@ class Probe:
     def _deadline(self) -> float:
         return time.monotonic() + self._timeout
 
-    def _begun(self) -> Wire:
+    def _begun(self) -> Tuple[Wire, float]:
         assert self._wire is not None, "connect first"
-        self._watch.begin(self._wire, self._deadline())
-        return self._wire
+        deadline = self._deadline()
+        self._watch.begin(self._wire, deadline)
+        return self._wire, deadline
 
     def _secured(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
         import ssl
-        wire = self._begun()
+        wire, deadline = self._begun()
         try:
             secure(wire, self._route.address, context)
         finally:
-            self._watch.end(wire)
+            self._watch.end(wire, deadline)
         assert isinstance(wire.sock, ssl.SSLSocket)
         return wire.sock
 

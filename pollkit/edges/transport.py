@@ -65,7 +65,6 @@ class Transport:
         self._kept = _Kept()
         self._watch = Watch(self._timeout)
         self._pid = os.getpid()
-        self._aborted = False
         self._secrets: Set[str] = set()
 
     def check(self, url: str) -> str:
@@ -101,7 +100,6 @@ class Transport:
 
     def abort(self) -> None:
         """Break off every exchange that is under way, in whichever thread; this is the end."""
-        self._aborted = True
         self._watch.abort()
 
     def close(self) -> None:
@@ -147,26 +145,23 @@ class Transport:
             try:
                 return self._use(kept, site.origin, request, deadline, bodiless)
             except NoReply:
-                # Closed while idle: once more, on a new connection (RFC 9112, 9.3.1).
-                if self._aborted:
-                    raise
+                pass  # closed while idle: once more, on a new connection (RFC 9112, 9.3.1)
         context = tls_context(*self._tls) if site.route.address.scheme == "https" else None
         wire = open_wire(site.route, context, deadline, self._watch)
         return self._use(wire, site.origin, request, deadline, bodiless)
 
     def _use(self, wire: Wire, origin: str, request: bytes, deadline: float, bodiless: bool) -> Received:
+        is_good = False
         self._watch.begin(wire, deadline)
         try:
             received = wire.exchange(request, bodiless)
-        except BaseException:
-            wire.close()
-            raise
+            is_good = received.reusable
         finally:
-            self._watch.end(wire)
-        if received.reusable:
+            is_good = self._watch.end(wire, deadline) and is_good
+            if not is_good:
+                wire.close()
+        if is_good:
             self._kept.keep(origin, wire)
-        else:
-            wire.close()
         return received
 
     def _start(self, url: str, home: str) -> Tuple[_Site, bytes]:

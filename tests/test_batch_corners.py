@@ -1,0 +1,497 @@
+"""BatchPoller and the watch over its exchanges, where things go wrong in unusual ways."""
+import os
+import socket
+import sys
+import threading
+import time
+from urllib.parse import unquote
+
+import pytest
+
+from job_api import JobApi, http
+from pollkit import BatchPoller, ConfigError, Job, PollkitError, Profile, TokenBucket
+from pollkit.core.agenda import Agenda, Lane
+from pollkit.core.machine import Rules
+from pollkit.core.pace import Fixed
+from pollkit.drivers.crew import Crew
+from pollkit.edges.clock import Clock
+from pollkit.edges.transport import Transport
+from pollkit.edges.watch import Watch
+from pollkit.edges.wire import Wire
+from raw_server import HANG, RawServer, reply, wait_for
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+QUICK = "fixed 20ms"
+DONE = reply('{"status": "done"}')
+
+
+class ManyApi(JobApi):
+    """Answers /many?ids=… by what `answer_many(ids, count)` gives: (HTTP status, headers, data) or None for a reset."""
+
+    def __init__(self, answer_many, answer=lambda name, count: "done"):
+        self.answer_many, self.exchanges = answer_many, []
+        super().__init__(answer)
+
+    def reply(self, path):
+        if "ids=" not in path:
+            return super().reply(path)
+        ids = [unquote(part) for part in path.rpartition("ids=")[2].split(",")]
+        with self.lock:
+            count = len(self.exchanges)
+            self.exchanges.append(ids)
+        answer = self.answer_many(ids, count)
+        return answer and http(*answer)
+
+
+def listed(*items):
+    return 200, {}, {"items": list(items)}
+
+
+def all_done(ids, count):
+    return listed(*({"id": name, "status": "done"} for name in ids))
+
+
+def one_by_one(api, **more):
+    return Profile(url=api.url + "/jobs/{id}", proxy="none", **more)
+
+
+def together(api, **more):
+    return one_by_one(api, batch_url=api.url + "/many?ids={ids}", retry="fixed 10ms", **more)
+
+
+def plenty():
+    return TokenBucket(10000, burst=1000)
+
+
+# One exchange for many
+
+def test_ids_of_all_kinds_come_through_an_exchange_for_many():
+    names = ["a,b", "c d", "é/ü", "100%", "%2C", "x&y=z", "{ids}", "日本"]
+    with ManyApi(all_done) as api, BatchPoller(together(api, batch_size=3), bucket=plenty()) as batch:
+        assert [outcome.state.value for outcome in batch.run(names)] == ["done"] * len(names)
+        assert sorted(name for ids in api.exchanges for name in ids) == sorted(names)
+
+
+@pytest.mark.parametrize("size, most", [(1, 1), (500, 7)])
+def test_a_batch_size_of_one_and_one_above_the_number_of_jobs(size, most):
+    with ManyApi(all_done) as api, BatchPoller(together(api, batch_size=size), bucket=plenty()) as batch:
+        assert len(batch.run([str(i) for i in range(7)])) == 7
+        assert max(map(len, api.exchanges)) <= most
+
+
+@pytest.mark.parametrize("answer", [
+    listed({"id": "z", "status": "failed"}, {"id": "b", "status": "done"}, {"id": "a", "status": "done"}),
+    listed({"id": "a", "status": "running"}, {"id": "b", "status": "done"}, {"id": "a", "status": "done"}),
+    listed(None, 5, "x", [], {"status": "failed"}, {"id": None}, {"id": "a", "status": "done"},
+           {"id": "b", "status": "done"}),
+    (200, {}, {"items": {"a": {"status": "done"}, "b": {"status": "done"}, "c": None}}),
+    (200, {}, [{"id": "a", "status": "done"}, {"id": "b", "status": "done"}])])
+def test_answers_in_any_order_with_strangers_and_oddities(answer):
+    with ManyApi(lambda ids, count: answer) as api, BatchPoller(together(api), bucket=plenty()) as batch:
+        assert [outcome.state.value for outcome in batch.run(["a", "b"])] == ["done", "done"]
+
+
+@pytest.mark.parametrize("item", [None, 5, "x", [], {}, {"status": None}, {"status": {}}])
+def test_an_odd_item_does_not_hurt_the_others(item):
+    def answer(ids, count):
+        return 200, {}, {"items": {name: {"status": "done"} if name == "b" else item for name in ids}}
+    with ManyApi(answer) as api, BatchPoller(together(api), pace=QUICK, bucket=plenty(), timeout=0.05) as batch:
+        odd, good = batch.run(["a", "b"])
+        assert good.state == "done" and good.faults == 0 and odd.state != "done"
+
+
+def test_an_id_that_never_turns_up_times_out():
+    with ManyApi(lambda ids, count: listed({"id": "b", "status": "done"})) as api:
+        with BatchPoller(together(api), pace=QUICK, timeout=0.1, bucket=plenty()) as batch:
+            assert [outcome.state.value for outcome in batch.run(["a", "b"])] == ["timed_out", "done"]
+
+
+def test_a_401_reads_the_credential_again_once_for_all(monkeypatch):
+    def answer(ids, count):
+        monkeypatch.setenv("ATTACK_TOKEN", "new")
+        return (401, {}, None) if not count else all_done(ids, count)
+    monkeypatch.setenv("ATTACK_TOKEN", "old")
+    with ManyApi(answer) as api, BatchPoller(together(api, auth="bearer env:ATTACK_TOKEN"), bucket=plenty()) as batch:
+        outcomes = batch.run(["a", "b", "c"])
+        assert [(outcome.state.value, outcome.polls) for outcome in outcomes] == [("done", 2)] * 3
+        assert len(api.exchanges) == 2
+
+
+def test_a_401_that_stays_ends_all_of_them():
+    with ManyApi(lambda ids, count: (401, {}, None)) as api:
+        with BatchPoller(together(api), bucket=plenty()) as batch:
+            assert {outcome.state.value for outcome in batch.run(["a", "b", "c"])} == {"unreachable"}
+            assert len(api.exchanges) == 1
+
+
+@pytest.mark.parametrize("trouble", [(500, {}, None), None, (200, {}, {"nothing": 1}), (204, {}, None)])
+def test_what_goes_wrong_with_an_exchange_is_one_fault_for_each_job_and_one_in_all(trouble):
+    with ManyApi(lambda ids, count: trouble if count < 2 else all_done(ids, count)) as api:
+        with BatchPoller(together(api), bucket=plenty()) as batch:
+            outcomes = batch.run(["a", "b", "c"])
+            assert [(outcome.state.value, outcome.faults) for outcome in outcomes] == [("done", 2)] * 3
+            assert batch.stats == (3, 2, 0)
+
+
+def test_a_url_is_asked_about_by_itself_where_others_are_asked_about_together():
+    with ManyApi(all_done) as api, BatchPoller(together(api), timeout=1, bucket=plenty()) as batch:
+        outcomes = batch.run(["a", api.url + "/jobs/b", Job("c", url=api.url + "/jobs/c")])
+        assert [outcome.state.value for outcome in outcomes] == ["done"] * 3
+        assert api.exchanges == [["a"]] and sorted(path for _, path in api.asked) == ["/jobs/b", "/jobs/c"]
+
+
+@pytest.mark.parametrize("url", ["{base}/many?ids={ids}", "http://127.0.0.1:9/{label}?ids={ids}", "ftp://x/{ids}"])
+def test_a_batch_url_that_cannot_be_asked_is_refused_at_once(url):
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}", batch_url=url)) as batch:
+        with pytest.raises(ConfigError):
+            batch.submit(Job("a", label="x"))
+        assert len(batch) == 0
+
+
+def test_base_stands_in_a_batch_url():
+    with ManyApi(all_done) as api:
+        based = Profile(url="{base}/jobs/{id}", batch_url="{base}/many?ids={ids}", base=api.url, proxy="none")
+        with BatchPoller(based, bucket=plenty()) as batch:
+            assert batch.run(["a"])[0].state == "done" and api.exchanges == [["a"]]
+
+
+def test_a_batch_url_at_another_origin_gets_the_credential_of_its_profile(monkeypatch):
+    """Whoever wrote the profile named it: it is no redirect."""
+    monkeypatch.setenv("ATTACK_TOKEN", "secret-token")
+    with RawServer(reply('[{"id": "a", "status": "done"}]')) as server:
+        elsewhere = Profile(url="http://127.0.0.1:9/{id}", batch_url=server.url("/many?ids={ids}"), proxy="none",
+                            auth="bearer env:ATTACK_TOKEN")
+        with BatchPoller(elsewhere) as batch:
+            assert batch.run(["a"])[0].state == "done"
+        assert server.requests[0].headers["authorization"] == "Bearer secret-token"
+
+
+# Jobs and ids
+
+def test_no_jobs_have_no_outcomes_and_need_no_thread():
+    before = threading.active_count()
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
+        assert batch.run([]) == [] and list(batch.as_completed([])) == [] and list(batch.as_completed(iter([]))) == []
+        assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("job", [Job(5), Job(None), Job(b"a"), Job(["x"]), Job("a", url=5), 5, None])
+def test_what_is_no_job_is_refused(job):
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
+        with pytest.raises(ConfigError):
+            batch.run(["a", job])
+        assert len(batch) == 0 and batch.stats.polls == 0
+
+
+@pytest.fixture
+def two_profiles(tmp_path):
+    with JobApi(lambda name, count: "done" if count else "running") as api:
+        path = tmp_path / "profiles.ini"
+        for_each = "[{0}]\nurl = {1}/{0}/{{id}}\nproxy = none\n"
+        path.write_text("".join(for_each.format(name, api.url) for name in ("p", "q")))
+        with BatchPoller("p", pace=QUICK, profiles=str(path), bucket=plenty()) as batch:
+            yield api, batch
+
+
+def test_an_id_in_two_profiles_is_refused_and_nothing_is_begun(two_profiles):
+    api, batch = two_profiles
+    with pytest.raises(ConfigError, match="in another profile"):
+        batch.run(["x", Job("a", profile="p"), Job("a", profile="q")])
+    with pytest.raises(ConfigError, match="at another URL"):
+        batch.run([Job("a", url=api.url + "/p/1"), Job("a", url=api.url + "/p/2")])
+    with pytest.raises(ConfigError, match="nosuch"):
+        batch.run(["x", Job("a", profile="nosuch")])
+    assert len(batch) == 0 and api.asked == []
+
+
+def test_a_job_named_in_two_ways_is_one_job(two_profiles):
+    api, batch = two_profiles
+    assert len(batch.run(["a", Job("a", profile="p"), Job("a", url=api.url + "/p/a"), Job("a", label="x")])) == 4
+    assert len(api.asked) == 2
+    assert [o.url.rpartition("/")[0][-1] for o in batch.run([Job("b", profile="q"), "c"])] == ["q", "p"]
+
+
+def test_threads_that_name_a_profile_for_the_first_time_share_its_connections(two_profiles):
+    _, batch = two_profiles
+    ready = threading.Barrier(8)
+    manners = set()
+
+    def name():
+        ready.wait()
+        manners.add(batch._asker.manner(Job("a", profile="q")))
+    threads = [threading.Thread(target=name) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(manners) == 1
+
+
+# Limits
+
+def test_what_shares_a_bucket_shares_a_queue_whatever_its_origin():
+    """So that a last look goes first, and the most urgent job next, over all of them."""
+    with BatchPoller(bucket=TokenBucket(1, per=3600), timeout=None) as batch:
+        for port in (8, 9):
+            for name in "ab":
+                batch.submit("http://127.0.0.1:%d/%s" % (port, name))
+        assert len({entry.lane for entry in batch._agenda}) == 1
+        batch.close(wait=False)
+
+
+def test_a_429_of_one_origin_does_not_stop_another():
+    with JobApi(lambda name, count: (429, {"Retry-After": "60"}, None)) as told_off:
+        with JobApi(lambda name, count: "done" if count >= 3 else "running") as other:
+            with BatchPoller(Profile(proxy="none"), pace=QUICK, timeout=90) as batch:
+                waiting = batch.submit(told_off.url + "/jobs/a")
+                wait_for(lambda: told_off.asked)
+                assert batch.run([other.url + "/jobs/b"])[0].state == "done"
+                waiting.cancel()
+
+
+# Callbacks
+
+def exits(argument):
+    sys.exit(3)
+
+
+def test_an_owner_whose_callback_exits_takes_nothing_from_the_others():
+    with JobApi(lambda name, count: "done" if count else "running") as api:
+        with BatchPoller(one_by_one(api), pace=QUICK, workers=1) as batch:
+            first, second = batch.submit("a", on_done=exits), batch.submit("a")
+            first.add_done_callback(exits)
+            assert [future.result(timeout=10).state for future in (first, second)] == ["done", "done"]
+
+
+def test_a_listener_that_exits_takes_nothing_from_anybody():
+    with ManyApi(all_done) as api, BatchPoller(together(api), on_event=exits, workers=1) as batch:
+        futures = [batch.submit(name, on_done=exits) for name in "abc"]
+        assert [future.result(timeout=10).state for future in futures] == ["done"] * 3
+
+
+def test_a_callback_that_exits_over_a_job_that_was_never_polled_again_stops_nothing():
+    with JobApi(lambda name, count: "running") as api:
+        with BatchPoller(one_by_one(api), pace=QUICK, bucket=TokenBucket(1, per=60), timeout=0.05, workers=1) as batch:
+            futures = [batch.submit(str(i), on_done=exits) for i in range(3)]
+            assert [future.result(timeout=10).state for future in futures] == ["timed_out"] * 3
+            assert batch.submit("late").result(timeout=10).state == "timed_out"
+
+
+def test_a_callback_cannot_wait_for_jobs_of_its_own_batch():
+    said = []
+
+    def run(outcome):
+        for wait in (batch.run, lambda jobs: list(batch.as_completed(jobs))):
+            try:
+                wait(["b"])
+            except PollkitError as error:
+                said.append(str(error))
+    with JobApi(lambda name, count: "done") as api, BatchPoller(one_by_one(api), workers=1) as batch:
+        batch.submit("a", on_done=run)
+    assert len(said) == 2 and "submit" in said[0]
+
+
+@pytest.mark.parametrize("kind", ["on_done", "on_event"])
+def test_callbacks_may_submit_cancel_nudge_and_close(kind):
+    done = threading.Event()
+
+    def act(_):
+        if not done.is_set():
+            done.set()
+            batch.submit("b")
+            assert batch.nudge("b") and batch.cancel("c") and not batch.cancel("nobody")
+            batch.close(wait=False)
+    options = {"on_event": act} if kind == "on_event" else {}
+    with JobApi(lambda name, count: "done" if name == "a" else "running") as api:
+        batch = BatchPoller(one_by_one(api), pace="fixed 1h", workers=2, **options)
+        other = batch.submit("c")
+        batch.submit("a", on_done=act if kind == "on_done" else None)
+        assert other.result(timeout=10).state == "cancelled"
+        wait_for(done.is_set)
+        batch.close()
+        assert len(batch) == 0
+
+
+def test_a_generator_serves_one_thread_at_a_time_and_the_other_is_told():
+    with JobApi(lambda name, count: "running") as api:
+        with BatchPoller(one_by_one(api), pace="fixed 1h", timeout=None) as batch:
+            outcomes, said = batch.as_completed(["a"]), []
+            waiting = threading.Thread(target=lambda: said.extend(outcomes))
+            waiting.start()
+            wait_for(lambda: api.asked)
+            with pytest.raises(ValueError):
+                next(outcomes)
+            assert batch.cancel("a")
+            waiting.join(10)
+            assert [outcome.state.value for outcome in said] == ["cancelled"]
+
+
+# Ends
+
+def test_what_ended_without_a_poll_is_told_before_the_next_exchange_which_may_be_slow():
+    done, found = [], iter(["work"])
+    lock = threading.Lock()
+    crew = Crew(1, Clock(), lock, take=lambda now: next(found, float("inf")), perform=done.append,
+                finish=lambda work, result, now: "news", announce=done.append, leave=lambda: None)
+    with lock:
+        crew.wake()
+    wait_for(lambda: len(done) >= 3)
+    with lock:
+        crew.dismiss()
+    crew.join()
+    assert done[:3] == [None, "work", "news"]
+
+
+def test_without_a_thread_no_job_is_added(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", refuse)
+            with pytest.raises(PollkitError, match="no thread"):
+                batch.submit("a")
+        assert len(batch) == 0
+
+
+def test_with_fewer_threads_than_workers_all_is_done_all_the_same(monkeypatch):
+    start = threading.Thread.start
+
+    def refuse(self):
+        if self.name.startswith("pollkit-") and self.name not in ("pollkit-0", "pollkit-watch"):
+            raise RuntimeError("can't start new thread")
+        start(self)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with JobApi(lambda name, count: "done" if count else "running") as api:
+        with BatchPoller(one_by_one(api), pace=QUICK, bucket=plenty()) as batch:
+            assert {outcome.state.value for outcome in batch.run(list("abcdef"))} == {"done"}
+
+
+@pytest.mark.parametrize("where", ["agenda", "told", "join"])
+def test_a_close_that_is_interrupted_ends_all_the_same(where, monkeypatch):
+    interrupted = []
+
+    def once(method):
+        def interrupts(*args):
+            if not interrupted:
+                interrupted.append(True)
+                raise KeyboardInterrupt
+            return method(*args)
+        return interrupts
+    with JobApi(lambda name, count: "running") as api:
+        batch = BatchPoller(one_by_one(api), pace="fixed 1h", timeout=None)
+        futures = [batch.submit(name) for name in "abc"]
+        owner, name = {"agenda": (batch._agenda, "cancel"), "told": (batch, "_announce"),
+                       "join": (batch._crew, "join")}[where]
+        monkeypatch.setattr(owner, name, once(getattr(owner, name)))
+        with pytest.raises(KeyboardInterrupt):
+            batch.close(wait=False)
+        assert [future.result(timeout=0).state for future in futures] == ["cancelled"] * 3
+        assert not any(thread.is_alive() for thread in batch._crew._threads)
+
+
+# The agenda
+
+class Closed:
+    """A bucket that is paused for a long time."""
+
+    interval = spacing = 0.0
+
+    def reserve(self, now, latest, last_look=False):
+        return 5000.0
+
+
+def test_a_nudged_job_ends_at_its_deadline_though_no_token_comes():
+    agenda, lane = Agenda(4), Lane(Closed())
+    for name, timeout in (("a", 10.0), ("b", 5.0)):
+        agenda.add(Job(name), "http://x/" + name, Rules(pace=Fixed(1), timeout=timeout), lane, 0.0)
+    assert agenda.take(0.5) == 5.0
+    assert agenda.nudge("a", 0.6) and agenda.nudge("b", 0.7)
+    assert agenda.take(0.8) == 5.0
+    assert agenda.take(5.0) == 10.0 and [step.entry.progress.job.id for step in agenda.expired()] == ["b"]
+    agenda.take(10.0)
+    assert [step.entry.progress.job.id for step in agenda.expired()] == ["a"] and not len(agenda)
+
+
+# The watch
+
+@pytest.fixture
+def wires():
+    made = []
+
+    def pair():
+        here, there = socket.socketpair()
+        made.append(there)
+        return Wire(here)
+    yield pair
+    for sock in made:
+        sock.close()
+
+
+def test_an_exchange_that_begins_late_is_broken_off_in_time_all_the_same(wires):
+    """It took long to connect; meanwhile the guard has gone to sleep for others."""
+    watch = Watch(30.0)
+    early, late = wires(), wires()
+    deadline = time.monotonic() + 30.0
+    watch.begin(early, deadline)
+    wait_for(lambda: watch._guard.wakes_at <= deadline)
+    began = time.monotonic()
+    watch.begin(late, began + 0.1)
+    with pytest.raises(socket.timeout):
+        late.exchange(b"GET / HTTP/1.1\r\n\r\n")
+    assert 0.05 < time.monotonic() - began < 5
+    assert not watch.end(late, began + 0.1) and watch.end(early, deadline)
+    watch.close()
+    assert not watch._guard.is_alive()
+
+
+def test_a_connection_whose_time_is_up_as_its_reply_ends_is_not_kept(monkeypatch):
+    whole = Wire.exchange
+
+    def just_in_time(self, request, bodiless=False):
+        received = whole(self, request, bodiless)
+        transport._watch._under_way.clear()
+        self.break_off()
+        return received
+    with RawServer(DONE) as server:
+        transport = Transport(Profile(proxy="none"))
+        monkeypatch.setattr(Wire, "exchange", just_in_time)
+        assert transport.fetch(server.url(), server.origin).status == 200
+        monkeypatch.undo()
+        assert transport.fetch(server.url(), server.origin).status == 200
+        assert server.used == [0, 1]
+        transport.close()
+
+
+def test_after_an_abort_nothing_more_is_asked():
+    with RawServer(DONE) as server:
+        transport = Transport(Profile(proxy="none"))
+        assert transport.fetch(server.url(), server.origin).status == 200
+        transport.abort()
+        assert "no complete reply" in str(transport.fetch(server.url(), server.origin))
+        assert "no complete reply" in str(transport.fetch(server.url(), server.origin))
+        assert len(server.requests) == 1
+        transport.close()
+
+
+@pytest.mark.parametrize("timeout", [3e6, 3e8])
+def test_a_request_may_have_months(timeout):
+    with RawServer(DONE) as server:
+        transport = Transport(Profile(proxy="none", request_timeout=timeout))
+        assert transport.fetch(server.url(), server.origin).status == 200
+        transport.close()
+        assert not transport._watch._guard.is_alive()
+
+
+def test_two_hundred_threads_at_once_are_each_broken_off_in_time():
+    with RawServer(HANG) as server:
+        transport = Transport(Profile(proxy="none", request_timeout=0.3))
+        faults, began = [], time.monotonic()
+        threads = [threading.Thread(target=lambda: faults.append(transport.fetch(server.url(), server.origin)))
+                   for _ in range(200)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+        assert len(faults) == 200 and time.monotonic() - began < 5
+        transport.close()
+        assert not transport._watch._under_way
