@@ -53,6 +53,7 @@ def run_command(name: str, words: List[str]) -> int:
         with _prepared():
             code = _run(name, words)
             sys.stdout.flush()
+            _settle(sys.stderr)
             return code
     except (Exception, KeyboardInterrupt, Terminated) as error:
         return failed(error)
@@ -76,10 +77,12 @@ def failed(error: BaseException) -> int:
 def complain(message: str) -> int:
     """One line on stderr; the exit code for usage and configuration."""
     from ..core.model import one_line
-    try:
-        sys.stderr.write("pollkit: %s\n" % one_line(_LONG_WORD.sub(r"\1...", message), 600))
-    except (OSError, ValueError, AttributeError):
-        pass  # nobody reads stderr: the exit code must do
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write("pollkit: %s\n" % one_line(_LONG_WORD.sub(r"\1...", message), 600))
+        except (OSError, ValueError):
+            pass  # nobody reads stderr: the exit code must do
+        _settle(sys.stderr)
     return USAGE
 
 
@@ -158,6 +161,14 @@ def _nobody_reads() -> int:
     for stream in (sys.stdout, sys.stderr):
         _to_nowhere(stream)
     return NOBODY_READS
+
+
+def _settle(stream: IO[str]) -> None:
+    """Write what is left to write; if it can't be, Python must not try again at its exit, and fail."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        _to_nowhere(stream)
 
 
 def _to_nowhere(stream: Optional[IO[str]]) -> None:

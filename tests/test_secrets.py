@@ -1,0 +1,113 @@
+"""Secrets: whatever a server makes of them, they are not shown. What a result holds is data, and stays."""
+import base64
+import json
+import os
+import stat
+
+import pytest
+
+from pollkit.cli import main
+from raw_server import RawServer, reply
+
+SECRET = "s3cr3t/with+odd=chars"
+IN_URL = "s3cr3t%2Fwith%2Bodd%3Dchars"
+USER = "someone"
+BASIC = base64.b64encode(("%s:%s" % (USER, SECRET)).encode()).decode()
+HIDDEN = (SECRET, IN_URL, BASIC)
+
+
+def said(request):
+    """All that a request said, on one line."""
+    return " | ".join([request.line] + ["%s: %s" % field for field in request.fields])
+
+
+def answer(head, **data):
+    """An answer that repeats the whole request wherever the data says ECHO."""
+    def act(connection, request):
+        text = json.dumps(data).replace("ECHO", json.dumps(said(request))[1:-1])
+        connection.send(reply(text, head))
+    return act
+
+
+def link(status, where):
+    """A redirect to a place made of what the request carried."""
+    def act(connection, request):
+        value = request.headers.get("authorization") or request.headers.get("x-api-key") or request.target
+        connection.send(reply(b"", status, Location=where % {"value": value, "here": connection.sock.getsockname()[1]}))
+    return act
+
+
+ANSWERS = {
+    "error": [answer("400 Bad Request", error={"message": "ECHO", "code": "ECHO"})],
+    "unauthorised": [answer("401 Unauthorized", message="ECHO")],
+    "html": [lambda connection, request: connection.send(reply("<html>%s</html>" % said(request), "502 Bad Gateway"))],
+    "unknown status": [answer("200 OK", status="ECHO"), answer("200 OK", status="done")],
+    "failed": [answer("200 OK", status="failed", error={"message": "ECHO", "code": "ECHO"})],
+    "not JSON": [lambda connection, request: connection.send(reply("oops " + said(request)))],
+    "redirected": [link("302 Found", "/jobs/%(value)s"), answer("404 Not Found", message="ECHO")],
+    "redirected to nowhere": [link("302 Found", "gopher://%(value)s/")],
+    "redirected away": [link("302 Found", "http://localhost:%(here)d/?x=%(value)s"), answer("403 Forbidden", m="ECHO")],
+    "see other": [link("303 See Other", "/results/%(value)s"), answer("500 Oh", message="ECHO")],
+    "accepted": [lambda connection, request: connection.send(reply(
+        b"", "202 Accepted", Location="/later/%s" % request.headers.get("authorization", "x").replace(" ", "_"))),
+        answer("410 Gone", message="ECHO")],
+}
+
+
+def by_profile(auth):
+    def prepare(folder, server):
+        (folder / "mine.ini").write_text("[mine]\nurl = %s\nauth = %s\n" % (server.url("/jobs/{id}"), auth))
+        return ["1", "--profile", "mine", "--profiles", str(folder / "mine.ini")]
+    return prepare
+
+
+def by_file(folder, server):
+    return [server.url(), "--token-file", str(folder / "token")]
+
+
+SOURCES = {
+    "--token-env": lambda folder, server: [server.url(), "--token-env", "MY_TOKEN"],
+    "--token-file": by_file,
+    "bearer env": by_profile("bearer env:MY_TOKEN"),
+    "bearer file": by_profile("bearer file:token"),
+    "bearer command": by_profile("bearer command:cat token"),
+    "basic env": by_profile("basic env:MY_LOGIN"),
+    "netrc": by_profile("netrc"),
+    "header": by_profile("header X-API-Key env:MY_TOKEN"),
+    "user and password in the URL": lambda folder, server: [server.url(userinfo="%s:%s" % (USER, IN_URL))],
+    "a token in the URL": lambda folder, server: [server.url("/jobs/1?token=%s&n=1" % IN_URL)],
+    "a proxy's password": lambda folder, server: [
+        "http://api.invalid/jobs/1", "--proxy", "http://%s:%s@%s" % (USER, IN_URL, server.authority)],
+}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text(SECRET + "\n")
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login %s password %s\n" % (USER, SECRET))
+    for name in ("token", ".netrc"):
+        (tmp_path / name).chmod(0o600)
+    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("NETRC", raising=False)
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    monkeypatch.setenv("MY_LOGIN", "%s:%s" % (USER, SECRET))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+FLAGS = ["--timeout", "0.3", "--pace", "fixed 50ms", "-vv"]
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_secret_that_a_server_repeats_is_not_shown(here, capsys, source, what):
+    with RawServer(*ANSWERS[what]) as server:
+        words = SOURCES[source](here, server)
+        main(["wait"] + words + FLAGS + (["--log-json"] if what == "error" else []))
+        sent = "".join(said(request) for request in server.requests)
+    out, err = capsys.readouterr()
+    assert any(secret in sent for secret in HIDDEN)  # it was sent, and so it was repeated
+    assert not [secret for secret in HIDDEN if secret in out + err], out + err
+    assert json.loads(out)["state"] and (what != "error" or "***" in out)
