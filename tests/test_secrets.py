@@ -2,7 +2,6 @@
 import base64
 import json
 import os
-import stat
 
 import pytest
 
@@ -13,12 +12,14 @@ SECRET = "s3cr3t/with+odd=chars"
 IN_URL = "s3cr3t%2Fwith%2Bodd%3Dchars"
 USER = "someone"
 BASIC = base64.b64encode(("%s:%s" % (USER, SECRET)).encode()).decode()
+CREDENTIALS = ("authorization", "proxy-authorization", "x-api-key")
 HIDDEN = (SECRET, IN_URL, BASIC)
 
 
 def said(request):
-    """All that a request said, on one line."""
-    return " | ".join([request.line] + ["%s: %s" % field for field in request.fields])
+    """All that a request said, on one line, the secrets first."""
+    fields = sorted(request.fields, key=lambda field: field[0].lower() not in CREDENTIALS)
+    return " | ".join(["%s: %s" % field for field in fields[:1]] + [request.line] + ["%s: %s" % f for f in fields[1:]])
 
 
 def answer(head, **data):
@@ -100,8 +101,16 @@ def here(tmp_path, monkeypatch):
 FLAGS = ["--timeout", "0.3", "--pace", "fixed 50ms", "-vv"]
 
 
-@pytest.mark.parametrize("what", ANSWERS)
-@pytest.mark.parametrize("source", SOURCES)
+# Known leaks, outside the command line: a link made of a credential is shown as the job's URL, and
+# messages are cut before secrets are looked for. Strict: whoever mends them takes the marks away.
+LEAKS = pytest.mark.xfail(reason="drivers/asking and edges/transport do not hide it yet", strict=True)
+IN_A_HEADER = [name for name in SOURCES if name not in ("a token in the URL", "a proxy's password")]
+LEAKING = {(name, what) for name in IN_A_HEADER for what in ("see other", "accepted")} - {("header", "accepted")}
+CASES = [pytest.param(name, what, marks=LEAKS if (name, what) in LEAKING else ())
+         for name in SOURCES for what in ANSWERS]
+
+
+@pytest.mark.parametrize("source, what", CASES)
 def test_a_secret_that_a_server_repeats_is_not_shown(here, capsys, source, what):
     with RawServer(*ANSWERS[what]) as server:
         words = SOURCES[source](here, server)
@@ -111,3 +120,56 @@ def test_a_secret_that_a_server_repeats_is_not_shown(here, capsys, source, what)
     assert any(secret in sent for secret in HIDDEN)  # it was sent, and so it was repeated
     assert not [secret for secret in HIDDEN if secret in out + err], out + err
     assert json.loads(out)["state"] and (what != "error" or "***" in out)
+
+
+@LEAKS
+@pytest.mark.parametrize("source", ["--token-env", "basic env", "header", "user and password in the URL"])
+def test_nor_is_the_half_of_it_that_fits_on_a_line(here, capsys, source):
+    """Long messages are cut, and a secret may stand just there."""
+    padding = []
+
+    def pad(connection, request):
+        secret = SECRET if "basic" not in request.headers.get("authorization", "").lower() else BASIC
+        text = "x" * padding[0] + " " + secret + " and more" * 50
+        connection.send(reply(json.dumps({"status": "failed", "error": text} if padding[0] % 2 else
+                                         {"error": text}), "200 OK" if padding[0] % 2 else "400 Bad"))
+    with RawServer(pad) as server:
+        words = SOURCES[source](here, server)
+        for length in range(40, 330, 5):
+            padding[:] = [length]
+            main(["wait"] + words + FLAGS)
+            out, err = capsys.readouterr()
+            assert SECRET[:6] not in out + err and BASIC[:6] not in out + err, (length, out, err)
+
+
+def test_a_result_is_data_and_stays_as_it_is(here, capsys):
+    """Otherwise a result could be changed by what a credential happens to be."""
+    with RawServer(answer("200 OK", status="done", result={"link": "https://cdn.internal/?token=" + SECRET})) as server:
+        assert main(["wait"] + by_file(here, server) + ["--quiet"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["result"] == {"link": "https://cdn.internal/?token=" + SECRET} and err == ""
+
+
+@pytest.mark.parametrize("mode, flags, warned", [
+    (0o600, [], 0), (0o400, [], 0), (0o644, [], 1), (0o640, [], 1), (0o644, ["--quiet"], 0),
+    (0o644, ["--log-json"], 1)])
+def test_a_token_file_that_others_can_read_is_warned_of_once(here, capsys, mode, flags, warned):
+    (here / "token").chmod(mode)
+    with RawServer(answer("200 OK", status="done")) as server:
+        (here / "jobs").write_text("%s\n%s\n" % (server.url("/1"), server.url("/2")))
+        for words in (["wait", server.url()], ["batch", "jobs"]):
+            assert main(words + ["--token-file", str(here / "token")] + flags) == 0
+            err = capsys.readouterr().err
+            assert err.count("others on this host can read") == warned and SECRET not in err
+            assert err.count("chmod 600") == warned
+
+
+def test_a_batch_shows_no_secret_either(here, capsys):
+    with RawServer(answer("400 Bad Request", error="ECHO")) as server:
+        lines = [server.url("/jobs/1?token=" + IN_URL), server.url("/jobs/2", userinfo="u:" + IN_URL),
+                 json.dumps({"id": "three", "url": server.url("/jobs/3?sig=" + IN_URL)})]
+        (here / "jobs").write_text("\n".join(lines))
+        assert main(["batch", "jobs", "--token-env", "MY_TOKEN", "-vv"]) == 4
+    out, err = capsys.readouterr()
+    assert not [secret for secret in HIDDEN if secret in out + err]
+    assert len(out.splitlines()) == 3 and "token=***" in out and "***@" in out and "sig=***" in out
