@@ -98,7 +98,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-FLAGS = ["--timeout", "0.3", "--pace", "fixed 50ms", "-vv"]
+FLAGS = ["--timeout", "60ms", "--pace", "fixed 10ms", "-vv"]
 
 
 # Known leaks, outside the command line: a link made of a credential is shown as the job's URL, and
