@@ -13,7 +13,7 @@ import pytest
 
 from pollkit.cli import main
 from pollkit.testing import FakeJobApi
-from raw_server import HANG, RawServer, reply
+from raw_server import HANG, RawServer, reply, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KEYS = ["id", "url", "profile", "label", "state", "status", "result", "error", "progress", "polls", "faults",
@@ -213,6 +213,10 @@ def test_main_leaves_everything_as_it_found_it(capsys, words):
     try:
         main(words)
         assert signal.getsignal(signal.SIGTERM) is mine and (sys.stdout, sys.stderr) == streams
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        main(words)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -246,10 +250,8 @@ def test_a_signal_ends_it_within_a_second_and_it_says_what_was_left(command, num
             with open("jobs", "w") as file:
                 file.write("%s\n%s\n" % (server.url("/1"), server.url("/2?token=s3cr3t")))
         process = started([command, "jobs" if command == "batch" else server.url("/1"), "--pace", "fixed 1m"])
-        give_up_at = time.monotonic() + 10
-        while not server.requests and time.monotonic() < give_up_at:
-            time.sleep(0.01)
-        time.sleep(0.1)
+        wait_for(lambda: len(server.requests) == (2 if command == "batch" else 1))
+        time.sleep(0.05)
         process.send_signal(number)
         began = time.monotonic()
         out, err = process.communicate(timeout=10)
@@ -259,6 +261,18 @@ def test_a_signal_ends_it_within_a_second_and_it_says_what_was_left(command, num
     assert (process.returncode, out) == (code, b"") and lasted < 1.5
     assert len(lines) == 1 and re.match("pollkit: interrupted: " + left, lines[0])
     assert b"Traceback" not in err and b"s3cr3t" not in err
+
+
+@posix
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_impatient_user_gets_the_same_end(number, code):
+    with RawServer(reply('{"status": "running"}')) as server:
+        process = started(["wait", server.url("/1"), "--pace", "fixed 5ms"])
+        wait_for(lambda: len(server.requests) > 2)
+        for _ in range(3):
+            process.send_signal(number)
+        _, err = process.communicate(timeout=10)
+    assert process.returncode == code and err.count(b"pollkit: interrupted") == 1 and b"Traceback" not in err
 
 
 @posix
@@ -283,6 +297,15 @@ def test_results_that_the_locale_can_not_spell(api, environ):
     out, err = process.communicate(timeout=10)
     assert (process.returncode, err) == (0, b"")
     assert json.loads(out.decode())["result"] == {"text": result}
+
+
+@posix
+def test_a_profile_that_the_locale_can_not_spell():
+    with open("mine.ini", "wb") as file:
+        file.write("[mine]\nurl = http://h/{id}\ndone = terminé\n".encode("utf-8"))
+    process = started(["profiles", "show", "mine", "--profiles", "mine.ini"], PYTHONIOENCODING="ascii")
+    out, err = process.communicate(timeout=10)
+    assert (process.returncode, err) == (0, b"") and b"termin\\xe9" in out
 
 
 @posix

@@ -40,7 +40,10 @@ def main(arguments: Optional[List[str]] = None) -> int:
         return _print("pollkit %s\n" % __version__)
     if not words or words[0] in ("--help", "-h"):
         return _print(help_text())
-    from .running import run_command
+    try:
+        from .running import run_command
+    except KeyboardInterrupt:  # so soon
+        return 130
     return run_command(words[0], words[1:])
 
 

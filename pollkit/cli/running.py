@@ -5,8 +5,10 @@ import os
 import re
 import signal
 import sys
+import threading
+import time
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Iterator, List, Optional
+from typing import IO, TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 from ..errors import ConfigError, PollkitError
 from . import COMMANDS
@@ -15,6 +17,7 @@ from .exits import INTERRUPTED, NOBODY_READS, TERMINATED, USAGE
 if TYPE_CHECKING:
     from typing import NoReturn  # early releases of 3.6 have none
 
+IMPATIENCE_S = 1.0
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 _LONG_WORD = re.compile(r"(\S{80})\S{120,}")
 
@@ -97,13 +100,9 @@ def said(error: OSError) -> str:
 
 @contextmanager
 def _prepared() -> Iterator[None]:
-    """SIGTERM as an exception, and somewhere to write to; afterwards all is as it was found."""
-    before: Any = None
+    """Signals as exceptions, and somewhere to write to; afterwards all is as it was found."""
     streams = sys.stdout, sys.stderr
-    try:
-        before = signal.signal(signal.SIGTERM, _terminate)
-    except ValueError:
-        pass  # not the main thread: whoever called us minds the signals
+    before = _listen()
     with open(os.devnull, "w") as nowhere:
         # Closed by whoever started us, who may want the exit code alone.
         sys.stdout, sys.stderr = streams[0] or nowhere, streams[1] or nowhere
@@ -111,8 +110,29 @@ def _prepared() -> Iterator[None]:
             yield
         finally:
             sys.stdout, sys.stderr = streams
-            if before is not None:
-                signal.signal(signal.SIGTERM, before)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _listen() -> Dict[int, Any]:
+    """Make SIGTERM an exception, as SIGINT is; the handlers that were there before.
+
+    Another signal within a second is passed over: whoever is impatient must not spoil the tidying up.
+    """
+    heard = [float("-inf")]
+
+    def hear(number: int, frame: object) -> None:
+        now = time.monotonic()
+        if now >= heard[0] + IMPATIENCE_S:
+            heard[0] = now
+            raise KeyboardInterrupt() if number == signal.SIGINT else Terminated()
+
+    if threading.current_thread() is not threading.main_thread():
+        return {}  # whoever called us minds the signals
+    # One that is ignored, as in the background of a script, or minded by our caller stays so.
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    return {number: signal.signal(number, hear) for number, handler in usual.items()
+            if signal.getsignal(number) == handler}
 
 
 def _run(name: str, words: List[str]) -> int:
@@ -150,10 +170,6 @@ def _place(error: BaseException) -> str:
         trace = trace.tb_next
     path = "?" if trace is None else os.path.basename(trace.tb_frame.f_code.co_filename)
     return "%s, line %d" % (path, 0 if trace is None else trace.tb_lineno)
-
-
-def _terminate(number: int, frame: object) -> None:
-    raise Terminated()
 
 
 def _nobody_reads() -> int:
