@@ -43,7 +43,7 @@ TYPED = [
     (["wiat", URL], "no command 'wiat' .did you mean wait"), (["", URL], "no command ''"),
     (["WAIT"], "no command 'WAIT'"), (["-v", "wait", URL], "flags come after the command"),
     (["--profile=x"], "flags come after"), (["wait"], "required: URL"), (["batch"], "required: FILE"),
-    (wait("another"), "takes no 'another' besides"), (wait("--", "--quiet"), "takes no '--quiet' besides"),
+    (wait("another"), "from 'another' on"), (wait("--", "--quiet"), "from '--quiet' on"),
     (wait("--timeuot", "5"), "no flag --timeuot .did you mean --timeout"), (wait("--time", "5"), "no flag --time "),
     (wait("--workers", "5"), "no flag --workers"), (wait("-x"), "no flag -x"),
     (wait("--timeout"), "expected one argument"),
@@ -151,7 +151,7 @@ TYPED = [
     (["batch", "\udcff"], "No such file"),
     (["batch", "nul.txt"], "nul.txt, line 1: .* control characters"),
     (["batch", "one.txt"], "one.txt, line 1: .* --profile"),
-    (["batch", "one.txt", "two.txt"], "takes no 'two.txt'"), (["batch", "url-list.txt"], "line 2: .* host and port"),
+    (["batch", "one.txt", "two.txt"], "from 'two.txt' on"), (["batch", "url-list.txt"], "line 2: .* host and port"),
     # the other commands
     (["profiles", "shwo", "x"], "show NAME or check FILE"),
     (["profiles", "knowhere"], "pollkit profiles show knowhere"),
@@ -162,10 +162,10 @@ TYPED = [
     (["profiles", "check", "folder"], "folder: Is a directory"),
     (["profiles", "--profiles", "absent"], "absent: No such"),
     (["profiles", "check", "mine.ini"] + MINE, "leave --profiles out"),
-    (["profiles", "show", "a", "b"], "takes no 'b'"),
+    (["profiles", "show", "a", "b"], "from 'b' on"),
     (["help", "nonsense"], "no topic 'nonsense'"), (["help", "wait"], "wait --help"),
-    (["help", "a", "b"], "takes no 'b'"),
-    (["demo", "x"], "takes no 'x'"), (["demo", "--quik"], "did you mean --quick"),
+    (["help", "a", "b"], "from 'b' on"),
+    (["demo", "x"], "from 'x' on"), (["demo", "--quik"], "did you mean --quick"),
     (["demo", "--progress", "x"], "invalid choice"),
 ]
 

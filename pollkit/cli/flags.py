@@ -105,7 +105,7 @@ def for_one_profile(arguments: argparse.Namespace) -> List[str]:
 def warn(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
     """Tell the user what they should know about the flags they gave."""
     name = arguments.token_file
-    if name is None or arguments.quiet or os.name != "posix":
+    if name is None or getattr(arguments, "quiet", False) or os.name != "posix":
         return
     try:
         mode = os.stat(os.path.expanduser(name)).st_mode

@@ -46,7 +46,7 @@ class Parser(argparse.ArgumentParser):
         known = re.findall(r"--[a-z-]+", self.format_help())
         flags = [word.partition("=")[0] if word.startswith("--") else word[:2] for word in words if word[:1] == "-"]
         strange = [flag for flag in flags if flag not in known]
-        what = unknown("flag", strange[0], known) if strange else "%s takes no %r besides" % (self.prog, words[0])
+        what = unknown("flag", strange[0], known) if strange else "unrecognized arguments, from %r on" % words[0]
         return "%s; see %s --help" % (what, self.prog)
 
 

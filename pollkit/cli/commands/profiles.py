@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     """List, show or check."""
     what, which = arguments.what, arguments.which
     if what not in ("list", "show", "check"):
-        raise ConfigError("profiles can list, show NAME or check FILE, but not %r; for a profile of that name: "
+        raise ConfigError("invalid choice %r: profiles can list, show NAME or check FILE; for a profile of that name: "
                           "pollkit profiles show %s" % (what, what))
     if what == "list":
         if which is not None:
