@@ -412,8 +412,8 @@ def test_check_minds_its_own_file_and_no_other(write, monkeypatch):
 
 
 @pytest.mark.parametrize("name, said", [
-    ("knowher", "there is no profile 'knowher': did you mean knowhere?; pollkit profiles lists them"),
-    ("xyz", "there is no profile 'xyz'; pollkit profiles lists them"), ("", "there is no profile ''"),
+    ("knowher", "there is no profile 'knowher' (did you mean knowhere?); see pollkit profiles"),
+    ("xyz", "there is no profile 'xyz'; see pollkit profiles"), ("", "there is no profile ''"),
     ("knowhere:small", "a label is given by itself, as --profile knowhere --label small")])
 def test_a_name_that_is_not_there(name, said):
     with pytest.raises(ConfigError) as caught:

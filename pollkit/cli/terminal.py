@@ -139,6 +139,8 @@ class Terminal:
         # A thread may be stuck in a write, if the reader has stopped the terminal with ^S.
         if self._lock.acquire(timeout=HURRY_S):
             try:
+                if self._is_up:
+                    self._write(_WRAP)  # a ^C may have cut a painting short, and its end with it
                 self._erase()
                 self._block = ()
             finally:

@@ -20,7 +20,7 @@ class Credential:
     """A credential that is read when first needed, and again when told that it is stale."""
 
     def __init__(self, specification: str) -> None:
-        self._header, self._scheme, self._source = _parse(specification)
+        self._header, self._scheme, self._source = parse(specification)
         self._read: Dict[str, Tuple[str, str]] = {}
 
     def header(self, host: str, fresh: bool = False) -> Tuple[str, str]:
@@ -63,7 +63,7 @@ class Credential:
         return os.name == "posix" and bool(mode & 0o077)
 
 
-def _parse(specification: str) -> Tuple[str, str, str]:
+def parse(specification: str) -> Tuple[str, str, str]:
     """Header, scheme and source of a specification."""
     words = specification.strip().split(None, 1)
     kind, rest = (words[0].lower() if words else ""), (words[1] if len(words) > 1 else "")

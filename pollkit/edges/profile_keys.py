@@ -14,7 +14,8 @@ from ..core.pace import parse_pace
 from ..core.profile import Profile, checked_base, checked_size, whole_number
 from ..core.units import duration_text, parse_limit, seconds
 from ..errors import ConfigError
-from .credentials import _parse as parse_credential
+from .credentials import parse as parse_credential
+from .headers import checked_headers
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _METHOD = re.compile(r"[A-Z]{1,20}")
@@ -37,10 +38,9 @@ def read_key(key: str, text: str, folder: str) -> Any:
 
 def read_header(name: str, text: str) -> str:
     """The value of a header; errors name it, and never its value."""
-    from .transport import _checked
     if "\n" in text:
         raise ConfigError("goes on over several lines: is the next line indented by mistake?")
-    return _checked({name: text})[name]
+    return checked_headers({name: text})[name]
 
 
 def unknown_key(key: str) -> str:

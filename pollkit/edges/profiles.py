@@ -14,6 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ..core.profile import Profile, checked_base
 from ..errors import ConfigError
+from .headers import merged
 from .ini_files import BUILT_IN, IniFile, Problem, Setting, parse, read_text
 from .profile_keys import HEADER, KEYS, read_header, read_key, unknown_key
 
@@ -52,7 +53,7 @@ def find(name: str, path: Optional[str] = None) -> Profile:
     """
     entries = _entries(_files(path))
     if name not in entries:
-        raise ConfigError(_no_such(name, entries) + "; pollkit profiles lists them")
+        raise ConfigError(_no_such(name, entries) + "; see pollkit profiles")
     profile, problems = _assembled(name, entries[name])
     if problems:
         raise ConfigError("%s%s" % (problems[0], _hint(problems[0].source)))
@@ -170,7 +171,7 @@ def _assembled(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
     labels = {}
     for label, settings in entry.labels.items():
         values = _values("%s:%s" % (name, label), settings, problems)
-        values["headers"] = _merged(profile.headers, values.get("headers", {}))
+        values["headers"] = merged(profile.headers, values.get("headers", {}))
         labels[label] = profile._replace(label=label, **values)
     return profile._replace(labels=labels), problems
 
@@ -183,7 +184,7 @@ def _values(section: str, settings: Settings, problems: List[Problem]) -> Dict[s
         try:
             if key.startswith(HEADER):
                 name = key[len(HEADER):]
-                headers = _merged(headers, {name: read_header(name, setting.text)})
+                headers = merged(headers, {name: read_header(name, setting.text)})
             elif key not in KEYS:
                 raise ConfigError(unknown_key(key))
             elif key == "up_to" and ":" not in section:
@@ -193,12 +194,6 @@ def _values(section: str, settings: Settings, problems: List[Problem]) -> Dict[s
         except ConfigError as error:
             problems.append(Problem(setting.source, setting.line, section, key, str(error)))
     return dict(values, headers=headers) if headers else values
-
-
-def _merged(headers: Any, stronger: Dict[str, str]) -> Dict[str, str]:
-    """Both, each header once, whatever the case of its name."""
-    replaced = {name.lower() for name in stronger}
-    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **stronger}
 
 
 def _folder(source: str) -> str:
@@ -223,4 +218,4 @@ def _no_such(name: str, known: Dict[str, _Entry]) -> str:
     if colon and profile in known:
         return "there is no profile %r: a label is given by itself, as --profile %s --label %s" % (name, profile, label)
     near = difflib.get_close_matches(name, list(known), 1)
-    return "there is no profile %r%s" % (name, ": did you mean %s?" % near[0] if near else "")
+    return "there is no profile %r%s" % (name, " (did you mean %s?)" % near[0] if near else "")

@@ -18,6 +18,7 @@ from ..core.profile import Profile, checked
 from ..core.units import seconds
 from ..errors import ConfigError
 from .connect import ConnectError, Route, basic, open_wire, proxy_headers, proxy_refusal, route_to, tls_context
+from .headers import checked_headers, merged
 from .watch import Watch
 from .wire import BodyTooLarge, NoReply, Received, Wire, WireError
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from .credentials import Credential
 
 _USUAL_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _FOLLOWED = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look there': core reads it
 _MAX_REDIRECTS = 5
@@ -57,7 +57,7 @@ class Transport:
         self._timeout = seconds(profile.request_timeout)
         self._proxy = profile.proxy
         self._credential = _credential(profile.auth) if profile.auth else None
-        self._headers = _merged(_checked(profile.headers), _checked(headers or {}))
+        self._headers = merged(checked_headers(profile.headers), checked_headers(headers or {}))
         self._tls = (profile.ca_file, profile.client_cert, profile.client_key)
         if any(self._tls):
             tls_context(*self._tls)  # bad files are known before the first poll
@@ -204,7 +204,7 @@ class Transport:
                 headers.update([self._credential.header(address.host)])
         else:
             own = {name: value for name, value in own.items() if name.lower() in _ABROAD}
-        headers = _merged(headers, own)
+        headers = merged(headers, own)
         if route.is_forwarded:
             headers.update(proxy_headers(route))
         for name, value in headers.items():
@@ -255,31 +255,9 @@ def _without(text: str, secret: str) -> str:
     return text
 
 
-def _checked(headers: Mapping[str, str]) -> Dict[str, str]:
-    """Headers that can be sent as they are; errors name the header, never its value."""
-    for name, value in headers.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ConfigError("%r can't be a header's name" % (name,))
-        if not isinstance(value, str) or not value.replace("\t", " ").isprintable():
-            raise ConfigError("the header %s has a value that is not one line of text" % name)
-        try:
-            value.encode("latin-1")
-        except UnicodeError:
-            raise ConfigError("the header %s has characters that headers can't carry" % name) from None
-        if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
-            raise ConfigError("the header %s is not yours to set" % name)
-    return dict(headers)
-
-
 def _credential(specification: str) -> "Credential":
     from .credentials import Credential  # late: many hosts ask without one
     return Credential(specification)
-
-
-def _merged(headers: Mapping[str, str], stronger: Mapping[str, str]) -> Dict[str, str]:
-    """Both, each header once, whatever the case of its name."""
-    replaced = {name.lower() for name in stronger}
-    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **stronger}
 
 
 def _reply(received: Received, url: str, site: _Site, home: str) -> Union[Reply, Fault]:

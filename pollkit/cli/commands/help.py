@@ -6,11 +6,11 @@ examples:
   pollkit help library | less
 """
 import argparse
-import sys
 from pkgutil import get_data
 
 from ...errors import ConfigError
 from .. import COMMANDS, help_text
+from ..output import write
 from ..running import unknown
 
 TOPICS = {
@@ -32,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a topic, or the list of them."""
-    sys.stdout.write(text_of(arguments.topic) if arguments.topic else
-                     help_text() + "\nTopics for pollkit help TOPIC:\n" + topic_list())
+    write(help_text() + "\nTopics for pollkit help TOPIC:\n" + topic_list() if arguments.topic is None else
+          text_of(arguments.topic))
     return 0
 
 
