@@ -7,6 +7,7 @@ against somebody else's.
 """
 
 import argparse
+import errno
 import hashlib
 import os
 import struct
@@ -102,6 +103,14 @@ def _text(path: str) -> bytes:
         raise Trouble("can't read %s: %s" % (path, error.strerror)) from None
 
 
+def check_place(path: str) -> None:
+    """Say before the work, and not after it, that there is no such place."""
+    if os.path.isdir(path):
+        raise Trouble("can't write %s: %s" % (path, os.strerror(errno.EISDIR)))
+    if not os.path.isdir(os.path.dirname(os.path.abspath(path))):
+        raise Trouble("can't write %s: %s" % (path, os.strerror(errno.ENOENT)))
+
+
 def write(path: str, data: bytes) -> None:
     """Put an executable file there, whole or not at all."""
     partial = "%s.%d.partial" % (path, os.getpid())
@@ -123,6 +132,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     parser.add_argument("-o", "--output", metavar="FILE", default="pollkit.pyz", help="(default: pollkit.pyz)")
     path: str = parser.parse_args(argv).output
     try:
+        check_place(path)
         data = built(ROOT)
         if len(data) >= LARGEST:
             raise Trouble("it would have %d bytes: %d are the most that may be" % (len(data), LARGEST - 1))

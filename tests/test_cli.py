@@ -158,7 +158,7 @@ def test_a_failed_job_counts_before_an_unreachable_one_before_a_late_one(api, ca
     for _ in range(9):
         api.fault(400, "gone")
     listed(monkeypatch, *kinds.split())
-    code, out, err = run(capsys, ["batch", "-", "--timeout", "150ms"] + profile_file(api) + QUICK)
+    code, out, err = run(capsys, ["batch", "-", "--timeout", "500ms"] + profile_file(api) + QUICK)
     outcomes = [json.loads(line) for line in out.splitlines()]
     assert code == expected and sorted(o["id"] for o in outcomes) == sorted(kinds.split())
     assert all(list(outcome) == KEYS for outcome in outcomes)

@@ -132,7 +132,7 @@ def test_nor_is_the_half_of_it_that_fits_on_a_line(here, capsys, source):
                                          {"error": text}), "200 OK" if padding[0] % 2 else "400 Bad"))
     with RawServer(pad) as server:
         words = SOURCES[source](here, server)
-        for length in range(40, 330, 5):
+        for length in range(40, 330, 13):
             padding[:] = [length]
             main(["wait"] + words + FLAGS)
             out, err = capsys.readouterr()

@@ -176,7 +176,7 @@ def test_an_installed_pollkit_has_its_data_files_too():
 def pythons_2():
     return [path for path in [shutil.which("python2"), shutil.which("python2.7")] + [
         os.path.join(os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv"), "versions/2.7.18/bin/python")]
-        if path and os.path.exists(path)]
+        if path and os.path.exists(path) and "shims" not in path]  # a shim takes a second to say that there is none
 
 
 @pytest.mark.parametrize("name", ["pollkit.pyz", "poll_job.py", "poll_batch.py"])
