@@ -200,6 +200,14 @@ def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
     return [inner, "-m", "pytest", "--junitxml=" + report] + arguments
 
 
+def halves() -> List[List[str]]:
+    """The test files in two parts of about the same size, to be run side by side."""
+    folder = os.path.join(ROOT, "tests")
+    names = [name for name in os.listdir(folder) if re.fullmatch(r"test_\w+\.py", name)]
+    names.sort(key=lambda name: (-os.path.getsize(os.path.join(folder, name)), name))
+    return [[os.path.join("tests", name) for name in sorted(names[i::AT_ONCE])] for i in range(AT_ONCE)]
+
+
 def test_environment() -> Dict[str, str]:
     """The environment without what would change how pollkit behaves under test."""
     return {
@@ -244,12 +252,18 @@ def reason(code: int, counts: Counts) -> str:
 
 
 def here(arguments: List[str]) -> int:
-    """The suite on this Python, its output as it comes."""
+    """The suite on this Python: in two parts at once, or what the arguments choose, its output as it comes."""
     inner = prepare(Python(sys.executable, sys.base_prefix, tuple(sys.version_info[:3])))
+    if not arguments:
+        outcome = suite("", inner, [], test_environment())
+        show(outcome.output)
+        if not outcome.ok and outcome.note:
+            print("test.py: " + outcome.note, file=sys.stderr, flush=True)
+        print(total([outcome]))
+        return 0 if outcome.ok else 1
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.xml")
-        command = pytest_command(inner, report, arguments)
-        process = subprocess.Popen(command, cwd=ROOT, env=test_environment())
+        process = subprocess.Popen(pytest_command(inner, report, arguments), cwd=ROOT, env=test_environment())
         try:
             code = process.wait()
         except KeyboardInterrupt:
@@ -263,7 +277,7 @@ def here(arguments: List[str]) -> int:
 
 
 def everywhere(required: List[Tuple[int, ...]], arguments: List[str]) -> int:
-    """The suite on every Python found, two at once, each one's output whole when it is done."""
+    """The suite on every Python found, one after the other, each one's output whole when it is done."""
     wanted = sorted(set(SUPPORTED + required))
     found = find_pythons(wanted)
     if not found:
@@ -271,8 +285,8 @@ def everywhere(required: List[Tuple[int, ...]], arguments: List[str]) -> int:
     newest = max(found)
 
     outcomes: Dict[Tuple[int, ...], List[Outcome]] = {}
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        # The newest comes first: with coverage and the checks it has the most to do.
+    with ThreadPoolExecutor(1) as pool:
+        # The newest comes first: what its checks find is found soon.
         jobs: Dict["Future[List[Outcome]]", Tuple[int, ...]] = {
             pool.submit(examine, found[version], version == newest, arguments): version
             for version in sorted(found, reverse=True)
@@ -309,27 +323,35 @@ def examine(python: Python, newest: bool, arguments: List[str]) -> List[Outcome]
     name = dotted(python.version)
     try:
         inner = prepare(python, tools=newest)
-        with tempfile.TemporaryDirectory() as scratch:
-            env = dict(test_environment(), COVERAGE_FILE=os.path.join(scratch, "coverage"))
-            report = os.path.join(scratch, "report.xml")
-            outcomes = [suite(name, pytest_command(inner, report, arguments), env, report)]
-            return outcomes + (checks(inner, not arguments, env) if newest else [])
+        outcomes = [suite(name, inner, arguments, test_environment())]
+        return outcomes + (checks(inner, not arguments) if newest else [])
     except (Trouble, OSError) as error:
         output = getattr(error, "output", b"") + os.fsencode("test.py: {}\n".format(error))
         failed = [Outcome(name, False, "not set up", output=output)]
         return failed + [Outcome(tool, False, "not set up") for tool in TOOLS if newest]
 
 
-def suite(name: str, command: List[str], env: Dict[str, str], report: str) -> Outcome:
+def suite(name: str, inner: str, arguments: List[str], env: Dict[str, str]) -> Outcome:
+    """The suite on one Python, in two parts at once; or what the arguments choose, in one."""
     start = time.monotonic()
-    code, output = run(command, env)
-    counts = tally(report)
-    code = verdict(code, counts)
+    parts = [arguments] if arguments else halves()
+    with ThreadPoolExecutor(len(parts)) as pool:
+        ended = list(pool.map(lambda part: run_part(inner, part, env), parts))
+    counts = Counts(*map(sum, zip(*(found for _, found, _ in ended))))
+    code = next((code for code, _, _ in ended if code), 0)
     note = ": ".join(filter(None, [str(counts), reason(code, counts)]))
-    return Outcome(name, code == 0, note, time.monotonic() - start, counts, output)
+    return Outcome(name, code == 0, note, time.monotonic() - start, counts, b"".join(said for _, _, said in ended))
 
 
-def checks(inner: str, whole: bool, env: Dict[str, str]) -> List[Outcome]:
+def run_part(inner: str, part: List[str], env: Dict[str, str]) -> Tuple[int, Counts, bytes]:
+    with tempfile.TemporaryDirectory() as scratch:
+        report = os.path.join(scratch, "report.xml")
+        code, output = run(pytest_command(inner, report, part), env)
+        counts = tally(report)
+    return verdict(code, counts), counts, output
+
+
+def checks(inner: str, whole: bool) -> List[Outcome]:
     coverage = [["coverage", "run", "-m", "pytest", "-q"] + CORE_TESTS,
                 ["coverage", "report", "--include=" + COVERED + "/*", "--fail-under=100"]]
     checked = [
@@ -337,18 +359,22 @@ def checks(inner: str, whole: bool, env: Dict[str, str]) -> List[Outcome]:
         ("mypy", "--strict, on pollkit and scripts", [["mypy"]]),
         ("ruff", "check .", [["ruff", "check", "."]]),
     ]
-    outcomes = []
-    for name, note, commands in checked:
+
+    def check(row: Tuple[str, str, List[List[str]]]) -> Outcome:
+        name, note, commands = row
         if commands is coverage and not whole:
-            outcomes.append(Outcome(name, None, "not checked: pytest was given arguments"))
-            continue
+            return Outcome(name, None, "not checked: pytest was given arguments")
         start, code, output = time.monotonic(), 0, b""
-        for command in commands:
-            if code == 0:
-                code, said = run([inner, "-m"] + command, env)
-                output += said
-        outcomes.append(Outcome(name, code == 0, note, time.monotonic() - start, output=output))
-    return outcomes
+        with tempfile.TemporaryDirectory() as scratch:
+            env = dict(test_environment(), COVERAGE_FILE=os.path.join(scratch, "coverage"))
+            for command in commands:
+                if code == 0:
+                    code, said = run([inner, "-m"] + command, env)
+                    output += said
+        return Outcome(name, code == 0, note, time.monotonic() - start, output=output)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(check, checked))
 
 
 def series_list(text: str) -> List[Tuple[int, ...]]:
