@@ -56,7 +56,7 @@ def profile_file(api, more=""):
 # One job
 
 def test_an_outcome_has_the_keys_of_the_design_in_their_order(api, capsys):
-    api.add("1", lasts=0.1, pages=4, result={"words": 9})
+    api.add("1", lasts=0.3, pages=4, result={"words": 9})
     code, out, _ = run(capsys, ["wait", api.url("1")] + QUICK)
     outcome = json.loads(out)
     assert code == 0 and out.count("\n") == 1 and list(outcome) == KEYS
@@ -78,7 +78,7 @@ def test_a_failed_job_has_a_code_and_a_message(api, capsys):
     (lambda api: api.add("1", lasts=60), ["--timeout", "0"], 3, "timed_out"),
     (lambda api: api.fault(400), [], 4, "unreachable"),
     (lambda api: api.fault(500), ["--max-faults", "1"], 4, "unreachable"),
-    (lambda api: api.add("1", lasts=0.1), ["--timeout", "never"], 0, "done")])
+    (lambda api: api.add("1", lasts=0.3), ["--timeout", "never"], 0, "done")])
 def test_exit_codes(api, capsys, prepare, flags, code, state):
     prepare(api)
     found, out, _ = run(capsys, ["wait", api.url("1")] + QUICK + flags)
@@ -113,7 +113,7 @@ def test_label_and_size_choose_the_label(api, capsys, flags, label):
 
 
 def test_piped_changes_are_logged_and_not_every_poll(api, capsys):
-    api.add("1", lasts=0.3, queued=0.1)
+    api.add("1", lasts=0.5, queued=0.3)
     code, out, err = run(capsys, ["wait", "1"] + profile_file(api) + QUICK)
     lines = err.splitlines()
     assert code == 0 and "\x1b" not in out + err and len(api.requests) > 4
@@ -123,7 +123,7 @@ def test_piped_changes_are_logged_and_not_every_poll(api, capsys):
 
 @pytest.mark.parametrize("flag", ["-v", "-vv", "-vvv", "--verbose"])
 def test_verbose_tells_of_every_poll_and_why_it_waits(api, capsys, flag):
-    api.add("1", lasts=0.1)
+    api.add("1", lasts=0.3)
     code, _, err = run(capsys, ["wait", "1", flag] + profile_file(api) + QUICK)
     polls = re.findall(r"1: poll \d+: .*", err)
     assert code == 0 and len(polls) == len(api.requests) > 2
@@ -131,7 +131,7 @@ def test_verbose_tells_of_every_poll_and_why_it_waits(api, capsys, flag):
 
 
 def test_log_lines_as_json(api, capsys):
-    api.add("1", lasts=0.1)
+    api.add("1", lasts=0.3)
     code, _, err = run(capsys, ["wait", "1", "--log-json", "-v"] + profile_file(api) + QUICK)
     lines = [json.loads(line) for line in err.splitlines()]
     assert code == 0 and {"poll", "status", "end"} <= {line["event"] for line in lines}
@@ -139,7 +139,7 @@ def test_log_lines_as_json(api, capsys):
 
 
 def test_quiet_is_silent(api, capsys, monkeypatch):
-    api.add("1", lasts=0.1)
+    api.add("1", lasts=0.3)
     api.fault(500)
     assert run(capsys, ["wait", api.url("1"), "--quiet", "-v"] + QUICK)[::2] == (0, "")
     listed(monkeypatch, api.url("1"))
