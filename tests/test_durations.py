@@ -111,6 +111,12 @@ def test_min_and_max_hold():
     assert Durations([5.0] * 30).next_look(0.0, 1.0, 7.0, 300.0) == 7.0
 
 
+def test_an_age_below_zero_counts_as_zero():
+    durations = Durations(UNIFORM)
+    assert durations.next_look(-1e9, 1.0, 0.5, 300) == durations.next_look(0.0, 1.0, 0.5, 300)
+    assert durations.accrued(-100.0, -50.0) == 0.0
+
+
 def test_the_search_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "_NEWTON_STEPS", 1)
     assert 0.5 <= Durations(UNIFORM).next_look(150.0, 1.0, 0.5, 300.0) <= 300.0

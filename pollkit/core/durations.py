@@ -123,13 +123,14 @@ class Curve:
 
     def accrued(self, looked: float, age: float) -> float:
         """Seconds of delay expected to have built up at `age`, for a job not done when `looked` at."""
+        looked, age = max(0.0, looked), max(0.0, age)  # a clock may have been set back
         survival, integral = self.at(looked)
         return (age - looked) - (self.at(age)[1] - integral) / survival
 
     def next_look(self, looked: float, price: float, least: float, most: float,
                   foreseen: Optional[Foreseen] = None) -> float:
         """How long after a look that saw 'not done' the accrued delay is worth `price`; from `least` to `most`."""
-        at = self.at
+        at, looked = self.at, max(0.0, looked)
         survival, integral = at(looked)
         trust = 0.0
         if foreseen is not None and foreseen.latest > looked:

@@ -54,7 +54,7 @@ def _show(figures: List[Figure], took_s: float, is_quick: bool) -> None:
         print("--quick: a quarter of the jobs. For trying out, not for quoting.")
     for part, text in TEXTS:
         print("\n" + text if text else "")
-        _print_part([figure for figure in figures if figure.part == part], across=part in ("learned", "held out", "seen"))
+        _print_part([figure for figure in figures if figure.part == part], part in ("learned", "held out", "seen"))
     goals = [figure for figure in figures if figure.goal is not None]
     print("\n{} of {} goals reached, in {:.0f} s".format(sum(1 for f in goals if f.reached), len(goals), took_s))
 
