@@ -203,7 +203,8 @@ def _tasks(seeds: int) -> Iterator[Task]:
     for i, labels in enumerate(_labels()):
         for j in range(len(labels)):
             # A scenario of many labels is measured by all of them; what has no goal, by fewer jobs.
-            yield Task("label", (i, j, max(2, seeds // (len(labels) if i < len(SCENARIOS) else 3))))
+            share = seeds // (len(labels) if i < len(SCENARIOS) else 3)
+            yield Task("label", (i, j, max(1, seeds // 3, share)))
     for name in DRIFTING:
         for factor in FACTORS:
             for is_told in (True, False):
