@@ -37,43 +37,22 @@ deadline and becomes it.
 from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Union
 
 from .addresses import redacted
+from .durations import NOTHING_KNOWN
+from .forecast import Forecast, reckoned
 from .model import Error, Job, Outcome, Slept, State, shown_id
-from .pace import Backoff, Pace
-from .profile import Profile, checked, pace_of
+from .pace import Adaptive
+from .profile import Profile
 from .reading import Reading, Verdict
-from .units import duration_text, seconds
+from .rules import Rules as Rules
+from .units import duration_text
 
 FOREVER = float("inf")
 MAX_HOPS = 5
 MAX_SAID = 8       # different warnings a wait gives: one that has a new one each time is asked to be quiet
 SHORTEST_S = 0.01  # jitter may draw a zero; a loop without sleep it may not make
-DEFAULT_PACE = Backoff(1, 15, factor=1.5)
 
 PACE, LIMIT, RETRY_AFTER, FAULT = Slept._fields
 _SLEPT_FOR = {why: i for i, why in enumerate(Slept._fields)}
-
-
-class Rules(NamedTuple):
-    """What holds for a wait from its start to its end."""
-
-    pace: Pace = DEFAULT_PACE
-    retry: Pace = pace_of(Profile().retry)
-    timeout: Optional[float] = 300.0
-    max_faults: int = 10
-    not_found_grace: float = 10.0
-    retry_after_default: Optional[float] = None
-    can_reauthorise: bool = False
-    spacing: float = 0.0
-    patience: float = 30.0       # how long after the deadline the last look may begin
-
-    @classmethod
-    def of(cls, profile: Profile, spacing: float = 0.0) -> "Rules":
-        """The rules a profile lays down."""
-        profile = checked(profile)
-        return cls(DEFAULT_PACE if profile.pace is None else pace_of(profile.pace), pace_of(profile.retry),
-                   _seconds(profile.timeout), profile.max_faults, seconds(profile.not_found_grace),
-                   _seconds(profile.retry_after_default), profile.auth is not None, spacing,
-                   seconds(profile.request_timeout))
 
 
 class Trouble(NamedTuple):
@@ -130,6 +109,8 @@ class Progress(NamedTuple):
     slept: Slept = NOTHING_SLEPT
     trouble: Trouble = NO_TROUBLE
     said: FrozenSet[str] = NOTHING_SAID  # warnings given already: each is given once
+    seen_at: Optional[float] = None      # when it was last seen pending
+    forecast: Optional[Forecast] = None  # what its reported progress says about its end
     ending: Optional[Ending] = None
 
 
@@ -156,7 +137,8 @@ Action = Union[Sleep, Poll, Ending]
 def start(job: Job, url: str, rules: Rules, now: float, latest: float = FOREVER) -> Progress:
     """A wait that begins now and ends by `latest`; the first poll comes when the pace says."""
     deadline = latest if rules.timeout is None else min(latest, now + rules.timeout)
-    return Progress(job, url, now, deadline, next_at=min(deadline, now + rules.pace.before_first), wait_from=now)
+    first = rules.pace.before_first(rules.durations, rules.is_fresh)
+    return Progress(job, url, now, deadline, next_at=min(deadline, now + first), wait_from=now)
 
 
 def next_action(progress: Progress, now: float) -> Action:
@@ -242,7 +224,8 @@ def _counted(progress: Progress, reading: Reading, now: float) -> Progress:
         progress.fraction if reading.fraction is None else reading.fraction,
         progress.etag, progress.moved, progress.accepted, _slept(progress, now),
         trouble._replace(asked=True) if trouble.reauthorised else trouble,
-        said.union(warnings) if warnings and len(said) < MAX_SAID else said)
+        said.union(warnings) if warnings and len(said) < MAX_SAID else said,
+        now if reading.verdict is Verdict.PENDING else progress.seen_at, progress.forecast)
 
 
 def _done(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
@@ -259,7 +242,11 @@ def _failed(progress: Progress, rules: Rules, reading: Reading, now: float, rand
 
 def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
     looks = progress.looks + 1
-    delay = rules.pace.delay(looks, progress.pace_wait, now - progress.started_at, rand)
+    if progress.forecast is not None or reading.fraction is not None:
+        progress = _foretold(progress, rules, reading.fraction, now)
+    forecast = progress.forecast
+    delay = rules.pace.delay(looks, progress.pace_wait, now - progress.started_at, rand, rules.durations,
+                             None if forecast is None else forecast.foreseen)
     if reading.location is not None and reading.location != progress.url:
         progress = progress._replace(url=reading.location, etag=None, moved=False)
         reading = reading._replace(etag=None)
@@ -268,6 +255,15 @@ def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, ran
                     "%d attempts used up%s" % (looks, _last_status(progress)))
     return _sleep(progress, rules, now, delay, PACE, reading.retry_after, looks=looks, pace_wait=delay,
                   trouble=NO_TROUBLE, etag=reading.etag or progress.etag, accepted=reading.accepted)
+
+
+def _foretold(progress: Progress, rules: Rules, fraction: Optional[float], now: float) -> Progress:
+    """The Progress with what the job's own progress says about its end, where the pace wants to know."""
+    if not isinstance(rules.pace, Adaptive):
+        return progress
+    curve = NOTHING_KNOWN if rules.durations is None else rules.durations.curve
+    return progress._replace(forecast=reckoned(
+        progress.forecast, fraction, now - progress.started_at, curve, rules.is_fresh or bool(rules.pace.first)))
 
 
 def _see_other(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
@@ -382,10 +378,6 @@ def _slept(progress: Progress, now: float) -> Slept:
     slept = list(progress.slept)
     slept[_SLEPT_FOR[progress.why]] += slept_s
     return Slept._make(slept)
-
-
-def _seconds(value: Union[float, str, None]) -> Optional[float]:
-    return None if value is None else seconds(value)
 
 
 def _last_status(progress: Progress) -> str:
