@@ -14,6 +14,7 @@ from ..running import unknown
 
 TOPICS = {
     "profiles": "how to describe an API in a file",
+    "simulate": "which pace is best: what pollkit simulate prints, and its scenarios",
 }
 
 
