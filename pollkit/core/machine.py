@@ -37,8 +37,10 @@ deadline and becomes it.
 from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Union
 
 from .addresses import redacted
+from .durations import NOTHING_KNOWN, Durations
+from .forecast import Forecast, reckoned
 from .model import Error, Job, Outcome, Slept, State, shown_id
-from .pace import Backoff, Pace
+from .pace import Adaptive, Backoff, Pace
 from .profile import Profile, checked, pace_of
 from .reading import Reading, Verdict
 from .units import duration_text, seconds
@@ -65,15 +67,18 @@ class Rules(NamedTuple):
     can_reauthorise: bool = False
     spacing: float = 0.0
     patience: float = 30.0       # how long after the deadline the last look may begin
+    durations: Optional[Durations] = None  # of jobs of this kind; it may learn while jobs wait
+    is_fresh: bool = False       # jobs are submitted just when their wait begins
 
     @classmethod
-    def of(cls, profile: Profile, spacing: float = 0.0) -> "Rules":
+    def of(cls, profile: Profile, spacing: float = 0.0, durations: Optional[Durations] = None,
+           is_fresh: bool = False) -> "Rules":
         """The rules a profile lays down."""
         profile = checked(profile)
         return cls(DEFAULT_PACE if profile.pace is None else pace_of(profile.pace), pace_of(profile.retry),
                    _seconds(profile.timeout), profile.max_faults, seconds(profile.not_found_grace),
                    _seconds(profile.retry_after_default), profile.auth is not None, spacing,
-                   seconds(profile.request_timeout))
+                   seconds(profile.request_timeout), durations, is_fresh)
 
 
 class Trouble(NamedTuple):
@@ -130,6 +135,8 @@ class Progress(NamedTuple):
     slept: Slept = NOTHING_SLEPT
     trouble: Trouble = NO_TROUBLE
     said: FrozenSet[str] = NOTHING_SAID  # warnings given already: each is given once
+    seen_at: Optional[float] = None      # when it was last seen pending
+    forecast: Optional[Forecast] = None  # what its reported progress says about its end
     ending: Optional[Ending] = None
 
 
@@ -156,7 +163,8 @@ Action = Union[Sleep, Poll, Ending]
 def start(job: Job, url: str, rules: Rules, now: float, latest: float = FOREVER) -> Progress:
     """A wait that begins now and ends by `latest`; the first poll comes when the pace says."""
     deadline = latest if rules.timeout is None else min(latest, now + rules.timeout)
-    return Progress(job, url, now, deadline, next_at=min(deadline, now + rules.pace.before_first), wait_from=now)
+    first = rules.pace.before_first(rules.durations, rules.is_fresh)
+    return Progress(job, url, now, deadline, next_at=min(deadline, now + first), wait_from=now)
 
 
 def next_action(progress: Progress, now: float) -> Action:
@@ -242,7 +250,7 @@ def _counted(progress: Progress, reading: Reading, now: float) -> Progress:
         progress.fraction if reading.fraction is None else reading.fraction,
         progress.etag, progress.moved, progress.accepted, _slept(progress, now),
         trouble._replace(asked=True) if trouble.reauthorised else trouble,
-        said.union(warnings) if warnings and len(said) < MAX_SAID else said)
+        said.union(warnings) if warnings and len(said) < MAX_SAID else said, progress.seen_at, progress.forecast)
 
 
 def _done(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
@@ -259,7 +267,12 @@ def _failed(progress: Progress, rules: Rules, reading: Reading, now: float, rand
 
 def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
     looks = progress.looks + 1
-    delay = rules.pace.delay(looks, progress.pace_wait, now - progress.started_at, rand)
+    age, forecast = now - progress.started_at, progress.forecast
+    if forecast is not None or (reading.fraction is not None and type(rules.pace) is Adaptive):
+        curve = NOTHING_KNOWN if rules.durations is None else rules.durations.curve
+        forecast = reckoned(forecast, reading.fraction, age, curve)
+    delay = rules.pace.delay(looks, progress.pace_wait, age, rand, rules.durations,
+                             None if forecast is None else forecast.foreseen)
     if reading.location is not None and reading.location != progress.url:
         progress = progress._replace(url=reading.location, etag=None, moved=False)
         reading = reading._replace(etag=None)
@@ -267,7 +280,8 @@ def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, ran
         return _end(progress._replace(looks=looks, trouble=NO_TROUBLE), now, State.TIMED_OUT,
                     "%d attempts used up%s" % (looks, _last_status(progress)))
     return _sleep(progress, rules, now, delay, PACE, reading.retry_after, looks=looks, pace_wait=delay,
-                  trouble=NO_TROUBLE, etag=reading.etag or progress.etag, accepted=reading.accepted)
+                  trouble=NO_TROUBLE, etag=reading.etag or progress.etag, accepted=reading.accepted,
+                  seen_at=now, forecast=forecast)
 
 
 def _see_other(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:

@@ -1,19 +1,20 @@
 """When to look next: Fixed, Backoff, Adaptive.
 
 House rules: a pace is an immutable value. It holds no state of its own: what it needs to know
-(how many looks there were, how long the last wait was, how old the wait is) is handed in, and
-so is the random number. `delay` answers with seconds, or with None for 'no more looks'. Every
-pace prints as the text it parses from.
+(how many looks there were, how long the last wait was, how old the wait is, what is known of
+such jobs and foreseen of this one) is handed in, and so is the random number. `delay` answers
+with seconds, or with None for 'no more looks'. Every pace prints as the text it parses from.
 """
 import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 from ..errors import ConfigError
-from .durations import cold_interval
+from .durations import ENOUGH, NOTHING_KNOWN, Durations, Foreseen, cold_interval
 from .units import duration_text, seconds
 
 Jitter = Union[str, float]
 JITTERS = ("none", "full", "equal", "decorrelated")
+POSTPONED = 4.0  # times what past jobs say: so much later, and no more, does progress alone make a look
 
 
 class Fixed(NamedTuple("Fixed", [("every", float), ("attempts", Optional[int])])):
@@ -31,12 +32,12 @@ class Fixed(NamedTuple("Fixed", [("every", float), ("attempts", Optional[int])])
             raise ConfigError("attempts must be a whole number from 1, not %r" % (attempts,))
         return super().__new__(cls, seconds(every), attempts)
 
-    @property
-    def before_first(self) -> float:
+    def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
         """Seconds from the start to the first look."""
         return 0.0
 
-    def delay(self, looks: int, last: float, age: float, rand: float) -> Optional[float]:
+    def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
+              foreseen: Optional[Foreseen] = None) -> Optional[float]:
         """Seconds to the next look, after `looks` looks; None: no more."""
         return None if self.attempts is not None and looks >= self.attempts else self.every
 
@@ -72,12 +73,12 @@ class Backoff(NamedTuple("Backoff", [
                               % (", ".join(JITTERS), jitter))
         return super().__new__(cls, seconds(initial), seconds(cap), float(factor), jitter)
 
-    @property
-    def before_first(self) -> float:
+    def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
         """Seconds from the start to the first look."""
         return 0.0
 
-    def delay(self, looks: int, last: float, age: float, rand: float) -> float:
+    def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
+              foreseen: Optional[Foreseen] = None) -> float:
         """Seconds to the next look, after `looks` looks and a wait of `last` seconds."""
         if self.jitter == "decorrelated":
             top = max(self.initial, last) * 3
@@ -112,9 +113,17 @@ class Adaptive(NamedTuple("Adaptive", [
 ])):
     """Look when the delay that has probably been missed is worth one poll.
 
-    `price` is what one poll is worth, in seconds of delay. `first` and `every` are a table's
-    word for when jobs of this kind end; without them the interval grows with the square root
-    of the age, which is the best that can be done while nothing is known of the job.
+    `price` is what one poll is worth, in seconds of delay. When that is, past jobs of the kind
+    tell, and the progress that this one reports. `first` and `every` are a table's word for it,
+    which holds until five jobs have ended. Where nothing is known at all, the interval grows with
+    the square root of the age, which is then the best that can be done.
+
+    The first look. For a job that is known to be fresh, submitted just when the wait began, it
+    comes when the rule says, like any other. Of any other job nobody knows the age: it may have
+    ended long ago, its id may be mistyped, the credential may have expired, and to find that
+    out only when such jobs usually end would be absurd. So it is looked at at once. That costs
+    one poll, which is worth `price`. A `first` above zero says that jobs of this kind are fresh
+    when they are waited for.
 
     >>> print(Adaptive(first=60, every=15))
     adaptive first=1m every=15s
@@ -134,15 +143,30 @@ class Adaptive(NamedTuple("Adaptive", [
             cls, None if first is None else seconds(first), None if every is None else seconds(every),
             seconds(price), seconds(min), seconds(max))
 
-    @property
-    def before_first(self) -> float:
+    def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
         """Seconds from the start to the first look."""
-        return self.first or 0.0
+        known = 0 if durations is None else len(durations)
+        if self.first is not None and (known < ENOUGH or self.first == 0.0):
+            return self.first
+        return self._by_rule(0.0, durations, None) if is_fresh or self.first else 0.0
 
-    def delay(self, looks: int, last: float, age: float, rand: float) -> float:
+    def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
+              foreseen: Optional[Foreseen] = None) -> float:
         """Seconds to the next look, at this age of the wait."""
-        wait = self.every or cold_interval(self.price, age)
-        return min(max(wait, self.min), self.max)
+        known = 0 if durations is None else len(durations)
+        if self.every is not None and known < ENOUGH:
+            wait = min(max(self.every, self.min), self.max)
+        else:
+            wait = self._by_rule(age, durations, None)
+        if foreseen is None:
+            return wait
+        return min(self._by_rule(age, durations, foreseen), POSTPONED * wait)
+
+    def _by_rule(self, age: float, durations: Optional[Durations], foreseen: Optional[Foreseen]) -> float:
+        if foreseen is None and not durations:  # the closed form, which is the quicker
+            return min(max(cold_interval(self.price, age), self.min), self.max)
+        curve = NOTHING_KNOWN if durations is None else durations.curve
+        return curve.next_look(age, self.price, self.min, self.max, foreseen)
 
     def __str__(self) -> str:
         given = [("first", self.first, None), ("every", self.every, None),

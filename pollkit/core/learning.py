@@ -1,0 +1,23 @@
+"""What an ended wait teaches about jobs of its kind."""
+from .durations import Durations
+from .machine import Progress
+from .model import State
+
+
+def learn(progress: Progress, durations: Durations) -> bool:
+    """Record how long an ended job took, as well as that can be known; whether anything was learned.
+
+    A job that was found ended at the first look, at the very start of the wait, teaches nothing:
+    it may have ended long before. One that failed teaches like one that is done: the pace is
+    there to notice its end, whatever that is.
+    """
+    ending = progress.ending
+    if ending is None or ending.state not in (State.DONE, State.FAILED):
+        return False
+    if ending.duration_s is not None:
+        return durations.record(ending.duration_s)
+    last = progress.started_at if progress.seen_at is None else progress.seen_at
+    if ending.notice_delay_s is not None and ending.at - ending.notice_delay_s > last:
+        return durations.record(ending.at - ending.notice_delay_s - progress.started_at)
+    return ending.at > progress.started_at and durations.record_between(
+        last - progress.started_at, ending.at - progress.started_at)

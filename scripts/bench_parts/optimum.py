@@ -1,0 +1,153 @@
+"""How long jobs take, in many shapes, and the cheapest schedule there is for each: what a pace is held against.
+
+The cost of a job is price x polls + notice delay. For a distribution that is known, the best
+schedule comes from dynamic programming over a grid of ages, from the last one backwards.
+"""
+
+import math
+import random
+from bisect import bisect_right
+from typing import Callable, List, NamedTuple, Sequence, Tuple
+
+SAMPLES = 20000
+Draw = Callable[[random.Random], float]
+
+
+class Shape(NamedTuple):
+    """A kind of job: how long it takes, and the best ages to look at it, were that known."""
+
+    name: str
+    draw: Draw
+    schedule: Sequence[float]
+    cost: float
+
+    def best_cost(self, duration: float, price: float = 1.0) -> float:
+        """What the best schedule costs on one job."""
+        looks = bisect_right(self.schedule, duration)
+        if looks and self.schedule[looks - 1] == duration:
+            looks -= 1
+        if looks < len(self.schedule):
+            return price * (looks + 1) + self.schedule[looks] - duration
+        # Past the longest sample: on and on, in steps like the last.
+        step = max(1.0, self.schedule[-1] - (self.schedule[-2] if looks > 1 else 0.0))
+        more = math.ceil((duration - self.schedule[-1]) / step)
+        return price * (looks + more) + self.schedule[-1] + more * step - duration
+
+
+def shape(name: str, draw: Draw, price: float = 1.0, samples: int = SAMPLES) -> Shape:
+    """A shape with its optimum, from so many samples."""
+    rng = random.Random("optimum of " + name)
+    durations = sorted(draw(rng) for _ in range(samples))
+    schedule = best_schedule(durations, price)
+    made = Shape(name, draw, schedule, 0.0)
+    return made._replace(cost=sum(made.best_cost(each, price) for each in durations[::10]) / len(durations[::10]))
+
+
+def best_schedule(durations: List[float], price: float) -> List[float]:
+    """The ages to look at that cost least on these (sorted) durations.
+
+    V(x) = price S(x) + min over y of { y (F(y) - F(x)) - (M(y) - M(x)) + V(y) }, M the sum of durations.
+    """
+    count = len(durations)
+    grid = _grid(durations)
+    sums = [0.0]
+    for duration in durations:
+        sums.append(sums[-1] + duration)
+    done = [bisect_right(durations, age) for age in grid]
+    total = [sums[i] for i in done]
+    values, following = [0.0] * len(grid), [0] * len(grid)
+    for i in range(len(grid) - 2, -1, -1):
+        age, done_here, total_here = grid[i], done[i], total[i]
+        left = count - done_here
+        best, best_at = math.inf, i + 1
+        for j in range(i + 1, len(grid)):
+            missed = grid[j] * (done[j] - done_here) - (total[j] - total_here)
+            cost = missed + values[j]
+            if cost < best:
+                best, best_at = cost, j
+            # No best schedule lets more than this build up: one more look before would save it.
+            wait = (grid[j] - age) / price
+            if missed > left * price * (2.0 + (math.log(wait) if wait > 1.0 else 0.0)):
+                break
+        values[i], following[i] = price * left + best, best_at
+    schedule, i = [], 0
+    while i < len(grid) - 1 and done[i] < count:
+        i = following[i]
+        schedule.append(grid[i])
+    return schedule
+
+
+def _grid(durations: List[float], by_share: int = 500, by_age: int = 700) -> List[float]:
+    """Ages to consider: some by how many jobs end between them, some by a scale that is finer early."""
+    last = durations[-1]
+    ages = set(durations[::max(1, len(durations) // by_share)]) | {0.0, last}
+    ages.update(last * (i / by_age) ** 2 for i in range(by_age))
+    return sorted(ages)
+
+
+# Shapes
+
+def uniform(low: float, high: float) -> Draw:
+    return lambda rng: rng.uniform(low, high)
+
+
+def lognormal(median: float, sigma: float) -> Draw:
+    return lambda rng: median * math.exp(rng.gauss(0.0, sigma))
+
+
+def within(low: float, high: float, draw: Draw) -> Draw:
+    def drawn(rng: random.Random) -> float:
+        while True:
+            value = draw(rng)
+            if low <= value <= high:
+                return value
+    return drawn
+
+
+def pareto(alpha: float, low: float) -> Draw:
+    return lambda rng: low * (1.0 - rng.random()) ** (-1.0 / alpha)
+
+
+def either(share: float, one: Draw, other: Draw) -> Draw:
+    return lambda rng: one(rng) if rng.random() < share else other(rng)
+
+
+def constant(value: float) -> Draw:
+    return lambda rng: value
+
+
+def scaled(factor: float, draw: Draw) -> Draw:
+    return lambda rng: factor * draw(rng)
+
+
+MODELS: List[Tuple[str, Draw]] = [
+    (name, within(low, high, lognormal(math.sqrt(low * high), math.log(high / low) / 4)))
+    for name, low, high in [("nano-banana", 5, 60), ("flux-2", 5, 60), ("sora-2", 60, 600),
+                            ("veo-3-1", 60, 600), ("suno", 30, 300)]]
+
+# The scenarios of the theory, each a list of labels.
+SCENARIOS: List[Tuple[str, List[Tuple[str, Draw]]]] = [
+    ("a1 lipsync U(2,15 min)", [("a1", uniform(120, 900))]),
+    ("a2 lognormal 5 min x1.6", [("a2", lognormal(300, math.log(1.6)))]),
+    ("b documents by size", [("small", uniform(10, 30)), ("medium", uniform(30, 120)), ("large", uniform(120, 300))]),
+    ("c models by label", MODELS),
+    ("d bimodal 2 s / 8 min", [("d", either(0.5, lognormal(2, 0.25), lognormal(480, 0.2)))]),
+    ("e Pareto 1.1, 5 s-1 h", [("e", within(5, 3600, pareto(1.1, 5)))]),
+]
+
+# Nobody tuned anything to these.
+FRESH: List[Tuple[str, Draw]] = [
+    ("exponential, mean 2 min", lambda rng: rng.expovariate(1 / 120)),
+    ("Weibull k=0.6, 1 min", lambda rng: rng.weibullvariate(60, 0.6)),
+    ("Weibull k=3, 6 min", lambda rng: rng.weibullvariate(360, 3)),
+    ("gamma k=4, 4 min", lambda rng: rng.gammavariate(4, 60)),
+    ("normal 10 min +- 20 s", lambda rng: max(1.0, rng.gauss(600, 20))),
+    ("constant 90 s", constant(90.0)),
+    ("U-shaped beta on 1-10 min", lambda rng: 60 + 540 * rng.betavariate(0.5, 0.5)),
+    ("three kinds 10 s / 2 min / 20 min", either(0.5, lognormal(10, 0.3), either(0.5, lognormal(120, 0.2),
+                                                                              lognormal(1200, 0.15)))),
+    ("log-logistic, median 1 min", lambda rng: 60 * (1 / (1 - rng.random() * 0.999) - 0.9999) ** (1 / 1.5)),
+    ("whole minutes 1-8", lambda rng: 60.0 * rng.randint(1, 8)),
+    ("short U(0.5,3 s)", uniform(0.5, 3)),
+    ("hours U(1,4 h)", uniform(3600, 14400)),
+]
