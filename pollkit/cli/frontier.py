@@ -71,13 +71,25 @@ def recommendation(all_figures: Sequence[Figures]) -> str:
         text += "at %s it is as good as any here, where the limit decides and not the pace" % ratio
         patient = []
     elif any(cost <= TIE * best.cost for cost, _ in patient):
-        text += "at %s no other is cheaper by more than %.0f %%" % (ratio, 100 * (TIE - 1.0))
+        text += "at %s no other is cheaper by more than %.0f%%" % (ratio, 100 * (TIE - 1.0))
     else:
         text += "it costs least, %s" % ratio
     if patient:
         cost, rival = min(patient, key=lambda pair: pair[0])
         text += "; '%s', the next, %s" % (rival.pace, _against(rival, best))
     return fill(text + ".", 79) + "\n"
+
+
+def comparison(pairs: Sequence[Tuple[Figures, Figures]]) -> str:
+    """A line for each pair of paces that make as many polls."""
+    if not pairs:
+        return ""
+    width = max(len(str(theirs.pace)) for _, theirs in pairs)
+    lines = ["", "With no more polls than they make, adaptive notices ends after:"]
+    for ours, theirs in pairs:
+        lines.append("  %s %s s  %s s  %s" % (str(theirs.pace).ljust(width), _short(theirs.mean).rjust(5),
+                                            _short(ours.mean).rjust(5), ours.pace))
+    return "".join(line + "\n" for line in lines)
 
 
 def _against(one: Figures, best: Figures) -> str:

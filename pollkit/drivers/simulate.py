@@ -5,6 +5,8 @@ from random import Random
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..core.agenda import Agenda, Entry, Lane
+from ..core.durations import Durations
+from ..core.learning import learn
 from ..core.machine import Progress, Rules
 from ..core.model import Job, State
 from ..core.optimum import Optimum
@@ -21,10 +23,11 @@ from .simulated_api import WINDOWS, SimJob, SimulatedApi
 
 NEVER = float("inf")
 USUAL_JOBS = 200
+TRIES, MANY = 5, 2000      # one try where each takes seconds
 MOST_POLLS = 20000000     # an hour or so of this program's time
 
 OnPoll = Callable[[float, str], object]
-Durations = Union[str, Spread, Sequence[float]]
+Lasting = Union[str, Spread, Sequence[float]]
 
 
 class Figures(NamedTuple):
@@ -71,7 +74,7 @@ class Simulation:
     (5, 2.4, 0)
     """
 
-    def __init__(self, scenario: Optional[str] = None, durations: Optional[Durations] = None,
+    def __init__(self, scenario: Optional[str] = None, durations: Optional[Lasting] = None,
                  jobs: Optional[int] = None, arrive: Optional[str] = None, limit: Union[str, Limit, None] = None,
                  window: str = "fixed", warm_up: int = 0, timestamps: bool = False,
                  price: Union[str, float] = 1.0, seed: int = 1, timeout: Union[str, float, None] = None,
@@ -87,7 +90,7 @@ class Simulation:
         self.jobs: List[SimJob] = jobs_of(self.spreads, self.count, self.arrive, Random("jobs %r" % seed).random)
         (self.optimum,) = self.frontier([self.price], is_rough=False)
 
-    def _set_scenario(self, name: Optional[str], durations: Optional[Durations], jobs: Optional[int],
+    def _set_scenario(self, name: Optional[str], durations: Optional[Lasting], jobs: Optional[int],
                       arrive: Optional[str], limit: Union[str, Limit, None]) -> None:
         if (name is None) == (durations is None):
             raise ConfigError("a simulation needs a scenario, or durations; and not both")
@@ -120,6 +123,31 @@ class Simulation:
         A pace given as text, `adaptive` without a price of its own, gets the simulation's.
         """
         return self._figures(_Run(self, self._priced(pace), on_poll))
+
+    def matched(self, rival: Figures) -> Optional[Figures]:
+        """Adaptive at a price at which it makes no more polls than another pace did; None if there is no such price.
+
+        Where the two notice a job's end then tells which is better, whatever a poll is worth.
+        """
+        tries, wanted = (TRIES, 0.985) if self.count <= MANY else (1, 0.94)
+        wanted *= rival.polls_per_job
+        prices = [self.price * 10.0 ** (i / 4) for i in range(-12, 17)]
+        known = [(best.polls, price) for best, price in zip(self.frontier(prices), prices)]
+        between = [(one, other) for one, other in zip(known, known[1:]) if one[0] >= wanted > other[0]]
+        if not between or rival.timed_out:
+            return None
+        (more, low), (fewer, high) = between[0]
+        price = low * (high / low) ** (math.log(more / wanted) / math.log(more / fewer))
+        best = None
+        for _ in range(tries):
+            found = self.run(Adaptive(price=float("%.2g" % price)))
+            ratio = found.polls_per_job / rival.polls_per_job
+            if ratio <= 1.0 and (best is None or found.polls_per_job > best.polls_per_job):
+                best = found
+            if 0.97 <= ratio <= 1.0:
+                break
+            price *= (ratio / 0.985) ** 2  # polls go as 1 / sqrt(price)
+        return best
 
     def api(self) -> SimulatedApi:
         """The server that the jobs run on, as it is at the beginning."""
@@ -167,7 +195,10 @@ class _Run:
         bucket = TokenBucket.of(simulation.limit if simulation._knows_limit else None, VirtualClock())
         self._lane = Lane(bucket)
         profile = Profile(pace=pace, timeout=simulation._timeout)
-        self._rules = {label: Rules.of(profile, bucket.spacing) for label in simulation.spreads}
+        # Jobs are waited for from the moment they are submitted; and each teaches those of its label.
+        self._durations = {label: Durations() for label in simulation.spreads if isinstance(pace, Adaptive)}
+        self._rules = {label: Rules.of(profile, bucket.spacing, self._durations.get(label), is_fresh=True)
+                       for label in simulation.spreads}
         self._agenda = Agenda(simulation._workers)
         self._replies: List[Tuple[float, int, List[Entry], Reading]] = []
         self._go()
@@ -218,6 +249,8 @@ class _Run:
 
     def _count(self, entry: Entry, ended: Progress) -> None:
         """A wait is over."""
+        if self._durations:
+            learn(ended, self._durations[ended.job.label])
         if entry.owner < self._warm_up:
             return
         self.polls += ended.polls
@@ -225,7 +258,7 @@ class _Run:
             self.delays.append(max(0.0, ended.ending.at - self._jobs[entry.owner].ends_at))
 
 
-def _spread(durations: Optional[Durations]) -> Spread:
+def _spread(durations: Optional[Lasting]) -> Spread:
     if isinstance(durations, (Uniform, Lognormal, Listed)):
         return durations
     return parse_spread(durations) if isinstance(durations, str) else Listed.of(durations or ())

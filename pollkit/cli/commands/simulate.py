@@ -14,13 +14,13 @@ import argparse
 import os
 import sys
 from textwrap import fill
-from typing import List
+from typing import List, Tuple
 
 from ...core.profile import pace_of
 from ...core.spread import Listed, Spread, parse_spread
 from ...core.units import duration_text, seconds
 from ...drivers.scenarios import MOST_JOBS, SCENARIOS, described
-from ...drivers.simulate import Simulation
+from ...drivers.simulate import Figures, Simulation
 from ...drivers.simulated_api import WINDOWS
 from ...errors import ConfigError
 from .. import flags, frontier
@@ -79,21 +79,33 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.arrive, arguments.limit, arguments.window, arguments.warm_up, arguments.timestamps, arguments.price,
         arguments.seed, arguments.timeout, arguments.workers, arguments.latency, arguments.fault_rate,
         not arguments.unknown_limit)
-    paces: List[str] = arguments.pace or list(USUAL_PACES)
-    found = [simulation.run(pace) for pace in paces]
+    found = [simulation.run(pace) for pace in arguments.pace or USUAL_PACES]
+    pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:])
+    shown = found + [one for one, _ in pairs]
     curve = simulation.frontier(frontier.prices_around(simulation.price)) if arguments.svg or not arguments.json else []
     if arguments.svg is not None:
         from ..picture import drawn
-        _write(arguments.svg, drawn(simulation, found, curve))
+        _write(arguments.svg, drawn(simulation, shown, curve))
     if arguments.json:
         sys.stdout.write(as_json({"scenario": simulation.name, "jobs": simulation.count,
-                                  "paces": [one.as_dict() for one in found]}))
+                                  "paces": [one.as_dict() for one in shown]}))
         return 0
     style = style_for(sys.stdout, os.environ)
     sys.stdout.write("%s\n\n%s\n%s\n%s" % (
-        _headline(simulation), frontier.table(found, simulation.optimum), frontier.chart(found, curve, style.unicode),
-        frontier.recommendation(found)))
+        _headline(simulation), frontier.table(shown, simulation.optimum), frontier.chart(shown, curve, style.unicode),
+        frontier.recommendation(found) + frontier.comparison(pairs)))
     return 0
+
+
+def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures]) -> List[Tuple[Figures, Figures]]:
+    """Adaptive with as many polls as each rival that is not worse in both respects already."""
+    pairs = []
+    for rival in rivals:
+        if rival.mean is not None and adaptive.mean is not None and not (
+                adaptive.polls_per_job <= rival.polls_per_job and adaptive.mean <= rival.mean):
+            found = simulation.matched(rival)
+            pairs += [] if found is None else [(found, rival)]
+    return pairs
 
 
 def _headline(simulation: Simulation) -> str:
@@ -171,7 +183,7 @@ def _rate(text: str) -> float:
     except ValueError:
         rate = -1.0
     if not 0.0 <= rate < 1.0:
-        raise argparse.ArgumentTypeError("%r is not a share: write 0.02 or 2%%%%" % text)
+        raise argparse.ArgumentTypeError("%r is not a share: write 0.02 or 2%%" % text)
     return rate
 
 
@@ -180,5 +192,5 @@ def _pace(text: str) -> str:
     try:
         pace_of(text)
     except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error).replace("%", "%%")) from None
+        raise argparse.ArgumentTypeError(str(error)) from None
     return text
