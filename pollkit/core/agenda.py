@@ -15,8 +15,9 @@ A job's phases
   ENDED      gone from here
 
 A lane is what shares one bucket: an origin, or everything. Within a lane that is short of
-tokens, the next one goes to the job with the most accrued expected delay (durations.py), save
-that a job's last look before its deadline goes first: there is no second chance for it.
+tokens, the next one goes to the job with the most accrued expected delay (durations.py), by what
+past jobs of its kind teach where there are enough of them, save that a job's last look before
+its deadline goes first: there is no second chance for it.
 
 Theory of the queue. While tokens last, jobs leave it in the order in which they came due. Once
 the bucket has said no, they leave by urgency. Urgency changes with time, and differently for
@@ -28,7 +29,7 @@ however many are queued.
 from heapq import heapify, heappop, heappush
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from .durations import accrued_delay
+from .durations import ENOUGH, accrued_delay
 from .machine import RETRY_AFTER, Progress, Rules, cancel, give_up, hold, nudge, observe, start
 from .model import Job
 from .reading import Reading, Verdict
@@ -322,6 +323,9 @@ class Agenda:
 
 def _place(entry: Entry, now: float) -> float:
     """Where an entry stands in its queue, the smallest first: by its urgency."""
-    progress = entry.progress
+    progress, durations = entry.progress, entry.rules.durations
     began = progress.started_at
-    return -max(LEAST_URGENCY, accrued_delay(max(0.0, progress.wait_from - began), now - began))
+    looked = 0.0 if progress.seen_at is None else progress.seen_at - began
+    if durations is not None and len(durations) >= ENOUGH:
+        return -max(LEAST_URGENCY, durations.accrued(looked, now - began))
+    return -max(LEAST_URGENCY, accrued_delay(looked, now - began))

@@ -3,12 +3,13 @@
 House rules: events are told by comparing the Progress before with the one after. Nothing
 decides by them, and when nobody listens none is made.
 """
-from typing import Iterator, NamedTuple
+from typing import Iterator, NamedTuple, Optional
 
 from .addresses import redacted
-from .machine import MAX_SAID, RETRY_AFTER, Progress
+from .machine import MAX_SAID, RETRY_AFTER, Progress, Rules
 from .model import State, one_line, shown_id
 from .reading import Reading, Verdict
+from .reasons import reason
 from .units import duration_text
 
 POLL, STATUS, FAULT, PAUSE, WARNING, END = "poll", "status", "fault", "pause", "warning", "end"
@@ -32,10 +33,11 @@ class Event(NamedTuple):
         return "%s: %s" % (self.id, self.text)
 
 
-def events(before: Progress, after: Progress, reading: Reading, now: float) -> Iterator[Event]:
-    """What a poll brought about, in order."""
+def events(before: Progress, after: Progress, reading: Reading, now: float,
+           rules: Optional[Rules] = None) -> Iterator[Event]:
+    """What a poll brought about, in order; with the rules it was done by, also why the next one is when it is."""
     name = shown_id(after.job)
-    yield Event(POLL, name, now, "poll %d: %s%s" % (after.polls, reading.because, _next(after, now)), after)
+    yield Event(POLL, name, now, "poll %d: %s%s" % (after.polls, reading.because, _next(after, now, rules)), after)
     for warning in reading.warnings:
         if warning not in before.said and len(before.said) < MAX_SAID:
             yield Event(WARNING, name, now, warning, after)
@@ -70,9 +72,12 @@ def ended(progress: Progress, now: float) -> Event:
     return Event(END, shown_id(progress.job), now, text, progress)
 
 
-def _next(progress: Progress, now: float) -> str:
+def _next(progress: Progress, now: float, rules: Optional[Rules]) -> str:
     if progress.ending is not None:
         return ""
+    why = None if rules is None else reason(progress, rules, now)
+    if why is not None:
+        return "; " + why
     return "; next in %s (%s)" % (_rounded(progress.next_at - now), progress.why.replace("_", " "))
 
 

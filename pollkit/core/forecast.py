@@ -3,84 +3,110 @@
 House rules: a forecast is an opinion about one job, never the last word: it is mixed into what
 past jobs say, by how far it is to be trusted. Ages are seconds since the wait began.
 
-Theory. A fraction p done after t seconds points to an end near t/p. The forecast is evenly
-spread around the average of these, by a quarter at first and then by as much as they were off
-from each other. Its odds, forecast against past jobs, are what Bayes makes of them:
+Theory. A fraction p done after t seconds points to an end near t/p. Where nobody knows how old
+the job was when the wait began, its first reading only tells where to count from. The forecast
+is evenly spread around the average of where the readings point to: by a quarter at first, then
+by as much as they differ. Its odds, forecast against past jobs, are what Bayes makes of them:
 
-  * a reading near where the earlier ones pointed raises them, one far off lowers them;
+  * a reading that points to where the earlier ones did raises them, the more the longer ago
+    those were; one that points elsewhere lowers them;
   * each look that sees 'not done' lowers them by how much sooner than past jobs the forecast
-    had expected the end. So progress that stands at 95 % for ever soon counts for nothing.
+    had the end. So progress that stands at 95 % for ever soon counts for nothing.
 
-They never rise above three to one. Then, even where a forecast is wrong and never found out, the
-delay that past jobs accrue is a quarter of what it was, so intervals double at most, and that
-costs a quarter more: near its optimum, cost is flat.
+They never rise above three to one. Then, even where a forecast is wrong and never found out, past
+jobs still have a quarter of the say. Intervals go with its square root: they double at most,
+which costs at most a quarter more, for near its best, cost is flat: (2 + 1/2) / 2.
 """
+from math import sqrt
 from typing import NamedTuple, Optional
 
-from .durations import Curve, Foreseen
+from .durations import LONGEST_S, Curve, Foreseen
 
-FIRST_SPREAD = 0.25
-LEAST_SPREAD = 0.04
-FIRST_ODDS, MOST_ODDS, LEAST_ODDS = 0.5, 3.0, 0.02
-AGREED, DIFFERED = 2.0, 0.25
-NEWS = 4.0
-WIDE = 3.0
+FIRST_SPREAD, LEAST_SPREAD = 0.25, 0.04
+VARIANCES = 3.0         # an even spread reaches as far as the root of so many variances
+FIRST_ODDS, MOST_ODDS, LEAST_ODDS = 1.0, 3.0, 0.02
+NEWS = 4.0              # a reading is news altogether once the age has grown by a quarter of itself
+NEAR, NEAR_DEVIATIONS = 0.1, 2.0
+FAR = 2.0               # times near
+DIFFERED = 0.25
 MEMORY = 0.3            # what the newest reading counts for, at least
+MOST_READINGS = 9
+JUMP = 4.0              # a reading moves the end as if it were at most so many times later
 
 
 class Forecast(NamedTuple):
-    """Where a job's progress points to, as of the age `at`."""
+    """Where a job's progress points to; with no readings yet, where to count from."""
 
-    end: float       # the age
-    off: float       # how far a reading is from the others, as a share of the end; squared
-    odds: float
-    at: float
-    readings: int
+    from_age: float
+    from_fraction: float
+    readings: int = 0
+    end: float = 0.0        # an age
+    off: float = 0.0        # the variance of what the readings point to, as a share of it
+    odds: float = 0.0
 
     @property
     def spread(self) -> float:
-        """How far on either side of `end` the end may be, as a share of it."""
-        return max(LEAST_SPREAD, (WIDE * self.off / self.readings) ** 0.5)
+        """How far on either side of `end` the end may be, in seconds."""
+        return self.end * max(LEAST_SPREAD, sqrt(VARIANCES * self.off / self.readings))
 
     @property
     def foreseen(self) -> Optional[Foreseen]:
         """As the rule takes it; None where it counts for nothing."""
         if self.odds <= LEAST_ODDS:
             return None
-        spread = self.end * self.spread
-        return Foreseen(self.end - spread, self.end + spread, self.odds / (1.0 + self.odds))
+        return Foreseen(self.end - self.spread, self.end + self.spread, self.odds / (1.0 + self.odds))
 
 
-def reckoned(forecast: Optional[Forecast], fraction: Optional[float], age: float, curve: Curve) -> Optional[Forecast]:
-    """The forecast after a look at `age` that saw 'not done', and a fraction done if one was told."""
-    since = age if forecast is None else forecast.at
-    if forecast is not None:
-        forecast = _outlived(forecast, age, curve)
-    if fraction is None or not fraction > 0.0 or age <= 0.0:
+FROM_START = Forecast(0.0, 0.0)
+
+
+def reckoned(forecast: Optional[Forecast], fraction: Optional[float], since: float, age: float, curve: Curve,
+             is_fresh: bool) -> Optional[Forecast]:
+    """The forecast after a look at `age` that saw 'not done' like the one at `since`, and was told a fraction or not.
+
+    A job that is fresh began when the wait did.
+    """
+    if forecast is not None and forecast.readings:
+        forecast = _outlived(forecast, since, age, curve)
+    if fraction is None:
         return forecast
-    end = age / min(fraction, 1.0)
     if forecast is None:
-        return Forecast(end, FIRST_SPREAD ** 2 / WIDE, FIRST_ODDS, age, 1)
-    off = end / forecast.end - 1.0 if end > forecast.end else forecast.end / end - 1.0
-    allowed = max(0.1, 2 * forecast.off ** 0.5)
-    news = min(1.0, NEWS * (age - since) / age)
-    odds = forecast.odds * (1+news if off <= allowed else DIFFERED if off > 2 * allowed else 1.0)
-    gain = max(MEMORY, 1.0 / (forecast.readings + 1))
-    return Forecast(forecast.end + gain * (end - forecast.end),
-                    forecast.off + gain * (off * off - forecast.off),
-                    max(LEAST_ODDS, min(MOST_ODDS, odds)), age, min(forecast.readings + 1, 9))
-
-
-def _outlived(forecast: Forecast, age: float, curve: Curve) -> Forecast:
-    """The odds after 'not done' once more, for the time since the last look."""
-    since = forecast.at
-    if age <= since:
+        if not is_fresh:
+            return Forecast(age, fraction)
+        forecast = FROM_START
+    begun, gained = forecast.from_age, min(fraction, 1.0) - forecast.from_fraction
+    if forecast.readings:
+        end = JUMP * forecast.end
+        if gained > 0.0:
+            end = min(end, begun + (age - begun) * (1.0 - forecast.from_fraction) / gained)
+        return _agreed(forecast, end, since, age)
+    if gained <= 0.0 or age <= begun:
         return forecast
-    spread = forecast.end * forecast.spread
-    opens, closes = max(forecast.end - spread, since), forecast.end + spread
-    if age >= closes:
-        left = 0.0
-    else:
-        left = 1.0 if age <= opens else (closes - age) / (closes - opens)
-    odds = forecast.odds * left * curve.survival(since) / curve.survival(age)
-    return forecast._replace(odds=max(LEAST_ODDS, min(MOST_ODDS, odds)), at=age)
+    end = min(LONGEST_S, begun + (age - begun) * (1.0 - forecast.from_fraction) / gained)
+    return forecast._replace(readings=1, end=end, off=FIRST_SPREAD ** 2 / VARIANCES, odds=FIRST_ODDS)
+
+
+def _agreed(forecast: Forecast, end: float, since: float, age: float) -> Forecast:
+    """The forecast after one more reading, which points to `end`."""
+    off = end / forecast.end - 1.0 if end > forecast.end else forecast.end / end - 1.0
+    near = max(NEAR, NEAR_DEVIATIONS * sqrt(forecast.off))
+    odds = forecast.odds
+    if off <= near:
+        odds *= 1.0 + min(1.0, NEWS * (age - since) / age)
+    elif off > FAR * near:
+        odds *= DIFFERED
+    gain = max(MEMORY, 1.0 / (forecast.readings + 1))
+    return forecast._replace(
+        readings=min(forecast.readings + 1, MOST_READINGS), end=forecast.end + gain * (end - forecast.end),
+        off=forecast.off + gain * (off * off - forecast.off), odds=_within(odds))
+
+
+def _outlived(forecast: Forecast, since: float, age: float, curve: Curve) -> Forecast:
+    """The forecast after 'not done' once more: its odds change as the chances of that were."""
+    opens, closes = max(forecast.end - forecast.spread, since), forecast.end + forecast.spread
+    left = 1.0 if age <= opens else (closes - age) / (closes - opens) if age < closes else 0.0
+    return forecast._replace(odds=_within(forecast.odds * left * curve.survival(since) / curve.survival(age)))
+
+
+def _within(odds: float) -> float:
+    return max(LEAST_ODDS, min(MOST_ODDS, odds))

@@ -37,48 +37,22 @@ deadline and becomes it.
 from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Union
 
 from .addresses import redacted
-from .durations import NOTHING_KNOWN, Durations
+from .durations import NOTHING_KNOWN
 from .forecast import Forecast, reckoned
 from .model import Error, Job, Outcome, Slept, State, shown_id
-from .pace import Adaptive, Backoff, Pace
-from .profile import Profile, checked, pace_of
+from .pace import Adaptive
+from .profile import Profile
 from .reading import Reading, Verdict
-from .units import duration_text, seconds
+from .rules import Rules as Rules
+from .units import duration_text
 
 FOREVER = float("inf")
 MAX_HOPS = 5
 MAX_SAID = 8       # different warnings a wait gives: one that has a new one each time is asked to be quiet
 SHORTEST_S = 0.01  # jitter may draw a zero; a loop without sleep it may not make
-DEFAULT_PACE = Backoff(1, 15, factor=1.5)
 
 PACE, LIMIT, RETRY_AFTER, FAULT = Slept._fields
 _SLEPT_FOR = {why: i for i, why in enumerate(Slept._fields)}
-
-
-class Rules(NamedTuple):
-    """What holds for a wait from its start to its end."""
-
-    pace: Pace = DEFAULT_PACE
-    retry: Pace = pace_of(Profile().retry)
-    timeout: Optional[float] = 300.0
-    max_faults: int = 10
-    not_found_grace: float = 10.0
-    retry_after_default: Optional[float] = None
-    can_reauthorise: bool = False
-    spacing: float = 0.0
-    patience: float = 30.0       # how long after the deadline the last look may begin
-    durations: Optional[Durations] = None  # of jobs of this kind; it may learn while jobs wait
-    is_fresh: bool = False       # jobs are submitted just when their wait begins
-
-    @classmethod
-    def of(cls, profile: Profile, spacing: float = 0.0, durations: Optional[Durations] = None,
-           is_fresh: bool = False) -> "Rules":
-        """The rules a profile lays down."""
-        profile = checked(profile)
-        return cls(DEFAULT_PACE if profile.pace is None else pace_of(profile.pace), pace_of(profile.retry),
-                   _seconds(profile.timeout), profile.max_faults, seconds(profile.not_found_grace),
-                   _seconds(profile.retry_after_default), profile.auth is not None, spacing,
-                   seconds(profile.request_timeout), durations, is_fresh)
 
 
 class Trouble(NamedTuple):
@@ -268,9 +242,8 @@ def _failed(progress: Progress, rules: Rules, reading: Reading, now: float, rand
 def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
     looks = progress.looks + 1
     age, forecast = now - progress.started_at, progress.forecast
-    if forecast is not None or (reading.fraction is not None and type(rules.pace) is Adaptive):
-        curve = NOTHING_KNOWN if rules.durations is None else rules.durations.curve
-        forecast = reckoned(forecast, reading.fraction, age, curve)
+    if forecast is not None or reading.fraction is not None:
+        forecast = _foretold(progress, rules, reading.fraction, age)
     delay = rules.pace.delay(looks, progress.pace_wait, age, rand, rules.durations,
                              None if forecast is None else forecast.foreseen)
     if reading.location is not None and reading.location != progress.url:
@@ -282,6 +255,15 @@ def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, ran
     return _sleep(progress, rules, now, delay, PACE, reading.retry_after, looks=looks, pace_wait=delay,
                   trouble=NO_TROUBLE, etag=reading.etag or progress.etag, accepted=reading.accepted,
                   seen_at=now, forecast=forecast)
+
+
+def _foretold(progress: Progress, rules: Rules, fraction: Optional[float], age: float) -> Optional[Forecast]:
+    """What the job's own progress says about its end, where the pace wants to know."""
+    if not isinstance(rules.pace, Adaptive):
+        return None
+    curve = NOTHING_KNOWN if rules.durations is None else rules.durations.curve
+    since = 0.0 if progress.seen_at is None else progress.seen_at - progress.started_at
+    return reckoned(progress.forecast, fraction, since, age, curve, rules.is_fresh or bool(rules.pace.first))
 
 
 def _see_other(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
@@ -396,10 +378,6 @@ def _slept(progress: Progress, now: float) -> Slept:
     slept = list(progress.slept)
     slept[_SLEPT_FOR[progress.why]] += slept_s
     return Slept._make(slept)
-
-
-def _seconds(value: Union[float, str, None]) -> Optional[float]:
-    return None if value is None else seconds(value)
 
 
 def _last_status(progress: Progress) -> str:
