@@ -8,6 +8,7 @@ from bisect import bisect_right
 from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
 
 from ..errors import ConfigError
+from .durations import GOLDEN, Curve
 from .optimum import Grid, Optimum, ages_for, optimum, paid
 from .units import duration_text, seconds
 
@@ -18,7 +19,7 @@ _HALVINGS = 60
 LARGEST_FACTOR = 20.0
 FEWEST = 20           # durations that can be halved and still say something
 MOST_LISTED = 2000    # of a list's durations: more of them tell nothing new
-GOLDEN = 0.6180339887
+SAMPLED, GO_ON = 1500, 1.25   # ages of a sample's grid, and how far beyond the longest it goes
 
 
 class Uniform(NamedTuple):
@@ -125,34 +126,38 @@ Spread = Union[Uniform, Lognormal, Listed]
 def optima(spread: Spread, prices: Sequence[float], is_rough: bool = False) -> List[Optimum]:
     """The best schedule for jobs that last so, at each price of a poll.
 
-    For a list, of which a sample is all that is known: the best schedule for the sample itself is
-    too good to be true, since it knows each duration; one that was made for half of them is too
-    bad for the other half. The truth is in between. For samples of uniform and lognormal
-    durations, 200 of them or more, it is within 6 % of the middle, which is what this gives.
+    For a list, of which a sample is all that is known: the best schedule for what the sample says
+    is too good to be true, since it is for just this sample; one that was made for half of it is
+    too bad for the other half. The truth is in between. For samples of 400 from distributions of
+    every kind, it was within 5 % of the middle, which is what this gives. Durations that are few,
+    or come again and again, are taken as they are.
     """
     if not isinstance(spread, Listed):
         last = max(spread.marks + (spread.quantile(1.0 - TAIL),))
         ages = ages_for(spread.quantile, last, spread.marks, *(ROUGH if is_rough else FINE))
         grid = Grid.of(spread.survival, ages)
         return [optimum(grid, price) for price in prices]
+    distinct = len(set(spread.ordered))
+    if distinct < FEWEST or 2 * distinct <= len(spread.ordered):
+        grid = Grid.of(spread.survival, spread.marks)
+        return [optimum(grid, price) for price in prices]
     known, most = spread.durations, ROUGH[1] if is_rough else MOST_LISTED
     if len(known) > most:
         known = tuple(spread.quantile((i + 0.5) / most) for i in range(most))
-    whole = _in_hindsight(known)
-    if len(known) < FEWEST:
-        return [optimum(whole, price) for price in prices]
     # Every other one, but in no pattern that a file may have, too.
     halves: Tuple[List[float], List[float]] = ([], [])
     for i, duration in enumerate(known):
         halves[int(i * GOLDEN % 1 * 2)].append(duration)
-    grids = [_in_hindsight(half) for half in halves]
+    whole, grids = _as_learned(known), [_as_learned(half) for half in halves]
     return [_middle(optimum(whole, price), [
         paid(optimum(grid, price).looks, rest, price) for grid, rest in zip(grids, halves[::-1])]) for price in prices]
 
 
-def _in_hindsight(durations: Sequence[float]) -> Grid:
-    exact = Listed.of([max(JUST_BEFORE, duration) for duration in durations])
-    return Grid.of(exact.survival, exact.marks)
+def _as_learned(durations: Sequence[float]) -> Grid:
+    """What a sample says, on a grid."""
+    longest = max(durations) + JUST_BEFORE
+    marks = _edges(sorted(set(durations)))
+    return Grid.of(Curve(durations).survival, ages_for(lambda share: longest, GO_ON * longest, marks, SAMPLED, 1))
 
 
 def _middle(best: Optimum, crossed: List[Optimum]) -> Optimum:
