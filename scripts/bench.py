@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Callable, Dict, List, Optional
 
-from bench_parts import batch, transport
+from bench_parts import batch, pace, transport
 from bench_parts.common import Options, Results, Trouble
 
 # A benchmark is a function: it prints its table and returns what --json writes. The first line
@@ -20,6 +20,7 @@ from bench_parts.common import Options, Results, Trouble
 BENCHMARKS: Dict[str, Callable[[Options], Results]] = {
     "transport": transport.run,
     "batch": batch.run,
+    "pace": pace.run,
 }
 
 

@@ -187,25 +187,24 @@ def _knots(ages: List[float]) -> List[Tuple[float, float]]:
     """The corners of S_emp; two at one age are a jump."""
     count = len(ages)
     last = count - 1
-    outer = max(1, int(round(sqrt(count))))
+    outer = min(max(1, int(round(sqrt(count)))), last)
     worth = 1.0 / (count + 1)
 
-    def spacing(low: int, high: int) -> float:
-        low, high = max(low, 0), min(high, last)
-        return (ages[high] - ages[low]) / (high - low) if high > low else 0.0
-
-    start = spacing(0, outer) if last else ages[0] / 2
-    end = spacing(last - outer, last) if last else ages[0] / 2
+    start = end = ages[0] / 2
+    if last:
+        start, end = (ages[outer] - ages[0]) / outer, (ages[last] - ages[last - outer]) / outer
     knots = [(max(0.0, ages[0] - start), 1.0), (ages[0], 1.0 - worth)]
     for i in range(last):
-        height = 1.0 - (i + 1) * worth
-        gap = ages[i + 1] - ages[i]
-        # A first look at the nearest on either side spares most stretches the division.
-        before, after = spacing(i - outer, i), spacing(i + 1, i + 1 + outer)
-        if gap > GAP * max(before, after) and SIDE <= i < last - SIDE:
-            knots.append((ages[i] + before, height - worth / 2))
-            knots.append((ages[i + 1] - after, height - worth / 2))
-        knots.append((ages[i + 1], height - worth))
+        age, next_age, height = ages[i], ages[i + 1], 1.0 - (i + 1) * worth
+        if SIDE <= i < last - SIDE:
+            low, high = max(i - outer, 0), min(i + 1 + outer, last)
+            before = (age - ages[low]) / (i - low)
+            if next_age - age > GAP * before:
+                after = (ages[high] - next_age) / (high - i - 1)
+                if next_age - age > GAP * after:
+                    knots.append((age + before, height - worth / 2))
+                    knots.append((next_age - after, height - worth / 2))
+        knots.append((next_age, height - worth))
     knots.append((ages[last] + end, 0.0))
     return knots
 

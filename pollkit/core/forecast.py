@@ -39,6 +39,7 @@ class Forecast(NamedTuple):
 
     from_age: float
     from_fraction: float
+    at: float               # the age at the last look
     readings: int = 0
     end: float = 0.0        # an age
     off: float = 0.0        # the variance of what the readings point to, as a share of it
@@ -57,42 +58,45 @@ class Forecast(NamedTuple):
         return Foreseen(self.end - self.spread, self.end + self.spread, self.odds / (1.0 + self.odds))
 
 
-FROM_START = Forecast(0.0, 0.0)
+FROM_START = Forecast(0.0, 0.0, 0.0)
 
 
-def reckoned(forecast: Optional[Forecast], fraction: Optional[float], since: float, age: float, curve: Curve,
+def reckoned(forecast: Optional[Forecast], fraction: Optional[float], age: float, curve: Curve,
              is_fresh: bool) -> Optional[Forecast]:
-    """The forecast after a look at `age` that saw 'not done' like the one at `since`, and was told a fraction or not.
+    """The forecast after a look at `age` that saw 'not done', and was told a fraction or not.
 
     A job that is fresh began when the wait did.
     """
-    if forecast is not None and forecast.readings:
-        forecast = _outlived(forecast, since, age, curve)
+    if forecast is None:
+        if fraction is None:
+            return None
+        if not is_fresh:
+            return Forecast(age, fraction, age)
+        forecast = FROM_START
+    since = forecast.at
+    if forecast.readings:
+        forecast = _outlived(forecast, age, curve)
     if fraction is None:
         return forecast
-    if forecast is None:
-        if not is_fresh:
-            return Forecast(age, fraction)
-        forecast = FROM_START
     begun, gained = forecast.from_age, min(fraction, 1.0) - forecast.from_fraction
+    latest = JUMP * forecast.end if forecast.readings else LONGEST_S
+    end = latest
+    if gained > 0.0:
+        end = min(latest, begun + (age - begun) * (1.0 - forecast.from_fraction) / gained)
     if forecast.readings:
-        end = JUMP * forecast.end
-        if gained > 0.0:
-            end = min(end, begun + (age - begun) * (1.0 - forecast.from_fraction) / gained)
-        return _agreed(forecast, end, since, age)
-    if gained <= 0.0 or age <= begun:
+        return _agreed(forecast, end, since)
+    if end >= latest or age <= begun:
         return forecast
-    end = min(LONGEST_S, begun + (age - begun) * (1.0 - forecast.from_fraction) / gained)
-    return forecast._replace(readings=1, end=end, off=FIRST_SPREAD ** 2 / VARIANCES, odds=FIRST_ODDS)
+    return forecast._replace(at=age, readings=1, end=end, off=FIRST_SPREAD ** 2 / VARIANCES, odds=FIRST_ODDS)
 
 
-def _agreed(forecast: Forecast, end: float, since: float, age: float) -> Forecast:
+def _agreed(forecast: Forecast, end: float, since: float) -> Forecast:
     """The forecast after one more reading, which points to `end`."""
     off = end / forecast.end - 1.0 if end > forecast.end else forecast.end / end - 1.0
     near = max(NEAR, NEAR_DEVIATIONS * sqrt(forecast.off))
     odds = forecast.odds
     if off <= near:
-        odds *= 1.0 + min(1.0, NEWS * (age - since) / age)
+        odds *= 1.0 + min(1.0, NEWS * (forecast.at - since) / forecast.at)
     elif off > FAR * near:
         odds *= DIFFERED
     gain = max(MEMORY, 1.0 / (forecast.readings + 1))
@@ -101,11 +105,12 @@ def _agreed(forecast: Forecast, end: float, since: float, age: float) -> Forecas
         off=forecast.off + gain * (off * off - forecast.off), odds=_within(odds))
 
 
-def _outlived(forecast: Forecast, since: float, age: float, curve: Curve) -> Forecast:
+def _outlived(forecast: Forecast, age: float, curve: Curve) -> Forecast:
     """The forecast after 'not done' once more: its odds change as the chances of that were."""
-    opens, closes = max(forecast.end - forecast.spread, since), forecast.end + forecast.spread
+    opens, closes = max(forecast.end - forecast.spread, forecast.at), forecast.end + forecast.spread
     left = 1.0 if age <= opens else (closes - age) / (closes - opens) if age < closes else 0.0
-    return forecast._replace(odds=_within(forecast.odds * left * curve.survival(since) / curve.survival(age)))
+    odds = forecast.odds * left * curve.survival(forecast.at) / curve.survival(age)
+    return forecast._replace(at=age, odds=_within(odds))
 
 
 def _within(odds: float) -> float:

@@ -224,7 +224,8 @@ def _counted(progress: Progress, reading: Reading, now: float) -> Progress:
         progress.fraction if reading.fraction is None else reading.fraction,
         progress.etag, progress.moved, progress.accepted, _slept(progress, now),
         trouble._replace(asked=True) if trouble.reauthorised else trouble,
-        said.union(warnings) if warnings and len(said) < MAX_SAID else said, progress.seen_at, progress.forecast)
+        said.union(warnings) if warnings and len(said) < MAX_SAID else said,
+        now if reading.verdict is Verdict.PENDING else progress.seen_at, progress.forecast)
 
 
 def _done(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
@@ -241,10 +242,10 @@ def _failed(progress: Progress, rules: Rules, reading: Reading, now: float, rand
 
 def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
     looks = progress.looks + 1
-    age, forecast = now - progress.started_at, progress.forecast
-    if forecast is not None or reading.fraction is not None:
-        forecast = _foretold(progress, rules, reading.fraction, age)
-    delay = rules.pace.delay(looks, progress.pace_wait, age, rand, rules.durations,
+    if progress.forecast is not None or reading.fraction is not None:
+        progress = _foretold(progress, rules, reading.fraction, now)
+    forecast = progress.forecast
+    delay = rules.pace.delay(looks, progress.pace_wait, now - progress.started_at, rand, rules.durations,
                              None if forecast is None else forecast.foreseen)
     if reading.location is not None and reading.location != progress.url:
         progress = progress._replace(url=reading.location, etag=None, moved=False)
@@ -253,17 +254,16 @@ def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, ran
         return _end(progress._replace(looks=looks, trouble=NO_TROUBLE), now, State.TIMED_OUT,
                     "%d attempts used up%s" % (looks, _last_status(progress)))
     return _sleep(progress, rules, now, delay, PACE, reading.retry_after, looks=looks, pace_wait=delay,
-                  trouble=NO_TROUBLE, etag=reading.etag or progress.etag, accepted=reading.accepted,
-                  seen_at=now, forecast=forecast)
+                  trouble=NO_TROUBLE, etag=reading.etag or progress.etag, accepted=reading.accepted)
 
 
-def _foretold(progress: Progress, rules: Rules, fraction: Optional[float], age: float) -> Optional[Forecast]:
-    """What the job's own progress says about its end, where the pace wants to know."""
+def _foretold(progress: Progress, rules: Rules, fraction: Optional[float], now: float) -> Progress:
+    """The Progress with what the job's own progress says about its end, where the pace wants to know."""
     if not isinstance(rules.pace, Adaptive):
-        return None
+        return progress
     curve = NOTHING_KNOWN if rules.durations is None else rules.durations.curve
-    since = 0.0 if progress.seen_at is None else progress.seen_at - progress.started_at
-    return reckoned(progress.forecast, fraction, since, age, curve, rules.is_fresh or bool(rules.pace.first))
+    return progress._replace(forecast=reckoned(
+        progress.forecast, fraction, now - progress.started_at, curve, rules.is_fresh or bool(rules.pace.first)))
 
 
 def _see_other(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:

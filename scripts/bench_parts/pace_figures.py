@@ -1,0 +1,246 @@
+"""Measure what each pace costs: a program that prints its figures as JSON.
+
+Every figure comes out of core.machine itself, driven along a virtual time line: what is measured
+here is what polls.
+"""
+
+import json
+import math
+import multiprocessing
+import random
+import sys
+import time
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+
+from pollkit.core.durations import RECENT, Curve, Durations
+from pollkit.core.learning import learn
+from pollkit.core.machine import Progress, Rules, Sleep, next_action, observe, start
+from pollkit.core.model import Job
+from pollkit.core.pace import parse_pace
+from pollkit.core.reading import Reading, Verdict
+
+from .optimum import FRESH, SCENARIOS, Draw, Shape, lognormal, scaled, shape, uniform
+
+Figure = Tuple[str, str, str, float, Optional[float]]  # as pace.Figure has it
+JOB = Job("job")
+PENDING = Reading(Verdict.PENDING, "running")
+OTHERS = ["fixed 30s", "backoff 2s..10s x1.5", "backoff 1s..5m x2 jitter=full"]
+TOLD, UNTOLD, COLD = "true durations", "only intervals", "nothing known"
+GOALS = {TOLD: 1.10, UNTOLD: 1.12, COLD: 2.5}
+GOALS_OF_D = {TOLD: 1.20, UNTOLD: 1.25, COLD: 2.5}
+LIPSYNC = uniform(120, 900)
+DRIFTING: Dict[str, Draw] = {"a1": LIPSYNC, "a2": lognormal(300, math.log(1.6)), "c": lognormal(190, 0.58)}
+FACTORS = [2.0, 5.0, 0.5, 0.2]
+SETTLED = 60
+Says = Callable[[float, float], float]
+
+# What a job of so long a duration says of its progress at an age; `rng` is its own.
+HONEST: Dict[str, Callable[[random.Random], Says]] = {
+    "steady, +-10 % of what it says": lambda rng: lambda age, whole: min(1.0, age / whole * rng.uniform(0.9, 1.1)),
+    "steady, +-10 points": lambda rng: lambda age, whole: min(1.0, max(0.0, age / whole + rng.uniform(-0.1, 0.1))),
+}
+LYING: Dict[str, Callable[[random.Random], Says]] = {
+    "stuck at 5 %": lambda rng: lambda age, whole: 0.05,
+    "stuck at 95 %": lambda rng: lambda age, whole: 0.95,
+    "jumps about": lambda rng: lambda age, whole: rng.random(),
+    "goes backwards": lambda rng: lambda age, whole: 1.0 - age / whole,
+    "above 100 % at half time": lambda rng: lambda age, whole: min(1.0, 2 * age / whole),
+    "never above 50 %": lambda rng: lambda age, whole: 0.5 * age / whole,
+    "never above 90 %": lambda rng: lambda age, whole: 0.9 * age / whole,
+    "stops at 70 %": lambda rng: lambda age, whole: min(0.7, age / whole),
+    "a bar that knows nothing": lambda rng: lambda age, whole: 1.0 - math.exp(-age / 60),
+    "slow, then quick": lambda rng: lambda age, whole: (age / whole) ** 4,
+}
+
+
+class Task(NamedTuple):
+    """Something to measure in a process of its own: a function of this module, and what to call it with."""
+
+    function: str
+    arguments: Tuple[Any, ...]
+
+
+def one_job(duration: float, rules: Rules, rng: random.Random, says: Optional[Says] = None,
+            is_told: bool = True) -> Tuple[Progress, float]:
+    """Wait for one job on a virtual time line; how it went, and what it cost."""
+    now = 0.0
+    progress = start(JOB, "", rules, now)
+    while progress.ending is None:
+        action = next_action(progress, now)
+        if isinstance(action, Sleep):
+            now = action.until
+            continue
+        if now >= duration:
+            reading = Reading(Verdict.DONE, "done", duration_s=duration if is_told else None)
+        else:
+            reading = PENDING if says is None else PENDING._replace(fraction=says(now, duration))
+        progress = observe(progress, rules, reading, now, rng.random())
+    return progress, progress.polls + progress.ending.at - duration
+
+
+def costs(made: Shape, rules: Rules, jobs: int, rng: random.Random, is_told: bool) -> Tuple[float, float]:
+    """Job after job, each learned from: what they cost, and what they would have cost at best."""
+    assert rules.durations is not None
+    cost = best = 0.0
+    for _ in range(jobs):
+        for again in range(3):  # the last of three is learned from: more jobs to each state of what is known
+            duration = made.draw(rng)
+            progress, its_cost = one_job(duration, rules, rng, is_told=is_told)
+            cost, best = cost + its_cost, best + made.best_cost(duration)
+            if again == 2:
+                learn(progress, rules.durations)
+    return cost, best
+
+
+def taught(made: Shape, rules: Rules, jobs: int, rng: random.Random, is_told: bool) -> None:
+    """So many jobs that are learned from, and not measured."""
+    assert rules.durations is not None
+    for _ in range(jobs):
+        duration = made.draw(rng)
+        if is_told:  # what is learned then does not depend on when it was looked at
+            rules.durations.record(duration)
+        else:
+            learn(one_job(duration, rules, rng, is_told=False)[0], rules.durations)
+
+
+def _rules(pace: str = "adaptive") -> Rules:
+    return Rules(pace=parse_pace(pace), timeout=None, durations=Durations(), is_fresh=True)
+
+
+def _ratio(measured: Iterable[Tuple[float, float]]) -> float:
+    """Cost beside the optimum; of the same jobs, so that their luck cancels out."""
+    pairs = list(measured)
+    return sum(cost for cost, _ in pairs) / sum(best for _, best in pairs)
+
+
+# What is measured; each of these runs in a process of its own and is called by its name.
+
+def label(i: int, j: int, seeds: int) -> Dict[str, float]:
+    """Jobs 101 to 200 of one label, by each pace; and the optimum."""
+    name, draw = _labels()[i][j]
+    made = shape(name, draw)
+    seeds *= 3 if name == "e" else 1  # where a few jobs cost much and most cost little, it takes more of them
+    found = {"optimum": made.cost}
+    for is_told in (True, False):
+        measured = []
+        for seed in range(seeds):
+            rng, rules = random.Random("%s %d" % (name, seed)), _rules()
+            taught(made, rules, 100, rng, is_told)
+            measured.append(costs(made, rules, 100, rng, is_told))
+        found[TOLD if is_told else UNTOLD] = _ratio(measured)
+    rng = random.Random(name)
+    for pace in OTHERS if i < len(SCENARIOS) else []:
+        found[pace] = _ratio([costs(made, _rules(pace), 25 * seeds, rng, True)])
+    found[COLD] = _ratio(costs(made, _rules(), 1, rng, True) for _ in range(40 * seeds))
+    return found
+
+
+def drift(name: str, factor: float, is_told: bool, seeds: int) -> float:
+    """Jobs 13 to 25 after all of them began to take so many times as long."""
+    before = shape(name, DRIFTING[name], samples=1000)
+    after = shape("%s x%g" % (name, factor), scaled(factor, DRIFTING[name]))
+    measured = []
+    for seed in range(seeds):
+        rng, rules = random.Random("%s %d" % (name, seed)), _rules()
+        taught(before, rules, SETTLED, rng, is_told)
+        taught(after, rules, 12, rng, is_told)
+        measured.append(costs(after, rules, 13, rng, is_told))
+    return _ratio(measured)
+
+
+def trap(name: str, seeds: int) -> float:
+    """The cost of jobs 351 to 450 as a share of that of jobs 51 to 150, where only intervals are known."""
+    made = shape(name, DRIFTING[name])
+    early, late = [], []
+    for seed in range(seeds):
+        rng, rules = random.Random("%s %d" % (name, seed)), _rules()
+        taught(made, rules, 50, rng, False)
+        early.append(costs(made, rules, 100, rng, False))
+        taught(made, rules, 200, rng, False)
+        late.append(costs(made, rules, 100, rng, False))
+    return _ratio(late) / _ratio(early)
+
+
+def progress(case: str, jobs: int) -> float:
+    """What jobs cost that report progress, as a share of what they cost without it."""
+    rng, rules = random.Random("progress"), _rules()
+    assert rules.durations is not None
+    while len(rules.durations) < 150:
+        rules.durations.record(LIPSYNC(rng))
+    told = untold = 0.0
+    for _ in range(jobs):
+        duration = LIPSYNC(rng)
+        untold += one_job(duration, rules, rng)[1]
+        told += one_job(duration, rules, rng, dict(HONEST, **LYING)[case](rng))[1]
+    return told / untold
+
+
+def deciding() -> Tuple[float, float]:
+    """Microseconds to decide on a look, and to work a model out anew; the best of several."""
+    rng = random.Random("deciding")
+    recent = [LIPSYNC(rng) for _ in range(RECENT)]
+    curve = Curve(recent)
+    ages = [rng.uniform(0, 1200) for _ in range(200)]
+    decided = min(_took(lambda: [curve.next_look(age, 1.0, 0.5, 300.0) for age in ages]) for _ in range(7)) / len(ages)
+    return decided * 1e6, min(_took(lambda: Curve(recent)) for _ in range(20)) * 1e6
+
+
+def _took(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def _labels() -> List[List[Tuple[str, Draw]]]:
+    return [labels for _, labels in SCENARIOS] + [[each] for each in FRESH]
+
+
+def _measure(task: Task) -> Any:
+    return globals()[task.function](*task.arguments)
+
+
+def _tasks(seeds: int) -> Iterator[Task]:
+    for i, labels in enumerate(_labels()):
+        for j in range(len(labels)):
+            yield Task("label", (i, j, max(2, seeds // len(labels))))
+    for name in DRIFTING:
+        for factor in FACTORS:
+            for is_told in (True, False):
+                yield Task("drift", (name, factor, is_told, 2 * seeds))
+        yield Task("trap", (name, seeds // 2 + 1))
+    for case in list(HONEST) + list(LYING):
+        yield Task("progress", (case, 40 * seeds))
+    yield Task("deciding", ())
+
+
+def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
+    for i, name in enumerate([name for name, _ in SCENARIOS] + [name for name, _ in FRESH]):
+        found = [value for task, value in measured.items() if task.function == "label" and task.arguments[0] == i]
+        for row in [TOLD, UNTOLD, COLD] + (OTHERS if i < len(SCENARIOS) else []):
+            goal = (GOALS_OF_D if name.startswith("d ") else GOALS).get(row) if i < len(SCENARIOS) else None
+            yield ("learned" if i < len(SCENARIOS) else "fresh", row, name,
+                   sum(each[row] * each["optimum"] for each in found) / sum(each["optimum"] for each in found), goal)
+    for task, value in measured.items():
+        if task.function == "drift":
+            name, factor, is_told, _ = task.arguments
+            yield "drift", "%s, %s" % (name, TOLD if is_told else UNTOLD), "x%g" % factor, value, 1.25
+        elif task.function == "trap":
+            yield "trap", task.arguments[0], "later / earlier", value, 1.03
+        elif task.function == "progress":
+            case = task.arguments[0]
+            yield "progress", case, "of the cost without", value, 0.6 if case in HONEST else 1.3
+    decided_us, rebuilt_us = measured[Task("deciding", ())]
+    yield "deciding", "a look", "us", decided_us, 50.0
+    yield "deciding", "a model of %d" % RECENT, "us", rebuilt_us, 1000.0
+
+
+def main(seeds: int) -> None:
+    begun = time.perf_counter()
+    tasks = list(_tasks(seeds))
+    with multiprocessing.Pool() as pool:
+        measured = dict(zip(tasks, pool.map(_measure, tasks, chunksize=1)))
+    print(json.dumps({"figures": list(_figures(measured)), "took_s": time.perf_counter() - begun}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
