@@ -170,6 +170,20 @@ def test_latency_comes_on_top_and_no_more_exchanges_are_out_than_there_are_worke
     assert all(sum(1 for at in first if start <= at < start + 1) <= 3 for start in first)
 
 
+@pytest.mark.parametrize("timestamps", [True, False])
+def test_adaptive_learns_from_the_jobs_that_ended(timestamps):
+    options = {"durations": "uniform 2m..15m", "arrive": "every 20m", "timestamps": timestamps}
+    first = Simulation(jobs=5, **options).run("adaptive")
+    later = Simulation(jobs=160, warm_up=60, **options).run("adaptive")
+    assert later.cost_ratio < 1.2 and later.cost_ratio < first.cost_ratio
+
+
+def test_a_limit_that_nobody_tells_is_found_out():
+    simulation = Simulation(durations="uniform 1m..3m", jobs=60, limit="30/m", knows_limit=False)
+    figures = simulation.run("fixed 2s")
+    assert 0 < figures.rate_limited < 40 and figures.timed_out == 0
+
+
 def test_each_label_has_its_own_optimum_weighted_by_its_jobs():
     simulation = Simulation("documents", jobs=300)
     alone = {label: simulate.optima(spread, [1.0])[0].cost for label, spread in simulation.spreads.items()}
@@ -406,7 +420,7 @@ def test_the_drawing_stands_alone_and_its_names_do_not_overlap(capsys, tmp_path)
 
 def test_a_drawing_of_nothing_is_still_a_drawing(capsys, tmp_path):
     svg = tmp_path / "f.svg"
-    path = tmp_path / "<a> & b.txt"
+    path = tmp_path / "<a> & \u00fc\x07.txt"
     path.write_text("100\n")
     code, out, err = run(capsys, "--durations", str(path), "--pace", "fixed 1s attempts=2", "--svg", str(svg))
     assert (code, err) == (0, "") and "No pace saw any job end" in out

@@ -3,10 +3,12 @@
 Above, polls per job against mean notice delay, the optimum as a curve and each pace as a point
 with its name; below, the requests per minute over time against the limit.
 """
+import itertools
 from html import escape
 from typing import List, NamedTuple, Sequence, Tuple
 
 from ..core.optimum import Optimum
+from ..core.pace import Adaptive
 from ..core.units import duration_text
 from ..drivers.simulate import Figures, Simulation
 from .frontier import axes
@@ -20,7 +22,8 @@ TIMELINE_HEIGHT = 140
 LETTER_WIDTH, LINE_HEIGHT = 7.2, 15.0      # of a name at 12 pixels, and a little more
 MOST_BINS = 180
 # Middle tones: they stand out from white and from black alike.
-COLOURS = ("#d9480f", "#1c7ed6", "#2f9e44", "#ae3ec9", "#0c8599", "#e03131", "#9c6b1c", "#6741d9")
+ADAPTIVE = "#e8590c"
+COLOURS = ("#1c7ed6", "#2f9e44", "#ae3ec9", "#0c8599", "#d6336c", "#9c6b1c", "#6741d9")
 INK = "#7d8590"
 
 
@@ -42,11 +45,12 @@ FRAME = Box(LEFT, TOP, WIDTH - RIGHT, TOP + FRONTIER_HEIGHT)
 TIMELINE = Box(LEFT, BELOW, WIDTH - RIGHT, BELOW + TIMELINE_HEIGHT)
 
 
-def drawn(simulation: Simulation, all_figures: Sequence[Figures], curve: Sequence[Optimum]) -> str:
-    """The whole drawing."""
+def drawn(simulation: Simulation, all_figures: Sequence[Figures], matched: Sequence[Figures],
+          curve: Sequence[Optimum]) -> str:
+    """The whole drawing; what was `matched` to another pace stands in its upper half alone."""
     shapes = [_text(LEFT, 32, simulation.name, size=18, weight="bold"),
               _text(LEFT, 54, _caption(simulation), size=13)]
-    shapes += _frontier(all_figures, curve) + _timeline(simulation, all_figures)
+    shapes += _frontier(list(all_figures) + list(matched), curve) + _timeline(simulation, all_figures)
     return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" '
             'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" fill="%s">\n'
             "<title>%s</title>\n%s\n</svg>\n" % (
@@ -81,16 +85,22 @@ def _frontier(all_figures: Sequence[Figures], curve: Sequence[Optimum]) -> List[
             for one in all_figures]
     taken = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in filter(None, dots)] + _along(line)
     shapes += _curve_shapes(line)
-    for i, (one, dot) in enumerate(zip(all_figures, dots)):
+    for one, colour, dot in zip(all_figures, _colours(all_figures), dots):
         if dot is not None:
             box = _room(dot, len(str(one.pace)) * LETTER_WIDTH, taken)
             taken.append(box)
-            shapes += _labelled(dot, box, str(one.pace), COLOURS[i % len(COLOURS)])
+            shapes += _labelled(dot, box, str(one.pace), colour)
     inside = [(x, y) for x, y in line if FRAME.left < x < FRAME.right and FRAME.top < y < FRAME.bottom]
     if inside:
         box = _room(inside[len(inside) // 4], len("the optimum") * LETTER_WIDTH, taken)
         shapes.append(_text(box.left, box.bottom - 3.5, "the optimum", weight="600"))
     return shapes
+
+
+def _colours(all_figures: Sequence[Figures]) -> List[str]:
+    """One for adaptive, at whatever price, and one for each of the others."""
+    others = itertools.cycle(COLOURS)
+    return [ADAPTIVE if isinstance(one.pace, Adaptive) else next(others) for one in all_figures]
 
 
 def _labelled(dot: Tuple[float, float], box: Box, name: str, colour: str) -> List[str]:
@@ -170,10 +180,10 @@ def _timeline(simulation: Simulation, all_figures: Sequence[Figures]) -> List[st
             shapes.append(_text(at(tick * per, 0)[0], TIMELINE.bottom + 18, number_text(tick) if tick else "0",
                                 anchor="middle"))
     shapes.append(_text(TIMELINE.right, TIMELINE.bottom + 36, unit, size=12, anchor="end"))
-    for i, rate in reversed(list(enumerate(rates))):
+    for rate, colour in reversed(list(zip(rates, _colours(all_figures)))):
         points = [at(min(last, (j + 0.5) * width), value) for j, value in enumerate(rate)]
         shapes.append('<polyline points="%s" fill="none" stroke="%s" stroke-width="1.4" stroke-opacity="0.85"/>' % (
-            " ".join("%.1f,%.1f" % point for point in points), COLOURS[i % len(COLOURS)]))
+            " ".join("%.1f,%.1f" % point for point in points), colour))
     if limit is not None:
         _, y = at(0, limit)
         dashes = '<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="%s" stroke-width="1.5" stroke-dasharray="6 4"/>'

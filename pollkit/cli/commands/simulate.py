@@ -16,6 +16,7 @@ import sys
 from textwrap import fill
 from typing import List, Tuple
 
+from ...core.model import one_line
 from ...core.profile import pace_of
 from ...core.spread import Listed, Spread, parse_spread
 from ...core.units import duration_text, seconds
@@ -24,7 +25,7 @@ from ...drivers.simulate import Figures, Simulation
 from ...drivers.simulated_api import WINDOWS
 from ...errors import ConfigError
 from .. import flags, frontier
-from ..output import as_json
+from ..output import as_json, as_text
 from ..running import unknown
 from ..terminal import style_for
 
@@ -81,19 +82,20 @@ def run(arguments: argparse.Namespace) -> int:
         not arguments.unknown_limit)
     found = [simulation.run(pace) for pace in arguments.pace or USUAL_PACES]
     pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:])
-    shown = found + [one for one, _ in pairs]
+    matched = [one for one, _ in pairs]
+    shown = found + matched
     curve = simulation.frontier(frontier.prices_around(simulation.price)) if arguments.svg or not arguments.json else []
     if arguments.svg is not None:
         from ..picture import drawn
-        _write(arguments.svg, drawn(simulation, shown, curve))
+        _write(arguments.svg, drawn(simulation, found, matched, curve))
     if arguments.json:
         sys.stdout.write(as_json({"scenario": simulation.name, "jobs": simulation.count,
                                   "paces": [one.as_dict() for one in shown]}))
         return 0
     style = style_for(sys.stdout, os.environ)
-    sys.stdout.write("%s\n\n%s\n%s\n%s" % (
+    sys.stdout.write(as_text("%s\n\n%s\n%s\n%s" % (
         _headline(simulation), frontier.table(shown, simulation.optimum), frontier.chart(shown, curve, style.unicode),
-        frontier.recommendation(found) + frontier.comparison(pairs)))
+        (frontier.recommendation(found) + frontier.comparison(pairs)).rstrip("\n"))))
     return 0
 
 
@@ -144,7 +146,7 @@ def _durations(text: str) -> Spread:
                 durations.append(seconds(line))
             except ConfigError as error:
                 raise ConfigError("%s:%d: %s" % (text, number, error)) from None
-    return Listed.of(durations, text)
+    return Listed.of(durations, one_line(text))
 
 
 def _check_writable(path: str) -> None:
@@ -157,7 +159,7 @@ def _check_writable(path: str) -> None:
 
 def _write(path: str, text: str) -> None:
     try:
-        with open(path, "w", encoding="utf-8") as file:
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
             file.write(text)
     except OSError as error:
         raise ConfigError("--svg %r can't be written: %s" % (path, error.strerror)) from None
