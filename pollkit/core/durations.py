@@ -27,7 +27,7 @@ before is forgotten when u stays at one edge, or its mean leaves the middle.
 """
 from bisect import bisect_left, bisect_right
 from math import sqrt
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..errors import ConfigError
 
@@ -154,18 +154,19 @@ class Curve:
                     own_missed, own_slope = inside - width / 2, 1.0
                 missed += trust * (own_missed - missed)
                 slope += trust * (own_slope - slope)
-            if missed <= price * 1.0001:
+            if missed <= price * 1.0001 or slope <= 0.0:  # no slope: rounding, at ages of years
                 break
             wait -= (missed - price) / slope
             if wait <= least:
                 return least
-        return wait if trust else self._drawn_back(looked, least, wait)
+        return wait if trust or wait >= most else self._drawn_back(looked, least, wait)
 
     def _drawn_back(self, looked: float, least: float, wait: float) -> float:
-        """A look in an empty stretch that follows an age at which several jobs ended comes at that age.
+        """A look in an empty stretch that follows an age at which many jobs ended comes at that very age.
 
-        There it sees all that it would see later. Without it, jobs that take just 90 s each would
-        be looked at when the delay of one is worth a poll, at 91 s.
+        There it sees all that it would see later, and the one after it comes no sooner. Without
+        this, jobs that take just 90 s each would be looked at when the delay of one is worth a
+        poll, at 91 s, and cost twice what they must.
         """
         ages = self._ages
         i = bisect_right(ages, looked + wait) - 1
@@ -215,22 +216,21 @@ NOTHING_KNOWN = Curve()
 class Durations:
     """The history of one kind of job, a profile's label: it learns, so that those that wait profit at once.
 
-    >>> durations = Durations([100, 110, 120, 130, 140])
-    >>> durations.record(125)
+    >>> durations = Durations(range(200, 300))
+    >>> durations.record(250)
     True
-    >>> round(durations.next_look(0, price=1, least=0.5, most=300))
-    111
+    >>> [round(durations.next_look(age, price=1, least=0.5, most=300)) for age in (0, 210, 280)]
+    [211, 13, 6]
     """
 
     __slots__ = ("_recent", "_fits", "_count", "_curve")
 
-    def __init__(self, recent: Sequence[float] = ()) -> None:
-        self._recent: List[float] = []
+    def __init__(self, recent: Iterable[float] = ()) -> None:
+        # As they are: a list may be sorted, which would look like drift.
+        self._recent = [round(float(each), 6) for each in recent if _is_duration(each)][-RECENT:]
         self._fits: List[float] = []
-        self._count = 0
-        self._curve: Optional[Curve] = NOTHING_KNOWN
-        for duration in recent:
-            self.record(duration)
+        self._count = len(self._recent)
+        self._curve: Optional[Curve] = None
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -307,9 +307,8 @@ class Durations:
             raise ConfigError("fits must be a list of at most %d numbers from 0 to 1" % FITS)
         if isinstance(count, bool) or not isinstance(count, int) or count < len(recent):
             raise ConfigError("count must be a whole number, and not below the number of durations")
-        kept = cls()
-        kept._recent, kept._fits, kept._count = [float(each) for each in recent], [float(fit) for fit in fits], count
-        kept._curve = None
+        kept = cls(recent)
+        kept._fits, kept._count = [float(fit) for fit in fits], count
         return kept
 
 

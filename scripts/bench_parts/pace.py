@@ -8,8 +8,8 @@ from .common import Options, Results
 
 TEXTS = [
     ("learned", ""),
-    ("fresh", """Shapes that nothing was tuned to. The pace's max of 5 min costs a poll every 5 min where jobs take long;
-jobs of just 90 s, or of whole minutes, are best looked at just then, which intervals never teach quite."""),
+    ("fresh", """Shapes that nothing was tuned to. The pace's max of 5 min costs a poll every 5 min where jobs are
+long; jobs of just 90 s, or of whole minutes, are best looked at just then, which intervals never teach quite."""),
     ("drift", "Jobs 13 to 25 after all began to take so many times as long."),
     ("trap", "Where only intervals are known: jobs 351 to 450 beside jobs 51 to 150. Learned wrongly, it rises."),
     ("progress", "Jobs of 2 to 15 min that report progress, as a share of the cost of the learned rule alone."),
@@ -37,7 +37,7 @@ class Figure(NamedTuple):
 def run(options: Options) -> Results:
     """what looking costs beside the optimum: learned, cold, after a change, with progress."""
     is_quick = options.seconds < 1
-    measured = common.in_child(sys.executable, "pace_figures", ["2" if is_quick else "8"], timeout=600)
+    measured = common.in_child(sys.executable, "pace_figures", ["2" if is_quick else "6"], timeout=600)
     figures = [Figure(*figure) for figure in measured["figures"]]
     _show(figures, measured["took_s"], is_quick)
     return {"benchmark": "pace", "machine": common.machine(), "took_s": measured["took_s"], "quick": is_quick,

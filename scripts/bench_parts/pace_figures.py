@@ -206,7 +206,7 @@ def _tasks(seeds: int) -> Iterator[Task]:
     for name in DRIFTING:
         for factor in FACTORS:
             for is_told in (True, False):
-                yield Task("drift", (name, factor, is_told, 2 * seeds))
+                yield Task("drift", (name, factor, is_told, 6 * seeds))
         yield Task("trap", (name, seeds // 2 + 1))
     for case in list(HONEST) + list(LYING):
         yield Task("progress", (case, 40 * seeds))

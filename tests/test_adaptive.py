@@ -1,0 +1,333 @@
+"""The adaptive pace in the machine: what past jobs teach, what progress foretells, and why in words."""
+import random
+
+import pytest
+
+from pollkit import Adaptive, Backoff, Fixed, Job, Profile
+from pollkit.core import agenda as agenda_module
+from pollkit.core import events
+from pollkit.core.agenda import Agenda, Lane
+from pollkit.core.bucket import Bucket
+from pollkit.core.durations import NOTHING_KNOWN, Curve, Durations, accrued_delay, cold_interval
+from pollkit.core.forecast import LEAST_ODDS, MOST_ODDS, reckoned
+from pollkit.core.learning import learn
+from pollkit.core.machine import Rules, Sleep, cancel, next_action, observe, start
+from pollkit.core.pace import POSTPONED
+from pollkit.core.reading import Reading, Verdict
+from pollkit.core.reasons import age_text, reason, span_text
+
+JOB, URL = Job("job_1"), "http://api/jobs/1"
+PENDING = Reading(Verdict.PENDING, "pending", "running")
+DONE = Reading(Verdict.DONE, "done", "done")
+RNG = random.Random(8)
+LIPSYNC = [RNG.uniform(120, 900) for _ in range(150)]
+STEADY = [300.0 + i for i in range(60)]
+
+
+def rules(durations=LIPSYNC, pace=None, is_fresh=True, timeout=None):
+    return Rules(pace=pace or Adaptive(), timeout=timeout, is_fresh=is_fresh,
+                 durations=None if durations is None else Durations(durations))
+
+
+def wait_for(duration, by, says=None, end=DONE):
+    """Drive the machine along a virtual time line; the ended wait, and when it polled."""
+    progress, now, times = start(JOB, URL, by, 0.0), 0.0, []
+    while progress.ending is None:
+        action = next_action(progress, now)
+        if isinstance(action, Sleep):
+            now = action.until
+            continue
+        times.append(now)
+        reading = end if now >= duration else PENDING._replace(fraction=says(now, duration) if says else None)
+        progress = observe(progress, by, reading, now, 0.5)
+    return progress, times
+
+
+def cost(duration, by, says=None):
+    progress, times = wait_for(duration, by, says)
+    return len(times) + progress.ending.at - duration
+
+
+# The first look
+
+@pytest.mark.parametrize("pace, durations, is_fresh, first", [
+    (Adaptive(), None, False, 0.0),
+    (Adaptive(), STEADY, False, 0.0),          # it may have ended long ago
+    (Adaptive(), None, True, cold_interval(1, 0)),
+    (Adaptive(first=60), None, False, 60.0),
+    (Adaptive(first=60), [10.0] * 4, False, 60.0),
+    (Adaptive(first=0), STEADY, True, 0.0),
+    (Fixed(5), STEADY, True, 0.0),
+    (Backoff(5, 9), STEADY, True, 0.0)])
+def test_the_first_look_is_at_once_unless_the_job_is_known_to_be_fresh(pace, durations, is_fresh, first):
+    assert start(JOB, URL, rules(durations, pace, is_fresh), 0.0).next_at == pytest.approx(first)
+
+
+@pytest.mark.parametrize("pace, is_fresh", [(Adaptive(), True), (Adaptive(first=60), False)])
+def test_a_fresh_job_is_first_looked_at_when_such_jobs_begin_to_end(pace, is_fresh):
+    assert 290 < start(JOB, URL, rules(STEADY, pace._replace(max=1000.0), is_fresh), 0.0).next_at < 320
+
+
+def test_a_job_that_is_done_already_is_noticed_at_once_whatever_past_jobs_took():
+    assert wait_for(0.0, rules(STEADY, is_fresh=False))[1] == [0.0]
+
+
+def test_a_timeout_of_zero_looks_once_and_at_once():
+    assert wait_for(50.0, rules(STEADY, timeout=0.0))[1] == [0.0]
+
+
+# Learned durations
+
+def test_a_table_holds_until_five_jobs_have_ended():
+    pace, by = Adaptive(first=60, every=15), Durations()
+    for known in range(7):
+        assert (pace.before_first(by) == 60) == (known < 5)
+        assert (pace.delay(1, 0, 150.0, 0.5, by) == 15) == (known < 5)
+        by.record(200.0 + known)
+    assert pace.delay(1, 0, 150.0, 0.5, by) > 45
+
+
+def test_a_table_without_every_leaves_the_rest_to_the_rule():
+    assert Adaptive(first=60).delay(1, 0, 60, 0.5, Durations()) == pytest.approx(cold_interval(1, 60))
+
+
+def test_jobs_that_wait_profit_from_those_that_end():
+    by = rules([])
+    begun = observe(start(JOB, URL, by, 0.0), by, PENDING, 100.0, 0.5)
+    for duration in STEADY:
+        by.durations.record(duration)
+    later = observe(begun, by, PENDING, 110.0, 0.5)
+    assert begun.next_at < 130 and later.next_at > 250
+
+
+def test_learned_durations_cost_less_than_none():
+    known, cold = rules(), rules([])
+    draws = LIPSYNC[::5]
+    assert sum(cost(each, known) for each in draws) < 0.75 * sum(cost(each, cold) for each in draws)
+
+
+def test_retry_after_stays_a_floor():
+    by = rules(STEADY)
+    after = observe(start(JOB, URL, by, 0.0), by, PENDING._replace(retry_after=500.0), 320.0, 0.5)
+    assert after.next_at == 820.0
+
+
+@pytest.mark.parametrize("pace", [Fixed(5), Backoff(5, 5, jitter="none")])
+def test_other_paces_heed_neither(pace):
+    by = rules(STEADY, pace)
+    after = observe(start(JOB, URL, by, 0.0), by, PENDING._replace(fraction=0.9), 10.0, 0.5)
+    assert after.next_at == 15.0 and after.forecast is None
+
+
+# What an ended wait teaches
+
+def ended(reading, now=100.0, seen_at=(40.0,), by=None):
+    by = by or rules([], Fixed(5), is_fresh=False)
+    progress = start(JOB, URL, by, 0.0)
+    for at in seen_at:
+        progress = observe(progress, by, PENDING, at, 0.5)
+    return observe(progress, by, reading, now, 0.5)
+
+
+def taught(progress):
+    durations = Durations()
+    assert learn(progress, durations) == (len(durations) == 1)
+    return durations.as_dict()["durations"]
+
+
+def test_a_duration_that_was_told_is_learned_as_it_is():
+    assert taught(ended(DONE._replace(duration_s=77.0, notice_delay_s=1.0))) == [77.0]
+
+
+def test_a_notice_delay_tells_when_it_ended():
+    assert taught(ended(DONE._replace(notice_delay_s=10.0))) == [90.0]
+
+
+def test_otherwise_it_ended_between_the_last_two_looks():
+    assert taught(ended(DONE)) == [pytest.approx(40 + 60 * 0.618034)]
+    assert 40 < taught(ended(DONE._replace(notice_delay_s=90.0)))[0] < 100  # it was seen running after that
+
+
+def test_a_fault_between_them_is_no_look():
+    by = rules([], Fixed(5), is_fresh=False)
+    progress = observe(observe(start(JOB, URL, by, 0.0), by, PENDING, 10.0, 0.5), by,
+                       Reading(Verdict.FAULT, "reset"), 90.0, 0.5)
+    assert taught(observe(progress, by, DONE, 100.0, 0.5)) == [pytest.approx(10 + 90 * 0.618034)]
+
+
+def test_failing_is_ending_too():
+    assert len(taught(ended(Reading(Verdict.FAILED, "failed", "failed")))) == 1
+
+
+def test_a_job_found_ended_at_the_very_start_teaches_nothing():
+    assert taught(ended(DONE, now=0.0, seen_at=())) == []
+    assert taught(ended(DONE, now=9.0, seen_at=())) == [pytest.approx(9 * 0.618034)]
+
+
+def test_a_wait_that_ended_otherwise_teaches_nothing():
+    by = rules([])
+    assert taught(start(JOB, URL, by, 0.0)) == []
+    assert taught(cancel(start(JOB, URL, by, 0.0), 5.0)) == []
+    assert taught(ended(Reading(Verdict.REFUSED, "no"))) == []
+
+
+# Progress
+
+def steady(rng):
+    return lambda age, whole: min(1.0, age / whole * rng.uniform(0.9, 1.1))
+
+
+def share(says, count=50):
+    """What progress makes of the cost."""
+    by, rng = rules(), random.Random(5)
+    draws = [rng.uniform(120, 900) for _ in range(count)]
+    return sum(cost(each, by, says(rng)) for each in draws) / sum(cost(each, by) for each in draws)
+
+
+def test_steady_progress_saves_much():
+    assert share(steady, 80) < 0.65
+
+
+@pytest.mark.parametrize("lie", [
+    lambda rng: lambda age, whole: 0.05,
+    lambda rng: lambda age, whole: 0.95,
+    lambda rng: lambda age, whole: 1.0,
+    lambda rng: lambda age, whole: 17.0,
+    lambda rng: lambda age, whole: 0.0,
+    lambda rng: lambda age, whole: 1e-300,
+    lambda rng: lambda age, whole: rng.random(),
+    lambda rng: lambda age, whole: 1 - age / whole,
+    lambda rng: lambda age, whole: 0.5 * age / whole,
+    lambda rng: lambda age, whole: min(1.0, 3 * age / whole),
+    lambda rng: lambda age, whole: rng.choice([None, 0.3, 0.9])])
+def test_progress_that_lies_costs_little(lie):
+    assert share(lie) < 1.3
+
+
+@pytest.mark.parametrize("durations", [LIPSYNC, STEADY, None])
+@pytest.mark.parametrize("every", [None, 15])
+def test_progress_never_makes_a_look_more_than_four_times_as_late(durations, every):
+    rng = random.Random(1)
+    for _ in range(30):
+        by = rules(durations, Adaptive(every=every))
+        progress, now, fraction = start(JOB, URL, by, 0.0), 0.0, 0.0
+        for _ in range(12):
+            now = progress.next_at
+            fraction = min(0.99, fraction + rng.random() * 0.02)
+            progress = observe(progress, by, PENDING._replace(fraction=fraction), now, 0.5)
+            plain = by.pace.delay(1, 0, now, 0.5, by.durations)
+            assert progress.next_at - now <= POSTPONED * plain + 1e-9
+
+
+def reckon(readings, is_fresh=True, curve=NOTHING_KNOWN):
+    forecast = None
+    for age, fraction in readings:
+        forecast = reckoned(forecast, fraction, age, curve, is_fresh)
+    return forecast
+
+
+def test_a_fraction_points_to_an_end_and_agreement_narrows_it():
+    once = reckon([(100.0, 0.25)])
+    assert once.end == 400 and (once.foreseen.earliest, once.foreseen.latest) == pytest.approx((300, 500))
+    thrice = reckon([(100.0, 0.25), (150.0, 0.375), (200.0, 0.5)])
+    assert thrice.end == pytest.approx(400) and thrice.odds > once.odds
+    assert 300 < thrice.foreseen.earliest and thrice.foreseen.latest < 500
+
+
+def test_where_the_age_is_unknown_the_first_reading_only_tells_where_to_count_from():
+    assert reckon([(0.1, 0.6)], is_fresh=False).foreseen is None
+    assert reckon([(0.1, 0.6), (50.1, 0.6)], is_fresh=False).foreseen is None
+    assert reckon([(0.1, 0.6), (50.1, 0.8)], is_fresh=False).end == pytest.approx(100.1)
+    assert reckon([(0.0, 0.0), (50.0, 0.5)], is_fresh=False).end == pytest.approx(100.0)
+    assert reckon([(3.0, 1.0), (50.0, 1.0)], is_fresh=False).foreseen is None
+
+
+def test_no_fraction_no_forecast():
+    assert reckon([(10.0, None)]) is None
+    assert reckon([(10.0, 0.0)]).foreseen is None
+    assert reckon([(0.0, 0.5)]).foreseen is None
+
+
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_odds_stay_within_bounds_whatever_is_said(is_fresh):
+    rng = random.Random(2)
+    for _ in range(300):
+        forecast, age, curve = None, 0.0, rng.choice([NOTHING_KNOWN, Curve(LIPSYNC), Curve([5.0] * 9)])
+        for _ in range(15):
+            age += rng.choice([0.0, 0.5, 30.0, 3000.0])
+            said = rng.choice([None, 0.0, 1e-300, 0.2, 0.9, 1.0, 5.0, rng.random()])
+            forecast = reckoned(forecast, said, age, curve, is_fresh)
+            if forecast is not None and forecast.readings:
+                assert LEAST_ODDS <= forecast.odds <= MOST_ODDS and forecast.end > 0
+                wait = Adaptive().delay(1, 0, age, 0.5, Durations(LIPSYNC), forecast.foreseen)
+                assert 0.5 <= wait <= 300
+
+
+def test_a_look_without_a_reading_keeps_the_forecast_and_outliving_it_ends_it():
+    told = reckon([(100.0, 0.5), (150.0, 0.75), (160.0, None)])
+    assert told.end == pytest.approx(200)
+    assert reckon([(100.0, 0.5), (150.0, 0.75), (400.0, None)]).foreseen is None
+
+
+# In words
+
+@pytest.mark.parametrize("age, text", [
+    (0.5, "0.5 s"), (38.2, "38 s"), (89.0, "89 s"), (90.0, "1.5 min"), (240.0, "4 min"), (5400.0, "1.5 h"),
+    (86400.0, "24 h")])
+def test_ages_in_words(age, text):
+    assert age_text(age) == text
+
+
+def test_spans_in_words():
+    assert span_text(240, 360) == "4-6 min" and span_text(30, 240) == "0.5-4 min" and span_text(3.01, 3.02) == "3 s"
+
+
+def texts(by, *readings):
+    progress, said = start(JOB, URL, by, 0.0), []
+    for at, reading in readings:
+        before, progress = progress, observe(progress, by, reading, at, 0.5)
+        said.append(next(events.events(before, progress, reading, at, by)).text)
+    return said
+
+
+def test_the_poll_event_says_why():
+    by = rules([240.0 + i for i in range(121)])
+    at_five, late = texts(by, (300.0, PENDING), (400.0, PENDING))
+    assert at_five == "poll 1: pending; most jobs like this end at 4.2-5.8 min; looking again in 11 s"
+    assert late.startswith("poll 2: pending; most jobs like this end by 5.8 min, this one is late; looking again in ")
+    told = texts(by, (300.0, PENDING._replace(fraction=0.9)))[0]
+    assert told.startswith("poll 1: pending; its progress points to an end at 4.2-6.9 min; looking again in ")
+
+
+@pytest.mark.parametrize("by, reading", [
+    (rules(None), PENDING), (rules([]), PENDING), (rules([9.0] * 4, Adaptive(every=15)), PENDING),
+    (rules(STEADY, Fixed(5)), PENDING), (rules(STEADY), PENDING._replace(retry_after=99.0)),
+    (rules(STEADY, timeout=301.0), PENDING), (rules([], is_fresh=False), PENDING._replace(fraction=0.1))])
+def test_where_there_is_nothing_to_explain_it_is_the_pace(by, reading):
+    progress = observe(start(JOB, URL, by, 0.0), by, reading, 300.0, 0.5)
+    assert reason(progress, by, 300.0) is None
+    assert "; next in" in texts(by, (300.0, reading))[0]
+
+
+def test_a_forecast_nobody_trusts_is_not_named():
+    by = rules(STEADY)
+    said = texts(by, (100.0, PENDING._replace(fraction=0.9)), (200.0, PENDING._replace(fraction=0.1)))
+    assert "most jobs like this" in said[-1]
+
+
+# Many jobs
+
+def test_among_jobs_of_several_kinds_the_token_goes_where_most_delay_has_built_up():
+    lane, agenda = Lane(Bucket(0.01, 1)), Agenda(8)
+    short, long, unknown = rules([20.0 + i for i in range(10)]), rules([2000.0 + i for i in range(10)]), rules([9.0] * 4)
+    entries = {name: agenda.add(Job(name), URL, by, lane, 0.0)
+               for name, by in (("short", short), ("long", long), ("unknown", unknown))}
+    urgency = {name: -agenda_module._place(entry, 100.0) for name, entry in entries.items()}
+    assert urgency["short"] > 70 and urgency["long"] < 10
+    assert urgency["unknown"] == pytest.approx(accrued_delay(0.0, 100.0))  # too few to go by
+
+
+def test_rules_of_a_profile_take_what_is_known():
+    durations = Durations(STEADY)
+    by = Rules.of(Profile(pace="adaptive"), 0.0, durations, is_fresh=True)
+    assert by.durations is durations and by.is_fresh

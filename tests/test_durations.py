@@ -1,0 +1,270 @@
+"""What past jobs teach about when to look: the model of one kind of job."""
+import json
+import math
+import random
+
+import pytest
+
+from pollkit import ConfigError
+from pollkit.core import durations as module
+from pollkit.core.durations import ENOUGH, PRIOR_S, RECENT, Curve, Durations, Foreseen, cold_interval
+
+RNG = random.Random(6)
+UNIFORM = [RNG.uniform(120, 900) for _ in range(200)]
+SHAPES = {
+    "nothing": [],
+    "one": [60.0],
+    "two": [60.0, 90.0],
+    "uniform": UNIFORM,
+    "all the same": [90.0] * 50,
+    "all nothing": [0.0] * 50,
+    "whole minutes": [60.0 * RNG.randint(1, 8) for _ in range(200)],
+    "two kinds": [RNG.uniform(1.5, 2.5) for _ in range(100)] + [RNG.uniform(450, 510) for _ in range(100)],
+    "heavy tail": [5 * (1 - RNG.random()) ** -0.9 for _ in range(200)],
+    "huge": [1e8, 2e8, 3e8],
+    "tiny": [1e-6, 2e-6, 1e-6],
+    "mixed": [0.0, 1e-6, 1.0, 1e8],
+}
+every_shape = pytest.mark.parametrize("name", sorted(SHAPES))
+
+
+@every_shape
+def test_survival_falls_from_one_and_never_to_zero_and_the_integral_is_its_integral(name):
+    curve = Curve(SHAPES[name])
+    longest = max(SHAPES[name] + [100.0]) * 1.5
+    ages = [longest * (i / 4000.0) ** 2 for i in range(4001)]
+    survivals = [curve.survival(age) for age in ages]
+    assert curve.survival(0.0) <= 1.0 and curve.integral(0.0) == 0.0
+    assert all(0.0 < later <= earlier for earlier, later in zip(survivals, survivals[1:]))
+    for low, high in zip(ages, ages[1:]):
+        grown = curve.integral(high) - curve.integral(low)
+        slack = 1e-9 * (1 + longest)
+        assert curve.survival(high) * (high - low) - slack <= grown <= curve.survival(low) * (high - low) + slack
+
+
+@every_shape
+@pytest.mark.parametrize("price", [0.1, 1.0, 30.0])
+def test_the_next_look_comes_when_the_accrued_delay_is_worth_its_price(name, price):
+    curve = Curve(SHAPES[name])
+    for age in [0.0, 1.0, 59.0, 60.0, 90.0, 300.0, 899.0, 5000.0]:
+        wait = curve.next_look(age, price, 1e-3, 1e7)
+        assert 1e-3 <= wait <= 1e7
+        if wait > 1e-3:
+            assert curve.accrued(age, age + wait) <= price * 1.001
+        # Where it comes sooner, nothing that was seen ends between it and when it would have come.
+        just_before = curve.accrued(age, age + wait * 0.999)
+        assert just_before <= price and (curve.accrued(age, age + wait) >= price * 0.999 or wait in (1e-3, 1e7)
+                                         or age + wait in SHAPES[name])
+
+
+def test_with_nothing_known_it_is_the_cold_law():
+    for age in (0.0, 8.0, 60.0, 3600.0):
+        assert Durations().next_look(age, 1.0, 0.5, 1e9) == pytest.approx(cold_interval(1.0, age), rel=1e-3)
+    assert Durations().accrued(0.0, 100.0) == pytest.approx((108 ** 0.5 - PRIOR_S ** 0.5) ** 2)
+
+
+def test_the_survival_mixes_past_jobs_with_the_prior():
+    curve = Curve([100.0, 200.0, 300.0])
+    prior = (1 + 200 / 8.0) ** -0.5
+    assert curve.survival(200.0) == pytest.approx((3 * 0.5 + 0.25 * prior) / 3.25)
+    assert curve.survival(250.0) == pytest.approx((3 * 0.375 + 0.25 * (1 + 250 / 8.0) ** -0.5) / 3.25)
+    assert curve.survival(401.0) == pytest.approx(0.25 * (1 + 401 / 8.0) ** -0.5 / 3.25)  # past the last stretch
+
+
+def test_jobs_known_well_are_looked_at_when_they_begin_to_end_and_closely_then():
+    known = Durations(UNIFORM)
+    assert 120 < known.next_look(0.0, 1.0, 0.5, 300) < 170
+    waits = [known.next_look(age, 1.0, 0.5, 300) for age in (150, 500, 850)]
+    assert 60 > waits[0] > waits[1] > waits[2]
+
+
+def test_a_gap_stays_empty():
+    """A cache hit takes 2 s, a miss 8 min: a job that is not done at 4 s is looked at when misses end."""
+    curve = Curve(SHAPES["two kinds"])
+    assert curve.survival(5.0) - curve.survival(430.0) < 0.01
+    assert 4.0 + curve.next_look(4.0, 1.0, 0.5, 1000) > 400
+
+
+def test_a_long_tail_is_no_gap():
+    ages = [float(2 ** i) for i in range(12)]
+    curve = Curve(ages)
+    assert all(curve.survival(age * 1.5) < curve.survival(age) - 0.02 for age in ages[:-1])
+
+
+def test_jobs_that_all_take_the_same_are_looked_at_just_then():
+    durations = Durations([90.0] * 30)
+    assert durations.next_look(0.0, 1.0, 0.5, 300) == 90.0
+    assert durations.next_look(30.0, 1.0, 0.5, 300) == 60.0
+    assert durations.next_look(89.9, 1.0, 0.5, 300) == 0.5
+
+
+def test_min_and_max_hold():
+    durations = Durations(UNIFORM)
+    assert durations.next_look(0.0, 1.0, 0.5, 30.0) == 30.0
+    assert durations.next_look(899.0, 1.0, 25.0, 300.0) >= 25.0
+    assert Durations([5.0] * 30).next_look(0.0, 1.0, 7.0, 300.0) == 7.0
+
+
+def test_the_search_is_bounded(monkeypatch):
+    monkeypatch.setattr(module, "_NEWTON_STEPS", 1)
+    assert 0.5 <= Durations(UNIFORM).next_look(150.0, 1.0, 0.5, 300.0) <= 300.0
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e12, 10 ** 400, None, "5", True])
+def test_what_is_no_duration_is_refused_and_changes_nothing(bad):
+    durations = Durations([10.0, 20.0])
+    before = durations.as_dict()
+    assert not durations.record(bad)
+    assert not durations.record_between(bad, 5.0) and not durations.record_between(5.0, bad)
+    assert durations.as_dict() == before
+    assert Durations([bad, 7.0]).as_dict()["durations"] == [7.0]
+
+
+def test_an_interval_that_ends_before_it_begins_is_refused():
+    assert not Durations().record_between(5.0, 4.0)
+
+
+def test_intervals_are_kept_as_points_inside_evenly_spread():
+    durations = Durations()
+    for _ in range(100):
+        assert durations.record_between(100.0, 200.0)
+        durations._fits = []  # no drift: this is about where the points are
+    points = sorted(durations.as_dict()["durations"])
+    assert all(100 < point < 200 for point in points)
+    assert max(high - low for low, high in zip(points, points[1:])) < 2.0
+    assert durations.record_between(3.0, 3.0)
+
+
+def test_only_the_last_completions_count():
+    durations = Durations([10.0] * RECENT)
+    for _ in range(3):
+        durations.record(11.0)
+    assert len(durations) == RECENT
+    assert durations.as_dict()["durations"][-3:] == [11.0] * 3
+
+
+@pytest.mark.parametrize("factor", [5.0, 0.2])
+def test_after_four_in_a_row_at_one_edge_the_past_is_forgotten(factor):
+    durations = Durations(UNIFORM)
+    for i, duration in enumerate([1300.0, 1400.0, 1500.0, 1600.0] if factor > 1 else [30.0, 25.0, 20.0, 15.0]):
+        assert len(durations) == RECENT, i
+        durations.record(duration)
+    assert len(durations) == 3
+
+
+@pytest.mark.parametrize("low, high", [(780.0, 870.0), (130.0, 220.0)])
+def test_after_twelve_off_the_middle_the_past_is_forgotten(low, high):
+    durations = Durations(UNIFORM)
+    for i in range(12):
+        assert len(durations) == RECENT
+        durations.record(low + (high - low) * (i * 0.618 % 1.0))
+    assert len(durations) == 11
+
+
+@pytest.mark.parametrize("name", ["uniform", "all the same", "whole minutes", "two kinds", "heavy tail"])
+def test_while_nothing_changes_nothing_is_forgotten(name):
+    rng = random.Random(11)
+    durations, forgotten = Durations(SHAPES[name]), 0
+    for _ in range(300):
+        before = len(durations)
+        durations.record(rng.choice(SHAPES[name]))
+        forgotten += len(durations) < before
+    assert forgotten <= 1  # by chance, once in two thousand
+
+
+@every_shape
+def test_it_is_kept_as_json_and_read_back(name):
+    durations = Durations()
+    for duration in SHAPES[name]:
+        durations.record(duration)
+    durations.record_between(1.0, 9.0)
+    text = json.dumps(durations.as_dict())
+    again = Durations.of(json.loads(text))
+    assert again.as_dict() == durations.as_dict()
+    assert sum(len(value) if isinstance(value, list) else 1 for value in json.loads(text).values()) <= 213
+    for one in (durations, again):
+        one.record_between(2.0, 50.0)
+    assert again.as_dict() == durations.as_dict()
+    assert again.next_look(3.0, 1.0, 0.5, 300) == durations.next_look(3.0, 1.0, 0.5, 300)
+
+
+KEPT = Durations([1.0, 2.0, 3.0]).as_dict()
+
+
+@pytest.mark.parametrize("damaged", [
+    None, [], "x", {}, {"durations": [1.0]}, dict(KEPT, more=1),
+    dict(KEPT, durations=None), dict(KEPT, durations=[1.0, "2"]), dict(KEPT, durations=[float("nan")]),
+    dict(KEPT, durations=[-1.0]), dict(KEPT, durations=[True]), dict(KEPT, durations=[1.0] * 201, count=500),
+    dict(KEPT, fits=[2.0]), dict(KEPT, fits=[0.5] * 13), dict(KEPT, fits="0"), dict(KEPT, fits=[None]),
+    dict(KEPT, count=-1), dict(KEPT, count=2), dict(KEPT, count=3.0), dict(KEPT, count=True), dict(KEPT, count=None)])
+def test_a_damaged_one_is_refused_in_one_line(damaged):
+    with pytest.raises(ConfigError) as caught:
+        Durations.of(damaged)
+    assert "\n" not in str(caught.value)
+
+
+def test_ages_by_share():
+    curve = Curve([100.0 + i for i in range(99)])
+    assert curve.age_by(0.5) == pytest.approx(149.0)
+    assert curve.age_by(0.0) == pytest.approx(99.0)
+    assert curve.age_by(1.0) == pytest.approx(199.0)
+    assert Curve([90.0] * 9).age_by(0.5) == 90.0
+    assert Curve([4.0]).age_by(0.25) == pytest.approx(3.0)
+    assert Curve().age_by(-1.0) == 0.0
+
+
+# Another opinion
+
+@pytest.mark.parametrize("age", [0.0, 200.0, 480.0, 520.0])
+def test_an_opinion_is_mixed_in_by_how_far_it_is_trusted(age):
+    curve = Curve(UNIFORM)
+    foreseen = Foreseen(450.0, 550.0, 0.75)
+    wait = curve.next_look(age, 1.0, 1e-3, 1e6, foreseen)
+    end, steps = age + wait, 4000
+    opens = max(450.0, age)
+    own = sum(max(0.0, end - (opens + (550.0 - opens) * (i + 0.5) / steps)) for i in range(steps)) / steps
+    assert 0.75 * own + 0.25 * curve.accrued(age, end) == pytest.approx(1.0, rel=0.01)
+
+
+def test_an_opinion_that_was_outlived_counts_for_nothing():
+    curve = Curve(UNIFORM)
+    assert curve.next_look(600.0, 1.0, 0.5, 300, Foreseen(450.0, 550.0, 0.75)) == curve.next_look(600.0, 1.0, 0.5, 300)
+    assert curve.next_look(500.0, 1.0, 0.5, 300, Foreseen(499.0, 500.2, 0.75)) < 5
+
+
+# It costs little
+
+def exact_cost(curve, draws):
+    """Polls and delay of the rule, the mean over these durations."""
+    looks, age = [], 0.0
+    while age < max(draws):
+        age += curve.next_look(age, 1.0, 0.5, 300.0)
+        looks.append(age)
+    return sum(1 + sum(look < draw for look in looks) + min(look for look in looks if look >= draw) - draw
+               for draw in draws) / len(draws)
+
+
+def test_the_rule_is_near_the_known_optimum_of_an_even_spread():
+    """2 sqrt(K) with K = 2/9 of the width: the optimum's high-rate law (Keller)."""
+    draws = [120 + 780 * (i + 0.5) / 1500 for i in range(1500)]
+    optimum = 2 * math.sqrt(780 * 2 / 9.0)
+    assert exact_cost(Curve(draws[::8]), draws) < 1.06 * optimum
+
+
+def test_knowing_intervals_only_the_cost_settles_near_the_optimum_and_stays_there():
+    """Kept at the detecting look's own age, each schedule would teach the next one to be later."""
+    rng, durations, settled = random.Random(3), Durations(), []
+    draws = [120 + 180 * (i + 0.5) / 300 for i in range(300)]
+    for job in range(401):
+        duration, left, right = rng.uniform(120, 300), 0.0, 0.0
+        while right < duration:
+            left, right = right, right + durations.next_look(right, 1.0, 0.5, 300.0)
+        durations.record_between(left, right)
+        if job % 100 == 0:
+            settled.append(exact_cost(durations.curve, draws) / (2 * math.sqrt(180 * 2 / 9.0)))
+    assert max(settled[1:]) < 1.25 < settled[0]
+
+
+def test_few_completions_are_enough_to_be_better_than_none():
+    draws = [120 + 180 * (i + 0.5) / 300 for i in range(300)]
+    assert exact_cost(Curve(draws[30::60][:ENOUGH]), draws) < 0.8 * exact_cost(Curve(), draws)
