@@ -9,14 +9,6 @@ from .scales import Log, number_text
 ROWS, COLUMNS = 14, 66
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 TIE = 1.02                    # costs that differ by less are the same
-STEPS = 6                     # prices a decade
-DECADES = (-2, 3)             # around the price of the simulation
-
-
-def prices_around(price: float) -> List[float]:
-    """Prices that draw the frontier from far too many polls to far too few."""
-    first, last = (STEPS * decade for decade in DECADES)
-    return [price * 10.0 ** (i / STEPS) for i in range(first, last + 1)]
 
 
 def letter(index: int) -> str:
@@ -105,12 +97,12 @@ def _times(value: float, other: float, what: str) -> str:
     return "%.1f %s a job instead of %.1f" % (value, what, other)
 
 
-def chart(all_figures: Sequence[Figures], curve: Sequence[Optimum], unicode: bool = True) -> str:
+def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Optimum], unicode: bool = True) -> str:
     """Polls per job against mean notice delay, both on log scales; the optimum as a dotted line."""
     points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean and one.polls_per_job]
     if not points:
         return ""
-    across, up = axes(points, curve)
+    across, up = axes(points, optimum)
     cells: Dict[Tuple[int, int], str] = {}
     dot, bar, dash, corner, cross = "·│─└┬" if unicode else ".|-++"
     for polls, delay in _between(curve):
@@ -134,12 +126,11 @@ def chart(all_figures: Sequence[Figures], curve: Sequence[Optimum], unicode: boo
     return "".join(line.rstrip() + "\n" for line in lines)
 
 
-def axes(points: Sequence[Tuple[float, float]], curve: Sequence[Optimum]) -> Tuple[Log, Log]:
-    """An axis for the delays and one for the polls: the points have room, and some of the curve is seen."""
+def axes(points: Sequence[Tuple[float, float]], optimum: Optimum) -> Tuple[Log, Log]:
+    """An axis for the delays and one for the polls: the points have room, and so has the optimum."""
     delays, polls = [delay for _, delay in points], [number for number, _ in points]
-    here = curve[len(curve) * -DECADES[0] // (DECADES[1] - DECADES[0])]
-    return (Log.around(delays + [max(here.delay, max(delays) / 1000)]),
-            Log.around(polls + [max(here.polls, max(polls) / 1000)]))
+    return (Log.around(delays + [max(optimum.delay, max(delays) / 1000)]),
+            Log.around(polls + [max(optimum.polls, max(polls) / 1000)]))
 
 
 def _between(curve: Sequence[Optimum], steps: int = 12) -> List[Tuple[float, float]]:

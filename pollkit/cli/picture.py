@@ -45,12 +45,11 @@ FRAME = Box(LEFT, TOP, WIDTH - RIGHT, TOP + FRONTIER_HEIGHT)
 TIMELINE = Box(LEFT, BELOW, WIDTH - RIGHT, BELOW + TIMELINE_HEIGHT)
 
 
-def drawn(simulation: Simulation, all_figures: Sequence[Figures], matched: Sequence[Figures],
-          curve: Sequence[Optimum]) -> str:
+def drawn(simulation: Simulation, all_figures: Sequence[Figures], matched: Sequence[Figures]) -> str:
     """The whole drawing; what was `matched` to another pace stands in its upper half alone."""
     shapes = [_text(LEFT, 32, simulation.name, size=18, weight="bold"),
               _text(LEFT, 54, _caption(simulation), size=13)]
-    shapes += _frontier(list(all_figures) + list(matched), curve) + _timeline(simulation, all_figures)
+    shapes += _frontier(simulation, list(all_figures) + list(matched)) + _timeline(simulation, all_figures)
     return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" '
             'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" fill="%s">\n'
             "<title>%s</title>\n%s\n</svg>\n" % (
@@ -66,11 +65,11 @@ def _caption(simulation: Simulation) -> str:
         number_text(simulation.count), lasting, arrive, limit, duration_text(simulation.price))
 
 
-def _frontier(all_figures: Sequence[Figures], curve: Sequence[Optimum]) -> List[str]:
+def _frontier(simulation: Simulation, all_figures: Sequence[Figures]) -> List[str]:
     points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean and one.polls_per_job]
     if not points:
         return [_text(LEFT, TOP + 40, "no pace saw any job end", size=13)]
-    across, up = axes(points, curve)
+    across, up = axes(points, simulation.optimum)
     shapes = [_text(LEFT, TOP - 12, "polls per job", size=12),
               _text(FRAME.right, FRAME.bottom + 36, "mean notice delay, seconds", size=12, anchor="end")]
     for tick in across.ticks(10):
@@ -80,7 +79,7 @@ def _frontier(all_figures: Sequence[Figures], curve: Sequence[Optimum]) -> List[
     for tick in up.ticks(8):
         y = _y(up, tick)
         shapes += [_line(FRAME.left, y, FRAME.right, y), _text(FRAME.left - 8, y + 4, number_text(tick), anchor="end")]
-    line = _curve(across, up, curve)
+    line = _curve(across, up, [best for _, best in simulation.frontier])
     dots = [(_x(across, one.mean), _y(up, one.polls_per_job)) if one.mean and one.polls_per_job else None
             for one in all_figures]
     taken = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in filter(None, dots)] + _along(line)

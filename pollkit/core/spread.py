@@ -14,8 +14,8 @@ from .units import duration_text, seconds
 
 TAIL = 1e-7           # a share of jobs so small that it does not matter when they end
 JUST_BEFORE = 1e-9    # of an age: where the survival function jumps, the age before the jump
-FINE, ROUGH = (4000, 1000), (1200, 300)    # ages and shares of a grid: to measure by, and to draw
-_HALVINGS = 60
+FINE, ROUGH = (4000, 1000), (900, 200)    # ages and shares of a grid: to measure by, and to draw
+_HALVINGS = 44
 LARGEST_FACTOR = 20.0
 FEWEST = 20           # durations that can be halved and still say something
 MOST_LISTED = 2000    # of a list's durations: more of them tell nothing new

@@ -88,7 +88,8 @@ class Simulation:
         self._latency, self._fault_rate, self._knows_limit = seconds(latency, "latency"), fault_rate, knows_limit
         self._check()
         self.jobs: List[SimJob] = jobs_of(self.spreads, self.count, self.arrive, Random("jobs %r" % seed).random)
-        (self.optimum,) = self.frontier([self.price], is_rough=False)
+        (self.optimum,) = self._optima([self.price])
+        self._frontier: List[Tuple[float, Optimum]] = []  # worked out when asked for
 
     def _set_scenario(self, name: Optional[str], durations: Optional[Lasting], jobs: Optional[int],
                       arrive: Optional[str], limit: Union[str, Limit, None]) -> None:
@@ -131,8 +132,7 @@ class Simulation:
         """
         tries, wanted = (TRIES, 0.985) if self.count <= MANY else (1, 0.94)
         wanted *= rival.polls_per_job
-        prices = [self.price * 10.0 ** (i / 4) for i in range(-12, 17)]
-        known = [(best.polls, price) for best, price in zip(self.frontier(prices), prices)]
+        known = [(best.polls, price) for price, best in self.frontier]
         between = [(one, other) for one, other in zip(known, known[1:]) if one[0] >= wanted > other[0]]
         if not between or rival.timed_out:
             return None
@@ -154,7 +154,15 @@ class Simulation:
         return SimulatedApi(self.jobs, self.limit, self.window, self._fault_rate, self.timestamps,
                             Random("faults %r" % self.seed).random)
 
-    def frontier(self, prices: Sequence[float], is_rough: bool = True) -> List[Optimum]:
+    @property
+    def frontier(self) -> List[Tuple[float, Optimum]]:
+        """Prices, from a thousandth of the simulation's to a thousand times it, and the best there is at each."""
+        if not self._frontier:
+            prices = [self.price * 10.0 ** (i / 4) for i in range(-12, 13)]
+            self._frontier = list(zip(prices, self._optima(prices, is_rough=True)))
+        return self._frontier
+
+    def _optima(self, prices: Sequence[float], is_rough: bool = False) -> List[Optimum]:
         """The best there is at each price, for the jobs that count, each label by its own best schedule."""
         counted = [job.label for job in self.jobs[self.warm_up:]]
         polls, delays = [0.0] * len(prices), [0.0] * len(prices)

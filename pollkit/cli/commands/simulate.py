@@ -84,17 +84,17 @@ def run(arguments: argparse.Namespace) -> int:
     pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:])
     matched = [one for one, _ in pairs]
     shown = found + matched
-    curve = simulation.frontier(frontier.prices_around(simulation.price)) if arguments.svg or not arguments.json else []
     if arguments.svg is not None:
         from ..picture import drawn
-        _write(arguments.svg, drawn(simulation, found, matched, curve))
+        _write(arguments.svg, drawn(simulation, found, matched))
     if arguments.json:
         sys.stdout.write(as_json({"scenario": simulation.name, "jobs": simulation.count,
                                   "paces": [one.as_dict() for one in shown]}))
         return 0
     style = style_for(sys.stdout, os.environ)
     sys.stdout.write(as_text("%s\n\n%s\n%s\n%s" % (
-        _headline(simulation), frontier.table(shown, simulation.optimum), frontier.chart(shown, curve, style.unicode),
+        _headline(simulation), frontier.table(shown, simulation.optimum),
+        frontier.chart(shown, simulation.optimum, [best for _, best in simulation.frontier], style.unicode),
         (frontier.recommendation(found) + frontier.comparison(pairs)).rstrip("\n"))))
     return 0
 
