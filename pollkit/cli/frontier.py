@@ -58,7 +58,8 @@ def recommendation(all_figures: Sequence[Figures]) -> str:
     if not rest:
         text = "'%s' costs %s" % (best.pace, ratio)
     elif len(patient) < len(rest):
-        text += "it is the cheapest that sees all jobs through, at %s" % ratio
+        text += "it is the cheapest that %s, at %s" % (
+            "gives up on so few jobs" if best.timed_out else "sees all jobs through", ratio)
     elif all(abs(cost / best.cost - 1.0) <= TIE - 1.0 for cost, _ in rest):
         text += "at %s it is as good as any here, where the limit decides and not the pace" % ratio
         patient = []
