@@ -224,7 +224,8 @@ def test_a_pace_that_would_never_end_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("options", [
     {}, {"scenario": "nowhere"}, {"scenario": "models", "durations": "uniform 1s..2s"},
-    {"scenario": "models", "jobs": -1},
+    {"scenario": "models", "jobs": -1}, {"scenario": "models", "jobs": 0}, {"durations": [5], "jobs": 0},
+    {"durations": [5], "arrive": ""}, {"durations": [5], "limit": ""},
     {"scenario": "models", "jobs": 10 ** 9}, {"scenario": "models", "jobs": 2.5}, {"scenario": "models", "price": 0},
     {"scenario": "models", "warm_up": 1000}, {"scenario": "models", "window": "sliding"}, {"durations": []},
     {"scenario": "models", "arrive": "soon"}, {"scenario": "models", "limit": "much"}, {"durations": [-1]},

@@ -100,19 +100,22 @@ class Simulation:
             if known is None:
                 raise ConfigError("there is no scenario %r: there is %s" % (name, ", ".join(SCENARIOS)))
             self.spreads: Dict[Optional[str], Spread] = spreads_of(known)
-            jobs, arrive, limit = jobs or known.jobs, arrive or known.arrive, limit or known.limit
+            jobs, arrive = known.jobs if jobs is None else jobs, known.arrive if arrive is None else arrive
+            limit = known.limit if limit is None else limit
         else:
             spread = _spread(durations)
             self.spreads = {None: spread}
-            jobs = jobs or (len(spread.durations) if isinstance(spread, Listed) else USUAL_JOBS)
+            usual = len(spread.durations) if isinstance(spread, Listed) else USUAL_JOBS
+            jobs = usual if jobs is None else jobs
         self.name = name or described(self.spreads)
-        self.count, self.arrive = jobs, arrive or "burst"
+        self.count, self.arrive = jobs, "burst" if arrive is None else arrive
         self.limit = (None if limit == "none" else parse_limit(limit)) if isinstance(limit, str) else limit
 
     def _check(self) -> None:
-        for name, value, most in (("jobs", self.count, MOST_JOBS), ("warm-up", self.warm_up, self.count - 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-                raise ConfigError("%s must be a whole number up to %d, not %r" % (name, most, value))
+        for name, value, least, most in (("jobs", self.count, 1, MOST_JOBS),
+                                         ("warm-up", self.warm_up, 0, self.count - 1)):
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise ConfigError("%s must be a whole number from %d to %d, not %r" % (name, least, most, value))
         if self.price <= 0.0:
             raise ConfigError("a poll's price must be above zero")
         if not 0.0 <= self._fault_rate < 1.0:
