@@ -83,7 +83,7 @@ def test_a_table_holds_until_five_jobs_have_ended():
     for known in range(7):
         assert (pace.before_first(by) == 60) == (known < 5)
         assert (pace.delay(1, 0, 150.0, 0.5, by) == 15) == (known < 5)
-        by.record(200.0 + known)
+        by.record(200.0 + 7 * known % 5)
     assert pace.delay(1, 0, 150.0, 0.5, by) > 45
 
 
@@ -177,7 +177,7 @@ def steady(rng):
     return lambda age, whole: min(1.0, age / whole * rng.uniform(0.9, 1.1))
 
 
-def share(says, count=50):
+def share(says, count=100):
     """What progress makes of the cost."""
     by, rng = rules(), random.Random(5)
     draws = [rng.uniform(120, 900) for _ in range(count)]
@@ -185,7 +185,7 @@ def share(says, count=50):
 
 
 def test_steady_progress_saves_much():
-    assert share(steady, 80) < 0.65
+    assert share(steady) < 0.6
 
 
 @pytest.mark.parametrize("lie", [
@@ -231,7 +231,7 @@ def test_a_fraction_points_to_an_end_and_agreement_narrows_it():
     assert once.end == 400 and (once.foreseen.earliest, once.foreseen.latest) == pytest.approx((300, 500))
     thrice = reckon([(100.0, 0.25), (150.0, 0.375), (200.0, 0.5)])
     assert thrice.end == pytest.approx(400) and thrice.odds > once.odds
-    assert 300 < thrice.foreseen.earliest and thrice.foreseen.latest < 500
+    assert thrice.foreseen.earliest > 300 and thrice.foreseen.latest < 500
 
 
 def test_where_the_age_is_unknown_the_first_reading_only_tells_where_to_count_from():
@@ -250,16 +250,16 @@ def test_no_fraction_no_forecast():
 
 @pytest.mark.parametrize("is_fresh", [True, False])
 def test_odds_stay_within_bounds_whatever_is_said(is_fresh):
-    rng = random.Random(2)
-    for _ in range(300):
-        forecast, age, curve = None, 0.0, rng.choice([NOTHING_KNOWN, Curve(LIPSYNC), Curve([5.0] * 9)])
+    rng, known = random.Random(2), Durations(LIPSYNC)
+    for _ in range(200):
+        forecast, age, curve = None, 0.0, rng.choice([NOTHING_KNOWN, known.curve, Curve([5.0] * 9)])
         for _ in range(15):
             age += rng.choice([0.0, 0.5, 30.0, 3000.0])
             said = rng.choice([None, 0.0, 1e-300, 0.2, 0.9, 1.0, 5.0, rng.random()])
             forecast = reckoned(forecast, said, age, curve, is_fresh)
             if forecast is not None and forecast.readings:
                 assert LEAST_ODDS <= forecast.odds <= MOST_ODDS and forecast.end > 0
-                wait = Adaptive().delay(1, 0, age, 0.5, Durations(LIPSYNC), forecast.foreseen)
+                wait = Adaptive().delay(1, 0, age, 0.5, known, forecast.foreseen)
                 assert 0.5 <= wait <= 300
 
 
@@ -295,8 +295,8 @@ def test_the_poll_event_says_why():
     at_five, late = texts(by, (300.0, PENDING), (400.0, PENDING))
     assert at_five == "poll 1: pending; most jobs like this end at 4.2-5.8 min; looking again in 11 s"
     assert late.startswith("poll 2: pending; most jobs like this end by 5.8 min, this one is late; looking again in ")
-    told = texts(by, (300.0, PENDING._replace(fraction=0.9)))[0]
-    assert told.startswith("poll 1: pending; its progress points to an end at 4.2-6.9 min; looking again in ")
+    told = texts(by, (200.0, PENDING._replace(fraction=0.6)), (300.0, PENDING._replace(fraction=0.9)))[1]
+    assert told.startswith("poll 2: pending; its progress points to an end at 5-6.3 min; looking again in ")
 
 
 @pytest.mark.parametrize("by, reading", [
@@ -319,9 +319,8 @@ def test_a_forecast_nobody_trusts_is_not_named():
 
 def test_among_jobs_of_several_kinds_the_token_goes_where_most_delay_has_built_up():
     lane, agenda = Lane(Bucket(0.01, 1)), Agenda(8)
-    short, long, unknown = rules([20.0 + i for i in range(10)]), rules([2000.0 + i for i in range(10)]), rules([9.0] * 4)
-    entries = {name: agenda.add(Job(name), URL, by, lane, 0.0)
-               for name, by in (("short", short), ("long", long), ("unknown", unknown))}
+    kinds = {"short": [20.0 + i for i in range(10)], "long": [2000.0 + i for i in range(10)], "unknown": [9.0] * 4}
+    entries = {name: agenda.add(Job(name), URL, rules(known), lane, 0.0) for name, known in kinds.items()}
     urgency = {name: -agenda_module._place(entry, 100.0) for name, entry in entries.items()}
     assert urgency["short"] > 70 and urgency["long"] < 10
     assert urgency["unknown"] == pytest.approx(accrued_delay(0.0, 100.0))  # too few to go by

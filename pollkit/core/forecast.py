@@ -24,10 +24,11 @@ from .durations import LONGEST_S, Curve, Foreseen
 
 FIRST_SPREAD, LEAST_SPREAD = 0.25, 0.04
 VARIANCES = 3.0         # an even spread reaches as far as the root of so many variances
-FIRST_ODDS, MOST_ODDS, LEAST_ODDS = 1.0, 3.0, 0.02
+FIRST_ODDS, MOST_ODDS, LEAST_ODDS = 0.7, 3.0, 0.02
 NEWS = 4.0              # a reading is news altogether once the age has grown by a quarter of itself
-NEAR, NEAR_DEVIATIONS = 0.1, 2.0
-FAR = 2.0               # times near
+NEAR_DEVIATIONS = 2.0   # a reading that is off by no more agrees with those before it, within
+NEAREST, FARTHEST = 0.1, 0.3  # shares of it at the least and the most: who jumps about agrees with nothing
+FAR = 2.0               # and differs from so many times that on
 DIFFERED = 0.25
 MEMORY = 0.3            # what the newest reading counts for, at least
 MOST_READINGS = 9
@@ -93,7 +94,7 @@ def reckoned(forecast: Optional[Forecast], fraction: Optional[float], age: float
 def _agreed(forecast: Forecast, end: float, since: float) -> Forecast:
     """The forecast after one more reading, which points to `end`."""
     off = end / forecast.end - 1.0 if end > forecast.end else forecast.end / end - 1.0
-    near = max(NEAR, NEAR_DEVIATIONS * sqrt(forecast.off))
+    near = min(FARTHEST, max(NEAREST, NEAR_DEVIATIONS * sqrt(forecast.off)))
     odds = forecast.odds
     if off <= near:
         odds *= 1.0 + min(1.0, NEWS * (forecast.at - since) / forecast.at)

@@ -17,15 +17,16 @@ def reason(progress: Progress, rules: Rules, now: float) -> Optional[str]:
     pace = rules.pace
     if not isinstance(pace, Adaptive) or progress.why != PACE or progress.next_at >= progress.deadline:
         return None
-    said = _by_progress(progress) or _by_past_jobs(pace, rules, now - progress.started_at)
+    age = now - progress.started_at
+    said = _by_progress(progress, age) or _by_past_jobs(pace, rules, age)
     return said and "%s; looking again in %s" % (said, age_text(progress.next_at - now))
 
 
-def _by_progress(progress: Progress) -> Optional[str]:
+def _by_progress(progress: Progress, age: float) -> Optional[str]:
     foreseen = progress.forecast and progress.forecast.foreseen
     if not foreseen or foreseen.trust < TRUSTED:
         return None
-    return "its progress points to an end at %s" % span_text(foreseen.earliest, foreseen.latest)
+    return "its progress points to an end at %s" % span_text(max(age, foreseen.earliest), foreseen.latest)
 
 
 def _by_past_jobs(pace: Adaptive, rules: Rules, age: float) -> Optional[str]:
