@@ -77,11 +77,9 @@ def comparison(pairs: Sequence[Tuple[Figures, Figures]]) -> str:
     """A line for each pair of paces that make as many polls."""
     if not pairs:
         return ""
-    width = max(len(str(theirs.pace)) for _, theirs in pairs)
-    lines = ["", "With no more polls than they make, adaptive notices ends after:"]
-    for ours, theirs in pairs:
-        lines.append("  %s %s s  %s s  %s" % (str(theirs.pace).ljust(width), _short(theirs.mean).rjust(5),
-                                            _short(ours.mean).rjust(5), ours.pace))
+    lines = ["", "With no more polls than these make, adaptive notices ends after"]
+    lines += ["  %s s instead of %s s: %s beside %s" % (
+        _short(ours.mean).rjust(4), _short(theirs.mean).rjust(4), ours.pace, theirs.pace) for ours, theirs in pairs]
     return "".join(line + "\n" for line in lines)
 
 

@@ -3,7 +3,7 @@ import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..core.spread import Listed, Spread, parse_spread
-from ..core.units import duration_text, parse_limit, seconds
+from ..core.units import parse_limit, seconds
 from ..errors import ConfigError
 from .simulated_api import SimJob
 
@@ -94,9 +94,3 @@ def _poisson(rate: float, count: int, rng: Callable[[], float]) -> List[float]:
 def described(spreads: Dict[Optional[str], Spread]) -> str:
     """The durations, in words."""
     return ", ".join((label + " " if label else "") + str(spread) for label, spread in spreads.items())
-
-
-def listed(name: str) -> str:
-    """One scenario, in a line."""
-    one = SCENARIOS[name]
-    return "%d jobs %s, %s" % (one.jobs, one.arrive.replace("1d", duration_text(86400)), described(spreads_of(one)))
