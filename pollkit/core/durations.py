@@ -176,12 +176,11 @@ class Curve:
 
     def age_by(self, share: float) -> float:
         """The age by which a share of the jobs seen so far has ended, the prior aside."""
-        height = 1.0 - share
-        for i, left in enumerate(self._heights):
-            if left <= height:
-                slope = self._slopes[i - 1] if i else 0.0
-                return self._ages[i] - (left - height) / slope if slope else self._ages[i]
-        return self._ages[-1]
+        height, i = 1.0 - share, 0
+        while self._heights[i] > height:  # the last is zero
+            i += 1
+        slope = self._slopes[i - 1] if i else 0.0
+        return self._ages[i] - (self._heights[i] - height) / slope if slope else self._ages[i]
 
 
 def _knots(ages: List[float]) -> List[Tuple[float, float]]:

@@ -19,7 +19,7 @@ from pollkit.core.model import Job
 from pollkit.core.pace import parse_pace
 from pollkit.core.reading import Reading, Verdict
 
-from .optimum import FRESH, SCENARIOS, Draw, Shape, lognormal, scaled, shape, uniform
+from .optimum import HELD_OUT, SCENARIOS, SEEN, Draw, Shape, lognormal, scaled, shape, uniform
 
 Figure = Tuple[str, str, str, float, Optional[float]]  # as pace.Figure has it
 JOB = Job("job")
@@ -192,7 +192,7 @@ def _took(work: Callable[[], object]) -> float:
 
 
 def _labels() -> List[List[Tuple[str, Draw]]]:
-    return [labels for _, labels in SCENARIOS] + [[each] for each in FRESH]
+    return [labels for _, labels in SCENARIOS] + [[each] for each in HELD_OUT + SEEN]
 
 
 def _measure(task: Task) -> Any:
@@ -202,7 +202,8 @@ def _measure(task: Task) -> Any:
 def _tasks(seeds: int) -> Iterator[Task]:
     for i, labels in enumerate(_labels()):
         for j in range(len(labels)):
-            yield Task("label", (i, j, max(2, seeds // len(labels))))
+            # A scenario of many labels is measured by all of them; what has no goal, by fewer jobs.
+            yield Task("label", (i, j, max(2, seeds // (len(labels) if i < len(SCENARIOS) else 2))))
     for name in DRIFTING:
         for factor in FACTORS:
             for is_told in (True, False):
@@ -214,11 +215,13 @@ def _tasks(seeds: int) -> Iterator[Task]:
 
 
 def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
-    for i, name in enumerate([name for name, _ in SCENARIOS] + [name for name, _ in FRESH]):
+    parts = [("learned", name) for name, _ in SCENARIOS] + [("held out", name) for name, _ in HELD_OUT] + [
+        ("seen", name) for name, _ in SEEN]
+    for i, (part, name) in enumerate(parts):
         found = [value for task, value in measured.items() if task.function == "label" and task.arguments[0] == i]
         for row in [TOLD, UNTOLD, COLD] + (OTHERS if i < len(SCENARIOS) else []):
             goal = (GOALS_OF_D if name.startswith("d ") else GOALS).get(row) if i < len(SCENARIOS) else None
-            yield ("learned" if i < len(SCENARIOS) else "fresh", row, name,
+            yield (part, row, name,
                    sum(each[row] * each["optimum"] for each in found) / sum(each["optimum"] for each in found), goal)
     for task, value in measured.items():
         if task.function == "drift":
