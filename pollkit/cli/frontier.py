@@ -79,8 +79,8 @@ def comparison(pairs: Sequence[Tuple[Figures, Figures]]) -> str:
         return ""
     lines = ["", "With no more polls than these make, adaptive notices ends after"]
     lines += ["  %s s instead of %s s, at %s, beside %s" % (
-        _short(ours.mean).rjust(4), _short(theirs.mean).rjust(4), str(ours.pace).partition(" ")[2] or "price=1s", theirs.pace)
-        for ours, theirs in pairs]
+        _short(ours.mean).rjust(4), _short(theirs.mean).rjust(4),
+        str(ours.pace).partition(" ")[2] or "price=1s", theirs.pace) for ours, theirs in pairs]
     return "".join(line + "\n" for line in lines)
 
 
