@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .core.pace import Fixed as Fixed
     from .core.profile import Profile as Profile
     from .drivers.batch import BatchPoller as BatchPoller
+    from .drivers.simulate import Simulation as Simulation
     from .drivers.single import Poller as Poller
     from .drivers.single import wait as wait
     from .edges.token_bucket import TokenBucket as TokenBucket
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "wait": "drivers.single", "Poller": "drivers.single", "BatchPoller": "drivers.batch",
+    "Simulation": "drivers.simulate",
     "Job": "core.model", "Reply": "core.model", "Fault": "core.model", "Outcome": "core.model",
     "Profile": "core.profile",
     "Fixed": "core.pace", "Backoff": "core.pace", "Adaptive": "core.pace",

@@ -13,6 +13,7 @@ from .. import __version__
 COMMANDS = {
     "wait": "wait for one job; print its outcome as JSON",
     "batch": "wait for many jobs; print an outcome a line as they end",
+    "simulate": "compare paces on a scenario in virtual time, beside the best that is possible",
     "profiles": "list the profiles; show one; check a file of your own",
     "doctor": "look at the way to a job step by step: DNS, proxy, TLS, credential, one poll",
     "demo": "an embedded job API on loopback, polled live",

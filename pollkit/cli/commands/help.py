@@ -22,6 +22,7 @@ TOPICS = {
     "exit-codes": "how it went, for scripts",
     "library": "pollkit in Python",
     "troubleshooting": "what may be wrong, and what to do",
+    "simulate": "which pace is best: what pollkit simulate prints, and its scenarios",
 }
 
 

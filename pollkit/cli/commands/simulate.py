@@ -1,0 +1,198 @@
+"""Compare paces on a scenario in virtual time, beside the best that is possible.
+
+Prints for each pace how many polls a job took, how long after a job's end it was noticed, how
+often the server said 429, and the cost: price x polls per job + mean notice delay, in seconds.
+pollkit help simulate explains the scenarios, the figures and the optimum.
+
+examples:
+  pollkit simulate --scenario lipsync
+  pollkit simulate --scenario models --arrive 'poisson 40/m' --jobs 500 --svg frontier.svg
+  pollkit simulate --durations 'lognormal 5m x1.6' --limit 60/m --pace adaptive --pace 'fixed 10s'
+  pollkit simulate --durations measured.txt --price 5s --json
+"""
+import argparse
+import os
+import sys
+from textwrap import fill
+from typing import List, Tuple
+
+from ...core.model import one_line
+from ...core.profile import pace_of
+from ...core.spread import Listed, Spread, parse_spread
+from ...core.units import duration_text, seconds
+from ...drivers.scenarios import MOST_JOBS, SCENARIOS, described
+from ...drivers.simulate import Figures, Simulation
+from ...drivers.simulated_api import WINDOWS
+from ...errors import ConfigError
+from .. import flags, frontier
+from ..output import as_json, as_text
+from ..running import unknown
+from ..terminal import style_for
+
+USUAL_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
+LARGEST_FILE = 64 * 1024 * 1024
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    group = parser.add_argument_group("the jobs")
+    group.add_argument("--scenario", metavar="NAME", help="one of: " + ", ".join(SCENARIOS))
+    group.add_argument("--durations", metavar="D", help="'uniform 2m..15m', 'lognormal 5m x1.6', "
+                       "or a FILE with a duration a line, used in order")
+    group.add_argument("--jobs", metavar="N", type=_jobs, help="how many (default: 200, or all of FILE)")
+    group.add_argument("--arrive", metavar="A", help="burst, 'every 10m', 'over 1h' or 'poisson 40/m' (default: burst)")
+    group.add_argument("--warm-up", metavar="N", type=_count, default=0, help="leave the first N out of the figures")
+    group.add_argument("--timeout", metavar="D", help="how long to wait for a job (default: for ever)")
+    group = parser.add_argument_group("the server")
+    group.add_argument("--limit", metavar="L", help="60/m, '10/s burst 20', or none")
+    group.add_argument("--window", choices=WINDOWS, default="fixed",
+                       help="how it counts: in fixed windows (the default), or as a token bucket")
+    group.add_argument("--unknown-limit", action="store_true", help="the poller is not told the limit: it finds out")
+    group.add_argument("--timestamps", action="store_true", help="replies say when a job began and ended")
+    group.add_argument("--latency", metavar="D", default="0s", help="how long an exchange takes (default: 0s)")
+    group.add_argument("--fault-rate", metavar="R", type=_rate, default=0.0,
+                       help="the share of requests that are answered with a 503: 0.02, 2%% (default: 0)")
+    group = parser.add_argument_group("the poller")
+    group.add_argument("--pace", metavar="SPEC", action="append", type=_pace,
+                       help="a pace to compare; may be repeated (default: %s)" % ", ".join(
+                           "'%s'" % pace for pace in USUAL_PACES))
+    group.add_argument("--workers", metavar="N", type=flags.count, default=8,
+                       help="requests under way at once (default: 8)")
+    group.add_argument("--price", metavar="D", default="1s",
+                       help="what one poll is worth, in time of delay (default: 1s)")
+    group = parser.add_argument_group("output")
+    group.add_argument("--seed", metavar="N", type=int, default=1, help="other numbers, other chance (default: 1)")
+    group.add_argument("--json", action="store_true", help="the figures as one line of JSON")
+    group.add_argument("--svg", metavar="FILE", help="draw the frontier, and the requests per minute")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Simulate each pace, and print what came of it."""
+    if arguments.scenario is None and arguments.durations is None:
+        raise ConfigError("which jobs? Give --scenario NAME (%s) or --durations" % ", ".join(SCENARIOS))
+    if arguments.scenario is not None and arguments.scenario not in SCENARIOS:
+        raise ConfigError(unknown("scenario", arguments.scenario, list(SCENARIOS)) + "; there is "
+                          + ", ".join(SCENARIOS))
+    if arguments.svg is not None:
+        _check_writable(arguments.svg)
+    simulation = Simulation(
+        arguments.scenario, None if arguments.durations is None else _durations(arguments.durations), arguments.jobs,
+        arguments.arrive, arguments.limit, arguments.window, arguments.warm_up, arguments.timestamps, arguments.price,
+        arguments.seed, arguments.timeout, arguments.workers, arguments.latency, arguments.fault_rate,
+        not arguments.unknown_limit)
+    found = [simulation.run(pace) for pace in arguments.pace or USUAL_PACES]
+    pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:])
+    matched = [one for one, _ in pairs]
+    shown = found + matched
+    if arguments.svg is not None:
+        from ..picture import drawn
+        _write(arguments.svg, drawn(simulation, found, matched))
+    if arguments.json:
+        sys.stdout.write(as_json({"scenario": simulation.name, "jobs": simulation.count,
+                                  "paces": [one.as_dict() for one in shown]}))
+        return 0
+    style = style_for(sys.stdout, os.environ)
+    sys.stdout.write(as_text("%s\n\n%s\n%s\n%s" % (
+        _headline(simulation), frontier.table(shown, simulation.optimum),
+        frontier.chart(shown, simulation.optimum, [best for _, best in simulation.frontier], style.unicode),
+        (frontier.recommendation(found) + frontier.comparison(pairs)).rstrip("\n"))))
+    return 0
+
+
+def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures]) -> List[Tuple[Figures, Figures]]:
+    """Adaptive with as many polls as each rival that is not worse in both respects already."""
+    pairs = []
+    for rival in rivals:
+        if rival.mean is not None and adaptive.mean is not None and not (
+                adaptive.polls_per_job <= rival.polls_per_job and adaptive.mean <= rival.mean):
+            found = simulation.matched(rival)
+            pairs += [] if found is None else [(found, rival)]
+    return pairs
+
+
+def _headline(simulation: Simulation) -> str:
+    """What was simulated."""
+    name = simulation.name
+    about = SCENARIOS[name].about + "; " + described(simulation.spreads) if name in SCENARIOS else ""
+    parts = [simulation.arrive if simulation.arrive != "burst" else "all at once",
+             "no limit" if simulation.limit is None else "limit %s" % (simulation.limit,),
+             "a poll is worth %s" % duration_text(simulation.price), "seed %d" % simulation.seed]
+    if simulation.warm_up:
+        parts.insert(0, "the first %d not counted" % simulation.warm_up)
+    text = "%s%s: %d jobs, %s." % (name, " (%s)" % about if about else "", simulation.count, ", ".join(parts))
+    return fill(text, 79)
+
+
+def _durations(text: str) -> Spread:
+    """A spread as it is written, or from the lines of a file."""
+    if text.startswith("ledger:"):
+        raise ConfigError("durations from a ledger can't be had yet: write them to a file, one a line")
+    if text.lower().split()[:1] in (["uniform"], ["lognormal"]):
+        return parse_spread(text)
+    try:
+        with open(text, "rb") as file:
+            data = file.read(LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        what = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError("durations %r: write 'uniform 2m..15m' or 'lognormal 5m x1.6', or name a file that can be "
+                          "read (%s)" % (text, what)) from None
+    if len(data) > LARGEST_FILE:
+        raise ConfigError("%s is too large for a list of durations" % text)
+    durations = []
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
+        line = line.strip("\ufeff \t")
+        if line and not line.startswith("#"):
+            try:
+                durations.append(seconds(line))
+            except ConfigError as error:
+                raise ConfigError("%s:%d: %s" % (text, number, error)) from None
+    return Listed.of(durations, one_line(text))
+
+
+def _check_writable(path: str) -> None:
+    """Before minutes are spent on what could not be written."""
+    folder = os.path.dirname(path) or "."
+    if not path or os.path.isdir(path) or not os.path.isdir(folder) or not os.access(
+            path if os.path.exists(path) else folder, os.W_OK):
+        raise ConfigError("--svg %r can't be written: is it a file, in a folder that exists and is yours?" % path)
+
+
+def _write(path: str, text: str) -> None:
+    try:
+        with open(path, "w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
+    except OSError as error:
+        raise ConfigError("--svg %r can't be written: %s" % (path, error.strerror)) from None
+
+
+def _jobs(text: str) -> int:
+    return _whole(text, 1, MOST_JOBS)
+
+
+def _count(text: str) -> int:
+    return _whole(text, 0, MOST_JOBS)
+
+
+def _whole(text: str, least: int, most: int) -> int:
+    if not text.isdecimal() or not least <= int(text[:12]) <= most:
+        raise argparse.ArgumentTypeError("%r is not a whole number from %d to %d" % (text, least, most))
+    return int(text)
+
+
+def _rate(text: str) -> float:
+    try:
+        rate = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0.0 <= rate < 1.0:
+        raise argparse.ArgumentTypeError("%r is not a share: write 0.02 or 2%%" % text)
+    return rate
+
+
+def _pace(text: str) -> str:
+    """The text, if it is a pace's."""
+    try:
+        pace_of(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text

@@ -1,0 +1,157 @@
+"""What a simulation found, as text: the table, a sentence that recommends a pace, and a chart."""
+from textwrap import fill
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from ..core.optimum import Optimum
+from ..drivers.simulate import Figures
+from .scales import Log, number_text
+
+ROWS, COLUMNS = 14, 66
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+TIE = 1.02                    # costs that differ by less are the same
+
+
+def letter(index: int) -> str:
+    """What a pace is called in the chart."""
+    return LETTERS[index] if index < len(LETTERS) else "*"
+
+
+def table(all_figures: Sequence[Figures], optimum: Optimum) -> str:
+    """The figures, a line a pace, and the optimum below them."""
+    rows = [("", "pace", "/ job", "mean", "p95", "max", "429s", "out", "cost", "optimum")]
+    for i, one in enumerate(all_figures):
+        rows.append((letter(i), str(one.pace), _short(one.polls_per_job), _short(one.mean), _short(one.p95),
+                     _short(one.max), "%d" % one.rate_limited, "%d" % one.timed_out, _short(one.cost),
+                     "-" if one.cost_ratio is None else "%.2f" % one.cost_ratio))
+    rows.append(("", "the optimum", _short(optimum.polls), _short(optimum.delay), "", "", "", "",
+                 _short(optimum.cost), "1.00"))
+    widths = [max([least] + [len(row[i]) for row in rows]) for i, least in enumerate((1, 4, 5, 5, 5, 5, 4, 5, 5, 7))]
+    lines = [" ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
+                      for i, (cell, width) in enumerate(zip(row, widths))) for row in rows]
+    starts = [sum(widths[:i]) + i for i in range(len(widths))]
+    head = " " * starts[2] + "polls".rjust(widths[2]) + " " + "notice delay, s".center(starts[6] - starts[3] - 1)
+    head = head.ljust(starts[7]) + "timed".rjust(widths[7])
+    head = head.ljust(starts[9]) + "against".rjust(widths[9])
+    return "".join(line.rstrip() + "\n" for line in [head] + lines)
+
+
+def _short(value: Optional[float]) -> str:
+    return "-" if value is None else "%.0f" % value if value >= 99.95 else "%.1f" % value
+
+
+def recommended(all_figures: Sequence[Figures]) -> Optional[Figures]:
+    """Of those that miss the fewest jobs the cheapest, or the first that is nearly so; None where nobody saw an end."""
+    least = min(one.timed_out for one in all_figures)
+    seen = [(one.cost, one) for one in all_figures if one.cost is not None and one.timed_out == least]
+    lowest = min((cost for cost, _ in seen), default=0.0)
+    return next((one for cost, one in seen if cost <= TIE * lowest), None)
+
+
+def recommendation(all_figures: Sequence[Figures]) -> str:
+    """One sentence: which pace, and why."""
+    best = recommended(all_figures)
+    if best is None or best.cost is None:
+        return "No pace saw any job end: the timeout is too short for these jobs, or the attempts too few.\n"
+    text, ratio = "Take '%s': " % (best.pace,), "%.2f times the optimum" % (best.cost_ratio or 0.0)
+    rest = [(one.cost, one) for one in all_figures if one is not best and one.cost is not None]
+    patient = [(cost, one) for cost, one in rest if one.timed_out <= best.timed_out]
+    if not rest:
+        text = "'%s' costs %s" % (best.pace, ratio)
+    elif len(patient) < len(rest):
+        text += "it is the cheapest that %s, at %s" % (
+            "gives up on so few jobs" if best.timed_out else "sees all jobs through", ratio)
+    elif all(abs(cost / best.cost - 1.0) <= TIE - 1.0 for cost, _ in rest):
+        text += "at %s it is as good as any here, where the limit decides and not the pace" % ratio
+        patient = []
+    elif any(cost <= TIE * best.cost for cost, _ in patient):
+        text += "at %s no other is cheaper by more than %.0f%%" % (ratio, 100 * (TIE - 1.0))
+    else:
+        text += "it costs least, %s" % ratio
+    if patient:
+        cost, rival = min(patient, key=lambda pair: pair[0])
+        text += "; '%s', the next, %s" % (rival.pace, _against(rival, best))
+    return fill(text + ".", 79) + "\n"
+
+
+def comparison(pairs: Sequence[Tuple[Figures, Figures]]) -> str:
+    """A line for each pair of paces that make as many polls."""
+    if not pairs:
+        return ""
+    lines = ["", "With no more polls than these make, adaptive notices ends after"]
+    lines += ["  %s s instead of %s s, at %s, beside %s" % (
+        _short(ours.mean).rjust(4), _short(theirs.mean).rjust(4),
+        str(ours.pace).partition(" ")[2] or "price=1s", theirs.pace) for ours, theirs in pairs]
+    return "".join(line + "\n" for line in lines)
+
+
+def _against(one: Figures, best: Figures) -> str:
+    """How a pace compares with the best."""
+    polls = _times(one.polls_per_job, best.polls_per_job, "polls")
+    delay = "notices ends after %s s instead of %s s" % (_short(one.mean), _short(best.mean))
+    return "makes %s and %s" % (polls, delay)
+
+
+def _times(value: float, other: float, what: str) -> str:
+    if abs(value / other - 1.0) < 0.02:
+        return "as many %s" % what
+    return "%.1f %s a job instead of %.1f" % (value, what, other)
+
+
+def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Optimum], unicode: bool = True) -> str:
+    """Polls per job against mean notice delay, both on log scales; the optimum as a dotted line."""
+    points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean and one.polls_per_job]
+    if not points:
+        return ""
+    across, up = axes(points, optimum)
+    cells: Dict[Tuple[int, int], str] = {}
+    dot, bar, dash, corner, cross = "·│─└┬" if unicode else ".|-++"
+    for polls, delay in _between(curve):
+        if across.low <= delay <= across.high and up.low <= polls <= up.high:
+            cells[_cell(across, up, delay, polls)] = dot
+    for i, one in enumerate(all_figures):
+        if one.mean and one.polls_per_job:
+            _put(cells, _cell(across, up, one.mean, one.polls_per_job), letter(i))
+    marks = {_cell(across, up, across.low, tick)[0]: number_text(tick) for tick in up.ticks(5)}
+    lines = ["polls per job (log); %s the optimum" % (dot * 3)]
+    for row in range(ROWS):
+        lines.append("%7s %s%s" % (marks.get(row, ""), bar, "".join(cells.get((row, i), " ") for i in range(COLUMNS))))
+    axis, below = [dash] * COLUMNS, [" "] * (COLUMNS + 8)
+    for tick in across.ticks(7):
+        at = _cell(across, up, tick, up.low)[1]
+        axis[at] = cross
+        text = number_text(tick)
+        first = max(0, at - len(text) // 2)
+        below[first:first + len(text)] = text
+    lines += [" " * 8 + corner + "".join(axis), " " * 9 + "".join(below), " " * 9 + "mean notice delay, seconds (log)"]
+    return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def axes(points: Sequence[Tuple[float, float]], optimum: Optimum) -> Tuple[Log, Log]:
+    """An axis for the delays and one for the polls: the points have room, and so has the optimum."""
+    delays, polls = [delay for _, delay in points], [number for number, _ in points]
+    return (Log.around(delays + [max(optimum.delay, max(delays) / 1000)]),
+            Log.around(polls + [max(optimum.polls, max(polls) / 1000)]))
+
+
+def _between(curve: Sequence[Optimum], steps: int = 12) -> List[Tuple[float, float]]:
+    """The curve's points, and more of them on straight lines in between."""
+    found = []
+    for one, other in zip(curve, curve[1:]):
+        if min(one.delay, other.delay, one.polls, other.polls) > 0.0:
+            for i in range(steps):
+                part = i / steps
+                found.append((one.polls * (other.polls / one.polls) ** part,
+                              one.delay * (other.delay / one.delay) ** part))
+    return found
+
+
+def _cell(across: Log, up: Log, delay: float, polls: float) -> Tuple[int, int]:
+    return (ROWS - 1 - int(min(0.9999, up.place(polls)) * ROWS), int(min(0.9999, across.place(delay)) * COLUMNS))
+
+
+def _put(cells: Dict[Tuple[int, int], str], cell: Tuple[int, int], mark: str) -> None:
+    """A letter, beside one that stands there already."""
+    row, column = cell
+    while cells.get((row, column), " ") in LETTERS and column < COLUMNS - 1:
+        column += 1
+    cells[row, column] = mark

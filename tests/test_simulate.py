@@ -1,0 +1,460 @@
+"""Simulation and `pollkit simulate`: what it predicts is what runs."""
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from xml.etree import ElementTree
+
+import pytest
+
+from job_api import JobApi
+from pollkit import BatchPoller, ConfigError, Job, Profile, Simulation
+from pollkit.cli import main
+from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.simulate import USUAL_PACES
+from pollkit.cli.scales import Log, even_ticks, number_text
+from pollkit.core.agenda import Agenda
+from pollkit.core.durations import Durations
+from pollkit.core.learning import learn
+from pollkit.core.machine import Rules
+from pollkit.core.model import iso_text
+from pollkit.core.reading import Verdict
+from pollkit.core.units import parse_limit
+from pollkit.drivers import batch as batch_module
+from pollkit.drivers import simulate
+from pollkit.drivers.scenarios import SCENARIOS, arrivals
+from pollkit.drivers.simulated_api import FixedWindow, SimJob, SimulatedApi, Tokens
+from pollkit.testing import VirtualClock
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SMALL = ["--durations", "uniform 10s..30s", "--jobs", "20"]
+
+
+def polls_of(simulation, pace):
+    """When which job was polled, and what came of it."""
+    polls = []
+    return polls, simulation.run(pace, on_poll=lambda at, job_id: polls.append((at, job_id)))
+
+
+# What it predicts is what runs
+
+def through_batch(simulation, pace, **options):
+    """The same jobs through BatchPoller and real HTTP, against the same simulated server."""
+    clock, server, polls, kinds = VirtualClock(), simulation.api(), [], []
+    jobs = {job.id: job for job in simulation.jobs}
+
+    def answer(name, count):
+        now = clock.now()
+        polls.append((now, name))
+        reading = server.answer(name, now, now)
+        kinds.append(reading.verdict)
+        if reading.verdict is Verdict.LIMITED:
+            return 429, {"Retry-After": "%d" % reading.retry_after}, None
+        if reading.verdict is Verdict.FAULT:
+            return 503, {}, None
+        said = {"status": reading.status}
+        if reading.duration_s is not None:
+            begun = jobs[name].starts_at + clock.wall() - now
+            said.update(created_at=iso_text(begun), finished_at=iso_text(begun + reading.duration_s))
+        return 200, {}, said
+    with JobApi(answer) as api:
+        profile = Profile(url=api.url + "/jobs/{id}", proxy="none", pace=pace, timeout=None, **options)
+        with BatchPoller(profile, workers=1, clock=clock, rng=random.Random(simulation.seed).random) as batch:
+            outcomes = batch.run([Job(job.id, label=job.label) for job in simulation.jobs])
+            limited = batch.stats.rate_limited
+    return polls, kinds, outcomes, limited
+
+
+@pytest.mark.parametrize("pace, options", [
+    ("fixed 20s", {"durations": "uniform 20s..2m"}),
+    ("backoff 2s..30s x1.5", {"durations": "uniform 20s..2m", "limit": "60/m"}),
+    ("backoff 5s..60s x2 jitter=full", {"scenario": "documents", "limit": "60/m burst 20"}),
+    ("fixed 5s", {"durations": "lognormal 30s x2", "limit": "30/m burst 30", "fault_rate": 0.1, "seed": 5}),
+    ("fixed 5s", {"durations": "lognormal 30s x2", "limit": "30/m", "window": "bucket", "knows_limit": False}),
+])
+def test_the_same_polls_at_the_same_times_through_simulation_and_batchpoller(pace, options):
+    simulation = Simulation(jobs=25, arrive="burst", workers=1, **options)
+    expected, figures = polls_of(simulation, pace)
+    limit = simulation.limit if options.get("knows_limit", True) else None
+    polls, kinds, outcomes, limited = through_batch(simulation, pace, limit=limit)
+    assert polls == expected and len(polls) > 50
+    assert limited == figures.rate_limited
+    assert sum(outcome.polls for outcome in outcomes) == round(25 * figures.polls_per_job)
+    if not options.get("knows_limit", True):
+        assert Verdict.LIMITED in kinds
+    if options.get("fault_rate"):
+        assert Verdict.FAULT in kinds
+
+
+@pytest.mark.parametrize("timestamps", [False, True])
+def test_the_same_polls_where_the_pace_learns(monkeypatch, timestamps):
+    """BatchPoller is made to learn just as Simulation does: each completion teaches the jobs that wait."""
+    durations = Durations()
+
+    class LearningAgenda(Agenda):
+        def give_back(self, *what):
+            steps = super().give_back(*what)
+            for step in steps:
+                learn(step.after, durations)
+            return steps
+    monkeypatch.setattr(batch_module, "Agenda", LearningAgenda)
+    simulation = Simulation(durations="uniform 20s..2m", jobs=40, limit="60/m", workers=1, timestamps=timestamps)
+    expected, _ = polls_of(simulation, "adaptive")
+    monkeypatch.setattr(batch_module, "Rules", Teaching(durations))
+    polls, _, _, _ = through_batch(simulation, "adaptive", limit=simulation.limit)
+    assert [job_id for _, job_id in polls] == [job_id for _, job_id in expected] and len(durations) > 5
+    tolerance = 0.05 if timestamps else 0.0  # timestamps are in milliseconds
+    assert [at for at, _ in polls] == pytest.approx([at for at, _ in expected], abs=tolerance, rel=0)
+
+
+class Teaching:
+    """Rules whose jobs learn from each other."""
+
+    def __init__(self, durations):
+        self.durations = durations
+
+    def of(self, profile, spacing=0.0):
+        return Rules.of(profile, spacing, self.durations, is_fresh=True)
+
+
+# The figures
+
+def test_the_figures_are_those_of_the_jobs():
+    simulation = Simulation(durations=[12, 7, 30], arrive="every 1m")
+    figures = simulation.run("fixed 5s")
+    assert figures.polls_per_job == pytest.approx((4 + 3 + 7) / 3)
+    assert figures.mean == pytest.approx((3 + 3 + 0) / 3) and figures.max == pytest.approx(3.0)
+    assert figures.cost == pytest.approx(figures.polls_per_job + figures.mean)
+    assert figures.as_dict()["cost_ratio"] == round(figures.cost / simulation.optimum.cost, 3)
+
+
+def test_a_dearer_poll_costs_more_and_adaptive_is_told():
+    simulation = Simulation(durations="uniform 2m..15m", jobs=20, arrive="every 20m", price="5s")
+    figures = simulation.run("fixed 30s")
+    assert figures.cost == pytest.approx(5 * figures.polls_per_job + figures.mean)
+    assert str(simulation.run("adaptive").pace) == "adaptive price=5s"
+    assert str(simulation.run("adaptive price=2s").pace) == "adaptive price=2s"
+    assert simulation.optimum.cost > Simulation(durations="uniform 2m..15m", jobs=20).optimum.cost
+
+
+def test_jobs_of_the_warm_up_are_not_counted():
+    durations = [100] * 5 + [10] * 5
+    whole = Simulation(durations=durations, arrive="every 2m").run("fixed 10s")
+    rest = Simulation(durations=durations, arrive="every 2m", warm_up=5).run("fixed 10s")
+    assert (whole.polls_per_job, rest.polls_per_job) == (6.5, 2.0)
+    assert sum(whole.per_minute.values()) == sum(rest.per_minute.values()) == 65
+
+
+def test_jobs_that_are_given_up_are_counted_and_not_in_the_delay():
+    simulation = Simulation(durations=[10, 1000], arrive="every 1m", timeout=60)
+    figures = simulation.run("fixed 5s")
+    assert figures.timed_out == 1 and figures.mean == 0.0
+    nobody = Simulation(durations=[1000], arrive="burst").run("fixed 5s attempts=3")
+    assert (nobody.timed_out, nobody.mean, nobody.cost, nobody.cost_ratio) == (1, None, None, None)
+    json.dumps(nobody.as_dict(), allow_nan=False)
+
+
+def test_no_window_of_the_server_ever_sees_more_than_the_limit():
+    simulation = Simulation(durations="uniform 1m..3m", jobs=100, limit="60/m")
+    for pace in ("fixed 2s", "backoff 5s..300s x2 jitter=full", "adaptive"):
+        figures = simulation.run(pace)
+        assert figures.rate_limited == 0 and max(figures.per_minute.values()) <= 60
+
+
+def test_latency_comes_on_top_and_no_more_exchanges_are_out_than_there_are_workers():
+    quick = Simulation(durations="uniform 1m..3m", jobs=40).run("fixed 10s")
+    slow = Simulation(durations="uniform 1m..3m", jobs=40, latency="2s").run("fixed 10s")
+    assert slow.mean > quick.mean + 0.5
+    polls, _ = polls_of(Simulation(durations=[5] * 12, workers=3, latency="1s", limit="none"), "fixed 1m")
+    first = [at for at, _ in polls[:12]]
+    assert all(sum(1 for at in first if start <= at < start + 1) <= 3 for start in first)
+
+
+@pytest.mark.parametrize("timestamps", [True, False])
+def test_adaptive_learns_from_the_jobs_that_ended(timestamps):
+    options = {"durations": "uniform 2m..15m", "arrive": "every 20m", "timestamps": timestamps}
+    first = Simulation(jobs=5, **options).run("adaptive")
+    later = Simulation(jobs=160, warm_up=60, **options).run("adaptive")
+    assert later.cost_ratio < 1.2 and later.cost_ratio < first.cost_ratio
+
+
+def test_a_limit_that_nobody_tells_is_found_out():
+    simulation = Simulation(durations="uniform 1m..3m", jobs=60, limit="30/m", knows_limit=False)
+    figures = simulation.run("fixed 2s")
+    assert 0 < figures.rate_limited < 40 and figures.timed_out == 0
+
+
+def test_each_label_has_its_own_optimum_weighted_by_its_jobs():
+    simulation = Simulation("documents", jobs=300)
+    alone = {label: simulate.optima(spread, [1.0])[0].cost for label, spread in simulation.spreads.items()}
+    share = {label: sum(job.label == label for job in simulation.jobs) / 300 for label in alone}
+    assert simulation.optimum.cost == pytest.approx(sum(share[label] * alone[label] for label in alone))
+
+
+def test_the_same_seed_gives_the_same_figures_and_another_one_others():
+    one, again, other = [Simulation("healthcare", jobs=20, seed=seed).run("backoff 2s..60s x1.5") for seed in (1, 1, 2)]
+    assert one == again and one != other
+
+
+def test_every_scenario_runs_and_its_optimum_is_below_every_pace():
+    for name in SCENARIOS:
+        simulation = Simulation(name, jobs=12)
+        for pace in ("adaptive", "fixed 30s"):
+            figures = simulation.run(pace)
+            assert figures.rate_limited == figures.timed_out == 0 and figures.cost_ratio > 0.8, (name, pace)
+
+
+def test_ten_thousand_jobs_take_seconds():
+    """A small part of the moderators' day, with the usual paces: all of it must take less than 20 s."""
+    simulation = Simulation("moderation", jobs=400, arrive="over 1h")
+    began = time.process_time()
+    for pace in USUAL_PACES:
+        simulation.run(pace)
+    assert time.process_time() - began < 2.0
+
+
+def test_a_pace_that_would_never_end_is_refused(monkeypatch):
+    monkeypatch.setattr(simulate, "MOST_POLLS", 1000)
+    with pytest.raises(ConfigError, match="more than 1000 polls"):
+        Simulation(durations="uniform 2m..15m", jobs=10, limit="none").run("fixed 100ms")
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"scenario": "nowhere"}, {"scenario": "models", "durations": "uniform 1s..2s"},
+    {"scenario": "models", "jobs": -1}, {"scenario": "models", "jobs": 0}, {"durations": [5], "jobs": 0},
+    {"durations": [5], "arrive": ""}, {"durations": [5], "limit": ""},
+    {"scenario": "models", "jobs": 10 ** 9}, {"scenario": "models", "jobs": 2.5}, {"scenario": "models", "price": 0},
+    {"scenario": "models", "warm_up": 1000}, {"scenario": "models", "window": "sliding"}, {"durations": []},
+    {"scenario": "models", "arrive": "soon"}, {"scenario": "models", "limit": "much"}, {"durations": [-1]},
+    {"scenario": "models", "fault_rate": 1.0}, {"scenario": "models", "workers": 0}, {"durations": "normal 5m"}])
+def test_a_simulation_that_makes_no_sense_is_refused(options):
+    with pytest.raises(ConfigError):
+        Simulation(**options)
+
+
+# The simulated server
+
+def test_a_fixed_window_refuses_what_is_too_much_until_the_next_one_begins():
+    limiter = FixedWindow(parse_limit("2/m"))
+    assert [limiter.refuses(at) for at in (0.0, 10.0, 20.5, 59.9, 60.0, 61.0, 62.0)] == [
+        None, None, 40, 1, None, None, 58]
+
+
+def test_a_token_bucket_refuses_until_a_token_has_come_back():
+    limiter = Tokens(parse_limit("2/m"))
+    assert [limiter.refuses(at) for at in (0.0, 0.0, 0.0, 15.0, 30.0, 30.0, 3000.0, 3000.0, 3000.0)] == [
+        None, None, 30, 15, None, 30, None, None, 30]
+    assert [Tokens(parse_limit("60/m burst 1")).refuses(0.0) for _ in range(2)] == [None, None]
+
+
+def test_replies_tell_of_the_true_end_only_where_they_carry_timestamps():
+    job = SimJob("a", None, 100.0, 50.0)
+    plain, telling = SimulatedApi([job]), SimulatedApi([job], timestamps=True)
+    assert plain.answer("a", 149.9, 150.0).verdict is Verdict.PENDING
+    done = telling.answer("a", 160.0, 160.5)
+    assert (done.verdict, done.duration_s, done.notice_delay_s) == (Verdict.DONE, 50.0, 10.5)
+    assert plain.answer("a", 160.0, 160.5).duration_s is None
+
+
+@pytest.mark.parametrize("text, check", [
+    ("burst", lambda at: set(at) == {0.0}),
+    ("every 10m", lambda at: at[:3] == [0.0, 600.0, 1200.0]),
+    ("over 1h", lambda at: at == sorted(at) and at[0] >= 0 and 3000 < at[-1] <= 3600),
+    ("Poisson  40/m", lambda at: at == sorted(at) and 200 * 1.5 * 0.8 < at[-1] < 200 * 1.5 * 1.2)])
+def test_arrivals(text, check):
+    assert check(arrivals(text, 200, random.Random(3).random))
+
+
+@pytest.mark.parametrize("text", [
+    "", "burst 5", "every", "every day", "over -1h", "poisson 0/m", "poisson 4/m burst 3"])
+def test_arrivals_that_make_no_sense_are_refused(text):
+    with pytest.raises(ConfigError, match="arrivals"):
+        arrivals(text, 5, random.random)
+
+
+# The command
+
+def run(capsys, *words):
+    code = main(["simulate"] + list(words))
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_json_is_as_the_design_has_it(capsys):
+    code, out, err = run(capsys, *SMALL + ["--json"])
+    assert (code, err, out.count("\n")) == (0, "", 1)
+    said = json.loads(out)
+    assert list(said) == ["scenario", "jobs", "paces"] and (said["scenario"], said["jobs"]) == ("uniform 10s..30s", 20)
+    assert [one["pace"] for one in said["paces"]][:4] == [
+        "adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..5m x2 jitter=full"]
+    for one in said["paces"]:
+        assert list(one) == ["pace", "polls_per_job", "notice_delay_s", "rate_limited", "timed_out", "cost",
+                             "optimum_cost", "cost_ratio"]
+        assert list(one["notice_delay_s"]) == ["mean", "p50", "p95", "max"]
+        assert one["cost"] == pytest.approx(one["polls_per_job"] + one["notice_delay_s"]["mean"], abs=0.002)
+    assert json.loads(run(capsys, "--scenario", "documents", "--jobs", "9", "--json")[1])["scenario"] == "documents"
+
+
+def test_the_table_is_aligned_and_the_whole_fits_on_a_terminal(capsys):
+    code, out, err = run(capsys, "--scenario", "lipsync", "--jobs", "15")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert max(map(len, lines)) <= 80
+    head = next(i for i, line in enumerate(lines) if line.startswith("  pace"))
+    rows = lines[head:lines.index("", head)]
+    assert [row[0] for row in rows] == [" "] + list("ABCDEFG"[:len(rows) - 2]) + [" "] and len(rows) >= 6
+    assert {len(row) for row in rows} == {len(rows[0])}
+    assert any(line.startswith("Take '") for line in lines)
+    chart = lines[lines.index("", head) + 2:][:14]
+    assert all(any(row[0] in line[9:] for line in chart) for row in rows[1:-1])
+
+
+def test_adaptive_is_shown_with_no_more_polls_than_each_of_its_rivals_makes(capsys):
+    said = json.loads(run(capsys, "--scenario", "healthcare", "--jobs", "40", "--warm-up", "10", "--json")[1])["paces"]
+    adaptive = [one for one in said if one["pace"].startswith("adaptive")]
+    for rival in (said[1], said[3]):
+        assert any(one["polls_per_job"] <= rival["polls_per_job"]
+                   and one["notice_delay_s"]["mean"] <= rival["notice_delay_s"]["mean"] for one in adaptive), rival
+    assert all(one["rate_limited"] == 0 for one in said)
+
+
+def test_what_cannot_be_matched_is_left_out():
+    simulation = Simulation(durations=[60] * 5, arrive="every 2m", timeout="30s")
+    assert simulation.matched(simulation.run("fixed 5s")) is None
+    simulation = Simulation(durations=[60] * 5, arrive="every 2m")
+    assert simulation.matched(simulation.run("fixed 5s")._replace(polls_per_job=0.9)) is None
+
+
+@pytest.mark.parametrize("paces, said", [
+    (["fixed 5s"], "'fixed 5s' costs"),
+    (["fixed 30s", "fixed 5s"], "Take 'fixed 5s': it costs least"),
+    (["fixed 5s attempts=3", "fixed 5s"], "Take 'fixed 5s': it is the cheapest that sees all jobs through"),
+    (["fixed 5s attempts=4", "fixed 5s attempts=3"], "Take 'fixed 5s attempts=4': it is the cheapest that gives up"),
+    (["fixed 1s attempts=3"], "No pace saw any job end"),
+    (["fixed 5s", "fixed 5001ms", "fixed 30s"], "Take 'fixed 5s': at "),
+    (["fixed 5s", "fixed 5001ms"], "Take 'fixed 5s': at ")])
+def test_it_recommends_a_pace_and_says_why(capsys, paces, said):
+    words = [word for pace in paces for word in ("--pace", pace)]
+    code, out, _ = run(capsys, *SMALL + words)
+    assert code == 0 and said in " ".join(out.split())
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_the_chart_is_drawn_with_what_the_locale_has(encoding):
+    done = subprocess.run(
+        [sys.executable, "-m", "pollkit", "simulate"] + SMALL, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=dict(os.environ, PYTHONIOENCODING=encoding))
+    assert (done.returncode, done.stderr) == (0, b"")
+    out = done.stdout.decode(encoding)
+    assert ("|" in out, "│" in out) == (encoding == "ascii", encoding != "ascii")
+
+
+def test_durations_from_a_file_are_used_in_order(capsys, tmp_path):
+    path = tmp_path / "durations.txt"
+    path.write_bytes(b"\xef\xbb\xbf# measured\r\n12\r\n\r\n7s\r\n0m30s\r\n")
+    words = ["--durations", str(path), "--arrive", "every 1m", "--pace", "fixed 5s", "--json"]
+    said = json.loads(run(capsys, *words)[1])
+    assert (said["jobs"], said["paces"][0]["polls_per_job"]) == (3, round(14 / 3, 3))
+    again = json.loads(run(capsys, *words + ["--jobs", "6"])[1])
+    assert (again["jobs"], again["paces"][0]["polls_per_job"]) == (6, round(14 / 3, 3))
+
+
+@pytest.mark.parametrize("words, said", [
+    ([], "which jobs?"), (["--scenario", "lipsink"], "did you mean lipsync?"),
+    (["--scenario", "models", "--durations", "uniform 1s..2s"], "not both"),
+    (["--durations", "uniform 9m..2m"], "from the shorter"), (["--durations", "gamma 5m"], "name a file"),
+    (["--durations", "/nowhere/at/all"], "No such file"), (["--durations", "/"], "directory"),
+    (["--durations", ""], "name a file"), (["--durations", "ledger:jobs.db"], "ledger"),
+    (SMALL + ["--jobs", "0"], "whole number from 1"), (SMALL + ["--jobs", "1000000000"], "up to 1000000|to 1000000"),
+    (SMALL + ["--jobs", "99999999999999999999"], "to 1000000"), (SMALL + ["--jobs", "-3"], "whole number|expected"),
+    (SMALL + ["--arrive", "soon"], "write burst"), (SMALL + ["--limit", "lots"], "is not a limit"),
+    (SMALL + ["--pace", "quick"], "is not a pace"), (SMALL + ["--price", "0s"], "above zero"),
+    (SMALL + ["--price", "cheap"], "is not a duration"), (SMALL + ["--warm-up", "20"], "warm-up"),
+    (SMALL + ["--window", "sliding"], "invalid choice"), (SMALL + ["--fault-rate", "x"], "not a share"),
+    (SMALL + ["--fault-rate", "200%"], "not a share: write 0.02 or 2%;"), (SMALL + ["--seed", "x"], "seed"),
+    (SMALL + ["--timeout", "x"], "timeout"),
+    (SMALL + ["--svg", "/nowhere/at/all.svg"], "can't be written"), (SMALL + ["--svg", "/"], "can't be written"),
+    (SMALL + ["--svg", "/dev/full"], "can't be written")])
+def test_bad_input_is_one_line_and_exit_code_2(capsys, words, said):
+    code, out, err = run(capsys, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ") and re.search(said, err), err
+
+
+@pytest.mark.parametrize("text, said", [
+    ("", "no duration above zero"), ("5s\n-3s\n", ":2: .*not a duration"), ("5s\nfive\n", ":2:"),
+    ("0\n0s\n", "above zero"), ("\x00\x01\n", ":1:")])
+def test_a_file_of_nonsense_is_refused_and_nothing_is_written(capsys, tmp_path, text, said):
+    path, svg = tmp_path / "durations.txt", tmp_path / "f.svg"
+    path.write_text(text)
+    code, out, err = run(capsys, "--durations", str(path), "--svg", str(svg))
+    assert (code, out, err.count("\n")) == (2, "", 1) and re.search(said, err), err
+    assert not svg.exists()
+
+
+# The drawing
+
+def boxes_of(drawing):
+    """Where each text stands: left, top, right, bottom, roughly."""
+    for text in drawing.iter("{http://www.w3.org/2000/svg}text"):
+        x, y, width = float(text.get("x")), float(text.get("y")), 6.5 * len(text.text)
+        left = x - {"middle": width / 2, "end": width}.get(text.get("text-anchor"), 0)
+        yield text.text, left, y - 10, left + width, y + 2
+
+
+def test_the_drawing_stands_alone_and_its_names_do_not_overlap(capsys, tmp_path):
+    svg = tmp_path / "f.svg"
+    paces = ["adaptive", "fixed 30s", "fixed 29s", "fixed 28s", "fixed 27s", "backoff 2s..10s x1.5", "fixed 5s"]
+    words = [word for pace in paces for word in ("--pace", pace)]
+    code, out, err = run(capsys, "--durations", "uniform 1m..5m", "--jobs", "40", "--limit", "60/m", "--svg", str(svg),
+                         *words)
+    assert (code, err) == (0, "")
+    text = svg.read_text(encoding="utf-8")
+    assert "<script" not in text and "http" not in text.replace("http://www.w3.org/2000/svg", "")
+    drawing = ElementTree.fromstring(text)
+    boxes = list(boxes_of(drawing))
+    names = [name for name, _, _, _, _ in boxes]
+    assert set(paces) | {"the optimum", "limit", "polls per job", "mean notice delay, seconds"} <= set(names)
+    for i, (name, left, top, right, bottom) in enumerate(boxes):
+        assert left >= 0 and right <= 820 and top >= 0 and bottom <= 740, name
+        for other, *box in boxes[:i]:
+            assert not (left < box[2] and box[0] < right and top < box[3] and box[1] < bottom), (name, other)
+
+
+def test_a_drawing_of_nothing_is_still_a_drawing(capsys, tmp_path):
+    svg = tmp_path / "f.svg"
+    path = tmp_path / "<a> & \u00fc\x07.txt"
+    path.write_text("100\n")
+    code, out, err = run(capsys, "--durations", str(path), "--pace", "fixed 1s attempts=2", "--svg", str(svg))
+    assert (code, err) == (0, "") and "No pace saw any job end" in out
+    assert "no pace saw any job end" in svg.read_text(encoding="utf-8")
+    ElementTree.parse(str(svg))
+
+
+@pytest.mark.parametrize("low, high, most", [(3.9, 130, 8), (0.01, 1e4, 5), (9, 11, 8), (0.4, 0.5, 4)])
+def test_axes_have_a_few_round_numbers(low, high, most):
+    ticks = Log(low, high).ticks(most)
+    assert len(ticks) <= most and all(low <= tick <= high for tick in ticks)
+    assert len(set(map(number_text, ticks))) == len(ticks)
+
+
+def test_even_axes_begin_at_zero_and_go_past_the_highest_value():
+    for high in (0.3, 1, 7, 58.2, 60, 61, 999, 12345):
+        ticks = even_ticks(high, 5)
+        assert ticks[0] == 0 and ticks[-1] >= high and 2 <= len(ticks) <= 12, ticks
+
+
+# The help
+
+def test_the_help_is_short_and_names_every_scenario(capsys):
+    text = text_of("simulate")
+    assert len(text.splitlines()) <= 100 and max(map(len, text.splitlines())) <= 92
+    text.encode("ascii")
+    for name in SCENARIOS:
+        assert re.search(r"^  %s +[0-9,]+ " % name, text, re.MULTILINE), name
+    code, out, _ = run(capsys, "--help")
+    assert code == 0 and len(out.splitlines()) <= 100
+    for flag in re.findall(r"--[a-z-]+", text):
+        assert flag in out, flag
