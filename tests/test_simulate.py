@@ -16,15 +16,11 @@ from pollkit.cli import main
 from pollkit.cli.commands.help import text_of
 from pollkit.cli.commands.simulate import USUAL_PACES
 from pollkit.cli.scales import Log, even_ticks, number_text
-from pollkit.core.agenda import Agenda
-from pollkit.core.durations import Durations
-from pollkit.core.learning import learn
 from pollkit.core.machine import Rules
 from pollkit.core.model import iso_text
 from pollkit.core.reading import Verdict
 from pollkit.core.units import parse_limit
-from pollkit.drivers import batch as batch_module
-from pollkit.drivers import simulate
+from pollkit.drivers import asking, simulate
 from pollkit.drivers.scenarios import SCENARIOS, arrivals
 from pollkit.drivers.simulated_api import FixedWindow, SimJob, SimulatedApi, Tokens
 from pollkit.testing import VirtualClock
@@ -92,32 +88,21 @@ def test_the_same_polls_at_the_same_times_through_simulation_and_batchpoller(pac
 @pytest.mark.parametrize("timestamps", [False, True])
 def test_the_same_polls_where_the_pace_learns(monkeypatch, timestamps):
     """BatchPoller is made to learn just as Simulation does: each completion teaches the jobs that wait."""
-    durations = Durations()
-
-    class LearningAgenda(Agenda):
-        def give_back(self, *what):
-            steps = super().give_back(*what)
-            for step in steps:
-                learn(step.after, durations)
-            return steps
-    monkeypatch.setattr(batch_module, "Agenda", LearningAgenda)
     simulation = Simulation(durations="uniform 20s..2m", jobs=40, limit="60/m", workers=1, timestamps=timestamps)
     expected, _ = polls_of(simulation, "adaptive")
-    monkeypatch.setattr(batch_module, "Rules", Teaching(durations))
+    monkeypatch.setattr(asking, "Rules", Fresh)
     polls, _, _, _ = through_batch(simulation, "adaptive", limit=simulation.limit)
-    assert [job_id for _, job_id in polls] == [job_id for _, job_id in expected] and len(durations) > 5
+    assert [job_id for _, job_id in polls] == [job_id for _, job_id in expected]
     tolerance = 0.05 if timestamps else 0.0  # timestamps are in milliseconds
     assert [at for at, _ in polls] == pytest.approx([at for at, _ in expected], abs=tolerance, rel=0)
 
 
-class Teaching:
-    """Rules whose jobs learn from each other."""
+class Fresh:
+    """Rules for jobs that are submitted just when their wait begins."""
 
-    def __init__(self, durations):
-        self.durations = durations
-
-    def of(self, profile, spacing=0.0):
-        return Rules.of(profile, spacing, self.durations, is_fresh=True)
+    @staticmethod
+    def of(profile, spacing, durations):
+        return Rules.of(profile, spacing, durations, is_fresh=True)
 
 
 # The figures

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, Optional
 
 from ..core.addresses import is_secret, is_url, parse_url, redacted
 from ..core.model import Job
+from ..core.pace import Pace
 from ..core.profile import Profile, based, checked, checked_base, checked_size, pace_of
 from ..core.units import Limit, parse_limit, seconds
 from ..errors import ConfigError
@@ -42,8 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True) -> None
                        help="a proxy's URL, none, or env (the default): from the environment")
 
 
-def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -> Profile:
-    """The profile that the flags name, with what they change in it."""
+def profile_from(arguments: argparse.Namespace, needs_credential: bool = True,
+                 usual_pace: Optional[Pace] = None) -> Profile:
+    """The profile that the flags name, with what they change in it; `usual_pace` where nothing names one."""
     profile = Profile()
     if needs_credential and arguments.token_env is not None:
         _check_variable(arguments.token_env)
@@ -65,6 +67,8 @@ def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -
         ("client_key", arguments.client_key), ("proxy", arguments.proxy)) if value is not None}
     if arguments.timeout is not None:
         changes["timeout"] = None if arguments.timeout == _NEVER else arguments.timeout
+    if profile.pace is None and usual_pace is not None:
+        changes.setdefault("pace", usual_pace)
     return checked(_changed(profile, changes, arguments))
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, 
 
 from ..core import events, machine
 from ..core.addresses import fill, fill_many
+from ..core.durations import Durations
 from ..core.model import Job, Outcome
-from ..core.pace import Pace
+from ..core.pace import Adaptive, Pace
 from ..core.profile import Profile, based, checked, for_job
 from ..core.reading import Reader, Reading, Verdict
+from ..core.rules import Rules
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
 from ..edges.transport import Transport
@@ -60,6 +62,7 @@ class Manner:
         self.profile = profile
         self.reader = Reader(profile)
         self.transport = transport
+        self.durations = Durations()
 
     def url(self, job: Job) -> str:
         """Where a job is asked about."""
@@ -129,7 +132,7 @@ class Asker:
         self.clock = clock or Clock()
         self.rng = rng or random.random
         self._on_event = on_event
-        self.default = self._manner(None, self._profiles[None])
+        self.default = self._manner(None, self._profiles[None], None)
 
     def manner(self, job: Job) -> Manner:
         """How a job is asked about."""
@@ -137,7 +140,12 @@ class Asker:
             return self.default
         if job.profile not in self._profiles:
             self._profiles[job.profile] = self._named(job.profile or "")
-        return self._manner(job.profile, for_job(self._profiles[job.profile], job.label, job.size))
+        return self._manner(job.profile, for_job(self._profiles[job.profile], job.label, job.size), job.label)
+
+    def rules(self, manner: Manner, spacing: float) -> Rules:
+        """What holds for waits of that manner; an adaptive pace learns from those that end."""
+        learns = isinstance(manner.profile.pace, Adaptive)
+        return Rules.of(manner.profile, spacing, manner.durations if learns else None)
 
     def outcome(self, progress: machine.Progress) -> Outcome:
         """An ended wait as an Outcome."""
@@ -163,8 +171,8 @@ class Asker:
         from ..edges.profiles import find  # late: who names no profile need not read any
         return find(name, self._profiles_file)
 
-    def _manner(self, name: Optional[str], profile: Profile) -> Manner:
-        key = name, profile.label
+    def _manner(self, name: Optional[str], profile: Profile, label: Optional[str]) -> Manner:
+        key = name, label or profile.label
         manner = self._manners.get(key)
         if manner is None:
             settled = checked(profile._replace(**self._given))
@@ -186,16 +194,17 @@ class Asker:
         """Whether anybody wants to know of a poll that brought this."""
         return self.is_heard or bool(reading.warnings) or reading.verdict in events.TROUBLES
 
-    def tell_poll(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float) -> None:
+    def tell_poll(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float,
+                  rules: Rules) -> None:
         """Tell whoever listens what a poll brought about."""
         if self.is_told(reading):
-            for event in self.events_of(before, after, reading, now):
+            for event in self.events_of(before, after, reading, now, rules):
                 self.tell(event)
 
-    def events_of(self, before: machine.Progress, after: machine.Progress, reading: Reading,
-               now: float) -> Iterator[events.Event]:
+    def events_of(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float,
+                  rules: Rules) -> Iterator[events.Event]:
         """What a poll brought about, in order."""
-        for event in events.events(before, after, reading, now):
+        for event in events.events(before, after, reading, now, rules):
             # A server may put into a link what it was sent.
             yield event if after.url == before.url else event._replace(text=self._scrubbed(event.text))
 

@@ -7,6 +7,7 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping
 
 from ..core import events
 from ..core.agenda import Agenda, Entry, Lane, Step
+from ..core.learning import learn
 from ..core.machine import Poll, Rules, next_action
 from ..core.model import Job, Outcome, shown_id
 from ..core.pace import Pace
@@ -243,7 +244,7 @@ class BatchPoller:
         # Whatever shares a bucket shares a queue; but one exchange can only ask about its own kind.
         lane = self._lanes.setdefault((bucket, manner if is_many else None),
                                       Lane(bucket, manner.profile.batch_size if is_many else 1))
-        return _Way(manner, home, is_many, lane, Rules.of(manner.profile, bucket.spacing))
+        return _Way(manner, home, is_many, lane, self._asker.rules(manner, bucket.spacing))
 
     def _each(self, jobs: Iterable[Job], most: int, chunk: int) -> Iterator[Tuple[Job, Outcome]]:
         """Jobs with their outcomes, as they end; never more than `most` outstanding.
@@ -360,6 +361,9 @@ class BatchPoller:
     def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> _Polled:
         heard, readings = result
         steps = self._agenda.give_back(entries, readings, heard, now, self._asker.rng())
+        for step in steps:
+            if step.after.ending is not None and step.entry.rules.durations is not None:
+                learn(step.after, step.entry.rules.durations)
         self._polls += 1
         self._faults += heard.verdict is Verdict.FAULT
         self._rate_limited += heard.verdict is Verdict.LIMITED
@@ -380,7 +384,7 @@ class BatchPoller:
                     if step.after.ending is not None:
                         self._tell(events.ended(step.after, polled.at))
                 else:
-                    for event in self._asker.events_of(step.before, step.after, reading, polled.at):
+                    for event in self._asker.events_of(step.before, step.after, reading, polled.at, step.entry.rules):
                         self._tell(event)
             if step.after.ending is not None:
                 self._deliver(step)

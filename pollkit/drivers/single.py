@@ -4,6 +4,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, Union
 
 from ..core import events, machine
 from ..core.addresses import redacted
+from ..core.learning import learn
 from ..core.model import Fault, Job, Outcome, Reply, State, one_line
 from ..core.pace import Pace
 from ..core.profile import Profile
@@ -92,7 +93,7 @@ class Poller:
     def _run(self, job: Job, url: str, manner: Manner, look: Callable[[machine.Poll], Reading],
              stop: Optional[threading.Event]) -> Outcome:
         asker, clock, bucket = self._asker, self._clock, self._bucket_for(manner.profile.limit)
-        rules = machine.Rules.of(manner.profile, bucket.spacing)
+        rules = asker.rules(manner, bucket.spacing)
         progress = machine.start(job, url, rules, clock.now())
         while True:
             now = clock.now()
@@ -110,8 +111,10 @@ class Poller:
                 reading = look(action)
                 now = clock.now()
                 progress = machine.observe(before, rules, reading, now, asker.rng())
+                if progress.ending is not None and rules.durations is not None:
+                    learn(progress, rules.durations)
                 bucket.hear(reading, now, progress.next_at)
-                asker.tell_poll(before, progress, reading, now)
+                asker.tell_poll(before, progress, reading, now, rules)
 
     def _bucket_for(self, limit: Union[Limit, str, None]) -> TokenBucket:
         """The bucket that all jobs under one limit share."""
