@@ -4,7 +4,7 @@ import pytest
 from pollkit.core import findings
 from pollkit.core.findings import Certificate, Level
 from pollkit.core.hints import Quota
-from pollkit.core.model import Fault
+from pollkit.core.model import Fault, Reply
 from pollkit.core.reading import Reading, Verdict
 from pollkit.core.units import Limit
 
@@ -98,3 +98,8 @@ def test_limits(reading, level, words):
     assert found.level is level
     assert words in found.text
     assert "60/m" in findings.limits(reading, Limit(60, 60)).text
+
+
+def test_a_poll_that_nearly_took_too_long_is_a_warning():
+    finding = findings.polled(Reply(200, {}, b"{}", url="http://a/1"), "http://a/1", "http://a/1", 20.0, 30.0)
+    assert finding.level is findings.Level.WARNING and "request_timeout" in finding.advice

@@ -493,3 +493,44 @@ def test_walk_no_reply_can_break_the_reader(seed):
         assert reading.verdict in Verdict and reading.because
         assert reading.fraction is None or 0 <= reading.fraction <= 1
         assert reading.retry_after is None or 0 <= reading.retry_after <= hints.LONGEST_S
+
+
+@pytest.mark.parametrize("said", [
+    {"status": "completed", "conclusion": "failure"}, {"status": "completed", "success": False},
+    {"done": True, "success": False}, {"status": "done", "error": {"message": "m"}},
+    {"status": {"state": "DONE", "errorResult": {"message": "bad sql"}}}, {"state": "finished", "error": "disk full"}])
+def test_a_job_that_is_done_but_not_well_has_failed(said):
+    """Where nobody said how the API speaks, a false 'all is well' would be the worst reading."""
+    assert Reader(Profile()).read(said).verdict is Verdict.FAILED
+
+
+@pytest.mark.parametrize("said", [
+    {"status": "completed", "conclusion": "success"}, {"status": "done", "error": None}, {"status": "done", "ok": True},
+    {"status": "done", "error": "", "success": True}, {"status": "done", "outcome": 5}])
+def test_a_job_that_is_done_and_well_is_done(said):
+    assert Reader(Profile()).read(said).verdict is Verdict.DONE
+
+
+def test_a_profile_that_names_the_status_is_believed():
+    assert Reader(Profile(status="status")).read({"status": "done", "error": "none"}).verdict is Verdict.DONE
+
+
+@pytest.mark.parametrize("said", [
+    {"status": "success", "data": {"job": {"status": "processing"}}}, {"job_status": "queued"},
+    {"status": "success", "result": {"status": "running"}},
+    {"status": "success", "data": {"job_status": "processing"}}, {"Status": "Running"}, {"task": {"status": "queued"}},
+    {"status": {"phase": "Running"}}, {"data": {"attributes": {"status": "pending"}}},
+    {"properties": {"provisioningState": "Creating"}}])
+def test_a_status_is_found_in_many_places_and_inside_envelopes(said):
+    assert Reader(Profile()).read(said).verdict is Verdict.PENDING
+
+
+def test_a_result_that_is_not_where_the_profile_says_is_told():
+    reader = Reader(Profile(result="data.nope"))
+    assert "nothing at data.nope" in reader.read({"status": "done", "data": {"yes": 1}}).warnings[0]
+    assert reader.read({"status": "done", "data": {"nope": None}}).warnings == ()
+
+
+def test_xml_is_not_called_html():
+    reading = Reader(Profile()).read(Reply(200, {"Content-Type": "text/xml"}, b"<wps>running</wps>"))
+    assert reading.verdict is Verdict.FAULT and "XML" in reading.because

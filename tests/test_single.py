@@ -350,3 +350,8 @@ def test_importing_pollkit_is_silent_and_starts_nothing():
             "pollkit.wait(lambda: True)")
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_never_is_a_timeout_in_words():
+    clock = VirtualClock()
+    assert wait(lambda: clock.now() > 1e6, timeout="never", pace="fixed 1h", clock=clock)

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Callable, Mapping, Optional, Union
 
 from ..core.events import Event
 from ..core.units import Limit, parse_limit
-from .event_log import CHANGES, EVERYTHING, WARNINGS, EventLog
+from .event_log import CHANGES, EVERYTHING, TROUBLES, WARNINGS, EventLog
 from .terminal import REDRAW_S, Terminal, can_draw, lines_within, size_of, style_for
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def display_for(progress: str = "auto", verbose: int = 0, quiet: bool = False, l
     draws = progress == "bar" or (progress == "auto" and not log_json)
     draws = draws and can_draw(stream, environ)
     logs = log_json or not draws
-    level = EVERYTHING if verbose else CHANGES if logs else WARNINGS
+    level = EVERYTHING if verbose else CHANGES if logs else WARNINGS if batch else TROUBLES
     view: "Optional[View]" = None
     if draws:
         from .drawing import ManyJobs, OneJob  # late: cron watches no bar

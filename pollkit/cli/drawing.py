@@ -189,7 +189,10 @@ class ManyJobs(View):
 
 def slow_job(progress: Progress, now: float, name_width: int, width: int, style: Style) -> str:
     """The line of one of a batch's jobs."""
-    name = clipped(_encodable(one_line(shown_id(progress.job), 200), style), name_width)
+    name = _encodable(one_line(shown_id(progress.job), 200), style)
+    if "://" in name and width_of(name) > name_width:
+        name = ".." + name[2 - name_width:]  # URLs differ at their ends
+    name = clipped(name, name_width)
     status = one_line(progress.status or "", 40)
     return line([
         Piece(0, [GAP + name + " " * (name_width - width_of(name))]),

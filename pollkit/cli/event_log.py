@@ -9,7 +9,7 @@ from ..core.model import iso_text, one_line
 from ..core.units import duration_text
 
 # How much is logged; each has all of what stands before it.
-WARNINGS, CHANGES, EVERYTHING = 0, 1, 2
+WARNINGS, TROUBLES, CHANGES, EVERYTHING = range(4)
 
 
 class EventLog:
@@ -40,7 +40,9 @@ class EventLog:
         kind, progress = event.kind, event.progress
         if self._level == EVERYTHING or kind == WARNING:
             return True
-        if self._level == WARNINGS or kind == POLL:
+        if self._level == TROUBLES and kind == FAULT:
+            return self._is_new_trouble(event)
+        if self._level <= TROUBLES or kind == POLL:
             if progress.why != RETRY_AFTER and not progress.trouble.retries:
                 self._troubles.pop(progress.job.id, None)
             return False

@@ -110,6 +110,10 @@ def for_one_profile(arguments: argparse.Namespace) -> List[str]:
 
 def warn(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
     """Tell the user what they should know about the flags they gave."""
+    authority = re.split("[/?#]", getattr(arguments, "job", "").partition("://")[2], maxsplit=1)[0]
+    if "@" in authority and not arguments.quiet:
+        say("pollkit: warning: others on this host can read the password in the URL; use --token-env, or auth = "
+            "in a profile")
     name = arguments.token_file
     if name is None or getattr(arguments, "quiet", False) or os.name != "posix":
         return

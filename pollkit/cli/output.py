@@ -28,6 +28,8 @@ def as_text(value: Any) -> str:
 
 def _encodable(text: str) -> str:
     encoding = _encoding()
+    if getattr(sys.stdout, "errors", "") == "surrogateescape":  # no locale, as in cron on Python 3.6: UTF-8, then
+        return text.encode("utf-8", "backslashreplace").decode(encoding, "surrogateescape")
     return text.encode(encoding, "backslashreplace").decode(encoding)
 
 

@@ -155,13 +155,21 @@ def _run(name: str, words: List[str]) -> int:
     parser = Parser(prog="pollkit " + name, description=command.__doc__, formatter_class=_Help)
     command.add_arguments(parser)
     try:
-        arguments, rest = parser.parse_known_args(words)
+        arguments, rest = parser.parse_known_args([_as_typed(word) for word in words])
     except SystemExit as leaving:  # --help
         return int(leaving.code or 0)
     if rest:
         raise ConfigError(parser.surplus(rest))
     result: int = command.run(arguments)
     return result
+
+
+def _as_typed(word: str) -> str:
+    """A word of the command line; without a locale, as in cron, Python 3.6 takes UTF-8 for bytes of no meaning."""
+    try:
+        return os.fsencode(word).decode("utf-8")
+    except UnicodeError:
+        return word
 
 
 def unknown(kind: str, name: str, known: List[str]) -> str:

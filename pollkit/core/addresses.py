@@ -79,7 +79,8 @@ def fill(template: str, **values: str) -> str:
     def value(match: "re.Match[str]") -> str:
         name = match.group(1)
         if name not in values:
-            raise ConfigError("URL template %r: nothing is known for {%s}" % (redacted(template), name))
+            raise ConfigError("URL template %r: nothing is known for {%s}%s" % (
+                redacted(template), name, ": the job needs a label (--label)" if name == "label" else ""))
         # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
         if values[name] in (".", "..", ""):
             raise ConfigError("%r can't stand in a URL as {%s}" % (values[name], name))
@@ -125,7 +126,7 @@ def redacted(url: str) -> str:
     if mark:
         authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
         if "@" in authority:
-            rest = "***" + rest[authority.rindex("@"):]
+            rest = "***" + rest[rest.rindex("@"):]  # the last: a password may have an @ and a / that nobody encoded
         elif "@" in rest and ":" in authority and not _AUTHORITY.fullmatch(authority):
             rest = "***" + rest[rest.rindex("@"):]  # a password with a / ? or # that nobody encoded
     return _PARAMETER.sub(_parameter, scheme + mark + rest)

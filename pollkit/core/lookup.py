@@ -28,17 +28,17 @@ class Path(NamedTuple("Path", [("text", str), ("steps", Tuple[str, ...])])):
             steps += [key, _DECODE] if bar else [key]
         return super().__new__(cls, text.strip(), tuple(steps))
 
-    def find(self, data: Any) -> Any:
-        """What stands at the path, or None."""
+    def find(self, data: Any, otherwise: Any = None) -> Any:
+        """What stands at the path, or `otherwise` where it leads nowhere."""
         for step in self.steps:
             if step is _DECODE:
                 data = _decoded(data)
             elif isinstance(data, dict):
-                data = data.get(step)
+                data = data.get(step, otherwise)
             elif isinstance(data, list) and step.isdecimal() and int(step) < len(data):
                 data = data[int(step)]
             else:
-                return None
+                return otherwise
         return data
 
 

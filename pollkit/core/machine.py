@@ -290,7 +290,8 @@ def _fault(progress: Progress, rules: Rules, reading: Reading, now: float, rand:
     after = progress._replace(faults=progress.faults + 1, trouble=trouble)
     if trouble.in_row >= rules.max_faults:
         return _end(after, now, State.UNREACHABLE,
-                    "%d faults in a row, the last: %s" % (trouble.in_row, reading.because))
+                    "%d fault%s in a row, the last: %s" % (
+                        trouble.in_row, "" if trouble.in_row == 1 else "s", reading.because))
     if now >= after.deadline:
         return _end(after, now, State.UNREACHABLE, "%s, and the deadline came" % reading.because)
     return _retry(after, rules, now, rand, FAULT, trouble, reading.retry_after)
@@ -349,7 +350,7 @@ def _sleep(progress: Progress, rules: Rules, now: float, delay: float, why: str,
     """Plan the next poll: not before the floor, not after the deadline, and one just at it."""
     next_at = now + max(delay, SHORTEST_S)
     if floor is not None:
-        if now + floor > progress.deadline:
+        if floor and now + floor > progress.deadline:
             return _end(progress._replace(next_at=now + floor, **changes), now, State.TIMED_OUT,
                         "the server asks to wait %s (Retry-After), past the deadline%s"
                         % (duration_text(floor), _last_status(progress)))

@@ -94,6 +94,8 @@ def checked(profile: Profile) -> Profile:
     if not isinstance(profile.labels, Mapping):
         raise ConfigError("labels must be a mapping of labels to profiles")
     read = {name: getattr(profile, name) for name in _DURATIONS}
+    if read["timeout"] == "never":
+        read["timeout"] = None
     for name, value in read.items():
         if value is not None or name not in _MAY_BE_NONE:
             read[name] = seconds(value, name)

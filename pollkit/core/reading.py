@@ -20,7 +20,7 @@ import json
 from enum import Enum
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import hints
+from . import hints, places
 from .addresses import join, redacted
 from .hints import Quota
 from .lookup import Path
@@ -67,24 +67,6 @@ _HINTED = Reading._fields.index("retry_after")  # and the quota after it
 
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
 
-_STATUS_PLACES = tuple(map(Path, (
-    "status", "state", "processing_status", "task_status", "jobStatus", "done", "data.state", "data.status",
-    "job.status", "job.state", "status.state", "status.status")))
-_ENVELOPE = ("success", "ok", "true")  # may say that the call worked, rather than that the job is done
-_RESULT_PLACES = tuple(map(Path, ("result", "output", "response", "data.result", "data.output", "results")))
-_ERROR_PLACES = tuple(map(Path, (
-    "error.message", "error.detail", "error", "errors.0.message", "data.error.message", "data.error",
-    "error_message", "errorMessage", "failure_reason", "reason", "message", "detail", "errors")))
-_CODE_PLACES = tuple(map(Path, ("error.code", "errors.0.code", "data.error.code", "error_code", "errorCode")))
-_PROGRESS_PLACES = tuple(map(Path, (
-    "progress", "percent", "percentage", "percentComplete", "percent_complete", "data.progress",
-    "progress.percent", "progress.percentage", "job.progress", "metadata.progressPercent")))
-_CREATED_PLACES = tuple(map(Path, (
-    "created_at", "createdAt", "created", "createdDateTime", "started_at", "startedAt", "started", "data.created_at")))
-_FINISHED_PLACES = tuple(map(Path, (
-    "finished_at", "finishedAt", "completed_at", "completedAt", "finished", "ended_at", "endedAt",
-    "completedDateTime", "endTime", "end_time", "data.finished_at", "data.completed_at")))
-_ITEM_PLACES = tuple(map(Path, ("items", "jobs", "data", "results", "tasks")))
 _DECODER = json.JSONDecoder(parse_constant=lambda name: None)  # NaN is no JSON; nor would it be in an outcome
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
@@ -100,16 +82,16 @@ class Reader:
     def __init__(self, profile: Profile) -> None:
         self._words = Words(profile.done, profile.failed, profile.pending)
         self._unknown = profile.unknown
-        self._status = _places(profile.status, _STATUS_PLACES)
-        self._result = _places(profile.result, _RESULT_PLACES)
-        self._error = _places(profile.error, _ERROR_PLACES)
-        self._code = _places(profile.error_code, _CODE_PLACES)
+        self._status = _places(profile.status, places.STATUS_PLACES)
+        self._result = _places(profile.result, places.RESULT_PLACES)
+        self._error = _places(profile.error, places.ERROR_PLACES)
+        self._code = _places(profile.error_code, places.CODE_PLACES)
         part, _, total = (profile.progress or "").partition(" / ")
-        self._progress = _places(part or None, _PROGRESS_PLACES)
+        self._progress = _places(part or None, places.PROGRESS_PLACES)
         self._total = Path(total) if total else None
-        self._created = _places(profile.created, _CREATED_PLACES)
-        self._finished = _places(profile.finished, _FINISHED_PLACES)
-        self._items = _places(profile.batch_items, _ITEM_PLACES)
+        self._created = _places(profile.created, places.CREATED_PLACES)
+        self._finished = _places(profile.finished, places.FINISHED_PLACES)
+        self._items = _places(profile.batch_items, places.ITEM_PLACES)
         self._item_id = Path(profile.batch_id)
 
     def read(self, seen: Seen, moved: bool = False, accepted: bool = False) -> Reading:
@@ -199,7 +181,10 @@ class Reader:
             return _arrived(reply, reply.body.decode("utf-8", "replace"))
         if self._words.meaning(text):
             return self._judge(text, reply)
-        if "html" in reply.headers.get("content-type", "").lower() or text[:1] == "<":
+        kind = reply.headers.get("content-type", "").lower()
+        if "xml" in kind and "html" not in kind or text.startswith("<?xml"):
+            return Reading(Verdict.FAULT, "an XML document where JSON should be: %s" % _brief(text))
+        if "html" in kind or text[:1] == "<":
             return Reading(Verdict.FAULT, "an HTML page where JSON should be (a login page, or a proxy's?)")
         return Reading(Verdict.FAULT, "a body that is not JSON: %s" % _brief(text))
 
@@ -214,11 +199,12 @@ class Reader:
                 return _pending(reply, "202 Accepted: pending", accepted=True)
             if len(self._status) > 1 and _is_operation(data):
                 return _pending(reply, "an operation that is not done: pending")
-            return Reading(Verdict.FAULT, "no status found: %s"
-                           % ("nothing at " + place if place else "none of the common places has one"))
+            return Reading(Verdict.FAULT, "no status found: %s" % (
+                "nothing at " + place if place else
+                "none of the common places has one; a profile can say where it stands (status = ...)"))
         verdict = _MEANINGS[meaning or self._unknown]
-        if place == "done" and verdict is Verdict.DONE and data.get("error"):
-            verdict = Verdict.FAILED  # google.longrunning.Operation: done, and error or response
+        if verdict is Verdict.DONE and len(self._status) > 1 and self._went_wrong(data):
+            verdict = Verdict.FAILED  # such as google.longrunning.Operation: done, and error or response
         because = 'status "%s"%s: %s' % (
             word if meaning else one_line(word, 60), place and " at " + place, verdict.value)
         warnings: Tuple[str, ...] = ()
@@ -226,6 +212,8 @@ class Reader:
             warnings = ("unknown status %s counts as %s" % (_brief(word), verdict.value),)
         if verdict is Verdict.PENDING:
             return _pending(reply, because, word, self._find_fraction(data), warnings)
+        if verdict is Verdict.DONE and len(self._result) == 1 and self._result[0].find(data, self) is self:
+            warnings += ("there is nothing at %s: the result is null" % self._result[0].text,)
         code, message = self._find_error(data) if verdict is Verdict.FAILED else (None, None)
         fraction = self._find_fraction(data)
         duration, delay = self._find_times(data, reply)
@@ -249,7 +237,7 @@ class Reader:
             if word is None:
                 continue
             inside = "." in path.text
-            if not inside and path.text != "done" and word.lower() in _ENVELOPE:
+            if not inside and path.text != "done" and word.lower() in places.ENVELOPE:
                 envelope = envelope if envelope[0] else (word, path.text)
             elif self._words.meaning(word) is not None:
                 return word, path.text
@@ -259,6 +247,13 @@ class Reader:
         if envelope[0] is None or "." in unknown[1]:
             return unknown
         return envelope
+
+    def _went_wrong(self, data: Any) -> bool:
+        """Whether something beside the status says that the job is done, but not well."""
+        return (any(path.find(data) for path in places.BLAMES)
+                or any(path.find(data) is False for path in places.DENIALS)
+                or any(isinstance(word, str) and self._words.meaning(word) == "failed"
+                       for word in (path.find(data) for path in places.VERDICTS)))
 
     def _find_fraction(self, data: Any) -> Optional[float]:
         if not isinstance(data, dict):
@@ -366,7 +361,7 @@ def _said(reply: Reply) -> str:
         data = _decoded(reply.body or b" ")
     except (ValueError, RecursionError):
         return ""
-    for path in _ERROR_PLACES:
+    for path in places.ERROR_PLACES:
         value = path.find(data)
         if isinstance(value, str) and value.strip():
             return ", " + _brief(value)

@@ -228,8 +228,9 @@ def proxy_refusal(route: Route, status: int) -> Fault:
     """A proxy's 'no' in words."""
     at = route.proxy.authority if route.proxy else "?"
     if status == 407:
-        return Fault("the proxy at %s refused: 407" % at,
-                     "set its name and password, as in http_proxy=http://user:password@%s" % at, final=True)
+        advice = ("it does not accept the name and password it was given" if route.proxy and route.proxy.userinfo else
+                  "set its name and password, as in %s_proxy=http://user:password@%s" % (route.address.scheme, at))
+        return Fault("the proxy at %s refused: 407" % at, advice, final=True)
     return Fault("the proxy at %s refused a tunnel to %s: %d" % (at, route.address.authority, status),
                  "does no_proxy lack this host?")
 

@@ -107,7 +107,8 @@ def _read_file(path: str) -> str:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
             return file.read(65536)
     except (OSError, UnicodeError, ValueError) as error:
-        raise ConfigError("can't read the credential file %s: %s" % (path, _reason(error))) from None
+        what = "it is not UTF-8 text" if isinstance(error, UnicodeError) else _reason(error)
+        raise ConfigError("can't read the credential file %s: %s" % (path, what)) from None
 
 
 def _read_netrc(host: str) -> str:
@@ -116,7 +117,8 @@ def _read_netrc(host: str) -> str:
         found = netrc.netrc(os.environ.get("NETRC") or None).authenticators(host)
     except (OSError, UnicodeError, netrc.NetrcParseError) as error:
         # NetrcParseError quotes the line it fell over, which may hold the password.
-        what = _reason(error) if isinstance(error, OSError) else "it is not well-formed"
+        what = (_reason(error) if isinstance(error, OSError) else
+                "others may read it: chmod 600 it" if "permissi" in str(error) else "it is not well-formed")
         raise ConfigError("can't read netrc: %s" % what) from None
     return "%s:%s" % (found[0], found[2]) if found else ""
 
@@ -128,8 +130,10 @@ def _run(command: str) -> str:
         words = shlex.split(command)
         done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               timeout=_COMMAND_TIMEOUT_S)
-    except (OSError, ValueError) as error:
-        raise ConfigError("can't run the credential command: %s" % _reason(error)) from None
+    except ValueError:
+        raise ConfigError("can't run the credential command: its quotes don't match") from None
+    except OSError as error:
+        raise ConfigError("can't run the credential command %s: %s" % (words[0], _reason(error))) from None
     except subprocess.TimeoutExpired:
         raise ConfigError("the credential command took over %d s" % _COMMAND_TIMEOUT_S) from None
     if done.returncode:

@@ -2,7 +2,7 @@
 
 FILE (or - for standard input) has ids or URLs, one a line, or JSON lines such as
 {"id": "job_1", "label": "small"}, with id, url, profile, label, size, metadata. Empty lines and
-those that begin with # are passed over.
+those that begin with # are passed over. All of it is read before anything is asked.
 
 examples:
   pollkit batch jobs.txt --profile knowhere > outcomes.jsonl
