@@ -1,0 +1,119 @@
+"""What the tests of ledgers and shared buckets have in common: a host whose clocks are moved by hand."""
+import itertools
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+from pollkit import Fixed, Ledger
+from pollkit.core.machine import Rules, observe, outcome
+from pollkit.core.profile import Profile
+from pollkit.core.reading import Reading, Verdict
+from pollkit.edges import sqlite_files
+from pollkit.edges.clock import Clock
+
+__all__ = ["Ledger", "Verdict"]  # also for the processes that tests start
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RULES = Rules(pace=Fixed(10))
+_boots = itertools.count(1)
+
+
+def folder():
+    """A folder of one's own, in memory where there is room: what a disk takes to sync is not our subject."""
+    shm = "/dev/shm"
+    return tempfile.TemporaryDirectory(dir=shm if os.path.isdir(shm) and os.access(shm, os.W_OK) else None)
+
+
+class HostClock(Clock):
+    """Time passes by `pass_s`; the wall clock can be set, and the machine started again."""
+
+    def __init__(self, wall=1800000000.0):
+        self._wall, self._now, self._boot = wall, 1000.0, "boot %d" % next(_boots)
+
+    def now(self):
+        return self._now
+
+    def wall(self):
+        return self._wall
+
+    def boot(self):
+        return self._boot
+
+    def sleep_until(self, at, stop=None):
+        self.pass_s(max(0.0, at - self._now))
+
+    def pass_s(self, duration):
+        self._now += duration
+        self._wall += duration
+
+    def set_wall(self, by):
+        self._wall += by
+
+    def restart(self, off_s=0.0):
+        self._wall += off_s
+        self._now, self._boot = 5.0, "boot %d" % next(_boots)
+
+
+class FaultyConnection:
+    """A connection whose statements fail when `fails` says so, before or after they were done."""
+
+    def __init__(self, db, fails):
+        self._db, self._fails = db, fails
+
+    def execute(self, statement, *values):
+        error, after = self._fails(statement)
+        if error and not after:
+            raise error
+        result = self._db.execute(statement, *values)
+        if error:
+            result.close()
+            raise error
+        return result
+
+    def executemany(self, statement, values):
+        return self.execute("-- many") and self._db.executemany(statement, values)
+
+    def close(self):
+        self._db.close()
+
+
+def fail_the(monkeypatch, nth, text, after=False):
+    """Let the Nth statement from now on fail; a list that tells, once it did, which one it was."""
+    count, hit, real = itertools.count(1), [], sqlite_files.connect
+
+    def fails(statement):
+        if next(count) == nth:
+            hit.append(statement)
+            return sqlite3.OperationalError(text), after
+        return None, False
+    monkeypatch.setattr(sqlite_files, "connect", lambda path: FaultyConnection(real(path), fails))
+    return hit
+
+
+def python(code, *arguments, **options):
+    """A Python process that runs code with pollkit at hand."""
+    return subprocess.Popen([sys.executable, "-c", code] + [str(a) for a in arguments], cwd=ROOT,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **options)
+
+
+def ended(progress, rules, now, verdict=Verdict.DONE, **reading):
+    return observe(progress, rules, Reading(verdict, "", status="done", **reading), now, 0.5)
+
+
+def pending(progress, rules, now, **reading):
+    return observe(progress, rules, Reading(Verdict.PENDING, "", status="running", **reading), now, 0.5)
+
+
+def look(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
+    """One poll of a claimed job, and what a run does with it; whether the ledger took it."""
+    now = ledger.clock.now()
+    before = claim.resumed("https://api.internal/" + claim.job.id, rules, now)
+    if verdict is Verdict.PENDING:
+        after = pending(before, rules, now, **reading)
+    else:
+        after = ended(before, rules, now, verdict, **reading)
+    if after.ending is None:
+        return ledger.save(claim, after, before.url)
+    return ledger.settle(claim, after, outcome(after, Profile(), ledger.clock.wall() - now))
