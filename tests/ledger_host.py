@@ -5,6 +5,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import traceback
+import warnings
 
 from pollkit import Fixed, Ledger
 from pollkit.core.machine import Rules, observe, outcome
@@ -79,14 +81,18 @@ class FaultyConnection:
         self._db.close()
 
 
-def fail_the(monkeypatch, nth, text, after=False):
-    """Let the Nth statement from now on fail; a list that tells, once it did, which one it was."""
+def fail_the(monkeypatch, nth, text, after=None):
+    """Let the Nth statement from now on fail; a list that tells, once it did, which one it was.
+
+    With `after`, a statement: the Nth of this kind only, and after it was done.
+    """
     count, hit, real = itertools.count(1), [], sqlite_files.connect
+    monkeypatch.setattr(sqlite_files.random, "uniform", lambda least, most: 0.0)  # no sleep before the next try
 
     def fails(statement):
-        if next(count) == nth:
+        if after in (None, statement) and next(count) == nth:
             hit.append(statement)
-            return sqlite3.OperationalError(text), after
+            return sqlite3.OperationalError(text), after is not None
         return None, False
     monkeypatch.setattr(sqlite_files, "connect", lambda path: FaultyConnection(real(path), fails))
     return hit
@@ -96,6 +102,22 @@ def python(code, *arguments, **options):
     """A Python process that runs code with pollkit at hand."""
     return subprocess.Popen([sys.executable, "-c", code] + [str(a) for a in arguments], cwd=ROOT,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **options)
+
+
+def forked(work):
+    """A child of this process, with all that is imported here, that does the work; its pid. It exits 0 if it could."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads of other tests that are still about
+        child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
 
 
 def ended(progress, rules, now, verdict=Verdict.DONE, **reading):

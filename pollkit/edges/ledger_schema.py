@@ -63,7 +63,9 @@ def ledger_file(path: str, create: bool = True, warn: Optional[Callable[[str], o
 
 def is_current(db: Connection, path: str) -> bool:
     """Whether the tables are those of this version; a LedgerError if they are none that it can use."""
+    db.execute("BEGIN")  # so that both are of the same instant: somebody else may be just making them
     version, tables = _version(db), {name for name, in db.execute("SELECT name FROM sqlite_master")}
+    db.execute("COMMIT")
     if version > len(MIGRATIONS):
         raise LedgerError("%s was written by a newer pollkit (its version is %d, the newest known here is %d): "
                           "use that one" % (path, version, len(MIGRATIONS)))
