@@ -65,6 +65,12 @@ def test_what_can_not_be_kept_is_refused_and_nothing_is_added(ledger, job, said)
     assert [row.job.id for row in ledger.rows()] == ["a"]
 
 
+def test_a_text_is_one_job_and_not_its_letters(ledger):
+    for call in (ledger.add, ledger.retry, ledger.forget, lambda ids: list(ledger.rows(ids=ids))):
+        with pytest.raises(ConfigError, match="not one"):
+            call("job_1")
+
+
 # Claims
 
 def test_who_claims_has_it_alone_until_the_lease_runs_out(ledger, path, clock):

@@ -14,7 +14,7 @@ import time
 import pytest
 
 from ledger_host import ROOT, HostClock, fail_the, folder, forked, look, python
-from pollkit import Job, Ledger, LedgerError, PollkitError
+from pollkit import Job, Ledger, LedgerError, PollkitError, SharedBucket
 from pollkit.core.reading import Verdict
 from pollkit.edges import ledger_schema, sqlite_files
 
@@ -135,6 +135,14 @@ def test_a_file_that_is_no_ledger_is_refused_in_one_line(path, make, said):
             ledger.add(["a"])
     assert "\n" not in str(raised.value) and isinstance(raised.value, PollkitError)
     assert make is damaged or content(path) == before
+
+
+def test_a_ledger_that_was_taken_away_is_not_made_again(path):
+    with Ledger(path) as ledger:
+        ledger.close()
+        os.remove(path)
+        with pytest.raises(LedgerError, match="no such file"):
+            ledger.add(["a"])
 
 
 def test_a_ledger_that_is_not_there_is_made_only_by_who_wants_to(path):
@@ -318,6 +326,41 @@ def test_after_a_fork_the_child_has_a_connection_of_its_own(path, ledger):
     assert states(ledger) == {"waiting": 1, "done": 1}
     ledger.add(["c"])
     assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == ("ok",)
+
+
+def test_after_a_fork_nothing_that_is_inherited_makes_a_file_look_unused(path):
+    """SQLite counts the users of a file in each process: what a child inherits must not be counted there."""
+    ledger, bucket = Ledger(path), SharedBucket(path, "1/s")
+    (here, there), (near, far) = os.pipe(), os.pipe()
+
+    def work():
+        with Ledger(path) as own:
+            own.add(["first"])
+            os.write(there, b"x")
+            os.read(near, 1)
+            own.add(["second"])
+    child = forked(work)
+    os.read(here, 1)
+    ledger.close()
+    bucket.close()  # the parent's last: it must not take the log away
+    os.write(far, b"x")
+    assert os.waitpid(child, 0)[1] == 0
+    for end in (here, there, near, far):
+        os.close(end)
+    with Ledger(path) as ledger:
+        assert [row.job.id for row in ledger.rows()] == ["first", "second"]
+
+
+def test_a_file_that_is_opened_again_keeps_its_locks(path):
+    """Whoever closes a file loses all the locks that its process has on it: so it is opened by SQLite alone."""
+    with Ledger(path) as ledger:
+        SharedBucket(path, "1/s").close()
+        Ledger(path).close()
+        add = "import sys; from pollkit import Ledger; Ledger(sys.argv[1]).add(sys.argv[2:])"
+        assert python(add, path, "a").communicate() == ("", "")
+        ledger.add(["b"])
+        assert python(add, path, "c").communicate() == ("", "")
+        assert [row.job.id for row in ledger.rows()] == ["a", "b", "c"]
 
 
 def test_a_fork_in_the_middle_of_a_write_is_refused_in_the_child(ledger):

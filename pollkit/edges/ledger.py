@@ -18,7 +18,7 @@ last look when it is claimed (`Claim.resumed`).
 """
 import json
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from ..core.addresses import is_url, redacted
 from ..core.machine import Progress, Rules, start
@@ -37,6 +37,7 @@ WAITING, LEASED = "waiting", "leased"
 LONGEST_LEASE_S = 600.0  # so long a job may lie idle after whoever had it was killed
 PAGE = 500               # rows that are read, or ids that are named, in one statement
 _JOB = "key, id, url, profile, label, size, metadata"
+_T = TypeVar("_T")
 _STATES = (WAITING, LEASED) + tuple(state.value for state in State)
 
 
@@ -131,7 +132,7 @@ class Ledger(History):
 
     def add(self, jobs: Iterable[Union[Job, str]]) -> Added:
         """Put jobs in, all of them or none; those that are there already stay as they are."""
-        rows = [_row_of(Job.of(job)) for job in jobs]
+        rows = [_row_of(Job.of(job)) for job in _several(jobs)]
 
         def work(db: Connection) -> Added:
             at, known = self._time(db).at, []
@@ -157,7 +158,7 @@ class Ledger(History):
                            "WHERE key = ?", (WAITING, at, at, at, key))
                 db.execute("DELETE FROM outcomes WHERE key = ?", (key,))
             return list(keys.values())
-        ids = list(ids)
+        ids = list(_several(ids))
         return self._file.write(work)
 
     def forget(self, ids: Iterable[str]) -> List[str]:
@@ -168,7 +169,7 @@ class Ledger(History):
                 db.execute("DELETE FROM jobs WHERE key = ?", (key,))
                 db.execute("DELETE FROM outcomes WHERE key = ?", (key,))
             return list(keys.values())
-        ids = list(ids)
+        ids = list(_several(ids))
         return self._file.write(work)
 
     def forget_finished(self, older_than_s: float = 0.0, untold_too: bool = True) -> int:
@@ -274,7 +275,7 @@ class Ledger(History):
         wanted = set(states)
         if wanted - set(_STATES):
             raise ConfigError("there is no state %r: %s" % (sorted(wanted - set(_STATES))[0], ", ".join(_STATES)))
-        for name in list(ids) or [""]:  # which no job is called
+        for name in list(_several(ids)) or [""]:  # which no job is called
             last, page = 0, PAGE
             while page == PAGE:
                 values = (last, name, profile, profile, label, label, PAGE)
@@ -312,6 +313,12 @@ class Ledger(History):
     def _job(self, row: Sequence[Any]) -> Job:
         name, url, profile, label, size, metadata = row
         return Job(name, url, profile, label, size, None if metadata is None else self._json(metadata))
+
+
+def _several(jobs: Iterable[_T]) -> Iterable[_T]:
+    if isinstance(jobs, (str, Job)):
+        raise ConfigError("jobs are a list or another iterable, not one: [%r]" % (jobs,))
+    return jobs
 
 
 def _row_of(job: Job) -> Tuple[Any, ...]:

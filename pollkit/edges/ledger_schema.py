@@ -12,7 +12,7 @@ the job has ended. `tell_at` is likewise when somebody may tell of its end; NULL
 from typing import Callable, NamedTuple, Optional
 
 from ..errors import LedgerError
-from .ledger_time import Moment, Stopwatch, passed_s
+from .ledger_time import Moment, Stopwatch, placed
 from .sqlite_files import Connection, SqliteFile
 
 MIGRATIONS = [
@@ -99,7 +99,7 @@ def read_time(db: Connection, stopwatch: Stopwatch, note: bool) -> Time:
             db.execute("INSERT INTO time VALUES (?, ?, ?, ?)", now + (at,))
     else:
         since = Moment(*last[:3])
-        passed = passed_s(since, now)
+        passed = now.now - placed(since, now)
         at = last[3] + passed
         if note and (passed > NOTED_S or since.boot != now.boot or now.wall < since.wall):
             db.execute("UPDATE time SET boot = ?, now = ?, wall = ?, at = ?", now + (at,))

@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 from .clock import Clock
 
+JITTER_S = 1.0  # by so much may those who read the clocks come out of turn
+
 
 class Moment(NamedTuple):
     """An instant on both clocks; `boot` names what the first of them counts from."""
@@ -40,8 +42,8 @@ class Stopwatch:
         return Moment(self._boot, self._clock.now(), self._clock.wall())
 
 
-def passed_s(since: Moment, until: Moment) -> float:
-    """Seconds that really passed between two moments, as far as anybody can know."""
-    if since.boot and since.boot == until.boot:
-        return until.now - since.now
-    return max(0.0, until.wall - since.wall)
+def placed(since: Moment, at: Moment) -> float:
+    """Where an earlier moment lies on the clock of a later one."""
+    if since.boot and since.boot == at.boot and since.now <= at.now + JITTER_S:
+        return since.now
+    return at.now - max(0.0, at.wall - since.wall)

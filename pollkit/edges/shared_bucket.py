@@ -23,7 +23,7 @@ from ..core.units import Limit, parse_limit
 from ..errors import LedgerError
 from .clock import Clock
 from .ledger_schema import ledger_file
-from .ledger_time import Moment, Stopwatch, passed_s
+from .ledger_time import Moment, Stopwatch, placed
 from .sqlite_files import Connection, SqliteFile
 from .token_bucket import TokenBucket
 
@@ -155,9 +155,7 @@ class SharedBucket(TokenBucket):
         """A row as a bucket, its instants on our clock."""
         if row is None:
             raise LedgerError("%s no longer has the bucket %r: was the file replaced?" % (self._file.path, self._name))
-        since = Moment(*row[1:4])
-        # Within one boot the clocks are one: no sum of differences, whose roundings would differ from time to time.
-        begin = since.now if since.boot and since.boot == at.boot else at.now - passed_s(since, at)
+        begin = placed(Moment(*row[1:4]), at)
         try:
             state: Dict[str, Any] = json.loads(row[4])
             known = {field: value + begin if field in INSTANTS else value

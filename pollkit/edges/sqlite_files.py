@@ -9,8 +9,10 @@ some jobs are polled and some ends are told once more. WAL needs memory that all
 share, which network file systems don't have: there it is the ordinary journal, with every commit
 synced.
 
-After a fork the child must not touch what the parent has open: it closes its copy, which nobody
-was using then, and opens the file itself.
+After a fork the child must not use what the parent has open: SQLite counts the users of a file in
+each process, and a child that inherits the count takes no lock of its own; then the last in the
+parent deletes the log, and what the child writes is lost. So before a child opens any file it
+closes its copies of all of them, which it may, as nobody was using them.
 """
 import logging
 import os
@@ -18,6 +20,7 @@ import random
 import sqlite3
 import threading
 import time
+import weakref
 from typing import Callable, Optional, TypeVar
 
 from ..errors import LedgerError
@@ -31,6 +34,7 @@ _T = TypeVar("_T")
 log = logging.getLogger("pollkit")
 
 Connection = sqlite3.Connection
+_files: "weakref.WeakSet[SqliteFile]" = weakref.WeakSet()  # of this process, and those it inherited
 Work = Callable[[Connection], _T]
 
 
@@ -43,13 +47,16 @@ class SqliteFile:
 
     def __init__(self, path: str, is_current: Work[bool], prepare: Work[None], create: bool = True,
                  warn: Optional[Callable[[str], object]] = None) -> None:
-        self.path = os.path.abspath(os.fspath(path))
+        self.path = os.path.realpath(os.fspath(path))
         self._is_current, self._prepare, self._create = is_current, prepare, create
         self._warn = warn or log.warning
         self._lock = threading.RLock()
         self._busy = False
         self._db: Optional[Connection] = None
         self._pid = os.getpid()
+        for file in list(_files):
+            file._close_copy()
+        _files.add(self)
         self.read(lambda db: None)  # so that what is wrong is said at once
 
     def read(self, work: Work[_T]) -> _T:
@@ -107,6 +114,13 @@ class SqliteFile:
     def _check_process(self) -> None:
         if os.getpid() == self._pid:
             return
+        for file in list(_files):
+            file._close_copy()
+
+    def _close_copy(self) -> None:
+        """Close what this process inherited when it was forked off."""
+        if os.getpid() == self._pid:
+            return
         if self._busy:  # another thread was at it when this process came to be: its copy is beyond use
             raise LedgerError("%s was in use while the process forked: open it anew after a fork" % self.path)
         self._lock, self._pid = threading.RLock(), os.getpid()
@@ -121,23 +135,30 @@ class SqliteFile:
             except BaseException:
                 db.close()
                 raise
-            self._db = db
+            self._db, self._create = db, False  # one that is taken away is not made again behind anybody's back
         return self._db
 
     def _make(self) -> None:
-        """Make the file, for its owner alone; what SQLite puts beside it gets the same mode."""
-        flags = os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | (os.O_CREAT if self._create else 0)
+        """Make the file, for its owner alone; what SQLite puts beside it gets the same mode.
+
+        One that is there is not opened here: a process that closes a file loses all its locks on it.
+        """
+        folder = os.path.dirname(self.path)
+        if not os.path.isdir(folder):
+            raise LedgerError("%s: there is no such directory" % folder)
         try:
-            os.close(os.open(self.path, flags, 0o600))
-        except FileNotFoundError:
             if self._create:
-                raise LedgerError("%s: there is no such directory"
-                                  % os.path.dirname(os.path.realpath(self.path))) from None
-            raise LedgerError("%s: there is no such file ('pollkit add' makes a ledger)" % self.path) from None
-        except IsADirectoryError:
-            raise LedgerError("%s is a directory: name a file in it" % self.path) from None
+                os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            pass
         except OSError as error:
-            raise LedgerError("%s can't be opened for writing: %s" % (self.path, error.strerror)) from None
+            raise LedgerError("%s can't be made: %s" % (self.path, error.strerror)) from None
+        if os.path.isdir(self.path):
+            raise LedgerError("%s is a directory: name a file in it" % self.path)
+        if not os.path.exists(self.path):
+            raise LedgerError("%s: there is no such file ('pollkit add' makes a ledger)" % self.path)
+        if not os.access(self.path, os.R_OK | os.W_OK):
+            raise LedgerError("%s can't be opened for writing: check its owner and mode" % self.path)
 
     def _set_up(self, db: Connection) -> None:
         is_current = self._is_current(db)
