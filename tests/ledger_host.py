@@ -8,14 +8,12 @@ import tempfile
 import traceback
 import warnings
 
-from pollkit import Fixed, Ledger
+from pollkit import Fixed, Ledger  # noqa: F401 (for the processes that tests start)
 from pollkit.core.machine import Rules, observe, outcome
 from pollkit.core.profile import Profile
 from pollkit.core.reading import Reading, Verdict
 from pollkit.edges import sqlite_files
 from pollkit.edges.clock import Clock
-
-__all__ = ["Ledger", "Verdict"]  # also for the processes that tests start
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 RULES = Rules(pace=Fixed(10))

@@ -155,6 +155,15 @@ def test_a_wait_begins_when_its_job_is_added_and_a_passed_deadline_leaves_a_last
     assert states(ledger) == {"waiting": 1, "done": 1, "timed_out": 1}
 
 
+@pytest.mark.parametrize("saved", ["{}", '{"started_at": "soon"}', '{"trouble": [1], "started_at": 1}', "[]", "7"])
+def test_a_wait_that_somebody_meddled_with_begins_again(ledger, clock, saved):
+    ledger.add(["a"])
+    ledger._file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (saved,)))
+    assert list(ledger.rows())[0].progress == {} or saved[2:9] in ("trouble", "started")
+    progress = ledger.claim(1)[0].resumed("u", RULES, clock.now())
+    assert (progress.polls, progress.deadline) == (0, pytest.approx(clock.now() + 300))
+
+
 # Ends, retries, forgetting, status
 
 def test_an_end_is_kept_with_its_outcome(ledger, clock):

@@ -64,10 +64,12 @@ class Claim(NamedTuple):
         A wait begins when its job is added. Where the deadline passed while nobody looked, there
         is a last look within `grace_s`: enough, under a limit, for all that are in the same case.
         """
-        if self.saved is None:
-            progress = start(self.job, url, rules, min(now, self.added_at))
-        else:
-            progress = progress_from_row(self.saved, self.job, url, self.offset)
+        progress = start(self.job, url, rules, min(now, self.added_at))
+        if self.saved is not None:
+            try:
+                progress = progress_from_row(self.saved, self.job, url, self.offset)
+            except (KeyError, TypeError, ValueError):
+                pass  # somebody meddled with it: from the beginning, then
         return with_last_look(progress, now, grace_s)
 
 
@@ -196,13 +198,13 @@ class Ledger(History):
             db.executemany("UPDATE jobs SET owner = ?, free_at = ? WHERE key = ?",
                            [(owner, time.at + lease_s, row[0]) for row in rows])
             return [Claim(row[0], owner, self._job(row[1:7]), row[7] - time.offset,
-                          None if row[8] is None else self._json(row[8]), time.offset) for row in rows]
+                          self._saved(row[8]), time.offset) for row in rows]
         # Mostly nothing is due, and to see that takes no lock.
         due_at = self.next_due()
         return [] if due_at is None or due_at > self.clock.now() + horizon_s else self._file.write(work)
 
     def save(self, claim: Claim, progress: Progress, url: str = "", counts: Counts = NOTHING_COUNTED) -> bool:
-        """Write down how far a wait has come; False if the lease was lost, and nothing was written.
+        """Write down how far a wait has come; False if the lease was lost, and only the counts were written.
 
         `url` is what the job's profile says, so that only another one needs to be written.
         """
@@ -215,7 +217,7 @@ class Ledger(History):
         return self._file.write(work)
 
     def settle(self, claim: Claim, progress: Progress, outcome: Outcome, counts: Counts = NOTHING_COUNTED) -> bool:
-        """Write down how a wait ended; False if the lease was lost, and nothing was written."""
+        """Write down how a wait ended; False if the lease was lost, and only the counts were written."""
         text = json.dumps(outcome.as_dict(), separators=(",", ":"))
 
         def work(db: Connection) -> bool:
@@ -275,11 +277,20 @@ class Ledger(History):
         wanted = set(states)
         if wanted - set(_STATES):
             raise ConfigError("there is no state %r: %s" % (sorted(wanted - set(_STATES))[0], ", ".join(_STATES)))
-        for name in list(_several(ids)) or [""]:  # which no job is called
+        which, values = ["key > ?"], []
+        for column, value in (("profile", profile), ("label", label)):
+            if value is not None:
+                which.append(column + " = ?")
+                values.append(value)
+        if wanted:
+            kinds = {WAITING if state == LEASED else state for state in wanted}
+            which.append("state IN (%s)" % ", ".join("?" * len(kinds)))
+            values += kinds
+        named = list(_several(ids))
+        for name in named or [""]:
             last, page = 0, PAGE
             while page == PAGE:
-                values = (last, name, profile, profile, label, label, PAGE)
-                time, found = self._file.read(lambda db, v=values: self._page(db, v))  # type: ignore[misc]
+                time, found = self._page(which + ["id = ?"] * bool(named), [last] + values + [name] * bool(named))
                 page = len(found)
                 for row in found:
                     last = row[0]
@@ -287,19 +298,17 @@ class Ledger(History):
                     if not wanted or state in wanted:
                         yield self._shown(row, state, time)
 
-    def _page(self, db: Connection, values: Tuple[Any, ...]) -> Tuple[Time, List[Tuple[Any, ...]]]:
-        which = "id = ?" if values[1] else "? = ''"
-        return self._time(db, note=False), db.execute(
+    def _page(self, which: List[str], values: List[Any]) -> Tuple[Time, List[Tuple[Any, ...]]]:
+        return self._file.read(lambda db: (self._time(db, note=False), db.execute(
             "SELECT %s, owner IS NOT NULL, free_at, state, added_at, due_at, progress, ended_at, outcome, tells, "
-            "told_at, tell_error, tell_at FROM jobs LEFT JOIN outcomes USING (key) WHERE key > ? AND %s "
-            "AND (? IS NULL OR profile = ?) AND (? IS NULL OR label = ?) ORDER BY key LIMIT ?" % (_JOB, which),
-            values).fetchall()
+            "told_at, tell_error, tell_at FROM jobs LEFT JOIN outcomes USING (key) WHERE %s ORDER BY key LIMIT ?"
+            % (_JOB, " AND ".join(which)), values + [PAGE]).fetchall()))
 
     def _shown(self, row: Tuple[Any, ...], state: str, time: Time) -> JobRow:
         added_at, due_at, progress, ended_at, outcome, tells, told_at, tell_error, tell_at = row[10:]
         return JobRow(
             self._job(row[1:7]), state, added_at + time.skew, time.shown(due_at),
-            {field: value for field, value in self._json(progress or "{}").items() if not is_instant(field)},
+            {field: value for field, value in (self._saved(progress) or {}).items() if not is_instant(field)},
             time.shown(ended_at), self._json(outcome) if outcome else None,
             tells, time.shown(told_at), tell_error, ended_at is not None and tell_at is None and told_at is None)
 
@@ -309,6 +318,10 @@ class Ledger(History):
         for name in ids:
             keys.update(db.execute("SELECT key, id FROM jobs WHERE id = ? AND " + which, (name,) + values).fetchall())
         return keys
+
+    def _saved(self, progress: Optional[str]) -> Optional[Dict[str, Any]]:
+        saved = None if progress is None else self._json(progress)
+        return saved if isinstance(saved, dict) else None
 
     def _job(self, row: Sequence[Any]) -> Job:
         name, url, profile, label, size, metadata = row
