@@ -29,8 +29,8 @@ def folder():
 class HostClock(Clock):
     """Time passes by `pass_s`; the wall clock can be set, and the machine started again."""
 
-    def __init__(self, wall=1800000000.0):
-        self._wall, self._now, self._boot = wall, 1000.0, "boot %d" % next(_boots)
+    def __init__(self, wall=1800000000.0, boot=None):
+        self._wall, self._now, self._boot = wall, 1000.0, "boot %d" % next(_boots) if boot is None else boot
 
     def now(self):
         return self._now

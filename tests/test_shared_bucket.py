@@ -221,7 +221,19 @@ def test_a_pause_outlives_a_reboot_by_the_wall_clock_and_is_never_longer_than_it
     clock.restart(off_s)
     clock.set_wall(by)
     bucket = SharedBucket(path, clock=clock)
-    assert bucket.reserve(clock.now(), clock.now()) == pytest.approx(clock.now() + wait)
+    for _ in range(2):
+        assert bucket.reserve(clock.now(), clock.now() - 1) == pytest.approx(clock.now() + wait)
+        clock.set_wall(DAY)
+
+
+def test_where_a_boot_has_no_name_a_clock_that_is_set_back_makes_no_pause_longer(path):
+    clock = HostClock(boot="")
+    bucket = SharedBucket(path, "1/s burst 1", clock=clock)
+    bucket.pause(clock.now(), clock.now() + 10)
+    clock.set_wall(-DAY)
+    assert bucket.reserve(clock.now(), clock.now()) == pytest.approx(clock.now() + 10)
+    clock.pass_s(10)
+    assert bucket.reserve(clock.now(), clock.now()) == clock.now()
 
 
 # As pollers use it

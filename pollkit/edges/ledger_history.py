@@ -72,7 +72,7 @@ class History:
         def work(db: Connection) -> Tuple[Optional[float], Time]:
             return db.execute("SELECT MIN(%s) FROM jobs" % column).fetchone()[0], self._time(db, note=False)
         at, time = self._file.read(work)
-        if time.stands_still:
+        if time.is_news:
             time = self._file.write(self._time)
         return None if at is None else at - time.offset
 

@@ -49,7 +49,7 @@ class Time(NamedTuple):
     at: float
     offset: float   # to an instant of the clock that waits run on, to have it in the ledger's time
     skew: float     # to an instant of the ledger, to have it in wall-clock time
-    stands_still: bool = False   # until it is noted: the wall clock was set back, and nothing else is known
+    is_news: bool   # and should be noted: there is another boot, or the wall clock was set back
 
     def shown(self, at: Optional[float]) -> Optional[float]:
         """An instant of the ledger in wall-clock time, if there is one."""
@@ -91,17 +91,15 @@ def _version(db: Connection) -> int:
 def read_time(db: Connection, stopwatch: Stopwatch, note: bool) -> Time:
     """What time it is in the ledger; `note` in a transaction, so that the next one has something to go by."""
     now = stopwatch.read()  # in the transaction, and not before a wait for it
-    stands_still = False
     last = db.execute("SELECT boot, now, wall, at FROM time").fetchone()
     if last is None:
-        at = now.wall
+        at, is_news = now.wall, True
         if note:
             db.execute("INSERT INTO time VALUES (?, ?, ?, ?)", now + (at,))
     else:
         since = Moment(*last[:3])
         passed = now.now - placed(since, now)
-        at = last[3] + passed
-        if note and (passed > NOTED_S or since.boot != now.boot or now.wall < since.wall):
+        at, is_news = last[3] + passed, since.boot != now.boot or now.wall < since.wall
+        if note and (is_news or passed > NOTED_S):
             db.execute("UPDATE time SET boot = ?, now = ?, wall = ?, at = ?", now + (at,))
-        stands_still = not note and passed == 0 and now.wall < since.wall
-    return Time(at, at - now.now, now.wall - at, stands_still)
+    return Time(at, at - now.now, now.wall - at, is_news)

@@ -146,7 +146,17 @@ class SharedBucket(TokenBucket):
                 full_at=full_at, paused_until=before.paused_until, pauses=before.pauses + 1), at)
 
     def _now(self) -> Bucket:
-        return self._file.read(lambda db: self._bucket_of(self._row(db), self._stopwatch.read()))
+        row, at = self._file.read(lambda db: (self._row(db), self._stopwatch.read()))
+        if row is not None and (row[1] != at.boot or row[3] > at.wall):
+            # Another boot, or a clock that was set back: noted, so that time goes on from here.
+            return self._file.write(self._noted)
+        return self._bucket_of(row, at)
+
+    def _noted(self, db: Connection) -> Bucket:
+        row, at = self._row(db), self._stopwatch.read()
+        bucket = self._bucket_of(row, at)
+        self._write(db, row[0], bucket, at)
+        return bucket
 
     def _row(self, db: Connection) -> Any:
         return db.execute("SELECT rule, boot, now, wall, state FROM buckets WHERE name = ?", (self._name,)).fetchone()
