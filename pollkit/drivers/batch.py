@@ -238,12 +238,15 @@ class BatchPoller:
         return job, url, way
 
     def _new_way(self, manner: Manner, home: str, is_many: bool) -> _Way:
-        limit = manner.profile.limit
-        bucket = self._bucket or self._buckets.setdefault((home, limit), TokenBucket.of(limit, self._clock))
+        bucket = self._bucket or self._bucket_for(manner.profile, home)
         # Whatever shares a bucket shares a queue; but one exchange can only ask about its own kind.
         lane = self._lanes.setdefault((bucket, manner if is_many else None),
                                       Lane(bucket, manner.profile.batch_size if is_many else 1))
         return _Way(manner, home, is_many, lane, Rules.of(manner.profile, bucket.spacing))
+
+    def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
+        limit = profile.limit
+        return self._buckets.setdefault((home, limit), TokenBucket.of(limit, self._clock))
 
     def _each(self, jobs: Iterable[Job], most: int, chunk: int) -> Iterator[Tuple[Job, Outcome]]:
         """Jobs with their outcomes, as they end; never more than `most` outstanding.
