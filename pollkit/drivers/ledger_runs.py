@@ -5,7 +5,7 @@ from and go to: a job comes in by a claim, leaves the agenda with each poll, and
 its Progress is written, if it is due soon; otherwise it is given back to the ledger, where any
 process may claim it. So whoever is killed repeats one poll a worker at the most.
 """
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 from ..core.agenda import Entry, Step
 from ..core.model import State
@@ -50,6 +50,7 @@ class LedgerRun(BatchPoller):
         self._ledger = ledger
         self._on_trouble = on_trouble
         self._held: Dict[str, _Held] = {}
+        self._unusable: Set[int] = set()           # jobs that can't be asked about: each is told once
         self._goes_on = True                       # whether a job that is due soon stays here
         self._bell = new_bell()
         self._error: Optional[LedgerError] = None  # the ledger can't be written any more
@@ -60,7 +61,7 @@ class LedgerRun(BatchPoller):
         until = NEVER if for_s is None else self._clock.now() + for_s
         renew_at = self._clock.now() + RENEW_S
         while True:
-            self._claim(HORIZON_S)
+            self._take_all_in(self._claimed(HORIZON_S))
             now, due_at = self._clock.now(), self._ledger.next_due()
             if now >= until or (due_at is None and not self._held):
                 break
@@ -75,23 +76,35 @@ class LedgerRun(BatchPoller):
     def once(self) -> None:
         """Poll what is due now, each job once."""
         self._goes_on = False
-        while self._claim(0.0) or self._held:
-            self._wait(self._clock.now() + RENEW_S)
+        polled: Set[int] = set()
+        is_more = True
+        while is_more or self._held:
+            claims = self._claimed(0.0) if is_more else []
+            again = [claim for claim in claims if claim.key in polled]  # due again already: some other time
+            self._ledger.release(again)
+            new = [claim for claim in claims if claim.key not in polled]
+            self._take_all_in(new)
+            polled.update(claim.key for claim in new)
+            is_more = bool(new) and not again
             if self._held:
+                self._wait(self._clock.now() + RENEW_S)
                 self._renew()
 
-    def _claim(self, horizon_s: float) -> int:
-        """Take in what is due; how many jobs."""
+    def _claimed(self, horizon_s: float) -> List[Claim]:
+        """What is due, as much as there is room for."""
         self._raise()
         room = MOST_HELD - len(self._held)
-        claims = self._ledger.claim(room, LEASE_S, horizon_s) if room > 0 else []
+        return self._ledger.claim(room, LEASE_S, horizon_s) if room > 0 else []
+
+    def _take_all_in(self, claims: List[Claim]) -> None:
         for claim in claims:
             try:
                 self._take_in(claim)
             except ConfigError as error:
-                self._ledger.release([claim])
-                raise ConfigError("%s: %s" % (claim.job.id, error)) from None
-        return len(claims)
+                self._ledger.release([claim], LEASE_S)  # somebody may mend the profile meanwhile
+                if claim.key not in self._unusable:
+                    self._unusable.add(claim.key)
+                    self._on_trouble("%s: %s" % (claim.job.id, error))
 
     def _take_in(self, claim: Claim) -> None:
         job, url, way = self._admitted(claim.job)
@@ -136,11 +149,23 @@ class LedgerRun(BatchPoller):
 
     # What the crew calls
 
+    def _take(self, now: float) -> Union[List[Entry], float]:
+        try:
+            return super()._take(now)
+        except LedgerError as error:  # the limit is in the ledger, too
+            self._error = error
+            ring(self._bell)
+            return NEVER
+
     def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
         return self._ledger.bucket(profile.limit, profile.name or home)
 
     def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> Any:
-        polled = super()._finish(entries, result, now)
+        try:
+            polled = super()._finish(entries, result, now)
+        except LedgerError as error:
+            self._error = error
+            return None
         heard = polled.heard.verdict
         entries[0].owner[0].counts = Counts(1, int(heard is Verdict.FAULT), int(heard is Verdict.LIMITED))
         for step in polled.steps:

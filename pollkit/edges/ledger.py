@@ -243,12 +243,13 @@ class Ledger(History):
                                   (until, claim.key, claim.owner)).rowcount]
         return self._file.write(work) if claims else []
 
-    def release(self, claims: Sequence[Claim]) -> None:
+    def release(self, claims: Sequence[Claim], not_before_s: float = 0.0) -> None:
         """Give jobs back that have not ended: they wait again, as they were last saved."""
         if claims:
             self._file.write(lambda db: db.executemany(
-                "UPDATE jobs SET owner = NULL, free_at = due_at WHERE key = ? AND owner = ?",
-                [(claim.key, claim.owner) for claim in claims]))
+                "UPDATE jobs SET owner = NULL, free_at = MAX(due_at, ?) WHERE key = ? AND owner = ?",
+                [(self._time(db).at + not_before_s if not_before_s else 0.0, claim.key, claim.owner)
+                 for claim in claims]))
 
     # Looking
 
