@@ -37,13 +37,25 @@ def main(arguments: Optional[List[str]] = None) -> int:
     """Run the command line; the exit code comes back."""
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["--version"]:
-        sys.stdout.write("pollkit %s\n" % __version__)
-        return 0
+        return _print("pollkit %s\n" % __version__)
     if not words or words[0] in ("--help", "-h"):
-        sys.stdout.write(help_text())
-        return 0
-    from .running import run_command
+        return _print(help_text())
+    try:
+        from .running import run_command
+    except KeyboardInterrupt:  # so soon
+        return 130
     return run_command(words[0], words[1:])
+
+
+def _print(text: str) -> int:
+    try:
+        if sys.stdout is not None:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        return 0
+    except (OSError, KeyboardInterrupt) as error:
+        from .running import failed
+        return failed(error)
 
 
 def help_text() -> str:

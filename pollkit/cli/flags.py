@@ -1,12 +1,14 @@
 """The flags that say how an API speaks and is reached: the same for every command that polls."""
 import argparse
 import os
-from typing import Any, Callable, Dict, Optional
+import re
+import stat
+from typing import Any, Callable, Dict, List, Optional
 
-from ..core.addresses import is_secret
+from ..core.addresses import is_secret, is_url, parse_url, redacted
 from ..core.model import Job
-from ..core.profile import Profile, based, checked, checked_size, pace_of
-from ..core.units import parse_limit, seconds
+from ..core.profile import Profile, based, checked, checked_base, checked_size, pace_of
+from ..core.units import Limit, parse_limit, seconds
 from ..errors import ConfigError
 
 
@@ -14,38 +16,47 @@ def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True) -> None
     """Add them to a command; `one_job`: its label and size are given here, not in a file."""
     group = parser.add_argument_group("the API")
     group.add_argument("--profile", metavar="NAME", help="how the API speaks: see pollkit profiles")
-    group.add_argument("--profiles", metavar="FILE", help="an INI file with more profiles")
-    group.add_argument("--base-url", metavar="URL", help="what {base} stands for in the profile's URLs")
-    group.add_argument("--label", metavar="L", help="the class of jobs %s belongs to" %
-                       ("this one" if one_job else "each"))
+    group.add_argument("--profiles", metavar="FILE", type=path, help="an INI file with more profiles")
+    group.add_argument("--base-url", metavar="URL", type=_by(checked_base),
+                       help="what {base} stands for in the profile's URLs")
+    group.add_argument("--label", metavar="L", type=_by(checked_label),
+                       help="the class of jobs %s belongs to" % ("this one" if one_job else "each"))
     group.add_argument("--size", metavar="N", type=_size, help="a size, which chooses the label")
     group = parser.add_argument_group("when to look")
     group.add_argument("--pace", metavar="SPEC", type=_by(pace_of), help="'fixed 5s', 'backoff 2s..30s x1.5', "
                        "'adaptive first=60s every=15s': see pollkit help paces")
     group.add_argument("--timeout", metavar="D", type=_timeout,
                        help="how long to wait for a job: 90s, 10m, 1h30m, or never; 0 looks once (default: 5m)")
-    group.add_argument("--limit", metavar="L", type=_by(parse_limit), help="the API's limit: 60/m, '10/s burst 20'")
+    group.add_argument("--limit", metavar="L", type=_by(_limit), help="the API's limit: 60/m, '10/s burst 20'")
     group.add_argument("--max-faults", metavar="N", type=count, help="faults in a row before giving up (default: 10)")
     group = parser.add_argument_group("the connection")
     group.add_argument("--header", metavar="'K: V'", action="append", default=[], type=_header,
                        help="send this header, too; may be repeated. Not for secrets")
-    group.add_argument("--token-env", metavar="VAR", help="the environment variable that holds the credential")
-    group.add_argument("--token-file", metavar="F", help="the file that holds the credential")
-    group.add_argument("--ca-file", metavar="F", help="trust these certificates (PEM)")
-    group.add_argument("--client-cert", metavar="F", help="show this certificate (PEM)")
-    group.add_argument("--client-key", metavar="F", help="its key, if it is not in the same file")
-    group.add_argument("--proxy", metavar="URL", help="a proxy's URL, none, or env (the default): from the environment")
+    group.add_argument("--token-env", metavar="VAR", type=_variable,
+                       help="the environment variable that holds the credential")
+    group.add_argument("--token-file", metavar="F", type=path, help="the file that holds the credential")
+    group.add_argument("--ca-file", metavar="F", type=path, help="trust these certificates (PEM)")
+    group.add_argument("--client-cert", metavar="F", type=path, help="show this certificate (PEM)")
+    group.add_argument("--client-key", metavar="F", type=path, help="its key, if it is not in the same file")
+    group.add_argument("--proxy", metavar="URL", type=_by(_proxy),
+                       help="a proxy's URL, none, or env (the default): from the environment")
 
 
-def profile_from(arguments: argparse.Namespace) -> Profile:
+def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -> Profile:
     """The profile that the flags name, with what they change in it."""
     profile = Profile()
+    if needs_credential and arguments.token_env is not None:
+        _check_variable(arguments.token_env)
     if arguments.profile is not None:
         from ..edges.profiles import find
         profile = find(arguments.profile, arguments.profiles)
     elif arguments.profiles is not None:
         _check_file(arguments.profiles)
     base = arguments.base_url
+    if base is not None:
+        _check_base(profile)
+    if arguments.client_key is not None and arguments.client_cert is None and profile.client_cert is None:
+        raise ConfigError("--client-key is of no use without its certificate: give --client-cert, too")
     if base is not None or profile.base is not None:
         profile = based(profile, base)
     changes = {name: value for name, value in (
@@ -57,10 +68,19 @@ def profile_from(arguments: argparse.Namespace) -> Profile:
     return checked(_changed(profile, changes, arguments))
 
 
-def job_from(arguments: argparse.Namespace, text: str) -> Job:
-    """The job that a command's argument names."""
-    if not text.strip() or not text.isprintable():
-        raise ConfigError("%r is neither a URL nor an id" % text[:80])
+def job_from(arguments: argparse.Namespace, text: str, profile: Optional[Profile] = None) -> Job:
+    """The job that a command's argument, or a line of a list, names; `profile` must know where to ask about an id."""
+    text = text.strip()
+    if not text:
+        raise ConfigError("there is no job: give its URL, or its id")
+    if not text.isprintable():
+        raise ConfigError("%r is neither a URL nor an id: it has control characters, or bytes that are not text"
+                          % redacted(text)[:80])
+    if profile is not None and not is_url(text) and not any(one.url for one in [profile, *profile.labels.values()]):
+        raise ConfigError(
+            "%r is not a URL, and %s: give the job's whole URL, or --profile NAME with its id" % (
+                redacted(text), "no profile says where to ask about it" if profile.name is None else
+                "the profile %s has no url to ask about it" % profile.name))
     return Job.of(text)._replace(label=arguments.label, size=arguments.size)
 
 
@@ -69,18 +89,36 @@ def headers_from(arguments: argparse.Namespace) -> Dict[str, str]:
     return dict(arguments.header)
 
 
+def options_from(arguments: argparse.Namespace) -> Dict[str, Any]:
+    """What goes before whatever any profile says, also one that a job names itself."""
+    options = {"headers": headers_from(arguments), "pace": arguments.pace, "max_faults": arguments.max_faults,
+               "profiles": arguments.profiles}
+    if arguments.timeout is not None:
+        options["timeout"] = None if arguments.timeout == _NEVER else arguments.timeout
+    return options
+
+
+def for_one_profile(arguments: argparse.Namespace) -> List[str]:
+    """The flags given that change the profile of --profile, and no other."""
+    names = ("base_url", "limit", "token_env", "token_file", "ca_file", "client_cert", "client_key", "proxy")
+    return ["--" + name.replace("_", "-") for name in names if getattr(arguments, name) is not None]
+
+
 def warn(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
     """Tell the user what they should know about the flags they gave."""
-    path = arguments.token_file
+    name = arguments.token_file
+    if name is None or getattr(arguments, "quiet", False) or os.name != "posix":
+        return
     try:
-        mode = os.stat(os.path.expanduser(path)).st_mode if path is not None and os.name == "posix" else 0
+        mode = os.stat(os.path.expanduser(name)).st_mode
     except (OSError, ValueError):
         return  # said when it is read
-    if mode & 0o077:
-        say("pollkit: warning: others on this host can read %s; chmod 600 %s" % (path, path))
+    if stat.S_ISREG(mode) and mode & 0o077:
+        say("pollkit: warning: others on this host can read %s; chmod 600 %s" % (name, name))
 
 
 _NEVER = float("inf")
+_MOST = 1000000
 
 
 def _changed(profile: Profile, changes: Dict[str, Any], arguments: argparse.Namespace) -> Profile:
@@ -97,8 +135,6 @@ def _credential(auth: Optional[str], arguments: argparse.Namespace) -> str:
     if arguments.token_env is not None and arguments.token_file is not None:
         raise ConfigError("--token-env and --token-file both name the credential: give one")
     if arguments.token_env is not None:
-        if not arguments.token_env:
-            raise ConfigError("--token-env needs the name of an environment variable")
         source = "env:" + arguments.token_env
     else:
         source = "file:" + arguments.token_file
@@ -112,18 +148,82 @@ def _check_file(path: str) -> None:
     names_in(path)
 
 
+def _check_base(profile: Profile) -> None:
+    if profile.name is None:
+        raise ConfigError("--base-url stands for {base} in a profile's URLs: give --profile NAME, too")
+    urls = ["%s %s" % (one.url, one.batch_url) for one in [profile, *profile.labels.values()]]
+    if "{base}" not in " ".join(urls):
+        raise ConfigError("the profile %s has a URL of its own, without {base}: --base-url would change nothing"
+                          % profile.name)
+
+
 def _by(read: Callable[[str], Any]) -> Callable[[str], Any]:
     """An argument's type whose errors are told as they are."""
     def reads(text: str) -> Any:
         try:
             return read(text)
         except ConfigError as error:
-            raise argparse.ArgumentTypeError(str(error).replace("%", "%%")) from None
+            raise argparse.ArgumentTypeError(str(error)) from None
+        except (ValueError, OverflowError):  # a number with thousands of digits
+            raise argparse.ArgumentTypeError("%.40r is out of range" % text) from None
     return reads
 
 
 def _timeout(text: str) -> float:
-    return _NEVER if text == "never" else float(_by(seconds)(text))
+    try:
+        return _NEVER if text.lower() == "never" else seconds(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            "%.40r is not a time to wait: write 90s, 10m, 1h30m (up to ten years), never, or 0 to look once"
+            % text) from None
+
+
+def _limit(text: str) -> Limit:
+    limit = parse_limit(text)
+    if limit.burst > _MOST:
+        raise ConfigError("a burst of so many is no limit: %d at the most" % _MOST)
+    return limit
+
+
+def path(text: str) -> str:
+    """The name of a file, as an argument."""
+    if not text:
+        raise argparse.ArgumentTypeError("the name of a file is missing")
+    return text
+
+
+def _variable(text: str) -> str:
+    """The name of a variable, as an argument."""
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", text):
+        raise argparse.ArgumentTypeError("give the name of an environment variable, and never the credential itself")
+    return text
+
+
+def _check_variable(name: str) -> None:
+    """It is repeated only if it can't be the credential itself."""
+    shown = " " + name if re.fullmatch("[A-Z][A-Z_]{0,39}", name) else ""
+    if not os.environ.get(name, "").strip():
+        raise ConfigError("--token-env: the environment variable%s is not set, or empty: export it first" % shown)
+
+
+def _proxy(text: str) -> str:
+    if text.lower() in ("none", "env"):
+        return text.lower()
+    if not text:
+        raise ConfigError("a proxy's URL is missing; none means no proxy at all")
+    if is_url(text) and not text.lower().startswith("http://"):
+        raise ConfigError("%s can't be used: only http:// proxies are supported" % redacted(text))
+    if parse_url(text if is_url(text) else "http://" + text).userinfo:
+        raise ConfigError("a password on the command line can be read by others on this host: "
+                          "set http_proxy or https_proxy, or proxy = in a profile")
+    return text
+
+
+def checked_label(text: str) -> str:
+    """A label that makes sense."""
+    if not text.strip() or not text.isprintable():
+        raise ConfigError("%.40r is not a label: it should be a word" % text)
+    return text
 
 
 def _size(text: str) -> float:
@@ -134,10 +234,10 @@ def _size(text: str) -> float:
     return float(_by(lambda _: checked_size("a size", size))(text))
 
 
-def count(text: str) -> int:
+def count(text: str, most: int = _MOST) -> int:
     """A whole number, as an argument."""
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= 1000000:
-        raise argparse.ArgumentTypeError("%r is not a whole number from 1 to 1000000" % text)
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= most:
+        raise argparse.ArgumentTypeError("%.40r is not a whole number from 1 to %d" % (text, most))
     return int(text)
 
 
@@ -146,8 +246,8 @@ def _header(text: str) -> Any:
     name, value = name.strip(), value.strip()
     if not colon or not name:
         raise argparse.ArgumentTypeError("write it as 'Name: value'")
-    if is_secret(name):
+    if is_secret(name) or re.match(r"(?:bearer|basic)\s", value, re.IGNORECASE):
         raise argparse.ArgumentTypeError(
-            "%s is a secret, and what is on the command line can be read by others on this host: "
+            "%s carries a secret, and what is on the command line can be read by others on this host: "
             "use --token-env, --token-file, or auth = in a profile" % name)
     return name, value

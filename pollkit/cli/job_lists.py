@@ -2,42 +2,51 @@
 import argparse
 import json
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
-from ..core.model import Job
-from ..core.profile import checked_size
+from ..core.addresses import parse_url
+from ..core.model import Job, shown_id
+from ..core.profile import Profile, checked_size
+from ..drivers.asking import Asker, Default, named
 from ..errors import ConfigError
-from .flags import job_from
+from .flags import checked_label, for_one_profile, job_from
 
 _LARGEST = 256 * 1024 * 1024
 _FIELDS = ("id", "url", "profile", "label", "size", "metadata")
+_HOW_TO = "write an id or a URL a line, or JSON lines such as {\"id\": \"job_1\"}"
 
 
-def read_jobs(path: str, arguments: argparse.Namespace) -> List[Job]:
+def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile) -> List[Job]:
     """The jobs of a file, or of stdin for '-', each once; or a ConfigError that names the line.
 
     All of it is read before anything is done: a list with a mistake in it starts nothing.
     """
     name = "standard input" if path == "-" else path
-    jobs: Dict[str, Job] = {}
+    asker = Asker(profile, None, Default.AS_PROFILE, None, None, None, None, None, arguments.profiles)
+    jobs: Dict[str, Tuple[Job, int]] = {}
     for number, line in _lines(_text(path, name)):
         try:
-            job = _job(line, arguments)
+            job = _job(line, arguments, profile)
+            known, before = jobs.setdefault(job.id, (job, number))
+            if known != job:
+                raise ConfigError("%r stands in line %d, too, and not for the same job" % (shown_id(job), before))
+            if before == number:
+                manner = asker.manner(job)
+                parse_url(manner.url(named(job, manner)))  # both complain if they must
         except ConfigError as error:
             raise ConfigError("%s, line %d: %s" % (name, number, error)) from None
-        known = jobs.setdefault(job.id, job)
-        if known != job:
-            raise ConfigError("%s, line %d: %r stands there twice, and not for the same job" % (name, number, job.id))
     if not jobs:
-        raise ConfigError("no jobs in %s: it should have ids or URLs, one a line, or JSON lines" % name)
-    return list(jobs.values())
+        raise ConfigError("no jobs in %s: %s" % (name, _HOW_TO))
+    return [job for job, _ in jobs.values()]
 
 
 def _text(path: str, name: str) -> str:
+    if not path:
+        raise ConfigError("the name of the file with the jobs is empty")
+    if path == "-" and sys.stdin is None:
+        raise ConfigError("standard input is closed: there are no jobs to read")
     try:
         if path == "-":
-            if sys.stdin is None:
-                raise ConfigError("standard input is closed: there are no jobs to read")
             data = sys.stdin.buffer.read(_LARGEST + 1)
         else:
             with open(path, "rb") as file:
@@ -48,8 +57,9 @@ def _text(path: str, name: str) -> str:
         raise ConfigError("%s has over %d MB: split it" % (name, _LARGEST >> 20))
     try:
         return data.decode("utf-8-sig")
-    except UnicodeError:
-        raise ConfigError("%s is not UTF-8 text" % name) from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError("%s, line %d: not UTF-8 text" % (name, line)) from None
 
 
 def _lines(text: str) -> Iterator[Tuple[int, str]]:
@@ -60,33 +70,63 @@ def _lines(text: str) -> Iterator[Tuple[int, str]]:
             yield number, line
 
 
-def _job(line: str, arguments: argparse.Namespace) -> Job:
-    if not line.startswith("{"):
-        return job_from(arguments, line)
-    try:
-        fields = json.loads(line)
-    except (ValueError, RecursionError):
-        raise ConfigError("not JSON, though it starts like it") from None
-    _check(fields)
-    job = job_from(arguments, fields.get("id") or fields.get("url") or "")
-    fields = {name: value for name, value in fields.items() if value is not None and name != "id"}
+def _job(line: str, arguments: argparse.Namespace, profile: Profile) -> Job:
+    if line[0] in "[\"":
+        raise ConfigError("this is JSON, but no object: " + _HOW_TO)
+    if line[0] != "{":
+        return job_from(arguments, line, profile)
+    fields = _fields(line)
+    if fields.get("profile") == profile.name:
+        fields.pop("profile", None)  # the flags count for it, too
+    given = for_one_profile(arguments) if "profile" in fields else []
+    if given:
+        raise ConfigError("the job names a profile itself, and %s would not count for it: put that into the profile"
+                          % " and ".join(given))
+    name = fields.pop("id", None) or fields.get("url")
+    if name is None:
+        raise ConfigError("a job needs an id or a url")
+    job = job_from(arguments, name, None if "profile" in fields or "url" in fields else profile)
     if "label" in fields or "size" in fields:  # its own, and not half of the flags'
         job = job._replace(label=None, size=None)
     return job._replace(**fields)
 
 
+def _fields(line: str) -> Dict[str, Any]:
+    """What a JSON line says; null is as good as nothing."""
+    try:
+        fields: Dict[str, Any] = json.loads(line, object_pairs_hook=_once)
+    except ConfigError:
+        raise
+    except json.JSONDecodeError as error:
+        raise ConfigError("not JSON, though it starts like it: %s, column %d" % (error.msg, error.colno)) from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, lists within lists
+        raise ConfigError("not JSON that makes sense for a job: %s" % _HOW_TO) from None
+    for name in fields:
+        if name not in _FIELDS:
+            raise ConfigError("unknown field %.60r: a job has %s" % (name, ", ".join(_FIELDS)))
+    fields = {name: value for name, value in fields.items() if value is not None}
+    _check(fields)
+    return fields
+
+
+def _once(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """An object of JSON; of two fields with one name Python would take the last, and say nothing."""
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise ConfigError("it has two fields of the same name")
+    return fields
+
+
 def _check(fields: Dict[str, Any]) -> None:
-    unknown = _first(name for name in fields if name not in _FIELDS)
-    if unknown is not None:
-        raise ConfigError("unknown field %r: a job has %s" % (unknown, ", ".join(_FIELDS)))
     for name in ("id", "url", "profile", "label"):
-        if not isinstance(fields.get(name), (str, type(None))):
-            raise ConfigError("%s should be text, not %s" % (name, json.dumps(fields[name])[:60]))
-    if fields.get("size") is not None:
+        value = fields.get(name, "-")
+        if not isinstance(value, str):
+            raise ConfigError("%s should be text, not %s" % (name, json.dumps(value)[:60]))
+        if not value.strip():
+            raise ConfigError("%s is empty" % name)
+    if "label" in fields:
+        checked_label(fields["label"])
+    if "size" in fields:
         checked_size("size", fields["size"])
-    if not isinstance(fields.get("metadata"), (dict, type(None))):
+    if not isinstance(fields.get("metadata", {}), dict):
         raise ConfigError("metadata should be an object")
-
-
-def _first(names: Iterable[str]) -> Any:
-    return next(iter(names), None)

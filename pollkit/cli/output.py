@@ -14,12 +14,21 @@ def as_json(value: Any) -> str:
     return text + "\n"
 
 
+def write(text: str) -> None:
+    """Write text to stdout; what its encoding lacks is spelled out."""
+    sys.stdout.write(_encodable(text))
+
+
 def as_text(value: Any) -> str:
     """Text as it is, anything else as JSON."""
     if not isinstance(value, str):
         return as_json(value)
+    return _encodable(value) + "\n"
+
+
+def _encodable(text: str) -> str:
     encoding = _encoding()
-    return value.encode(encoding, "backslashreplace").decode(encoding) + "\n"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def _encoding() -> str:

@@ -1,9 +1,14 @@
 """Runs one command, and turns whatever goes wrong into one line and an exit code."""
 import argparse
+import errno
 import os
+import re
 import signal
 import sys
-from typing import IO, TYPE_CHECKING, Any, List, Optional
+import threading
+import time
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 from ..errors import ConfigError, PollkitError
 from . import COMMANDS
@@ -12,6 +17,10 @@ from .terminal import size_of
 
 if TYPE_CHECKING:
     from typing import NoReturn  # early releases of 3.6 have none
+
+IMPATIENCE_S = 1.0
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_LONG_WORD = re.compile(r"(\S{80})\S{120,}")
 
 
 class Terminated(BaseException):
@@ -22,7 +31,24 @@ class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are one line that says what to do."""
 
     def error(self, message: str) -> "NoReturn":
-        raise ConfigError("%s; see %s --help" % (message, self.prog))
+        raise ConfigError("%s; see %s --help" % (re.sub("^argument ", "", message), self.prog))
+
+    def print_help(self, file: Any = None) -> None:
+        # argparse's own would say nothing of a full disk or a broken pipe.
+        sys.stdout.write(self.format_help())
+        sys.stdout.flush()
+
+    def _get_option_tuples(self, option_string: str) -> List[Any]:
+        # No abbreviations; but -vv, which allow_abbrev=False forbids, too, before Python 3.8.
+        return [] if option_string.startswith("--") else super()._get_option_tuples(option_string)
+
+    def surplus(self, words: List[str]) -> str:
+        """What to say of words that mean nothing here. Values are not repeated: one may be a secret."""
+        known = re.findall(r"--[a-z-]+", self.format_help())
+        flags = [word.partition("=")[0] if word.startswith("--") else word[:2] for word in words if word[:1] == "-"]
+        strange = [flag for flag in flags if flag not in known]
+        what = unknown("flag", strange[0], known) if strange else "unrecognized arguments, from %r on" % words[0]
+        return "%s; see %s --help" % (what, self.prog)
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
@@ -37,55 +63,103 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 def run_command(name: str, words: List[str]) -> int:
     """Run a command with its arguments; the exit code comes back."""
     try:
-        signal.signal(signal.SIGTERM, _terminate)
-    except ValueError:
-        pass  # not the main thread: whoever called us minds the signals
-    if sys.stdout is None:  # closed by whoever started us
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the end
-    try:
-        code = _run(name, words)
-        sys.stdout.flush()
-        return code
-    except PollkitError as error:
-        return complain(str(error))
-    except KeyboardInterrupt:
+        with _prepared():
+            code = _run(name, words)
+            sys.stdout.flush()
+            _settle(sys.stderr)
+            return code
+    except (Exception, KeyboardInterrupt, Terminated) as error:
+        return failed(error)
+
+
+def failed(error: BaseException) -> int:
+    """The exit code for what went wrong, and a line that says it."""
+    if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
-    except Terminated:
+    if isinstance(error, Terminated):
         return TERMINATED
-    except BrokenPipeError:
+    if isinstance(error, BrokenPipeError):
         return _nobody_reads()
-    except OSError as error:
+    if isinstance(error, PollkitError):
+        return complain(str(error))
+    if isinstance(error, OSError):
         return complain(said(error))
+    return complain("this is a bug in pollkit: %s: %s (%s)" % (type(error).__name__, error, _place(error)))
 
 
 def complain(message: str) -> int:
     """One line on stderr; the exit code for usage and configuration."""
     from ..core.model import one_line
-    try:
-        sys.stderr.write("pollkit: %s\n" % one_line(message, 600))
-    except (OSError, ValueError, AttributeError):
-        pass  # nobody reads stderr: the exit code must do
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write("pollkit: %s\n" % one_line(_LONG_WORD.sub(r"\1...", message), 600))
+        except (OSError, ValueError):
+            pass  # nobody reads stderr: the exit code must do
+        _settle(sys.stderr)
     return USAGE
 
 
 def said(error: OSError) -> str:
     """What the operating system says, in one line."""
     what = error.strerror or str(error) or type(error).__name__
+    if error.filename is None and error.errno in _FULL:
+        _to_nowhere(sys.stdout)  # or Python would try again at its exit
+        return "can't write to standard output: %s" % what
     return "%s: %s" % (error.filename, what) if error.filename is not None else what
+
+
+@contextmanager
+def _prepared() -> Iterator[None]:
+    """Signals as exceptions, and somewhere to write to; afterwards all is as it was found."""
+    streams = sys.stdout, sys.stderr
+    before = _listen()
+    with open(os.devnull, "w") as nowhere:
+        # Closed by whoever started us, who may want the exit code alone.
+        sys.stdout, sys.stderr = streams[0] or nowhere, streams[1] or nowhere
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = streams
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _listen() -> Dict[int, Any]:
+    """Make SIGTERM an exception, as SIGINT is; the handlers that were there before.
+
+    Another signal within a second is passed over: whoever is impatient must not spoil the tidying up.
+    """
+    heard = [float("-inf")]
+
+    def hear(number: int, frame: object) -> None:
+        now = time.monotonic()
+        if now >= heard[0] + IMPATIENCE_S:
+            heard[0] = now
+            raise KeyboardInterrupt() if number == signal.SIGINT else Terminated()
+
+    if threading.current_thread() is not threading.main_thread():
+        return {}  # whoever called us minds the signals
+    # One that is ignored, as in the background of a script, or minded by our caller stays so.
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    return {number: signal.signal(number, hear) for number, handler in usual.items()
+            if signal.getsignal(number) == handler}
 
 
 def _run(name: str, words: List[str]) -> int:
     if name not in COMMANDS:
-        raise ConfigError(unknown("command", name, list(COMMANDS)) + "; pollkit --help lists the commands")
+        what = ("flags come after the command, as in pollkit wait URL -v" if name.startswith("-") else
+                unknown("command", name, list(COMMANDS)))
+        raise ConfigError(what + "; see pollkit --help")
     __import__("%s.commands.%s" % (__package__, name))
     command: Any = sys.modules["%s.commands.%s" % (__package__, name)]
-    parser = Parser(prog="pollkit " + name, description=command.__doc__, allow_abbrev=False,
-                    formatter_class=_Help)
+    parser = Parser(prog="pollkit " + name, description=command.__doc__, formatter_class=_Help)
     command.add_arguments(parser)
     try:
-        arguments = parser.parse_args(words)
+        arguments, rest = parser.parse_known_args(words)
     except SystemExit as leaving:  # --help
         return int(leaving.code or 0)
+    if rest:
+        raise ConfigError(parser.surplus(rest))
     result: int = command.run(arguments)
     return result
 
@@ -94,11 +168,17 @@ def unknown(kind: str, name: str, known: List[str]) -> str:
     """There is no such thing; perhaps the nearest one was meant."""
     import difflib
     near = difflib.get_close_matches(name, known, 1)
-    return "there is no %s %r%s" % (kind, name, ": did you mean %s?" % near[0] if near else "")
+    return "there is no %s %s%s" % (kind, name if kind == "flag" else repr(name),
+                                    " (did you mean %s?)" % near[0] if near else "")
 
 
-def _terminate(number: int, frame: object) -> None:
-    raise Terminated()
+def _place(error: BaseException) -> str:
+    """Where it happened: enough for whoever can mend it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    path = "?" if trace is None else os.path.basename(trace.tb_frame.f_code.co_filename)
+    return "%s, line %d" % (path, 0 if trace is None else trace.tb_lineno)
 
 
 def _nobody_reads() -> int:
@@ -106,6 +186,14 @@ def _nobody_reads() -> int:
     for stream in (sys.stdout, sys.stderr):
         _to_nowhere(stream)
     return NOBODY_READS
+
+
+def _settle(stream: IO[str]) -> None:
+    """Write what is left to write; if it can't be, Python must not try again at its exit, and fail."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        _to_nowhere(stream)
 
 
 def _to_nowhere(stream: Optional[IO[str]]) -> None:

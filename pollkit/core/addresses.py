@@ -138,10 +138,13 @@ def is_secret(name: str) -> bool:
 
 def secrets_of(url: str) -> Set[str]:
     """The secrets in a URL, as it has them and decoded: what `redacted` hides."""
-    from urllib.parse import unquote
     found = {value for _, name, value in _PARAMETER.findall(url) if is_secret(name)}
     userinfo = url.partition("://")[2].rpartition("@")[0]
-    found.update([userinfo, userinfo.partition(":")[2]])
+    if userinfo:
+        found.update([userinfo, userinfo.partition(":")[2]])
+    if not found:
+        return found
+    from urllib.parse import unquote
     return {secret for value in found for secret in (value, unquote(value)) if len(secret) >= SHORTEST_SECRET}
 
 

@@ -3,7 +3,7 @@ import enum
 import functools
 import random
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from ..core import events, machine
 from ..core.addresses import fill, fill_many
@@ -141,7 +141,8 @@ class Asker:
 
     def outcome(self, progress: machine.Progress) -> Outcome:
         """An ended wait as an Outcome."""
-        return machine.outcome(progress, self._profiles[None], self.clock.wall() - self.clock.now())
+        found = machine.outcome(progress, self._profiles[None], self.clock.wall() - self.clock.now())
+        return found if found.url is None else found._replace(url=self._scrubbed(found.url))
 
     def close(self) -> None:
         """Close this thread's connections."""
@@ -152,6 +153,11 @@ class Asker:
         """Break off every exchange that is under way, in whichever thread; this is the end."""
         for transport in list(self._transports.values()):
             transport.abort()
+
+    def _scrubbed(self, text: str) -> str:
+        for transport in list(self._transports.values()):
+            text = transport.scrub(text, "")
+        return text
 
     def _named(self, name: str) -> Profile:
         from ..edges.profiles import find  # late: who names no profile need not read any
@@ -183,8 +189,15 @@ class Asker:
     def tell_poll(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float) -> None:
         """Tell whoever listens what a poll brought about."""
         if self.is_told(reading):
-            for event in events.events(before, after, reading, now):
+            for event in self.events_of(before, after, reading, now):
                 self.tell(event)
+
+    def events_of(self, before: machine.Progress, after: machine.Progress, reading: Reading,
+               now: float) -> Iterator[events.Event]:
+        """What a poll brought about, in order."""
+        for event in events.events(before, after, reading, now):
+            # A server may put into a link what it was sent.
+            yield event if after.url == before.url else event._replace(text=self._scrubbed(event.text))
 
     def tell(self, event: events.Event) -> None:
         """Tell whoever listens of an event."""

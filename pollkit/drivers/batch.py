@@ -383,7 +383,7 @@ class BatchPoller:
                     if step.after.ending is not None:
                         self._tell(events.ended(step.after, polled.at))
                 else:
-                    for event in events.events(step.before, step.after, reading, polled.at):
+                    for event in self._asker.events_of(step.before, step.after, reading, polled.at):
                         self._tell(event)
             if step.after.ending is not None:
                 self._deliver(step)

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Dict, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 from .. import __version__
-from ..core.addresses import is_secret, join, parse_url, redacted, secrets_in, secrets_of
+from ..core.addresses import SHORTEST_SECRET, is_secret, join, parse_url, redacted, secrets_in, secrets_of
 from ..core.model import Fault, Reply
 from ..core.profile import Profile, checked
 from ..core.units import seconds
@@ -32,6 +32,7 @@ _MAX_REDIRECTS = 5
 _IDLE_S = 0.02           # after this long a kept connection is looked at before it is used
 _KEPT_A_THREAD = 8
 _STARTS_KEPT = 512
+_CUT = re.compile(r"\.\.\.|['\"]")  # how a text ends that was cut short, and is quoted
 _ABROAD = ("accept", "user-agent", "accept-encoding")
 
 
@@ -95,7 +96,7 @@ class Transport:
     def scrub(self, text: str, url: str) -> str:
         """Words that quote a server, without any secret that it was sent and repeated."""
         for secret in sorted(self._secrets.union(secrets_of(url)), key=len, reverse=True):
-            text = text.replace(secret, "***")
+            text = _without(text, secret)
         return text
 
     def abort(self) -> None:
@@ -240,6 +241,18 @@ class _Kept(threading.local):
         for wire in self._wires.values():
             wire.close()
         self._wires.clear()
+
+
+def _without(text: str, secret: str) -> str:
+    """A text without a secret, and without the beginning of one where the text was cut short."""
+    text = text.replace(secret, "***")
+    start = -1 if " " in secret else text.find(secret[:SHORTEST_SECRET])  # the parts of 'Bearer X' stand for it
+    while start >= 0:
+        rest = _CUT.split(text[start:], 1)[0]
+        if secret.startswith(rest):
+            text = text[:start] + "***" + text[start + len(rest):]
+        start = text.find(secret[:SHORTEST_SECRET], start + 1)
+    return text
 
 
 def _checked(headers: Mapping[str, str]) -> Dict[str, str]:

@@ -9,9 +9,11 @@ examples:
   pollkit batch - --profile model-tasks --base-url https://api.internal --limit 60/m < jobs.jsonl
 """
 import argparse
-from typing import Dict, List
+import sys
+from collections import Counter
+from typing import List
 
-from ...core.model import Job, State
+from ...core.model import Job, State, shown_id
 from ...core.profile import Profile
 from ...drivers.batch import BatchPoller
 from .. import display, flags
@@ -20,6 +22,7 @@ from ..exits import exit_code
 from ..job_lists import read_jobs
 from ..output import as_json
 from ..running import Terminated
+from ..terminal import is_terminal
 
 _LISTED = 10
 
@@ -27,7 +30,7 @@ _LISTED = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("file", metavar="FILE|-", help="the jobs; - for standard input")
-    parser.add_argument("--workers", metavar="N", type=flags.count, default=8,
+    parser.add_argument("--workers", metavar="N", type=lambda text: flags.count(text, 1000), default=8,
                         help="requests under way at once (default: 8)")
     flags.add_arguments(parser, one_job=False)
     display.add_arguments(parser)
@@ -36,38 +39,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Wait for all of them, print each, and say by the exit code how it went."""
     profile = flags.profile_from(arguments)
-    jobs = read_jobs(arguments.file, arguments)
+    if arguments.file == "-" and not arguments.quiet and is_terminal(sys.stdin):
+        sys.stderr.write("pollkit: type the jobs, an id or a URL a line; Ctrl-D ends the list\n")
+    jobs = read_jobs(arguments.file, arguments, profile)
     shown = display.display_from(arguments, batch=True, limit=profile.limit)
-    states: Dict[str, State] = {}
+    states: List[State] = []
+    left = Counter(map(shown_id, jobs))  # a count: URLs that differ in a secret are shown alike
     with shown:
-        flags.warn(arguments, shown.say)
         try:
-            _poll(profile, jobs, arguments, shown, states)
+            _poll(profile, jobs, arguments, shown, states, left)
         except (KeyboardInterrupt, Terminated):
-            shown.say(_left([job.id for job in jobs if job.id not in states], len(jobs)))
+            shown.say(_left(list(left.elements()), len(jobs)))
             raise
-    return exit_code(states.values())
+        flags.warn(arguments, shown.say)
+    return exit_code(states)
 
 
 def _poll(profile: Profile, jobs: List[Job], arguments: argparse.Namespace, shown: display.Display,
-          states: Dict[str, State]) -> None:
-    with BatchPoller(profile, workers=arguments.workers, headers=flags.headers_from(arguments),
-                     on_event=shown.on_event, profiles=arguments.profiles) as batch:
+          states: List[State], left: "Counter[str]") -> None:
+    with BatchPoller(profile, workers=arguments.workers, on_event=shown.on_event,
+                     **flags.options_from(arguments)) as batch:
         shown.numbers = lambda: Numbers(len(jobs), batch.stats.polls, batch.stats.rate_limited)
         for outcome in batch.as_completed(jobs):
-            states[outcome.id] = outcome.state
             shown.out(as_json(outcome.as_dict()))
+            states.append(outcome.state)
+            left[outcome.id] -= 1
         if not arguments.quiet:
             shown.say(_summary(states, batch.stats.polls, batch.stats.rate_limited))
 
 
-def _summary(states: Dict[str, State], polls: int, rate_limited: int) -> str:
-    ended = list(states.values())
+def _summary(ended: List[State], polls: int, rate_limited: int) -> str:
     counts = ["%d %s" % (ended.count(state), str(state).replace("_", " ")) for state in State if state in ended]
-    return "%d jobs: %s; %d polls%s" % (
-        len(ended), ", ".join(counts), polls, ", %d of them answered with 429" % rate_limited if rate_limited else "")
+    text = "%s: %s; %s" % (_several(len(ended), "job"), ", ".join(counts), _several(polls, "poll"))
+    return text + (", %d of them answered with 429" % rate_limited if rate_limited else "")
 
 
 def _left(ids: List[str], total: int) -> str:
     names = ", ".join(ids[:_LISTED]) + (", ..." if len(ids) > _LISTED else "")
-    return "interrupted: %d of %d jobs had not ended: %s" % (len(ids), total, names)
+    return "pollkit: interrupted: %d of %d jobs had not ended: %s" % (len(ids), total, names)
+
+
+def _several(number: int, word: str) -> str:
+    return "%d %s%s" % (number, word, "" if number == 1 else "s")

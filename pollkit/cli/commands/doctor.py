@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Examine, print each finding as it comes, and say by the exit code whether there is a problem."""
-    profile = flags.profile_from(arguments)
+    profile = flags.profile_from(arguments, needs_credential=False)
     checkup = Checkup(flags.job_from(arguments, arguments.job), profile, flags.headers_from(arguments))
     _print(checkup.url)
     found: List[Finding] = []

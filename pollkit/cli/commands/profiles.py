@@ -10,30 +10,35 @@ examples:
 pollkit help profiles explains every key, and where files are looked for.
 """
 import argparse
-import sys
 from typing import List, Optional, Tuple
 
 from ...edges.profiles import Listed, all_profiles, check, find, names_in
 from ...errors import ConfigError
+from .. import flags
+from ..output import write
 
 BROKEN = 2
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("what", nargs="?", choices=("list", "show", "check"), default="list", metavar="show|check",
+    parser.add_argument("what", nargs="?", default="list", metavar="show|check",
                         help="show NAME prints a profile; check FILE looks for mistakes; nothing: a list")
     parser.add_argument("which", nargs="?", metavar="NAME|FILE", help="the profile to show, or the file to check")
-    parser.add_argument("--profiles", metavar="FILE", help="read this file of profiles, too, after all others")
+    parser.add_argument("--profiles", metavar="FILE", type=flags.path,
+                        help="read this file of profiles, too, after all others")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """List, show or check."""
     what, which = arguments.what, arguments.which
+    if what not in ("list", "show", "check"):
+        raise ConfigError("invalid choice %r: profiles can list, show NAME or check FILE; for a profile of that name: "
+                          "pollkit profiles show %s" % (what, what))
     if what == "list":
         if which is not None:
             raise ConfigError("profiles list takes no %r; to see one: pollkit profiles show NAME" % which)
-        sys.stdout.write(table(all_profiles(arguments.profiles)))
+        write(table(all_profiles(arguments.profiles)))
         return 0
     if which is None:
         raise ConfigError("profiles show needs a NAME: pollkit profiles lists them" if what == "show" else
@@ -63,15 +68,15 @@ def _row(one: Listed) -> Tuple[str, str, str, str]:
 
 def _show(name: str, path: Optional[str]) -> int:
     from ...edges.profile_keys import as_ini
-    sys.stdout.write(as_ini(find(name, path)))
+    write(as_ini(find(name, path)))
     return 0
 
 
 def _check(path: str) -> int:
     problems = check(path)
     if problems:
-        sys.stdout.write("".join(str(problem) + "\n" for problem in problems))
+        write("".join(str(problem) + "\n" for problem in problems))
         return BROKEN
     count = len(names_in(path))
-    sys.stdout.write("%s: %d profile%s, all well\n" % (path, count, "" if count == 1 else "s"))
+    write("%s: %d profile%s, all well\n" % (path, count, "" if count == 1 else "s"))
     return 0

@@ -28,15 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Wait, print, and say by the exit code how it ended."""
     profile = flags.profile_from(arguments)
-    job = flags.job_from(arguments, arguments.job)
+    job = flags.job_from(arguments, arguments.job, profile)
     shown = display.display_from(arguments, title=redacted(job.id), limit=profile.limit)
     with Poller(profile, headers=flags.headers_from(arguments), on_event=shown.on_event) as poller, shown:
-        flags.warn(arguments, shown.say)
         try:
             outcome = poller.poll(job)
         except (KeyboardInterrupt, Terminated):
-            shown.say("interrupted: %s had not ended" % redacted(job.id))
+            shown.say("pollkit: interrupted: %s had not ended" % redacted(job.id))
             raise
+        flags.warn(arguments, shown.say)
     _print(outcome, arguments.result, shown)
     return exit_code([outcome.state])
 
