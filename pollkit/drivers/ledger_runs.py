@@ -5,10 +5,10 @@ from and go to: a job comes in by a claim, leaves the agenda with each poll, and
 its Progress is written, if it is due soon; otherwise it is given back to the ledger, where any
 process may claim it. So whoever is killed repeats one poll a worker at the most.
 """
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from ..core.agenda import Entry, Step
-from ..core.model import State
+from ..core.model import Outcome, State
 from ..core.profile import Profile
 from ..core.reading import Reading, Verdict
 from ..edges.ledger import Claim, Ledger
@@ -16,7 +16,7 @@ from ..edges.ledger_history import NOTHING_COUNTED, Counts
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError
 from .batch import BatchPoller
-from .owners import new_bell, ring
+from .owners import call, new_bell, ring
 
 LEASE_S = 60.0      # how long a job stays with a process that was killed
 RENEW_S = 20.0
@@ -42,18 +42,20 @@ class _Held:
 class LedgerRun(BatchPoller):
     """Polls the jobs of a ledger; any number of these may run at once, in any number of processes.
 
-    `on_trouble` hears of jobs that can't be asked about: a profile that is gone, say.
+    `on_trouble` hears of jobs that can't be asked about: a profile that is gone, say. `on_end` is
+    called, in one of the threads, with each outcome once it is written.
     """
 
-    def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object], **settings: Any) -> None:
+    def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
+                 on_end: Optional[Callable[[Outcome], object]] = None, **settings: Any) -> None:
         super().__init__(clock=ledger.clock, **settings)
         self._ledger = ledger
         self._on_trouble = on_trouble
+        self._on_end = on_end
         self._held: Dict[str, _Held] = {}
         self._unusable: Set[int] = set()           # jobs that can't be asked about: each is told once
         self._goes_on = True                       # whether a job that is due soon stays here
         self._bell = new_bell()
-        self._error: Optional[LedgerError] = None  # the ledger can't be written any more
         self.ended: List[State] = []               # how jobs ended in this run
 
     def until_none_waits(self, for_s: Optional[float] = None) -> None:
@@ -147,30 +149,30 @@ class LedgerRun(BatchPoller):
         while self._held and self._clock.now() < until:
             self._wait(until)
 
+    @property
+    def has_trouble(self) -> bool:
+        """Whether there were jobs that can't be asked about."""
+        return bool(self._unusable)
+
     # What the crew calls
 
-    def _take(self, now: float) -> Union[List[Entry], float]:
-        try:
-            return super()._take(now)
-        except LedgerError as error:  # the limit is in the ledger, too
-            self._error = error
-            ring(self._bell)
-            return NEVER
+    def _break_off(self, error: LedgerError) -> None:
+        self._error = error  # the limit is in the ledger, too; what is held waits until its lease runs out
+        ring(self._bell)
 
     def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
         return self._ledger.bucket(profile.limit, profile.name or home)
 
     def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> Any:
-        try:
-            polled = super()._finish(entries, result, now)
-        except LedgerError as error:
-            self._error = error
+        polled = super()._finish(entries, result, now)
+        if polled is None:
             return None
         heard = polled.heard.verdict
         entries[0].owner[0].counts = Counts(1, int(heard is Verdict.FAULT), int(heard is Verdict.LIMITED))
         for step in polled.steps:
             if step.after.ending is None:
                 self._agenda.withdraw(step.entry)
+        self._after_removal()
         return polled
 
     def _announce(self, polled: Any) -> None:
@@ -211,3 +213,5 @@ class LedgerRun(BatchPoller):
             self._ledger.release([held.claim])
         elif self._ledger.settle(held.claim, step.after, outcome, held.counts):
             self.ended.append(outcome.state)
+            if self._on_end is not None:
+                call(self._on_end, outcome, "on_end failed")

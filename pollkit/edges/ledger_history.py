@@ -120,8 +120,21 @@ class History:
     def minutes(self, since: float = 0.0) -> List[Minute]:
         """What was asked, minute by minute, from an instant (wall-clock time) on."""
         return [Minute(minute * 60.0, profile or None, Counts(*counts)) for minute, profile, *counts in self._file.read(
-            lambda db: db.execute("SELECT minute, profile, polls, faults, rate_limited FROM minutes "
-                                  "WHERE minute >= ? ORDER BY minute, profile", (int(since // 60),)).fetchall())]
+            lambda db: db.execute("SELECT minute, profile, polls, faults, rate_limited FROM minutes WHERE minute >= ? "
+                                  "ORDER BY minute, profile", (max(1, int(since // 60)),)).fetchall())]
+
+    def totals(self) -> Dict[str, Counts]:
+        """What was ever asked, by profile ('' where there is none)."""
+        return {profile: Counts(*counts) for profile, *counts in self._file.read(lambda db: db.execute(
+            "SELECT profile, SUM(polls), SUM(faults), SUM(rate_limited) FROM minutes GROUP BY profile").fetchall())}
+
+    def notice_delays(self, most: int = 1000) -> List[float]:
+        """The notice delays of the jobs that ended last, where they are known."""
+        rows = self._file.read(lambda db: db.execute(
+            "SELECT outcome FROM outcomes JOIN (SELECT key FROM jobs WHERE ended_at IS NOT NULL ORDER BY ended_at DESC "
+            "LIMIT ?) USING (key)", (most,)).fetchall())
+        found = [self._json(text).get("notice_delay_s") for text, in rows]
+        return [delay for delay in found if delay is not None]
 
     def _count(self, db: Connection, time: Time, profile: Optional[str], counts: Counts) -> None:
         if counts == NOTHING_COUNTED:
@@ -130,7 +143,16 @@ class History:
         if not db.execute("UPDATE minutes SET polls = polls + ?, faults = faults + ?, rate_limited = rate_limited + ? "
                           "WHERE minute = ? AND profile = ?", counts + which).rowcount:
             db.execute("INSERT INTO minutes VALUES (?, ?, ?, ?, ?)", which + counts)
-            db.execute("DELETE FROM minutes WHERE minute < ?", (which[0] - KEPT_MINUTES,))
+            self._sum_up(db, which[0] - KEPT_MINUTES)
+
+    def _sum_up(self, db: Connection, before: int) -> None:
+        """Of minutes that are too old, keep the sum alone, as minute 0: totals never shrink."""
+        if before > 1 and db.execute("SELECT 1 FROM minutes WHERE minute BETWEEN 1 AND ? LIMIT 1",
+                                     (before - 1,)).fetchone():
+            sums = db.execute("SELECT 0, profile, SUM(polls), SUM(faults), SUM(rate_limited) FROM minutes "
+                              "WHERE minute < ? GROUP BY profile", (before,)).fetchall()
+            db.execute("DELETE FROM minutes WHERE minute < ?", (before,))
+            db.executemany("INSERT INTO minutes VALUES (?, ?, ?, ?, ?)", sums)
 
     def _time(self, db: Connection, note: bool = True) -> Time:
         return read_time(db, self._stopwatch, note)

@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", type=lambda text: flags.count(text, 1000), default=8,
                         help="requests under way at once (default: 8)")
     flags.add_arguments(parser, one_job=False)
+    flags.add_bucket(parser)
     display.add_arguments(parser)
 
 
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _poll(profile: Profile, jobs: List[Job], arguments: argparse.Namespace, shown: display.Display,
           states: List[State], left: "Counter[str]") -> None:
     with BatchPoller(profile, workers=arguments.workers, on_event=shown.on_event,
-                     **flags.options_from(arguments)) as batch:
+                     bucket=flags.bucket_from(arguments, profile), **flags.options_from(arguments)) as batch:
         shown.numbers = lambda: Numbers(len(jobs), batch.stats.polls, batch.stats.rate_limited)
         for outcome in batch.as_completed(jobs):
             shown.out(as_json(outcome.as_dict()))
