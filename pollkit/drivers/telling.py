@@ -95,6 +95,7 @@ def append(path: str, tellings: Sequence[Telling]) -> None:
     try:
         handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         try:
+            _lock(handle)
             about = os.fstat(handle)
             is_file = stat.S_ISREG(about.st_mode)
             if is_file and about.st_size:
@@ -198,6 +199,15 @@ def retry_in_s(tries: int) -> float:
 
 def _line(outcome: Mapping[str, Any]) -> bytes:
     return (json.dumps(outcome) + "\n").encode("ascii")
+
+
+def _lock(handle: int) -> None:
+    """Keep others from appending until the file is closed: half of what they write would look like a broken line."""
+    try:
+        import fcntl
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        pass  # a file system or a system without: whoever reads passes over empty lines
 
 
 def _environment(telling: Telling, environ: Mapping[str, str]) -> Dict[str, str]:
