@@ -53,7 +53,8 @@ class Program:
                 self._process = subprocess.Popen(self._words, stdin=given, stdout=said, stderr=said,
                                                  env=_environment(telling, os.environ), start_new_session=True)
             except (OSError, ValueError) as error:
-                why = getattr(error, "strerror", None) or error
+                number = getattr(error, "errno", None)
+                why = os.strerror(number) if number else error  # its own words have the path in them, on Python 3.6
                 raise NotTold("can't run %s: %s" % (self._words[0], why)) from None
             try:
                 if self._stopped:
