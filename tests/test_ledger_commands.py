@@ -206,6 +206,9 @@ def test_flags_count_for_the_profile_that_they_go_with(api, pollkit, monkeypatch
     (["jobs.db", "--for", "soon"], "'soon' is not a duration"),
     (["jobs.db", "--exec"], "--exec needs a program"),
     (["jobs.db", "--exec", "/no/such/program"], "there is no program /no/such/program"),
+    (["jobs.db", "--exec-timeout", "0", "--exec", "true"], "a program needs some time"),
+    (["jobs.db", "--limit", "5/s"], "--limit would not count for the jobs of profile fake: give --profile fake, too"),
+    (["mine.ini", "--processes", "3"], "is not a ledger"),
     (["jobs.db", "--metrics", "nowhere/x.prom"], "there is no directory nowhere"),
     (["jobs.db", "--processes", "0"], "is not a whole number"),
     (["mine.ini"], "is not a ledger"),
@@ -531,6 +534,21 @@ def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, n
     assert time.monotonic() - began < 2
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["waiting"] == 5
+
+
+@posix
+def test_on_a_terminal_there_is_a_bar_then_the_bad_ends_and_a_summary(api):
+    screen = pytest.importorskip("screen")
+    added(api, 3, lasts=0.7)
+    api.add("bad", lasts=0.2, fails="no")
+    assert main(["add", "jobs.db", "bad", "--profile", "fake", "--quiet"]) == 0
+    words = ["-m", "pollkit", "run", os.path.abspath("jobs.db")]
+    with screen.InPty(words, 80, POLLKIT_PROFILES=os.path.abspath("mine.ini")) as terminal:
+        assert terminal.read(until=lambda seen: any("3 waiting" in row for row in seen.shown()))
+        terminal.read()
+        left = terminal.screen.shown()
+    assert terminal.process.returncode == 1 and left[0] == "pollkit: bad: failed: no"
+    assert len(left) == 2 and re.fullmatch(r"4 jobs: 3 done, 1 failed; \d+ polls; 0 still wait", left[1])
 
 
 @posix

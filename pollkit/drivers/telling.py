@@ -39,6 +39,8 @@ class Program:
         self._words = list(words)
         self._process: Any = None
         self._stopped = False
+        if not timeout_s > 0:
+            raise ConfigError("a program needs some time: more than %s" % duration_text(timeout_s))
         _check_program(self._words)
 
     def tell(self, telling: Telling) -> None:

@@ -66,12 +66,14 @@ def _poll(profile: Profile, jobs: List[Job], arguments: argparse.Namespace, show
             states.append(outcome.state)
             left[outcome.id] -= 1
         if not arguments.quiet:
-            shown.say(_summary(states, batch.stats.polls, batch.stats.rate_limited))
+            shown.say(summary(states, batch.stats.polls, batch.stats.rate_limited))
 
 
-def _summary(ended: List[State], polls: int, rate_limited: int) -> str:
+def summary(ended: List[State], polls: int, rate_limited: int) -> str:
+    """How jobs ended, and what it took, in a line."""
     counts = ["%d %s" % (ended.count(state), str(state).replace("_", " ")) for state in State if state in ended]
-    text = "%s: %s; %s" % (_several(len(ended), "job"), ", ".join(counts), _several(polls, "poll"))
+    text = "%s; %s" % (": ".join(filter(None, [_several(len(ended), "job"), ", ".join(counts)])),
+                       _several(polls, "poll"))
     return text + (", %d of them answered with 429" % rate_limited if rate_limited else "")
 
 

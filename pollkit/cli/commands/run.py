@@ -29,7 +29,7 @@ from ...drivers.ledger_runs import LedgerRun
 from ...drivers.telling import Program, Teller
 from ...edges.ledger import LEASED, WAITING, Ledger
 from ...edges.ledger_history import Telling
-from ...errors import LedgerError
+from ...errors import ConfigError
 from .. import display, flags
 from ..exits import USAGE, exit_code
 from ..ledger_words import add_ledger, open_ledger
@@ -68,10 +68,10 @@ def run(arguments: argparse.Namespace) -> int:
         Program(arguments.program, arguments.exec_timeout)  # complains if it must
     if arguments.metrics is not None:
         check_path(arguments.metrics)
+    with open_ledger(arguments) as ledger:  # closed again before anything forks
+        _check_flags(arguments, ledger)
     if arguments.processes == 1:
         return _Run(arguments, profile).run()
-    if not os.path.exists(arguments.ledger):
-        raise LedgerError("%s: there is no such file ('pollkit add' makes a ledger)" % arguments.ledger)
     if arguments.progress in ("auto", "bar"):  # they would paint over each other
         arguments.progress = "log" if arguments.progress == "bar" else "none"
     from ..processes import in_processes
@@ -135,6 +135,10 @@ class _Run:
             if teller is not None:
                 teller.stop()
             raise
+        if shown.on_event is not None and arguments.processes == 1:
+            from .batch import summary
+            shown.say("%s; %d still wait" % (
+                summary(polling.ended, polling.stats.polls, polling.stats.rate_limited), _waiting(ledger)))
         return USAGE if polling.has_trouble else exit_code(polling.ended)
 
     def _trouble(self, text: str) -> None:
@@ -155,6 +159,16 @@ class _Run:
         self._said.add(error)
         self._shown.say("pollkit: %s: its end could not be told (try %d): %s%s" % (
             telling.id, telling.tells, error, "" if again else "; that was the last try: see pollkit status"))
+
+
+def _check_flags(arguments: argparse.Namespace, ledger: Ledger) -> None:
+    """A limit or a credential that would silently count for none of the jobs is a mistake."""
+    given = flags.for_one_profile(arguments)
+    if given and arguments.profile is None:
+        name = next((row.job.profile for row in ledger.rows([WAITING, LEASED]) if row.job.profile is not None), None)
+        if name is not None:
+            raise ConfigError("%s would not count for the jobs of profile %s: give --profile %s, too"
+                              % (" and ".join(given), name, name))
 
 
 def _waiting(ledger: Ledger) -> int:
