@@ -238,6 +238,18 @@ def test_a_ledger_that_breaks_in_the_middle_is_one_line_and_2(api, pollkit, monk
     assert pollkit("run", "jobs.db") == (2, "", "pollkit: the disk is full\n")
 
 
+def test_a_ledger_in_which_nothing_can_be_told_ends_the_run(api, pollkit, monkeypatch):
+    added(api, 1)
+    api.add("late", lasts=600)
+    pollkit("add", "jobs.db", "late", "--profile", "fake")
+
+    def broken(self, *args):
+        raise LedgerError("the disk is full")
+    monkeypatch.setattr(Ledger, "told", broken)
+    assert pollkit("run", "jobs.db", "--timeout", "never", "--outbox", "out.jsonl") == (
+        2, "", "pollkit: the disk is full\n")
+
+
 def test_codes_of_processes_combine_as_those_of_jobs_do():
     assert [combined(codes) for codes in ([], [0, 0], [0, 3], [3, 4], [4, 1, 3], [1, 2], [2, 143], [130, 1])] == [
         0, 0, 3, 4, 1, 2, 143, 130]

@@ -149,6 +149,10 @@ class LedgerRun(BatchPoller):
         while self._held and self._clock.now() < until:
             self._wait(until)
 
+    def break_off(self, error: LedgerError) -> None:
+        """End the run with an error: the ledger can't be used any more."""
+        self._break_off(error)
+
     @property
     def has_trouble(self) -> bool:
         """Whether there were jobs that can't be asked about."""

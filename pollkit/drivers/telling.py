@@ -125,8 +125,9 @@ class Teller:
         self._error: Optional[LedgerError] = None
         self._thread = threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
 
-    def start(self) -> None:
-        """Begin."""
+    def start(self, on_error: Callable[[LedgerError], object] = lambda error: None) -> None:
+        """Begin; `on_error` is called where the ledger can't be used any more, and nothing will be told."""
+        self._on_error = on_error
         self._thread.start()
 
     def wake(self) -> None:
@@ -164,6 +165,7 @@ class Teller:
                     self._rest()
         except LedgerError as error:
             self._error = error
+            self._on_error(error)
 
     def _taken(self) -> List[Telling]:
         if self._program is None:

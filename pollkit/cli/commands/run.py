@@ -122,7 +122,7 @@ class _Run:
             shown.numbers = lambda: Numbers(total, polling.stats.polls, polling.stats.rate_limited)
         try:
             if teller is not None:
-                teller.start()
+                teller.start(polling.break_off)
             with polling:
                 if arguments.once:
                     polling.once()
