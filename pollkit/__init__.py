@@ -24,11 +24,14 @@ if TYPE_CHECKING:
     from .drivers.simulate import Simulation as Simulation
     from .drivers.single import Poller as Poller
     from .drivers.single import wait as wait
+    from .edges.ledger import Ledger as Ledger
+    from .edges.shared_bucket import SharedBucket as SharedBucket
     from .edges.token_bucket import TokenBucket as TokenBucket
     from .errors import ConfigError as ConfigError
     from .errors import JobFailed as JobFailed
     from .errors import JobTimedOut as JobTimedOut
     from .errors import JobUnreachable as JobUnreachable
+    from .errors import LedgerError as LedgerError
     from .errors import PollkitError as PollkitError
 
 _HOMES = {
@@ -37,9 +40,9 @@ _HOMES = {
     "Job": "core.model", "Reply": "core.model", "Fault": "core.model", "Outcome": "core.model",
     "Profile": "core.profile",
     "Fixed": "core.pace", "Backoff": "core.pace", "Adaptive": "core.pace",
-    "TokenBucket": "edges.token_bucket",
+    "TokenBucket": "edges.token_bucket", "SharedBucket": "edges.shared_bucket", "Ledger": "edges.ledger",
     "PollkitError": "errors", "ConfigError": "errors", "JobFailed": "errors", "JobTimedOut": "errors",
-    "JobUnreachable": "errors",
+    "JobUnreachable": "errors", "LedgerError": "errors",
 }
 __all__ = sorted(_HOMES)
 

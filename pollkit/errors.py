@@ -13,6 +13,10 @@ class ConfigError(PollkitError, ValueError):
     """What was asked for makes no sense: a bad URL, pace, duration, profile or credential."""
 
 
+class LedgerError(PollkitError):
+    """A ledger, or the file of a shared bucket, can't be used; the message says why and what to do."""
+
+
 class JobError(PollkitError):
     """A wait that did not end with 'done'; `.outcome` tells the whole story.
 

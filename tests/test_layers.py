@@ -10,7 +10,7 @@ PACKAGE = os.path.dirname(os.path.abspath(pollkit.__file__))
 LAYERS = ["errors", "core", "edges", "drivers", "cli"]
 # What a copied host has: no name outside this list is imported anywhere in pollkit.
 STDLIB = set("""
-    difflib
+    difflib fcntl
     argparse base64 bisect calendar collections concurrent configparser contextlib datetime enum errno
     functools gzip hashlib heapq html http importlib io itertools json locale logging math multiprocessing
     netrc operator os pkgutil platform queue random re runpy select selectors shlex shutil signal socket socketserver

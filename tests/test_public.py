@@ -20,7 +20,7 @@ MODULES = sorted(module.name for module in pkgutil.walk_packages(pollkit.__path_
 def test_the_exports_are_what_the_design_names():
     assert set(pollkit.__all__) == set("""
         wait Poller BatchPoller Simulation Job Profile Outcome Reply Fault Fixed Backoff Adaptive TokenBucket
-        PollkitError ConfigError JobFailed JobTimedOut JobUnreachable""".split())
+        PollkitError ConfigError JobFailed JobTimedOut JobUnreachable Ledger SharedBucket LedgerError""".split())
     assert set(pollkit.__all__) <= set(dir(pollkit))
 
 
@@ -48,7 +48,7 @@ def test_the_examples_in_docstrings_run(name):
 
 @pytest.mark.parametrize("name", [
     "Fixed", "Backoff", "Adaptive", "Job", "Profile", "Reply", "Fault", "TokenBucket", "Poller", "BatchPoller",
-    "Simulation", "wait"])
+    "Simulation", "wait", "Ledger", "SharedBucket"])
 def test_what_users_call_comes_with_an_example(name):
     assert ">>>" in getattr(pollkit, name).__doc__
 

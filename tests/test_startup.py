@@ -60,6 +60,26 @@ def test_what_is_needed_is_imported(url):
     assert {"configparser", "pkgutil", "pollkit.edges.profiles"} <= imported("profiles")
 
 
+def test_only_who_shares_a_limit_or_has_a_ledger_pays_for_sqlite(url, tmp_path):
+    shared = ["--bucket", str(tmp_path / "bucket.db")]
+    jobs = str(tmp_path / "jobs.txt")
+    with open(jobs, "w") as file:
+        file.write(url + "\n")
+    assert "sqlite3" not in imported("batch", jobs)
+    assert "sqlite3" in imported("batch", jobs, *shared) and "sqlite3" in imported("wait", url, *shared)
+
+
+def test_a_run_that_cron_starts_imports_nothing_for_terminals_or_programs(url, tmp_path):
+    ledger = str(tmp_path / "jobs.db")
+    added = imported("add", ledger, url)
+    assert "pollkit.drivers.batch" not in added
+    got = imported("run", ledger, "--once", "--outbox", str(tmp_path / "out"))
+    late = {"subprocess", "tempfile", "ssl", "urllib.request", "configparser", "difflib", "pollkit.cli.drawing",
+            "pollkit.cli.processes"}
+    used = "import sys, argparse, concurrent.futures, logging, random, sqlite3; print(*sys.modules)"
+    assert not late & (got - set(subprocess.check_output(BARE + [used]).decode().split()))
+
+
 @pytest.mark.parametrize("word", ["--version", "--help"])
 def test_version_and_help_import_the_package_and_no_more(word):
     ours = {name for name in imported(word) if name.startswith("pollkit")}

@@ -179,7 +179,7 @@ def pythons_2():
         if path and os.path.exists(path) and "shims" not in path]  # a shim takes a second to say that there is none
 
 
-@pytest.mark.parametrize("name", ["pollkit.pyz", "poll_job.py", "poll_batch.py"])
+@pytest.mark.parametrize("name", ["pollkit.pyz", "poll_job.py", "poll_batch.py", "poll_cron.py"])
 def test_a_python_that_is_too_old_is_told_so(pyz, name):
     for python in pythons_2():
         done = subprocess.run([python, pyz if name == "pollkit.pyz" else os.path.join(SCRIPTS, name), "--version"],
@@ -192,7 +192,7 @@ def test_a_python_that_is_too_old_is_told_so(pyz, name):
 
 
 @pytest.mark.parametrize("place", ["beside the folder", "beside the script", "pyz beside the script", "by a link"])
-@pytest.mark.parametrize("name", ["poll_job.py", "poll_batch.py"])
+@pytest.mark.parametrize("name", ["poll_job.py", "poll_batch.py", "poll_cron.py"])
 def test_the_scripts_run_from_a_copied_folder_and_from_anywhere(place, name, copied, pyz, tmp_path, api):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -205,14 +205,16 @@ def test_the_scripts_run_from_a_copied_folder_and_from_anywhere(place, name, cop
     elif place == "by a link":
         script = tmp_path / "a link"
         script.symlink_to(copied / "scripts" / name)
-    is_batch = name == "poll_batch.py"
-    code, out, err = run("-I", str(script), "-" if is_batch else api.url("job_1"), "--quiet", cwd=str(elsewhere),
-                         given=api.url("job_1").encode() if is_batch else b"")
+    words = {"poll_job.py": [api.url("job_1")], "poll_batch.py": ["-"],
+             "poll_cron.py": ["jobs.db", "--outbox", "/dev/stdout"]}[name]
+    with pollkit.Ledger(str(elsewhere / "jobs.db")) as ledger:
+        ledger.add([api.url("job_1")])
+    code, out, err = run("-I", str(script), *words + ["--quiet"], cwd=str(elsewhere), given=api.url("job_1").encode())
     assert (code, err) == (0, "")
     assert json.loads(out)["result"] == {"town": "Zürich"}
 
 
-@pytest.mark.parametrize("name", ["poll_job.py", "poll_batch.py"])
+@pytest.mark.parametrize("name", ["poll_job.py", "poll_batch.py", "poll_cron.py"])
 def test_a_script_without_its_package_says_so_in_a_line(name, tmp_path):
     shutil.copy(os.path.join(SCRIPTS, name), str(tmp_path))
     code, out, err = run("-I", str(tmp_path / name), "job_1", cwd="/")
@@ -220,12 +222,12 @@ def test_a_script_without_its_package_says_so_in_a_line(name, tmp_path):
     assert re.fullmatch(r"%s: pollkit is not there: copy .*\n" % name, err), err
 
 
-def test_the_two_scripts_differ_in_their_command_alone():
-    lines = []
-    for name in ("poll_job.py", "poll_batch.py"):
+def test_the_scripts_differ_in_their_command_alone():
+    texts = set()
+    for name in ("poll_job.py", "poll_batch.py", "poll_cron.py"):
         with open(os.path.join(SCRIPTS, name), encoding="utf-8") as file:
-            lines.append(file.read().split("\nimport os\n")[1].replace('COMMAND = "batch"', 'COMMAND = "wait"'))
-    assert lines[0] == lines[1]
+            texts.add(re.sub('COMMAND = "(wait|batch|run)"', "", file.read().split("\nimport os\n")[1]))
+    assert len(texts) == 1
 
 
 @pytest.mark.parametrize("words, missing, said", [

@@ -13,6 +13,11 @@ from .. import __version__
 COMMANDS = {
     "wait": "wait for one job; print its outcome as JSON",
     "batch": "wait for many jobs; print an outcome a line as they end",
+    "add": "put jobs in a ledger, a file from which they are polled later",
+    "run": "poll a ledger's jobs: until none waits, once, or for a while (cron)",
+    "status": "what waits in a ledger, and how the others ended",
+    "retry": "let jobs of a ledger that have ended wait again",
+    "forget": "take jobs out of a ledger",
     "simulate": "compare paces on a scenario in virtual time, beside the best that is possible",
     "profiles": "list the profiles; show one; check a file of your own",
     "doctor": "look at the way to a job step by step: DNS, proxy, TLS, credential, one poll",

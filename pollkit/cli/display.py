@@ -57,6 +57,8 @@ class Display:
         self.numbers: "Optional[Callable[[], Numbers]]" = None
         #: For the driver; None where nobody wants to know, so that it makes no events at all.
         self.on_event: Optional[Callable[[Event], None]] = self._hear if hears else None
+        #: Whether each end gets a line in the log.
+        self.logs_ends = hears and log.level >= CHANGES
 
     def say(self, text: str) -> None:
         """A line for people on stderr, above the bar if there is one."""

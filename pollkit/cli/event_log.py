@@ -16,7 +16,7 @@ class EventLog:
     """Says which events are worth a line, and how it reads."""
 
     def __init__(self, level: int, as_json: bool = False) -> None:
-        self._level, self._as_json = level, as_json
+        self.level, self._as_json = level, as_json
         self._troubles: Dict[str, str] = {}   # what each job is in trouble with, as far as it was said
 
     def line(self, event: Event, wall: float) -> Optional[str]:
@@ -38,11 +38,11 @@ class EventLog:
 
     def _is_news(self, event: Event) -> bool:
         kind, progress = event.kind, event.progress
-        if self._level == EVERYTHING or kind == WARNING:
+        if self.level == EVERYTHING or kind == WARNING:
             return True
-        if self._level == TROUBLES and kind == FAULT:
+        if self.level == TROUBLES and kind == FAULT:
             return self._is_new_trouble(event)
-        if self._level <= TROUBLES or kind == POLL:
+        if self.level <= TROUBLES or kind == POLL:
             if progress.why != RETRY_AFTER and not progress.trouble.retries:
                 self._troubles.pop(progress.job.id, None)
             return False

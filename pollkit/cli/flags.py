@@ -10,19 +10,21 @@ from ..core.model import Job
 from ..core.pace import Pace
 from ..core.profile import Profile, based, checked, checked_base, checked_size, pace_of
 from ..core.units import Limit, parse_limit, seconds
+from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError
 
 
-def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True) -> None:
-    """Add them to a command; `one_job`: its label and size are given here, not in a file."""
+def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True, of_jobs: bool = True) -> None:
+    """Add them to a command; `one_job`: its label and size are given here, not in a file.
+
+    Without `of_jobs`, jobs come with their label and size.
+    """
     group = parser.add_argument_group("the API")
-    group.add_argument("--profile", metavar="NAME", help="how the API speaks: see pollkit profiles")
-    group.add_argument("--profiles", metavar="FILE", type=path, help="an INI file with more profiles")
+    _add_profile(group)
     group.add_argument("--base-url", metavar="URL", type=_by(checked_base),
                        help="what {base} stands for in the profile's URLs")
-    group.add_argument("--label", metavar="L", type=_by(checked_label),
-                       help="the class of jobs %s belongs to" % ("this one" if one_job else "each"))
-    group.add_argument("--size", metavar="N", type=_size, help="a size, which chooses the label")
+    if of_jobs:
+        _add_kind(group, "this one" if one_job else "each")
     group = parser.add_argument_group("when to look")
     group.add_argument("--pace", metavar="SPEC", type=_by(pace_of), help="'fixed 5s', 'backoff 2s..30s x1.5', "
                        "'adaptive first=60s every=15s': see pollkit help paces")
@@ -43,6 +45,42 @@ def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True) -> None
                        help="a proxy's URL, none, or env (the default): from the environment")
 
 
+def add_job_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add those that say what jobs are, and no more: what can be kept in a ledger."""
+    _add_profile(parser)
+    _add_kind(parser, "each")
+
+
+def _add_profile(group: "argparse._ActionsContainer") -> None:
+    group.add_argument("--profile", metavar="NAME", help="how the API speaks: see pollkit profiles")
+    group.add_argument("--profiles", metavar="FILE", type=path, help="an INI file with more profiles")
+
+
+def _add_kind(group: "argparse._ActionsContainer", which: str) -> None:
+    group.add_argument("--label", metavar="L", type=_by(checked_label),
+                       help="the class of jobs %s belongs to" % which)
+    group.add_argument("--size", metavar="N", type=_size, help="a size, which chooses the label")
+
+
+def duration(text: str) -> float:
+    """A duration, as an argument."""
+    return float(_by(seconds)(text))
+
+
+def add_bucket(parser: argparse.ArgumentParser) -> None:
+    """Add --bucket to a command whose limit is its own otherwise."""
+    parser.add_argument("--bucket", metavar="FILE", type=path,
+                        help="share the limit with every process that names this file; it is made if need be")
+
+
+def bucket_from(arguments: argparse.Namespace, profile: Profile) -> Optional[TokenBucket]:
+    """The limit that is shared by --bucket, if there is one."""
+    if arguments.bucket is None:
+        return None
+    from ..edges.shared_bucket import SharedBucket  # late: it takes sqlite3
+    return SharedBucket(arguments.bucket, profile.limit)
+
+
 def profile_from(arguments: argparse.Namespace, needs_credential: bool = True,
                  usual_pace: Optional[Pace] = None) -> Profile:
     """The profile that the flags name, with what they change in it; `usual_pace` where nothing names one."""
@@ -53,7 +91,7 @@ def profile_from(arguments: argparse.Namespace, needs_credential: bool = True,
         from ..edges.profiles import find
         profile = find(arguments.profile, arguments.profiles)
     elif arguments.profiles is not None:
-        _check_file(arguments.profiles)
+        check_file(arguments.profiles)
     base = arguments.base_url
     if base is not None:
         _check_base(profile)
@@ -105,7 +143,7 @@ def options_from(arguments: argparse.Namespace) -> Dict[str, Any]:
 def for_one_profile(arguments: argparse.Namespace) -> List[str]:
     """The flags given that change the profile of --profile, and no other."""
     names = ("base_url", "limit", "token_env", "token_file", "ca_file", "client_cert", "client_key", "proxy")
-    return ["--" + name.replace("_", "-") for name in names if getattr(arguments, name) is not None]
+    return ["--" + name.replace("_", "-") for name in names if getattr(arguments, name, None) is not None]
 
 
 def warn(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
@@ -151,7 +189,8 @@ def _credential(auth: Optional[str], arguments: argparse.Namespace) -> str:
     return " ".join((words[:2] if kind == "header" else ["bearer" if kind == "bearer" else "basic"]) + [source])
 
 
-def _check_file(path: str) -> None:
+def check_file(path: str) -> None:
+    """See to it that a file of profiles can be read, though none of them is named."""
     from ..edges.profiles import names_in
     names_in(path)
 

@@ -2,7 +2,7 @@
 import argparse
 import json
 import sys
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Tuple
 
 from ..core.addresses import parse_url
 from ..core.model import Job, shown_id
@@ -22,7 +22,7 @@ def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile) -> Lis
     All of it is read before anything is done: a list with a mistake in it starts nothing.
     """
     name = "standard input" if path == "-" else path
-    asker = Asker(profile, None, Default.AS_PROFILE, None, None, None, None, None, arguments.profiles)
+    asker = _asker(arguments, profile)
     jobs: Dict[str, Tuple[Job, int]] = {}
     for number, line in _lines(_text(path, name)):
         try:
@@ -31,13 +31,32 @@ def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile) -> Lis
             if known != job:
                 raise ConfigError("%r stands in line %d, too, and not for the same job" % (shown_id(job), before))
             if before == number:
-                manner = asker.manner(job)
-                parse_url(manner.url(named(job, manner)))  # both complain if they must
+                _check_address(asker, job)
         except ConfigError as error:
             raise ConfigError("%s, line %d: %s" % (name, number, error)) from None
     if not jobs:
         raise ConfigError("no jobs in %s: %s" % (name, _HOW_TO))
     return [job for job, _ in jobs.values()]
+
+
+def named_jobs(names: Iterable[str], arguments: argparse.Namespace, profile: Profile) -> List[Job]:
+    """The jobs that a command's arguments name, each once."""
+    asker = _asker(arguments, profile)
+    jobs: Dict[str, Job] = {}
+    for name in names:
+        job = job_from(arguments, name, profile)
+        if jobs.setdefault(job.id, job) is job:
+            _check_address(asker, job)
+    return list(jobs.values())
+
+
+def _asker(arguments: argparse.Namespace, profile: Profile) -> Asker:
+    return Asker(profile, None, Default.AS_PROFILE, None, None, None, None, None, arguments.profiles)
+
+
+def _check_address(asker: Asker, job: Job) -> None:
+    manner = asker.manner(job)
+    parse_url(manner.url(named(job, manner)))  # both complain if they must
 
 
 def _text(path: str, name: str) -> str:

@@ -42,6 +42,21 @@ class Parser(argparse.ArgumentParser):
         # No abbreviations; but -vv, which allow_abbrev=False forbids, too, before Python 3.8.
         return [] if option_string.startswith("--") else super()._get_option_tuples(option_string)
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        # What follows a flag that takes the rest belongs to it, also '--' and flags like ours.
+        words = list(args)
+        rest = [action for action in self._actions if action.nargs == argparse.REMAINDER and action.option_strings]
+        at = next((i for i, word in enumerate(words) if rest and word in rest[0].option_strings), len(words))
+        found, surplus = super().parse_known_args(words[:at], namespace)
+        if at < len(words):
+            setattr(found, rest[0].dest, words[at + 1:])
+        # argparse takes a list of words as ended where the first flag comes: what stands behind it belongs to it, too.
+        lists = [action.dest for action in self._actions if action.nargs == "*" and not action.option_strings]
+        if lists and surplus and (surplus[0] == "--" or not any(word.startswith("-") for word in surplus)):
+            setattr(found, lists[0], getattr(found, lists[0]) + surplus[surplus[0] == "--":])
+            surplus = []
+        return found, surplus
+
     def surplus(self, words: List[str]) -> str:
         """What to say of words that mean nothing here. Values are not repeated: one may be a secret."""
         known = re.findall(r"--[a-z-]+", self.format_help())

@@ -74,6 +74,11 @@ class Entry:
         self.nudged = False
         self.manner = manner
 
+    @property
+    def is_out(self) -> bool:
+        """Whether it is being polled just now."""
+        return self.phase is OUT
+
 
 class Step(NamedTuple):
     """What happened to one job."""
@@ -108,10 +113,21 @@ class Agenda:
     def add(self, job: Job, url: str, rules: Rules, lane: Lane, now: float, owner: Any = None,
             latest: float = NEVER, manner: Any = None) -> Entry:
         """Wait for a job from now on, until `latest` at most; it must not be here already."""
-        entry = Entry(start(job, url, rules, now, latest), rules, lane, owner, manner)
-        self._entries[job.id] = entry
+        return self.adopt(start(job, url, rules, now, latest), rules, lane, owner, manner)
+
+    def adopt(self, progress: Progress, rules: Rules, lane: Lane, owner: Any = None, manner: Any = None) -> Entry:
+        """Go on with a wait that was begun elsewhere; its job must not be here already."""
+        entry = Entry(progress, rules, lane, owner, manner)
+        self._entries[progress.job.id] = entry
         self._put(entry)
         return entry
+
+    def withdraw(self, entry: Entry) -> None:
+        """Let a job go that has not ended: somebody else may go on with it."""
+        if entry.phase is not ENDED:
+            self._out_of_heaps(entry)
+            entry.phase = ENDED
+            del self._entries[entry.progress.job.id]
 
     def take(self, now: float) -> Union[List[Entry], float]:
         """Jobs to poll now, in one exchange; or the instant to come back at."""

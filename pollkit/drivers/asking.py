@@ -129,6 +129,8 @@ class Asker:
         if isinstance(profile, str):
             profile = self._named(profile)
         self._profiles[None] = Profile() if profile is None else checked(profile)
+        if self._profiles[None].name is not None:  # who names it means this one, with what was changed in it
+            self._profiles[self._profiles[None].name] = self._profiles[None]
         self.clock = clock or Clock()
         self.rng = rng or random.random
         self._on_event = on_event

@@ -3,22 +3,23 @@ import os
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
 
 from ..core import events
 from ..core.agenda import Agenda, Entry, Lane, Step
 from ..core.learning import learn
-from ..core.machine import Poll, Rules, next_action
-from ..core.model import Job, Outcome, shown_id
+from ..core.machine import Poll, next_action
+from ..core.model import Job, Outcome, State, shown_id
 from ..core.pace import Pace
 from ..core.profile import Profile, whole_number
 from ..core.reading import Reading, Verdict
 from ..core.units import seconds
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
-from ..errors import ConfigError, PollkitError
+from ..errors import ConfigError, LedgerError, PollkitError
 from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, log, named
 from .crew import Crew
+from .exchanges import Polled, Stats, Way
 from .owners import Mailbox, OnDone, Promise, call, new_bell, ring, several, some
 
 NEVER = float("inf")
@@ -27,33 +28,6 @@ CHUNK = 1000        # jobs that are added at once
 MOMENT_S = 0.02     # or sooner, if the iterator is slow
 PATIENCE_S = 0.5    # for a lock that may be held by the very thread that asks
 HURRY_S = 1.0       # how long a close that does not wait may take
-
-
-class Stats(NamedTuple):
-    """What a batch has asked so far, counted in exchanges."""
-
-    polls: int = 0
-    faults: int = 0
-    rate_limited: int = 0
-
-
-class _Polled(NamedTuple):
-    """An exchange that is over, and what it changed."""
-
-    steps: List[Step]
-    readings: List[Reading]
-    heard: Reading
-    at: float
-
-
-class _Way(NamedTuple):
-    """How some jobs are asked about, and under which limit."""
-
-    manner: Manner
-    home: str         # the origin that credentials belong to
-    is_many: bool     # one exchange asks about many of them
-    lane: Lane
-    rules: Rules
 
 
 class BatchPoller:
@@ -85,7 +59,7 @@ class BatchPoller:
         self._max_pending = max_pending
         self._buckets: Dict[Tuple[str, Any], TokenBucket] = {}
         self._lanes: Dict[Tuple[TokenBucket, Optional[Manner]], Lane] = {}
-        self._ways: Dict[Tuple[Manner, str, bool], _Way] = {}
+        self._ways: Dict[Tuple[Manner, str, bool], Way] = {}
         self._agenda = Agenda(workers)
         self._lock = threading.Lock()
         self._drained: List[threading.Lock] = []  # the bells of those who wait until nothing is outstanding
@@ -95,6 +69,7 @@ class BatchPoller:
         self._crew = Crew(workers, self._clock, self._lock, self._take, self._perform, self._finish,
                           self._announce, self._asker.close)
         self._closed = False
+        self._error: Optional[LedgerError] = None  # a shared limit can't be kept any more: nothing more is asked
         self._pid = os.getpid()
 
     # What users call
@@ -199,6 +174,8 @@ class BatchPoller:
         with self._lock:
             if self._closed:
                 raise PollkitError("this BatchPoller is closed")
+            if self._error is not None:
+                raise self._error
             self._check_ids(admitted)
             if admitted:
                 self._crew.wake()  # whoever comes waits for the lock; where no thread can be had, nothing was added
@@ -210,9 +187,9 @@ class BatchPoller:
                 else:
                     known.owner += owners
 
-    def _check_ids(self, admitted: List[Tuple[Job, str, _Way]]) -> None:
+    def _check_ids(self, admitted: List[Tuple[Job, str, Way]]) -> None:
         """An id stands for one job: who asks for another under it must not get the first one's outcome."""
-        new: Dict[str, Tuple[Job, str, _Way]] = {}
+        new: Dict[str, Tuple[Job, str, Way]] = {}
         for one in admitted:
             job, url, way = one
             known = self._agenda.get(job.id)
@@ -225,7 +202,7 @@ class BatchPoller:
                 raise ConfigError("%r is waited for already, at another URL or in another profile: "
                                   "an id stands for one job" % shown_id(job))
 
-    def _admitted(self, job: Job) -> Tuple[Job, str, _Way]:
+    def _admitted(self, job: Job) -> Tuple[Job, str, Way]:
         """A job with all that it takes to wait for it; or a ConfigError."""
         manner = self._asker.manner(job)
         job = named(job, manner)
@@ -238,13 +215,16 @@ class BatchPoller:
             way = self._ways.setdefault((manner, home, is_many), self._new_way(manner, home, is_many))
         return job, url, way
 
-    def _new_way(self, manner: Manner, home: str, is_many: bool) -> _Way:
-        limit = manner.profile.limit
-        bucket = self._bucket or self._buckets.setdefault((home, limit), TokenBucket.of(limit, self._clock))
+    def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
+        bucket = self._bucket or self._bucket_for(manner.profile, home)
         # Whatever shares a bucket shares a queue; but one exchange can only ask about its own kind.
         lane = self._lanes.setdefault((bucket, manner if is_many else None),
                                       Lane(bucket, manner.profile.batch_size if is_many else 1))
-        return _Way(manner, home, is_many, lane, self._asker.rules(manner, bucket.spacing))
+        return Way(manner, home, is_many, lane, self._asker.rules(manner, bucket.spacing))
+
+    def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
+        limit = profile.limit
+        return self._buckets.setdefault((home, limit), TokenBucket.of(limit, self._clock))
 
     def _each(self, jobs: Iterable[Job], most: int, chunk: int) -> Iterator[Tuple[Job, Outcome]]:
         """Jobs with their outcomes, as they end; never more than `most` outstanding.
@@ -267,6 +247,8 @@ class BatchPoller:
                 waits = bool(outstanding) and (not is_more or outstanding >= most)
                 for mail in mailbox.get(waits):
                     outstanding -= 1
+                    if self._error is not None and mail[1].state is State.CANCELLED:
+                        raise self._error
                     yield mail
         finally:
             if outstanding:
@@ -336,7 +318,11 @@ class BatchPoller:
     def _take(self, now: float) -> Union[List[Entry], float]:
         if self._abandoned:
             self._expired.extend(self._clear_abandoned())
-        work = self._agenda.take(now)
+        try:
+            work = self._agenda.take(now)
+        except LedgerError as error:
+            self._break_off(error)
+            return NEVER
         expired = self._agenda.expired()
         if expired:
             self._expired.extend(expired)
@@ -345,7 +331,7 @@ class BatchPoller:
 
     def _perform(self, entries: List[Entry]) -> Tuple[Reading, List[Reading]]:
         try:
-            way: _Way = entries[0].manner
+            way: Way = entries[0].manner
             if way.is_many:
                 fresh = any(entry.progress.trouble.wants_credential for entry in entries)
                 return way.manner.fetch_many([entry.progress.job.id for entry in entries], way.home, fresh)
@@ -358,9 +344,22 @@ class BatchPoller:
             reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
             return reading, [reading] * len(entries)
 
-    def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> _Polled:
+    def _break_off(self, error: LedgerError) -> None:
+        """A shared limit can't be read or written: without it, nothing may be asked."""
+        self._error = error
+        for entry in list(self._agenda):
+            self._expired.extend(filter(None, [self._agenda.cancel(entry.progress.job.id, self._clock.now())]))
+        self._after_removal()
+
+    def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> Optional[Polled]:
         heard, readings = result
-        steps = self._agenda.give_back(entries, readings, heard, now, self._asker.rng())
+        try:
+            steps = self._agenda.give_back(entries, readings, heard, now, self._asker.rng())
+        except LedgerError as error:
+            self._expired.extend(Step(entry, entry.progress, entry.progress) for entry in entries
+                                 if entry.progress.ending is not None)
+            self._break_off(error)
+            return None
         for step in steps:
             if step.after.ending is not None and step.entry.rules.durations is not None:
                 learn(step.after, step.entry.rules.durations)
@@ -368,9 +367,9 @@ class BatchPoller:
         self._faults += heard.verdict is Verdict.FAULT
         self._rate_limited += heard.verdict is Verdict.LIMITED
         self._after_removal()
-        return _Polled(steps, readings, heard, now)
+        return Polled(steps, readings, heard, now)
 
-    def _announce(self, polled: Optional[_Polled]) -> None:
+    def _announce(self, polled: Optional[Polled]) -> None:
         while self._expired:
             self._tell_ended(self._expired.popleft())
         if polled is None:

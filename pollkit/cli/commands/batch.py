@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", metavar="N", type=lambda text: flags.count(text, 1000), default=8,
                         help="requests under way at once (default: 8)")
     flags.add_arguments(parser, one_job=False)
+    flags.add_bucket(parser)
     display.add_arguments(parser)
 
 
@@ -59,19 +60,21 @@ def run(arguments: argparse.Namespace) -> int:
 def _poll(profile: Profile, jobs: List[Job], arguments: argparse.Namespace, shown: display.Display,
           states: List[State], left: "Counter[str]") -> None:
     with BatchPoller(profile, workers=arguments.workers, on_event=shown.on_event,
-                     **flags.options_from(arguments)) as batch:
+                     bucket=flags.bucket_from(arguments, profile), **flags.options_from(arguments)) as batch:
         shown.numbers = lambda: Numbers(len(jobs), batch.stats.polls, batch.stats.rate_limited)
         for outcome in batch.as_completed(jobs):
             shown.out(as_json(outcome.as_dict()))
             states.append(outcome.state)
             left[outcome.id] -= 1
         if not arguments.quiet:
-            shown.say(_summary(states, batch.stats.polls, batch.stats.rate_limited))
+            shown.say(summary(states, batch.stats.polls, batch.stats.rate_limited))
 
 
-def _summary(ended: List[State], polls: int, rate_limited: int) -> str:
+def summary(ended: List[State], polls: int, rate_limited: int) -> str:
+    """How jobs ended, and what it took, in a line."""
     counts = ["%d %s" % (ended.count(state), str(state).replace("_", " ")) for state in State if state in ended]
-    text = "%s: %s; %s" % (_several(len(ended), "job"), ", ".join(counts), _several(polls, "poll"))
+    text = "%s; %s" % (": ".join(filter(None, [_several(len(ended), "job"), ", ".join(counts)])),
+                       _several(polls, "poll"))
     return text + (", %d of them answered with 429" % rate_limited if rate_limited else "")
 
 

@@ -22,6 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", metavar="URL|ID", help="the job's own URL, or its id if a profile says where to ask")
     parser.add_argument("--result", action="store_true", help="print the result alone, as it is if it is text")
     flags.add_arguments(parser)
+    flags.add_bucket(parser)
     display.add_arguments(parser)
 
 
@@ -30,7 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     profile = flags.profile_from(arguments)
     job = flags.job_from(arguments, arguments.job, profile)
     shown = display.display_from(arguments, title=redacted(job.id), limit=profile.limit)
-    with Poller(profile, headers=flags.headers_from(arguments), on_event=shown.on_event) as poller, shown:
+    with Poller(profile, headers=flags.headers_from(arguments), on_event=shown.on_event,
+                bucket=flags.bucket_from(arguments, profile)) as poller, shown:
         try:
             outcome = poller.poll(job)
         except (KeyboardInterrupt, Terminated):

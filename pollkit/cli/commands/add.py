@@ -1,0 +1,70 @@
+"""Put jobs in a ledger, a file that is made if need be; pollkit run polls them.
+
+A job is kept with its profile's name, label, size and metadata, and never with a credential. One
+that is there already stays as it is. The wait begins now: the profile's timeout counts from here.
+
+examples:
+  pollkit add jobs.db job_1 job_2 --profile knowhere --size 25
+  pollkit add jobs.db https://api.internal/v1/jobs/42
+  pollkit add jobs.db --from jobs.jsonl --profile model-tasks
+  pollkit add jobs.db --from - --profile knowhere < jobs.txt
+"""
+import argparse
+from typing import List
+
+from ...core.model import Job
+from ...core.profile import Profile
+from ...edges.ledger import Ledger
+from ...errors import ConfigError
+from .. import flags
+from ..exits import ALL_DONE
+from ..job_lists import named_jobs, read_jobs
+from ..ledger_words import add_ids, add_ledger, listed, say
+
+_LATER = "http://base.invalid"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_ledger(parser)
+    add_ids(parser, "the jobs: their ids, or their URLs")
+    parser.add_argument("--from", metavar="FILE|-", dest="source", type=flags.path,
+                        help="read the jobs from a file, or from standard input: as pollkit batch does")
+    flags.add_job_arguments(parser)
+    parser.add_argument("--quiet", action="store_true", help="do not say how many were added")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Read them all, then put them in, all or none."""
+    if bool(arguments.ids) == (arguments.source is not None):
+        raise ConfigError("give the jobs' ids, or --from FILE, and not both: see pollkit add --help")
+    profile = _profile(arguments)
+    if arguments.ids:
+        jobs = named_jobs(arguments.ids, arguments, profile)
+    else:
+        jobs = read_jobs(arguments.source, arguments, profile)
+    with Ledger(arguments.ledger, warn=lambda text: say("warning: " + text)) as ledger:
+        added = ledger.add(_kept(job, profile) for job in jobs)
+    if not arguments.quiet:
+        say(_said(added.new, added.known))
+    return ALL_DONE
+
+
+def _profile(arguments: argparse.Namespace) -> Profile:
+    if arguments.profile is None:
+        if arguments.profiles is not None:
+            flags.check_file(arguments.profiles)
+        return Profile()
+    from ...edges.profiles import find
+    profile = find(arguments.profile, arguments.profiles)
+    # Where it is, `run` may be told; here it only has to make sense.
+    return profile if profile.base is not None else profile._replace(
+        base=_LATER, labels={name: one._replace(base=one.base or _LATER) for name, one in profile.labels.items()})
+
+
+def _kept(job: Job, profile: Profile) -> Job:
+    return job if job.profile is not None else job._replace(profile=profile.name)
+
+
+def _said(new: int, known: List[str]) -> str:
+    return "%d added" % new + (", %d known already (%s)" % (len(known), listed(known, 5)) if known else "")

@@ -1,0 +1,177 @@
+"""Poll the jobs of a ledger until none waits any more; any number of runs may share one.
+
+Without a terminal it is silent while all is well: a line for each job that did not end well, and
+no more, as cron mails what is printed; -v logs everything. --once and --for leave jobs waiting, and
+exit with 0 if nothing else is to be told.
+
+--exec PROGRAM [ARGS...] runs a program for each job that ended, without a shell: the outcome as
+JSON on its stdin; POLLKIT_ID, POLLKIT_STATE, POLLKIT_TRY and, if there is any, POLLKIT_METADATA in
+its environment. It must be the last flag: what follows is the program's. Told is what it exits
+with 0 for; the rest is tried again, by this or a later run, for a day. --outbox appends outcomes to
+a file. Both tell at least once, so the same end may come twice: id and ended_at name it. A run
+with neither leaves ends for a later one to tell.
+
+examples:
+  pollkit run jobs.db --for 55s --outbox outcomes.jsonl
+  pollkit run jobs.db --once --profile knowhere --token-file /etc/knowhere.key
+  pollkit run jobs.db --processes 4 --limit 10/s --profile knowhere
+  pollkit run jobs.db --for 55s --metrics /var/lib/node_exporter/pollkit.prom --exec /usr/local/bin/notify -v
+"""
+import argparse
+import os
+import sys
+from contextlib import ExitStack
+from typing import Optional, Set
+
+from ...core.model import Outcome, State, one_line
+from ...core.pace import Adaptive
+from ...core.profile import Profile
+from ...drivers.ledger_runs import LedgerRun
+from ...drivers.telling import Program, Teller
+from ...edges.ledger import LEASED, WAITING, Ledger
+from ...edges.ledger_history import Telling
+from ...errors import ConfigError
+from .. import display, flags
+from ..exits import USAGE, exit_code
+from ..ledger_words import add_ledger, open_ledger
+from ..metrics import MetricsFile, check_path, write_metrics
+from ..running import Terminated
+from ..terminal import can_draw
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The command's arguments."""
+    add_ledger(parser)
+    how_long = parser.add_mutually_exclusive_group()
+    how_long.add_argument("--once", action="store_true", help="look at what is due now, and no more")
+    how_long.add_argument("--for", metavar="D", dest="for_s", type=flags.duration,
+                          help="poll for so long at the most, such as 55s: for cron")
+    parser.add_argument("--workers", metavar="N", type=lambda text: flags.count(text, 1000), default=8,
+                        help="requests under way at once, in each process (default: 8)")
+    parser.add_argument("--processes", metavar="N", type=lambda text: flags.count(text, 64), default=1,
+                        help="share the work between so many processes (default: 1)")
+    flags.add_arguments(parser, one_job=False, of_jobs=False)
+    group = parser.add_argument_group("telling of ends")
+    group.add_argument("--outbox", metavar="FILE", type=flags.path, help="append each outcome to it, as a line of JSON")
+    group.add_argument("--exec", dest="program", nargs=argparse.REMAINDER,
+                       help="PROGRAM [ARGS...]: run it for each end, see above; must be the last flag")
+    group.add_argument("--exec-timeout", metavar="D", type=flags.duration, default=60.0,
+                       help="how long the program may take before it is killed (default: 60s)")
+    group.add_argument("--metrics", metavar="FILE", type=flags.path,
+                       help="write figures for Prometheus' node_exporter to this file (.prom)")
+    display.add_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Poll, tell, and say by the exit code how it went."""
+    profile = flags.profile_from(arguments, usual_pace=Adaptive())
+    if arguments.program is not None:
+        Program(arguments.program, arguments.exec_timeout)  # complains if it must
+    if arguments.metrics is not None:
+        check_path(arguments.metrics)
+    with open_ledger(arguments) as ledger:  # closed again before anything forks
+        _check_flags(arguments, ledger)
+    if arguments.processes == 1:
+        return _Run(arguments, profile).run()
+    if arguments.progress in ("auto", "bar"):  # they would paint over each other
+        arguments.progress = "log" if arguments.progress == "bar" else "none"
+    from ..processes import in_processes
+    code = in_processes(arguments.processes, lambda number: _Run(arguments, profile, number == 0).run())
+    if arguments.metrics is not None:
+        with open_ledger(arguments) as ledger:
+            write_metrics(arguments.metrics, ledger, os.path.realpath(arguments.ledger))
+    return code
+
+
+class _Run:
+    """One process at work; the first one does what is to be done once."""
+
+    def __init__(self, arguments: argparse.Namespace, profile: Profile, is_first: bool = True) -> None:
+        self._arguments, self._profile, self._is_first = arguments, profile, is_first
+        if arguments.progress == "auto" and not arguments.log_json and not can_draw(sys.stderr, os.environ):
+            arguments.progress = "none"  # cron mails whatever is printed
+        self._shown = display.display_from(arguments, batch=True, limit=profile.limit)
+        self._teller: Optional[Teller] = None
+        self._said: Set[str] = set()
+
+    def run(self) -> int:
+        """Poll, and tell of what ended; the exit code."""
+        arguments, shown = self._arguments, self._shown
+        with open_ledger(arguments) as ledger, shown, ExitStack() as stack:
+            if arguments.metrics is not None and self._is_first:
+                stack.enter_context(MetricsFile(arguments.metrics, ledger, os.path.realpath(arguments.ledger)))
+            if arguments.program is not None or arguments.outbox is not None:
+                program = None if arguments.program is None else Program(arguments.program, arguments.exec_timeout)
+                self._teller = Teller(ledger, program, arguments.outbox, self._not_told)
+            try:
+                code = self._poll(ledger)
+            except (KeyboardInterrupt, Terminated):
+                if self._is_first:
+                    shown.say("pollkit: interrupted: %d jobs still wait; run it again" % _waiting(ledger))
+                raise
+            if self._is_first:
+                flags.warn(arguments, shown.say)
+        return code
+
+    def _poll(self, ledger: Ledger) -> int:
+        arguments, shown, teller = self._arguments, self._shown, self._teller
+        polling = LedgerRun(ledger, self._trouble, self._ended, profile=self._profile, workers=arguments.workers,
+                            on_event=shown.on_event, **flags.options_from(arguments))
+        if shown.on_event is not None:
+            from ..drawing import Numbers  # late: cron watches no bar
+            total = _waiting(ledger)
+            shown.numbers = lambda: Numbers(total, polling.stats.polls, polling.stats.rate_limited)
+        try:
+            if teller is not None:
+                teller.start(polling.break_off)
+            with polling:
+                if arguments.once:
+                    polling.once()
+                else:
+                    polling.until_none_waits(arguments.for_s)
+                polling.close(wait=False)  # what is still under way goes on in another run
+            if teller is not None:
+                teller.finish(arguments.exec_timeout)
+        except BaseException:
+            if teller is not None:
+                teller.stop()
+            raise
+        if shown.on_event is not None and arguments.processes == 1:
+            from .batch import summary
+            shown.say("%s; %d still wait" % (
+                summary(polling.ended, polling.stats.polls, polling.stats.rate_limited), _waiting(ledger)))
+        return USAGE if polling.has_trouble else exit_code(polling.ended)
+
+    def _trouble(self, text: str) -> None:
+        self._shown.say("pollkit: " + text)
+
+    def _ended(self, outcome: Outcome) -> None:
+        if self._teller is not None:
+            self._teller.wake()
+        if outcome.state is not State.DONE and not self._arguments.quiet and not self._shown.logs_ends:
+            why = ": " + one_line(outcome.error.message) if outcome.error is not None else ""
+            self._shown.say("pollkit: %s: %s%s" % (outcome.id, str(outcome.state).replace("_", " "), why))
+
+    def _not_told(self, telling: Telling, error: str, again: bool) -> None:
+        """Said of the first try and of the last, and not for each job where it is the same."""
+        arguments = self._arguments
+        if again and (arguments.quiet or ((telling.tells > 1 or error in self._said) and not arguments.verbose)):
+            return
+        self._said.add(error)
+        self._shown.say("pollkit: %s: its end could not be told (try %d): %s%s" % (
+            telling.id, telling.tells, error, "" if again else "; that was the last try: see pollkit status"))
+
+
+def _check_flags(arguments: argparse.Namespace, ledger: Ledger) -> None:
+    """A limit or a credential that would silently count for none of the jobs is a mistake."""
+    given = flags.for_one_profile(arguments)
+    if given and arguments.profile is None:
+        name = next((row.job.profile for row in ledger.rows([WAITING, LEASED]) if row.job.profile is not None), None)
+        if name is not None:
+            raise ConfigError("%s would not count for the jobs of profile %s: give --profile %s, too"
+                              % (" and ".join(given), name, name))
+
+
+def _waiting(ledger: Ledger) -> int:
+    states = ledger.summary().states
+    return states[WAITING] + states[LEASED]

@@ -1,0 +1,232 @@
+"""Runs of a ledger: what is due is claimed, polled, and written down before it is polled again.
+
+The threads, the agenda and the machine are BatchPoller's own. What differs is where jobs come
+from and go to: a job comes in by a claim, leaves the agenda with each poll, and comes back once
+its Progress is written, if it is due soon; otherwise it is given back to the ledger, where any
+process may claim it. So whoever is killed repeats one poll a worker at the most.
+"""
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+from ..core.agenda import Entry, Step
+from ..core.model import Outcome, State
+from ..core.profile import Profile
+from ..core.reading import Reading, Verdict
+from ..edges.ledger import Claim, Ledger
+from ..edges.ledger_history import NOTHING_COUNTED, Counts
+from ..edges.token_bucket import TokenBucket
+from ..errors import ConfigError, LedgerError
+from .asking import Manner
+from .batch import BatchPoller
+from .exchanges import Way
+from .owners import call, new_bell, ring
+
+LEASE_S = 60.0      # how long a job stays with a process that was killed
+RENEW_S = 20.0
+HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later goes back
+MOST_HELD = 2000
+TURN_S = 5.0        # how often to look, at the least, for what others have added
+GRACE_S = 60.0      # for the last looks of all that came to their deadline while nobody ran
+LEAVE_S = 2.0       # for exchanges under way when time is up
+NEVER = float("inf")
+
+
+class _Held:
+    """A job that is ours for now, and what was asked about it but not written yet."""
+
+    __slots__ = ("claim", "url", "counts")
+
+    def __init__(self, claim: Claim, url: str) -> None:
+        self.claim = claim
+        self.url = url
+        self.counts = NOTHING_COUNTED
+
+
+class LedgerRun(BatchPoller):
+    """Polls the jobs of a ledger; any number of these may run at once, in any number of processes.
+
+    `on_trouble` hears of jobs that can't be asked about: a profile that is gone, say. `on_end` is
+    called, in one of the threads, with each outcome once it is written.
+    """
+
+    def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
+                 on_end: Optional[Callable[[Outcome], object]] = None, **settings: Any) -> None:
+        super().__init__(clock=ledger.clock, **settings)
+        self._ledger = ledger
+        self._on_trouble = on_trouble
+        self._on_end = on_end
+        self._held: Dict[str, _Held] = {}
+        self._unusable: Set[int] = set()           # jobs that can't be asked about: each is told once
+        self._goes_on = True                       # whether a job that is due soon stays here
+        self._bell = new_bell()
+        self.ended: List[State] = []               # how jobs ended in this run
+
+    def until_none_waits(self, for_s: Optional[float] = None) -> None:
+        """Poll until nothing waits any more, for so many seconds at the most."""
+        until = NEVER if for_s is None else self._clock.now() + for_s
+        renew_at = self._clock.now() + RENEW_S
+        while True:
+            self._take_all_in(self._claimed(HORIZON_S))
+            now, due_at = self._clock.now(), self._ledger.next_due()
+            if now >= until or (due_at is None and not self._held):
+                break
+            if now >= renew_at:
+                self._renew()
+                renew_at = now + RENEW_S
+            # A job that is due within the horizon was claimed, unless there was no room for it.
+            next_at = NEVER if due_at is None or len(self._held) >= MOST_HELD else due_at - HORIZON_S
+            self._wait(min(until, renew_at, max(next_at, now + 0.1), now + TURN_S))
+        self._leave()
+
+    def once(self) -> None:
+        """Poll what is due now, each job once."""
+        self._goes_on = False
+        polled: Set[int] = set()
+        is_more = True
+        while is_more or self._held:
+            claims = self._claimed(0.0) if is_more else []
+            again = [claim for claim in claims if claim.key in polled]  # due again already: some other time
+            self._ledger.release(again)
+            new = [claim for claim in claims if claim.key not in polled]
+            self._take_all_in(new)
+            polled.update(claim.key for claim in new)
+            is_more = bool(new) and not again
+            if self._held:
+                self._wait(self._clock.now() + RENEW_S)
+                self._renew()
+
+    def _claimed(self, horizon_s: float) -> List[Claim]:
+        """What is due, as much as there is room for."""
+        self._raise()
+        room = MOST_HELD - len(self._held)
+        return self._ledger.claim(room, LEASE_S, horizon_s) if room > 0 else []
+
+    def _take_all_in(self, claims: List[Claim]) -> None:
+        for claim in claims:
+            try:
+                self._take_in(claim)
+            except ConfigError as error:
+                self._ledger.release([claim], LEASE_S)  # somebody may mend the profile meanwhile
+                if claim.key not in self._unusable:
+                    self._unusable.add(claim.key)
+                    self._on_trouble("%s: %s" % (claim.job.id, error))
+
+    def _take_in(self, claim: Claim) -> None:
+        job, url, way = self._admitted(claim.job)
+        held = _Held(claim._replace(job=job), url)
+        progress = held.claim.resumed(url, way.rules, self._clock.now(), GRACE_S)
+        with self._lock:
+            self._crew.wake()
+            self._held[job.id] = held
+            self._agenda.adopt(progress, way.rules, way.lane, (held,), way)
+
+    def _renew(self) -> None:
+        """Keep what is held; what was lost to somebody else ends here without a word."""
+        held = list(self._held.values())
+        kept = {claim.key for claim in self._ledger.renew([one.claim for one in held], LEASE_S)}
+        with self._lock:
+            for one in held:
+                entry = self._agenda.get(one.claim.job.id)
+                if one.claim.key not in kept and entry is not None:
+                    self._agenda.withdraw(entry)
+                    self._held.pop(one.claim.job.id, None)
+
+    def _wait(self, until: float) -> None:
+        self._clock.wait(self._bell, until)
+        self._raise()
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    def _leave(self) -> None:
+        """Give back what is not being polled just now, and wait a little for what is."""
+        self._goes_on = False
+        with self._lock:
+            resting = [entry for entry in self._agenda if not entry.is_out]
+            for entry in resting:
+                self._agenda.withdraw(entry)
+                self._held.pop(entry.progress.job.id, None)
+        self._ledger.release([entry.owner[0].claim for entry in resting])
+        until = self._clock.now() + LEAVE_S
+        while self._held and self._clock.now() < until:
+            self._wait(until)
+
+    def break_off(self, error: LedgerError) -> None:
+        """End the run with an error: the ledger can't be used any more."""
+        self._break_off(error)
+
+    @property
+    def has_trouble(self) -> bool:
+        """Whether there were jobs that can't be asked about."""
+        return bool(self._unusable)
+
+    # What the crew calls
+
+    def _break_off(self, error: LedgerError) -> None:
+        self._error = error  # the limit is in the ledger, too; what is held waits until its lease runs out
+        ring(self._bell)
+
+    def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
+        if not len(manner.durations):
+            for least_s, most_s in self._ledger.durations(manner.profile.name, manner.profile.label):
+                if least_s == most_s:
+                    manner.durations.record(least_s)
+                else:
+                    manner.durations.record_between(least_s, most_s)
+        return super()._new_way(manner, home, is_many)
+
+    def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
+        return self._ledger.bucket(profile.limit, profile.name or home)
+
+    def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> Any:
+        polled = super()._finish(entries, result, now)
+        if polled is None:
+            return None
+        heard = polled.heard.verdict
+        entries[0].owner[0].counts = Counts(1, int(heard is Verdict.FAULT), int(heard is Verdict.LIMITED))
+        for step in polled.steps:
+            if step.after.ending is None:
+                self._agenda.withdraw(step.entry)
+        self._after_removal()
+        return polled
+
+    def _announce(self, polled: Any) -> None:
+        super()._announce(polled)
+        for step in polled.steps if polled is not None else ():
+            if step.after.ending is None:
+                self._write(self._save, step)
+
+    def _deliver(self, step: Step) -> None:
+        self._write(self._settle, step)
+
+    def _write(self, write: Callable[[Step, _Held], None], step: Step) -> None:
+        try:
+            write(step, step.entry.owner[0])
+        except LedgerError as error:
+            self._error = error
+        ring(self._bell)
+
+    def _save(self, step: Step, held: _Held) -> None:
+        entry, progress = step.entry, step.after
+        is_ours = self._ledger.save(held.claim, progress, held.url, held.counts)
+        held.counts = NOTHING_COUNTED
+        with self._lock:
+            stays = is_ours and self._goes_on and not self._closed and (
+                progress.next_at <= self._clock.now() + HORIZON_S)
+            if stays:
+                self._agenda.adopt(progress, entry.rules, entry.lane, entry.owner, entry.manner)
+                self._crew.wake()
+            else:
+                self._held.pop(progress.job.id, None)
+        if is_ours and not stays:
+            self._ledger.release([held.claim])
+
+    def _settle(self, step: Step, held: _Held) -> None:
+        self._held.pop(step.after.job.id, None)
+        outcome = self._asker.outcome(step.after)
+        if outcome.state is State.CANCELLED:  # broken off, by us: it goes on some other time
+            self._ledger.release([held.claim])
+        elif self._ledger.settle(held.claim, step.after, outcome, held.counts):
+            self.ended.append(outcome.state)
+            if self._on_end is not None:
+                call(self._on_end, outcome, "on_end failed")

@@ -1,0 +1,241 @@
+"""Telling of ends, at least once: to a program, to a file of JSON lines, or to both.
+
+An end is taken from the ledger with a lease, told, and only then written down as told: whoever is
+killed in between has it told again by another run. So whoever listens must not mind hearing of the
+same end twice; its id and `ended_at` together name it. What can't be told is tried again after
+10 s, 20 s, 40 s and so on up to an hour, by this or by a later run, for a day.
+
+A thread of its own does it, so that a slow program holds up no poll and no lease.
+"""
+import json
+import os
+import stat
+import threading
+from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+from ..core.model import one_line
+from ..core.units import duration_text
+from ..edges.ledger import Ledger
+from ..edges.ledger_history import Telling
+from ..errors import ConfigError, LedgerError
+from .owners import new_bell, ring
+
+FIRST_RETRY_S, LAST_RETRY_S = 10.0, 3600.0
+LEASE_S = 60.0
+TURN_S = 5.0      # how often to look for what others have left to tell
+AT_ONCE = 100     # lines that are appended with one write
+LAST_OUTPUT = 2000
+
+
+class NotTold(Exception):
+    """It could not be told, and why."""
+
+
+class Program:
+    """A program that is run for each end: the outcome on its stdin, no shell, and not for ever."""
+
+    def __init__(self, words: Sequence[str], timeout_s: float) -> None:
+        self.timeout_s = timeout_s
+        self._words = list(words)
+        self._process: Any = None
+        self._stopped = False
+        if not timeout_s > 0:
+            raise ConfigError("a program needs some time: more than %s" % duration_text(timeout_s))
+        _check_program(self._words)
+
+    def tell(self, telling: Telling) -> None:
+        """Run it; NotTold unless it ends well."""
+        import subprocess
+        import tempfile
+        # Files and not pipes: a program that reads nothing, or leaves a child behind, keeps nobody waiting.
+        with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as given:
+            given.write(_line(telling.outcome))
+            given.seek(0)
+            try:
+                self._process = subprocess.Popen(self._words, stdin=given, stdout=said, stderr=said,
+                                                 env=_environment(telling, os.environ), start_new_session=True)
+            except (OSError, ValueError) as error:
+                number = getattr(error, "errno", None)
+                why = os.strerror(number) if number else error  # its own words have the path in them, on Python 3.6
+                raise NotTold("can't run %s: %s" % (self._words[0], why)) from None
+            try:
+                if self._stopped:
+                    self._kill()
+                code = self._process.wait(self.timeout_s)
+            except subprocess.TimeoutExpired:
+                self._kill()
+                self._process.wait()
+                raise NotTold("%s took longer than %s%s" % (
+                    self._words[0], duration_text(self.timeout_s), _last_line(said))) from None
+            if code:
+                how = "exited with %d" % code if code > 0 else "was killed by signal %d" % -code
+                raise NotTold("%s %s%s" % (self._words[0], how, _last_line(said)))
+
+    def stop(self) -> None:
+        """Kill it, if it is running; one that is just being started does not get far."""
+        self._stopped = True
+        self._kill()
+
+    def _kill(self) -> None:
+        process = self._process
+        if process is not None and process.returncode is None:
+            try:
+                if os.name == "posix":
+                    os.killpg(process.pid, 9)  # with all that it has started
+                else:
+                    process.kill()
+            except OSError:
+                pass  # it has just ended
+
+
+def append(path: str, tellings: Sequence[Telling]) -> None:
+    """Append outcomes as JSON lines, with one write, and have them on the disk before it returns.
+
+    The file is opened each time, as it may have been taken away to be read. Where somebody was
+    killed, or the disk was full, in the middle of a line, that stays as it is: a new one begins.
+    """
+    data = b"".join(_line(telling.outcome) for telling in tellings)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        try:
+            _lock(handle)
+            about = os.fstat(handle)
+            is_file = stat.S_ISREG(about.st_mode)
+            if is_file and about.st_size:
+                os.lseek(handle, -1, os.SEEK_END)
+                data = data if os.read(handle, 1) == b"\n" else b"\n" + data
+            if os.write(handle, data) != len(data):
+                raise NotTold("can't write all of it to %s: is the disk full?" % path)
+            if is_file:
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise NotTold("can't append to %s: %s" % (path, error.strerror or error)) from None
+
+
+class Teller:
+    """A thread that tells of a ledger's ends as they come; `wake` it when there is one."""
+
+    def __init__(self, ledger: Ledger, program: Optional[Program], outbox: Optional[str],
+                 on_trouble: Callable[[Telling, str, bool], object]) -> None:
+        self._ledger, self._program, self._outbox, self._on_trouble = ledger, program, outbox, on_trouble
+        self._bell = new_bell()
+        self._is_last = self._stopped = False
+        self._error: Optional[LedgerError] = None
+        self._thread = threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
+
+    def start(self, on_error: Callable[[LedgerError], object] = lambda error: None) -> None:
+        """Begin; `on_error` is called where the ledger can't be used any more, and nothing will be told."""
+        self._on_error = on_error
+        self._thread.start()
+
+    def wake(self) -> None:
+        """There is something to tell."""
+        ring(self._bell)
+
+    def finish(self, within_s: float) -> None:
+        """Tell what is due, in this time; what is left is for another run."""
+        self._is_last = True
+        self.wake()
+        self._thread.join(within_s)
+        self.stop()
+        if self._error is not None:
+            raise self._error
+
+    def stop(self) -> None:
+        """Break off: what is being told is told again by another run."""
+        self._stopped = self._is_last = True
+        if self._program is not None:
+            self._program.stop()
+        self.wake()
+        if self._thread.is_alive():
+            self._thread.join(0.5)
+
+    def _serve(self) -> None:
+        try:
+            while not self._stopped:
+                is_last = self._is_last  # before the look: what ended since is seen by another one
+                tellings = self._taken()
+                if tellings:
+                    self._tell(tellings)
+                elif is_last:
+                    return
+                else:
+                    self._rest()
+        except LedgerError as error:
+            self._error = error
+            self._on_error(error)
+
+    def _taken(self) -> List[Telling]:
+        if self._program is None:
+            return self._ledger.untold(AT_ONCE, LEASE_S)
+        return self._ledger.untold(1, self._program.timeout_s + LEASE_S)
+
+    def _rest(self) -> None:
+        clock = self._ledger.clock
+        next_at, now = self._ledger.next_telling(), clock.now()
+        clock.wait(self._bell, now + TURN_S if next_at is None else max(now + 0.1, min(next_at, now + TURN_S)))
+
+    def _tell(self, tellings: List[Telling]) -> None:
+        try:
+            if self._program is not None:
+                self._program.tell(tellings[0])
+            if self._outbox is not None:
+                append(self._outbox, tellings)
+        except NotTold as error:
+            if not self._stopped:  # broken off by us: that is nobody's fault
+                for telling in tellings:
+                    again = self._ledger.not_told(telling, str(error), retry_in_s(telling.tells))
+                    self._on_trouble(telling, str(error), again)
+            return
+        for telling in tellings:
+            self._ledger.told(telling)
+
+
+def retry_in_s(tries: int) -> float:
+    """How long to wait before an end is told once more.
+
+    >>> [retry_in_s(tries) for tries in (1, 2, 3, 10, 10000)]
+    [10.0, 20.0, 40.0, 3600.0, 3600.0]
+    """
+    return min(FIRST_RETRY_S * 2.0 ** min(tries - 1, 20), LAST_RETRY_S)
+
+
+def _line(outcome: Mapping[str, Any]) -> bytes:
+    return (json.dumps(outcome) + "\n").encode("ascii")
+
+
+def _lock(handle: int) -> None:
+    """Keep others from appending until the file is closed: half of what they write would look like a broken line."""
+    try:
+        import fcntl
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except (ImportError, OSError):
+        pass  # a file system or a system without: whoever reads passes over empty lines
+
+
+def _environment(telling: Telling, environ: Mapping[str, str]) -> Dict[str, str]:
+    found = dict(environ, POLLKIT_ID=telling.id, POLLKIT_STATE=str(telling.outcome["state"]),
+                 POLLKIT_TRY="%d" % telling.tells)
+    found.pop("POLLKIT_METADATA", None)
+    if telling.metadata:
+        found["POLLKIT_METADATA"] = json.dumps(telling.metadata)
+    return found
+
+
+def _last_line(said: IO[bytes]) -> str:
+    """The end of what a program said, to be shown after what became of it."""
+    said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_OUTPUT))
+    lines = said.read().decode("utf-8", "replace").strip().splitlines()
+    return ": " + one_line(lines[-1]) if lines else ""
+
+
+def _check_program(words: Sequence[str]) -> None:
+    if not words or not words[0]:
+        raise ConfigError("--exec needs a program: give it last, with its arguments")
+    places = [""] if os.path.dirname(words[0]) else os.get_exec_path()
+    names = [os.path.join(place, words[0]) for place in places]
+    if os.name == "posix" and not any(os.path.isfile(name) and os.access(name, os.X_OK) for name in names):
+        raise ConfigError("--exec: there is no program %s that can be run: give its whole path, and chmod +x"
+                          % words[0])

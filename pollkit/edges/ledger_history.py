@@ -1,0 +1,164 @@
+"""What a ledger keeps besides its jobs: ends that are to be told, durations, counts a minute."""
+import json
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ..core.model import one_line
+from ..errors import LedgerError
+from .ledger_schema import Time, read_time
+from .ledger_time import Stopwatch
+from .sqlite_files import Connection, SqliteFile
+
+DAY_S = 86400.0
+KEPT_DURATIONS = 200     # of each profile and label
+KEPT_MINUTES = 30 * 1440
+
+
+class Counts(NamedTuple):
+    """What was asked, in exchanges."""
+
+    polls: int = 0
+    faults: int = 0
+    rate_limited: int = 0
+
+
+NOTHING_COUNTED = Counts()
+
+
+class Telling(NamedTuple):
+    """An end that is to be told, and nobody else is telling just now."""
+
+    key: int
+    id: str
+    ended_at: float            # in the ledger's time
+    tells: int                 # which try this is
+    outcome: Dict[str, Any]    # as JSON has it
+    metadata: Optional[Dict[str, Any]]
+
+
+class Minute(NamedTuple):
+    """What was asked in one minute; `at` is its beginning, wall-clock time."""
+
+    at: float
+    profile: Optional[str]
+    counts: Counts
+
+
+class History:
+    """The part of a Ledger that looks back."""
+
+    def __init__(self, file: SqliteFile, stopwatch: Stopwatch) -> None:
+        self._file, self._stopwatch = file, stopwatch
+
+    # Ends that are to be told: at least once, and for a day at most
+
+    def untold(self, most: int, lease_s: float = 60.0) -> List[Telling]:
+        """Ends to be told now, the oldest first; if nobody says how it went, again after `lease_s`."""
+        def work(db: Connection) -> List[Telling]:
+            at = self._time(db).at
+            rows = db.execute("SELECT key, id, ended_at, tells + 1, outcome, metadata FROM jobs JOIN outcomes "
+                              "USING (key) WHERE tell_at <= ? ORDER BY tell_at LIMIT ?", (at, most)).fetchall()
+            db.executemany("UPDATE jobs SET tell_at = ?, tells = tells + 1, tell_from = COALESCE(tell_from, ?) "
+                           "WHERE key = ?", [(at + lease_s, at, row[0]) for row in rows])
+            return [Telling(key, name, ended_at, tells, self._json(outcome), metadata and self._json(metadata))
+                    for key, name, ended_at, tells, outcome, metadata in rows]
+        tell_at = self.next_telling()
+        return [] if tell_at is None or tell_at > self._stopwatch.read().now else self._file.write(work)
+
+    def next_telling(self) -> Optional[float]:
+        """When there is next an end to be told, on the ledger's clock; None if all is told or given up."""
+        return self._earliest("tell_at")
+
+    def _earliest(self, column: str) -> Optional[float]:
+        def work(db: Connection) -> Tuple[Optional[float], Time]:
+            return db.execute("SELECT MIN(%s) FROM jobs" % column).fetchone()[0], self._time(db, note=False)
+        at, time = self._file.read(work)
+        if time.is_news:
+            time = self._file.write(self._time)
+        return None if at is None else at - time.offset
+
+    def told(self, telling: Telling) -> None:
+        """It was told: never again."""
+        self._file.write(lambda db: db.execute(
+            "UPDATE jobs SET told_at = ?, tell_at = NULL, tell_error = NULL WHERE key = ? AND ended_at = ?",
+            (self._time(db).at, telling.key, telling.ended_at)))
+
+    def not_told(self, telling: Telling, error: str, retry_in_s: float) -> bool:
+        """It could not be told: again later, unless that has been tried for a day; whether it will be."""
+        def work(db: Connection) -> bool:
+            at = self._time(db).at
+            mine = (telling.key, telling.ended_at)
+            db.execute("UPDATE jobs SET tell_error = ?, tell_at = CASE WHEN tell_from <= ? THEN NULL ELSE ? END "
+                       "WHERE key = ? AND ended_at = ? AND tell_at IS NOT NULL",
+                       (one_line(error), at - DAY_S, at + retry_in_s) + mine)
+            return db.execute("SELECT 1 FROM jobs WHERE key = ? AND ended_at = ? AND tell_at IS NOT NULL",
+                              mine).fetchone() is not None
+        return self._file.write(work)
+
+    # What ended jobs teach
+
+    def durations(self, profile: Optional[str] = None, label: Optional[str] = None) -> List[Tuple[float, float]]:
+        """Between which ages the last jobs of a kind ended, the oldest first; the same twice where it is known."""
+        return self._file.read(lambda db: db.execute(
+            "SELECT least_s, most_s FROM durations WHERE profile = ? AND label = ? ORDER BY serial",
+            (profile or "", label or "")).fetchall())
+
+    def _learn(self, db: Connection, profile: Optional[str], label: Optional[str],
+               duration: Tuple[float, float]) -> None:
+        kind = profile or "", label or ""
+        db.execute("INSERT INTO durations (profile, label, least_s, most_s) VALUES (?, ?, ?, ?)",
+                   kind + (round(duration[0], 3), round(duration[1], 3)))
+        db.execute("DELETE FROM durations WHERE profile = ? AND label = ? AND serial <= (SELECT serial FROM durations "
+                   "WHERE profile = ? AND label = ? ORDER BY serial DESC LIMIT 1 OFFSET ?)",
+                   kind + kind + (KEPT_DURATIONS,))
+
+    # What was asked, a minute
+
+    def count(self, counts: Counts, profile: Optional[str] = None) -> None:
+        """Add to what was asked this minute; `save` and `settle` can do it along the way."""
+        self._file.write(lambda db: self._count(db, self._time(db), profile, counts))
+
+    def minutes(self, since: float = 0.0) -> List[Minute]:
+        """What was asked, minute by minute, from an instant (wall-clock time) on."""
+        return [Minute(minute * 60.0, profile or None, Counts(*counts)) for minute, profile, *counts in self._file.read(
+            lambda db: db.execute("SELECT minute, profile, polls, faults, rate_limited FROM minutes WHERE minute >= ? "
+                                  "ORDER BY minute, profile", (max(1, int(since // 60)),)).fetchall())]
+
+    def totals(self) -> Dict[str, Counts]:
+        """What was ever asked, by profile ('' where there is none)."""
+        return {profile: Counts(*counts) for profile, *counts in self._file.read(lambda db: db.execute(
+            "SELECT profile, SUM(polls), SUM(faults), SUM(rate_limited) FROM minutes GROUP BY profile").fetchall())}
+
+    def notice_delays(self, most: int = 1000) -> List[float]:
+        """The notice delays of the jobs that ended last, where they are known."""
+        rows = self._file.read(lambda db: db.execute(
+            "SELECT outcome FROM outcomes JOIN (SELECT key FROM jobs WHERE ended_at IS NOT NULL ORDER BY ended_at DESC "
+            "LIMIT ?) USING (key)", (most,)).fetchall())
+        found = [self._json(text).get("notice_delay_s") for text, in rows]
+        return [delay for delay in found if delay is not None]
+
+    def _count(self, db: Connection, time: Time, profile: Optional[str], counts: Counts) -> None:
+        if counts == NOTHING_COUNTED:
+            return
+        which = int((time.at + time.skew) // 60), profile or ""
+        if not db.execute("UPDATE minutes SET polls = polls + ?, faults = faults + ?, rate_limited = rate_limited + ? "
+                          "WHERE minute = ? AND profile = ?", counts + which).rowcount:
+            db.execute("INSERT INTO minutes VALUES (?, ?, ?, ?, ?)", which + counts)
+            self._sum_up(db, which[0] - KEPT_MINUTES)
+
+    def _sum_up(self, db: Connection, before: int) -> None:
+        """Of minutes that are too old, keep the sum alone, as minute 0: totals never shrink."""
+        if before > 1 and db.execute("SELECT 1 FROM minutes WHERE minute BETWEEN 1 AND ? LIMIT 1",
+                                     (before - 1,)).fetchone():
+            sums = db.execute("SELECT 0, profile, SUM(polls), SUM(faults), SUM(rate_limited) FROM minutes "
+                              "WHERE minute < ? GROUP BY profile", (before,)).fetchall()
+            db.execute("DELETE FROM minutes WHERE minute < ?", (before,))
+            db.executemany("INSERT INTO minutes VALUES (?, ?, ?, ?, ?)", sums)
+
+    def _time(self, db: Connection, note: bool = True) -> Time:
+        return read_time(db, self._stopwatch, note)
+
+    def _json(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise LedgerError("%s is damaged: it holds %.40r where JSON should be" % (self._file.path, text)) from None

@@ -1,0 +1,426 @@
+"""Ledger: what is in it stays, whoever is killed; nobody ends a job twice; clocks may be set."""
+import os
+import time
+
+import pytest
+
+from ledger_host import RULES, HostClock, folder, look
+from pollkit import ConfigError, Job, Ledger
+from pollkit.core.reading import Verdict
+from pollkit.edges import ledger_history
+from pollkit.edges.clock import WallClock
+from pollkit.edges.ledger_history import Counts
+
+HOUR, DAY = 3600.0, 86400.0
+
+
+@pytest.fixture
+def path():
+    with folder() as name:
+        yield os.path.join(name, "jobs.db")
+
+
+@pytest.fixture
+def clock():
+    return HostClock()
+
+
+@pytest.fixture
+def ledger(path, clock):
+    with Ledger(path, clock) as ledger:
+        yield ledger
+
+
+def states(ledger):
+    return {state: count for state, count in ledger.summary().states.items() if count}
+
+
+# Adding
+
+def test_jobs_are_kept_as_they_were_added(ledger):
+    jobs = [Job("a"), Job("b", "https://api.internal/b", "knowhere", "small", 7.0, {"who": ["me", 1, None]})]
+    ledger.add(jobs)
+    assert [claim.job for claim in ledger.claim(10)] == jobs
+
+
+def test_adding_again_changes_nothing_and_says_so(ledger):
+    assert ledger.add(["a", "b", "a"]) == (2, ["a"])
+    claim = ledger.claim(1)[0]
+    look(ledger, claim, Verdict.DONE)
+    assert ledger.add(["a", "b", "c"]) == (1, ["a", "b"])
+    assert states(ledger) == {"waiting": 2, "done": 1}
+
+
+@pytest.mark.parametrize("job, said", [
+    (Job("a", profile="sync"), "another URL or profile"), (Job("a", "https://other.internal/a"), "another URL"),
+    (Job("x", "https://me:s3cr3t@api.internal/x"), "secret"), (Job.of("https://api.internal/?token=s3cr3t"), "secret"),
+    (Job("x", metadata={"a": {1}}), "can't be put"), (Job("x", metadata="text"), "can't be put"),
+    (Job("x\ud800"), "can't be put"), (Job(""), "needs an id"), (Job("x", size="big"), "can't be put"),
+    (7, "a job is")])
+def test_what_can_not_be_kept_is_refused_and_nothing_is_added(ledger, job, said):
+    ledger.add(["a"])
+    with pytest.raises(ConfigError, match=said) as raised:
+        ledger.add(["new", job])
+    assert "s3cr3t" not in str(raised.value)
+    assert [row.job.id for row in ledger.rows()] == ["a"]
+
+
+def test_a_text_is_one_job_and_not_its_letters(ledger):
+    for call in (ledger.add, ledger.retry, ledger.forget, lambda ids: list(ledger.rows(ids=ids))):
+        with pytest.raises(ConfigError, match="not one"):
+            call("job_1")
+
+
+# Claims
+
+def test_who_claims_has_it_alone_until_the_lease_runs_out(ledger, path, clock):
+    ledger.add(["a", "b", "c"])
+    with Ledger(path, clock) as other:
+        mine = ledger.claim(2, lease_s=60)
+        assert [c.job.id for c in mine + other.claim(9)] == ["a", "b", "c"]
+        assert other.claim(9) == other.claim(9, horizon_s=100) == [] and states(ledger) == {"leased": 3}
+        clock.pass_s(30)
+        assert ledger.renew(mine[:1], 60) == mine[:1]
+        clock.pass_s(31)
+        assert [c.job.id for c in other.claim(9)] == ["b", "c"]
+        assert ledger.renew(mine, 60) == mine[:1]
+
+
+def test_each_claim_has_a_token_of_its_own(ledger, clock):
+    ledger.add(["a"])
+    tokens = set()
+    for _ in range(3):
+        tokens.add(ledger.claim(1, lease_s=1)[0].owner)
+        clock.pass_s(1)
+    assert len(tokens) == 3
+
+
+def test_what_comes_after_the_lease_was_lost_is_discarded(ledger, clock):
+    ledger.add(["a"])
+    late = ledger.claim(1, lease_s=5)[0]
+    clock.pass_s(5)
+    owner = ledger.claim(1)[0]
+    assert not look(ledger, late) and not look(ledger, late, Verdict.FAILED)
+    ledger.release([late])
+    assert states(ledger) == {"leased": 1}
+    assert look(ledger, owner, Verdict.DONE) and not look(ledger, owner, Verdict.FAILED) and not look(ledger, late)
+    assert states(ledger) == {"done": 1}
+
+
+def test_a_lease_that_ran_out_still_counts_while_nobody_else_has_claimed(ledger, clock):
+    ledger.add(["a"])
+    claim = ledger.claim(1, lease_s=5)[0]
+    clock.pass_s(50)
+    assert look(ledger, claim, Verdict.DONE)
+
+
+def test_a_wait_goes_on_where_it_was_left(ledger, clock):
+    ledger.add(["a"])
+    claim = ledger.claim(1)[0]
+    assert look(ledger, claim)
+    ledger.release([claim])
+    assert ledger.claim(9) == [] and ledger.next_due() == clock.now() + 10
+    assert [c.job.id for c in ledger.claim(9, horizon_s=10)] == ["a"]
+    ledger.release(ledger.claim(9, horizon_s=10))
+    clock.pass_s(60)
+    again = ledger.claim(9)[0].resumed("u", RULES, clock.now())
+    assert (again.polls, again.status, again.started_at, again.deadline) == (
+        1, "running", pytest.approx(clock.now() - 60), pytest.approx(clock.now() + 240))
+
+
+def test_the_earliest_come_first_and_no_more_than_wanted(ledger, clock):
+    for name in "abc":
+        ledger.add([name])
+        clock.pass_s(1)
+    assert [c.job.id for c in ledger.claim(2)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("lease_s", [0, -1, 601, float("nan")])
+def test_a_lease_that_would_strand_jobs_is_refused(ledger, lease_s):
+    with pytest.raises(ConfigError, match="lease"):
+        ledger.claim(1, lease_s=lease_s)
+
+
+def test_a_wait_begins_when_its_job_is_added_and_a_passed_deadline_leaves_a_last_look(ledger, clock):
+    ledger.add(["a", "b", "c"])
+    clock.pass_s(100)
+    first = ledger.claim(1)[0]
+    assert first.resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 200)
+    ledger.release([first])
+    clock.pass_s(1000)
+    late = ledger.claim(2)
+    assert late[0].resumed("u", RULES, clock.now()).deadline == clock.now()
+    assert late[0].resumed("u", RULES, clock.now(), grace_s=30).deadline == clock.now() + 30
+    assert look(ledger, late[0], Verdict.DONE) and look(ledger, late[1])
+    assert states(ledger) == {"waiting": 1, "done": 1, "timed_out": 1}
+
+
+@pytest.mark.parametrize("saved", ["{}", '{"started_at": "soon"}', '{"trouble": [1], "started_at": 1}', "[]", "7"])
+def test_a_wait_that_somebody_meddled_with_begins_again(ledger, clock, saved):
+    ledger.add(["a"])
+    ledger._file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (saved,)))
+    assert list(ledger.rows())[0].progress == {} or saved[2:9] in ("trouble", "started")
+    progress = ledger.claim(1)[0].resumed("u", RULES, clock.now())
+    assert (progress.polls, progress.deadline) == (0, pytest.approx(clock.now() + 300))
+
+
+# Ends, retries, forgetting, status
+
+def test_an_end_is_kept_with_its_outcome(ledger, clock):
+    ledger.add([Job("a", label="small", metadata={"n": 1})])
+    clock.pass_s(7)
+    look(ledger, ledger.claim(1)[0], Verdict.DONE, result={"pages": 3})
+    row, = ledger.rows()
+    assert (row.state, row.due_at, row.ended_at, row.told_at, row.job.metadata) == (
+        "done", None, pytest.approx(clock.wall()), None, {"n": 1})
+    assert row.outcome["result"] == {"pages": 3} and row.outcome["waited_s"] == 7
+    assert ledger.next_due() is None
+
+
+def test_an_ended_job_can_wait_again_from_the_beginning(ledger, clock):
+    ledger.add(["a", "b"])
+    look(ledger, ledger.claim(1)[0], Verdict.FAILED)
+    ledger.told(ledger.untold(1)[0])
+    clock.pass_s(1000)
+    assert ledger.retry(["a", "b", "nobody"]) == ["a"]
+    row = next(ledger.rows(ids=["a"]))
+    assert (row.state, row.outcome, row.told_at, row.tells) == ("waiting", None, None, 0)
+    claim = [c for c in ledger.claim(9) if c.job.id == "a"][0]
+    assert claim.resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 300)
+
+
+def test_what_is_forgotten_is_gone_also_for_who_has_it(ledger, clock):
+    ledger.add(["a", "b", "c", "d"])
+    claims = ledger.claim(3)
+    look(ledger, claims[0], Verdict.DONE)
+    assert ledger.forget(["b", "nobody"]) == ["b"]
+    assert not look(ledger, claims[1], Verdict.DONE)
+    clock.pass_s(100)
+    look(ledger, claims[2], Verdict.DONE)
+    assert ledger.forget_finished(older_than_s=50) == 1 and ledger.forget_finished(untold_too=False) == 0
+    assert [row.job.id for row in ledger.rows()] == ["c", "d"]
+
+
+def test_rows_can_be_asked_for_by_state_profile_label_and_id_and_come_in_order(ledger, monkeypatch):
+    monkeypatch.setattr("pollkit.edges.ledger.PAGE", 3)
+    jobs = [Job("job %d" % i, profile="p%d" % (i % 2), label="l%d" % (i % 3)) for i in range(10)]
+    ledger.add(jobs)
+    look(ledger, ledger.claim(1)[0], Verdict.DONE)
+    ledger.claim(1)
+
+    def found(**filters):
+        return [int(row.job.id[4:]) for row in ledger.rows(**filters)]
+    assert found() == list(range(10))
+    assert found(states=["done"]) == [0] and found(states=["leased"]) == [1] and len(found(states=["waiting"])) == 8
+    assert found(profile="p1", label="l0") == [3, 9] and found(ids=["job 7", "job 2", "?"]) == [7, 2]
+    with pytest.raises(ConfigError, match="no state 'asleep'"):
+        found(states=["asleep"])
+
+
+def test_a_row_that_waits_shows_how_far_it_has_come(ledger, clock):
+    ledger.add(["a"])
+    look(ledger, ledger.claim(1)[0], fraction=0.5)
+    row, = ledger.rows()
+    assert row.progress["polls"] == 1 and row.progress["fraction"] == 0.5 and row.progress["status"] == "running"
+    assert row.due_at == pytest.approx(clock.wall() + 10) and "next_at" not in row.progress
+    clock.pass_s(20)
+    assert ledger.summary().oldest_s == pytest.approx(20)
+
+
+# Telling
+
+def test_an_end_is_told_once_if_all_goes_well(ledger, path, clock):
+    ledger.add([Job("a", metadata={"to": "me"})])
+    assert ledger.untold(9) == [] and ledger.next_telling() is None
+    look(ledger, ledger.claim(1)[0], Verdict.DONE)
+    with Ledger(path, clock) as other:
+        telling, = ledger.untold(9)
+        assert (telling.id, telling.tells, telling.outcome["state"], telling.metadata) == ("a", 1, "done", {"to": "me"})
+        assert other.untold(9) == [] and ledger.summary().untold == 1
+        ledger.told(telling)
+        clock.pass_s(DAY)
+        assert other.untold(9) == [] and ledger.summary()[2:] == (0, 0)
+
+
+def test_who_dies_while_telling_is_followed_by_another(ledger, clock):
+    ledger.add(["a"])
+    look(ledger, ledger.claim(1)[0], Verdict.DONE)
+    ledger.untold(9, lease_s=30)
+    clock.pass_s(29)
+    assert ledger.untold(9) == []
+    clock.pass_s(1)
+    assert ledger.untold(9)[0].tells == 2
+
+
+def test_what_could_not_be_told_is_tried_for_a_day_and_then_shown(ledger, clock):
+    ledger.add(["a"])
+    look(ledger, ledger.claim(1)[0], Verdict.DONE)
+    clock.pass_s(3 * DAY)  # nobody was there to tell: that does not count
+    for tries in range(1, 99):
+        telling, = ledger.untold(9)
+        assert telling.tells == tries
+        if not ledger.not_told(telling, "exit status 1\nboom", retry_in_s=HOUR):
+            break
+        assert ledger.untold(9) == [] and ledger.next_telling() == pytest.approx(clock.now() + HOUR)
+        clock.pass_s(HOUR)
+    row, = ledger.rows()
+    assert (tries, row.tells, row.gave_up_telling, row.tell_error) == (25, 25, True, "exit status 1 boom")
+    assert ledger.summary()[2:] == (0, 1)
+
+
+def test_told_beats_not_told_and_neither_touches_another_end(ledger, clock):
+    ledger.add(["a"])
+    look(ledger, ledger.claim(1)[0], Verdict.FAILED)
+    first = ledger.untold(9)[0]
+    ledger.told(first)
+    assert not ledger.not_told(first, "late", 1.0) and next(ledger.rows()).told_at is not None
+    clock.pass_s(1)
+    ledger.retry(["a"])
+    look(ledger, ledger.claim(1)[0], Verdict.DONE)
+    ledger.told(first)
+    assert ledger.untold(9)[0].outcome["state"] == "done"
+
+
+# Durations and counts
+
+def test_the_last_durations_of_each_kind_are_kept(ledger, clock, monkeypatch):
+    monkeypatch.setattr(ledger_history, "KEPT_DURATIONS", 3)
+    for i in range(5):
+        ledger.add([Job("s%d" % i, label="small"), Job("l%d" % i, label="large", profile="p")])
+        for claim in ledger.claim(2):
+            look(ledger, claim, Verdict.DONE, duration_s=float(i))
+    assert ledger.durations(None, "small") == ledger.durations("p", "large") == [(2, 2), (3, 3), (4, 4)]
+    assert ledger.durations() == []
+    ledger.add(["x"])
+    claim = ledger.claim(1)[0]
+    look(ledger, claim)
+    clock.pass_s(10)
+    look(ledger, claim, Verdict.DONE)
+    assert ledger.durations() == [(0, 10)]
+
+
+def test_what_was_asked_is_counted_by_the_minute_for_thirty_days(ledger, clock):
+    ledger.add(["a"])
+    claim = ledger.claim(1)[0]
+    progress = claim.resumed("u", RULES, clock.now())
+    ledger.save(claim, progress, "u", Counts(1))
+    ledger.count(Counts(3, 2, 1), "p")
+    ledger.count(Counts(1, 0, 1), "p")
+    start = clock.wall() // 60 * 60
+    assert ledger.minutes() == [(start, None, (1, 0, 0)), (start, "p", (4, 2, 2))]
+    assert ledger.minutes(since=start + 60) == []
+    clock.pass_s(31 * DAY)
+    ledger.count(Counts(1))
+    assert [minute.at for minute in ledger.minutes()] == [start + 31 * DAY]
+
+
+# Clocks that are set, machines that are started again
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR, DAY, -DAY, -50 * 365 * DAY])
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_clock_that_is_set_changes_nothing(path, clock, by, reopened):
+    """Not when jobs are due, nor their deadlines, leases, tellings or ages; during a run or between two."""
+    ledger = Ledger(path, clock)
+    ledger.add(["a", "b", "c"])
+    a, b, c = ledger.claim(3, lease_s=60)
+    look(ledger, a)
+    ledger.release([a])
+    look(ledger, c, Verdict.DONE)
+    ledger.untold(9, lease_s=60)
+    clock.pass_s(5)
+    clock.set_wall(by)
+    if reopened:
+        ledger.close()
+        ledger = Ledger(path, clock)
+    assert ledger.claim(9) == [] and ledger.untold(9) == []
+    assert ledger.next_due() == pytest.approx(clock.now() + 5)
+    assert next(ledger.rows(ids=["a"])).due_at == pytest.approx(clock.wall() + 5)
+    clock.pass_s(5)
+    again = ledger.claim(9)
+    assert [claim.job.id for claim in again] == ["a"]
+    assert again[0].resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 290)
+    clock.pass_s(50)
+    assert [claim.job.id for claim in ledger.claim(9)] == ["b"] and len(ledger.untold(9)) == 1
+    assert ledger.forget_finished(older_than_s=61) == 0
+    ledger.close()
+
+
+@pytest.mark.parametrize("boot_wall, off_s", [(-DAY, 100), (-50 * 365 * DAY, 100)])
+def test_a_clock_that_is_wrong_after_a_boot_and_then_set_right_strands_nothing_and_times_out_nothing(
+        path, clock, boot_wall, off_s):
+    with Ledger(path, clock) as ledger:
+        ledger.add(["a"])
+        claim = ledger.claim(1)[0]
+        look(ledger, claim)
+        ledger.release([claim])
+    clock.restart(off_s)
+    clock.set_wall(boot_wall)
+    with Ledger(path, clock) as ledger:
+        assert ledger.next_due() == pytest.approx(clock.now() + 10)  # no time has passed, as far as anybody knows
+        clock.pass_s(10)
+        assert len(ledger.claim(1, lease_s=1)) == 1
+        clock.set_wall(-boot_wall)
+        clock.pass_s(20)
+        progress = ledger.claim(1)[0].resumed("u", RULES, clock.now())
+        assert progress.deadline == pytest.approx(clock.now() + 270)
+
+
+def test_a_boot_is_noted_at_the_first_look_so_that_a_clock_set_right_after_it_changes_nothing(path, clock):
+    with Ledger(path, clock) as ledger:
+        ledger.add(["a"])
+        look(ledger, ledger.claim(1, lease_s=60)[0])
+    clock.restart(off_s=5)
+    with Ledger(path, clock) as ledger:
+        assert ledger.next_due() == pytest.approx(clock.now() + 55)
+        clock.set_wall(DAY)
+        assert ledger.next_due() == pytest.approx(clock.now() + 55)
+
+
+def test_where_a_boot_has_no_name_a_clock_that_is_set_back_strands_nothing(path):
+    clock = HostClock(boot="")
+    with Ledger(path, clock) as ledger:
+        ledger.add(["a"])
+        look(ledger, ledger.claim(1, lease_s=60)[0])
+        for by in (-HOUR, -DAY):
+            clock.pass_s(1)
+            clock.set_wall(by)
+            assert ledger.claim(1) == []
+        clock.pass_s(60)
+        assert len(ledger.claim(1)) == 1
+
+
+def test_time_passes_while_the_machine_is_off(path, clock):
+    with Ledger(path, clock) as ledger:
+        ledger.add(["a", "b"])
+        look(ledger, ledger.claim(1, lease_s=60)[0])
+    clock.restart(off_s=100)
+    with Ledger(path, clock) as ledger:
+        a, b = sorted(ledger.claim(9), key=lambda claim: claim.job.id)
+        assert a.resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 200)
+    clock.restart(off_s=DAY)
+    with Ledger(path, clock) as ledger:
+        claims = ledger.claim(9)
+        assert len(claims) == 2
+        assert all(look(ledger, claim, Verdict.DONE) for claim in claims)  # a last look, and it was done
+
+
+def test_the_time_of_a_ledger_never_goes_back(path):
+    clock = HostClock()
+    with Ledger(path, clock) as ledger:
+        seen = []
+        for i, by in enumerate([0, 50, -20, HOUR, -DAY, 3, 7 * DAY]):
+            clock.set_wall(by)
+            clock.pass_s(15)
+            if i % 2:
+                clock.restart()
+                ledger.close()
+                ledger = Ledger(path, clock)
+            seen.append(ledger._file.write(ledger._time).at)
+        assert seen == sorted(seen)
+        ledger.close()
+
+
+def test_a_clock_that_counts_from_1970_will_do(path):
+    with Ledger(path, WallClock()) as ledger:
+        ledger.add(["a"])
+        assert ledger.next_due() == pytest.approx(time.time(), abs=1)

@@ -1,0 +1,602 @@
+"""add, run, status, retry and forget from outside; and runs that overlap, are killed, share a limit."""
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+
+from job_api import JobApi
+from ledger_host import ROOT, folder
+from pollkit import Ledger, LedgerError
+from pollkit.cli import main
+from pollkit.cli.commands.help import text_of
+from pollkit.cli.exits import combined
+from pollkit.edges.shared_bucket import SharedBucket
+from pollkit.testing import FakeJobApi
+from raw_server import wait_for
+
+KEYS = ["id", "url", "profile", "label", "state", "status", "result", "error", "progress", "polls", "faults",
+        "waited_s", "slept_s", "notice_delay_s", "started_at", "ended_at"]
+# With leases that are over soon, so that whoever comes after a kill need not wait for a minute.
+HASTY = """
+import sys
+from pollkit.drivers import ledger_runs, telling
+ledger_runs.LEASE_S, ledger_runs.RENEW_S, ledger_runs.TURN_S, telling.LEASE_S = 0.4, 0.1, 0.1, 0.4
+from pollkit.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+posix = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
+
+
+@pytest.fixture(autouse=True)
+def place(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    with folder() as path:
+        monkeypatch.setenv("HOME", path)
+        monkeypatch.chdir(path)
+        yield path
+        monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def api():
+    with FakeJobApi() as served:
+        profile(served.base)
+        yield served
+
+
+def profile(base, more=""):
+    with open("mine.ini", "w") as file:
+        file.write("[fake]\nurl = %s/jobs/{id}\nresult = result\nerror = error.message\npace = fixed 30ms\n"
+                   "created = created_at\nfinished = finished_at\nproxy = none\n%s"
+                   "[fake:small]\nup_to = 10\n" % (base, more))
+    os.environ["POLLKIT_PROFILES"] = os.path.abspath("mine.ini")
+
+
+@pytest.fixture(autouse=True)
+def no_profiles_left():
+    yield
+    os.environ.pop("POLLKIT_PROFILES", None)
+
+
+@pytest.fixture
+def pollkit(capsys):
+    def runs(*words):
+        code = main(list(words))
+        out, err = capsys.readouterr()
+        return code, out, err
+    return runs
+
+
+def start(*words, **options):
+    code = options.pop("code", HASTY)
+    return subprocess.Popen([sys.executable, "-c", code] + list(words), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, universal_newlines=True,
+                            env=dict(os.environ, PYTHONPATH=ROOT), **options)
+
+
+def ended(process, timeout=30):
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err
+
+
+def added(api, count, ledger="jobs.db", **job):
+    names = ["job_%d" % i for i in range(count)]
+    for name in names:
+        api.add(name, **job)
+    assert main(["add", ledger, "--profile", "fake", "--quiet"] + names) == 0
+    return names
+
+
+def lines_of(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def script(text, name="notify"):
+    with open(name, "w") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(name, 0o755)
+    return os.path.abspath(name)
+
+
+# add
+
+def test_jobs_are_added_once_and_kept_by_the_name_of_their_profile(api, pollkit):
+    assert pollkit("add", "jobs.db", "a", "b", "a", "--profile", "fake", "--size", "7") == (0, "", "pollkit: 2 added\n")
+    assert pollkit("add", "jobs.db", "b", "c", "--profile", "fake") == (
+        0, "", "pollkit: 1 added, 1 known already (b)\n")
+    assert pollkit("add", "jobs.db", "d", "--profile", "fake", "--label", "small", "--quiet") == (0, "", "")
+    with Ledger("jobs.db") as ledger:
+        jobs = [row.job for row in ledger.rows()]
+    assert [(job.id, job.profile, job.label, job.size) for job in jobs] == [
+        ("a", "fake", None, 7.0), ("b", "fake", None, 7.0), ("c", "fake", None, None), ("d", "fake", "small", None)]
+    assert stat.S_IMODE(os.stat("jobs.db").st_mode) == 0o600
+
+
+def test_jobs_come_from_a_file_with_what_belongs_to_each(api, pollkit):
+    with open("jobs.jsonl", "w") as file:
+        file.write('# two\n{"id": "a", "label": "small", "metadata": {"to": "me"}}\n%s\n' % api.url("b"))
+        file.write('{"id": "c", "profile": "fake"}\n')
+    assert pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake") == (0, "", "pollkit: 3 added\n")
+    with Ledger("jobs.db") as ledger:
+        a, b, c = [row.job for row in ledger.rows()]
+    assert (a.label, a.metadata, b.url, c.profile) == ("small", {"to": "me"}, api.url("b"), "fake")
+
+
+def test_a_profile_whose_base_only_run_will_know_can_be_added(pollkit):
+    assert pollkit("add", "jobs.db", "job_1", "--profile", "model-tasks", "--label", "suno")[0] == 0
+    code, _, err = pollkit("run", "jobs.db", "--once")
+    assert code == 2 and "needs a base URL" in err
+
+
+@pytest.mark.parametrize("words, said", [
+    ([], "give the jobs' ids, or --from FILE"),
+    (["a", "--from", "x"], "give the jobs' ids, or --from FILE"),
+    (["a"], "'a' is not a URL"),
+    (["a", "--profile", "nonesuch"], "there is no profile 'nonesuch'"),
+    (["a", "--profile", "fake", "--label", "huge"], "label"),
+    (["--from", "missing.txt", "--profile", "fake"], "can't read missing.txt"),
+    (["http://x/1?token=s3cret"], "has a secret in it"),
+    (["a", "--profile", "fake", "--token-env", "X"], "--token-env"),
+])
+def test_what_cannot_be_added_is_one_line_and_makes_no_job(api, pollkit, words, said):
+    code, out, err = pollkit("add", "jobs.db", *words)
+    assert (code, out) == (2, "") and said in err and err.count("\n") == 1 and "s3cret" not in err
+
+
+@pytest.mark.parametrize("words", [
+    ["jobs.db", "a", "b", "--profile", "fake"], ["jobs.db", "--profile", "fake", "a", "b"],
+    ["--profile", "fake", "jobs.db", "a", "b"], ["jobs.db", "a", "--profile", "fake", "b"],
+    ["jobs.db", "--profile", "fake", "--", "a", "b"]])
+def test_flags_may_stand_anywhere(api, pollkit, words):
+    assert pollkit("add", *words) == (0, "", "pollkit: 2 added\n")
+
+
+# run
+
+def test_a_run_polls_until_nothing_waits_and_prints_nothing_while_all_is_well(api, pollkit):
+    added(api, 3, lasts=0.1, result={"n": 1})
+    assert pollkit("run", "jobs.db") == (0, "", "")
+    with Ledger("jobs.db") as ledger:
+        assert [row.outcome["result"] for row in ledger.rows()] == [{"n": 1}] * 3
+    assert pollkit("run", "jobs.db") == (0, "", "")  # and at once when there is nothing to do
+
+
+def test_a_job_that_did_not_end_well_has_a_line_unless_quiet(api, pollkit):
+    added(api, 1, fails="page 7 can't be read")
+    assert pollkit("run", "jobs.db") == (1, "", "pollkit: job_0: failed: page 7 can't be read\n")
+    pollkit("retry", "jobs.db", "job_0")
+    assert pollkit("run", "jobs.db", "--quiet") == (1, "", "")
+    pollkit("retry", "jobs.db", "job_0")
+    code, out, err = pollkit("run", "jobs.db", "-v")
+    assert code == 1 and "poll 1" in err and err.count("failed: page 7") == 1
+
+
+def test_once_looks_once_and_for_looks_for_a_while_and_waiting_jobs_exit_0(api, pollkit):
+    added(api, 2, lasts=60)
+    assert pollkit("run", "jobs.db", "--once") == (0, "", "")
+    assert len(api.requests) == 2
+    began = time.monotonic()
+    assert pollkit("run", "jobs.db", "--for", "200ms") == (0, "", "")
+    assert 0.15 < time.monotonic() - began < 1.5 and len(api.requests) > 5
+    assert pollkit("status", "jobs.db")[0] == 5
+
+
+def test_flags_count_for_the_profile_that_they_go_with(api, pollkit, monkeypatch):
+    added(api, 1)
+    monkeypatch.setenv("TOKEN", "s3cret")
+    assert pollkit("run", "jobs.db", "--profile", "fake", "--token-env", "TOKEN", "--header", "X-Team: me")[0] == 0
+    headers = api.requests[0].headers
+    assert (headers["authorization"], headers["x-team"]) == ("Bearer s3cret", "me")
+    with open("jobs.db", "rb") as file:
+        assert b"s3cret" not in file.read()
+
+
+@pytest.mark.parametrize("words, said", [
+    (["nowhere.db"], "there is no such file ('pollkit add' makes a ledger)"),
+    (["nowhere.db", "--processes", "2"], "there is no such file ('pollkit add' makes a ledger)"),
+    (["jobs.db", "--once", "--for", "5s"], "not allowed with"),
+    (["jobs.db", "--for", "soon"], "'soon' is not a duration"),
+    (["jobs.db", "--exec"], "--exec needs a program"),
+    (["jobs.db", "--exec", "/no/such/program"], "there is no program /no/such/program"),
+    (["jobs.db", "--exec-timeout", "0", "--exec", "true"], "a program needs some time"),
+    (["jobs.db", "--limit", "5/s"], "--limit would not count for the jobs of profile fake: give --profile fake, too"),
+    (["mine.ini", "--processes", "3"], "is not a ledger"),
+    (["jobs.db", "--metrics", "nowhere/x.prom"], "there is no directory nowhere"),
+    (["jobs.db", "--processes", "0"], "is not a whole number"),
+    (["mine.ini"], "is not a ledger"),
+])
+def test_what_cannot_be_run_is_one_line_and_2(api, pollkit, words, said):
+    added(api, 1)
+    code, out, err = pollkit("run", *words)
+    assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+
+
+def test_a_job_whose_profile_is_gone_is_told_and_the_others_are_polled(api, pollkit):
+    added(api, 2)
+    with Ledger("jobs.db") as ledger:
+        ledger.add([__import__("pollkit").Job("x", profile="gone")])
+    code, _, err = pollkit("run", "jobs.db", "--once")
+    assert code == 2 and err.startswith("pollkit: x: there is no profile 'gone'") and err.count("\n") == 1
+    with Ledger("jobs.db") as ledger:
+        assert ledger.summary().states["done"] == 2
+
+
+def test_a_ledger_that_breaks_in_the_middle_is_one_line_and_2(api, pollkit, monkeypatch):
+    added(api, 3, lasts=60)
+
+    def broken(self, *args):
+        raise LedgerError("the disk is full")
+    monkeypatch.setattr(Ledger, "save", broken)
+    assert pollkit("run", "jobs.db") == (2, "", "pollkit: the disk is full\n")
+
+
+def test_a_ledger_in_which_nothing_can_be_told_ends_the_run(api, pollkit, monkeypatch):
+    added(api, 1)
+    api.add("late", lasts=600)
+    pollkit("add", "jobs.db", "late", "--profile", "fake")
+
+    def broken(self, *args):
+        raise LedgerError("the disk is full")
+    monkeypatch.setattr(Ledger, "told", broken)
+    assert pollkit("run", "jobs.db", "--timeout", "never", "--outbox", "out.jsonl") == (
+        2, "", "pollkit: the disk is full\n")
+
+
+def test_codes_of_processes_combine_as_those_of_jobs_do():
+    assert [combined(codes) for codes in ([], [0, 0], [0, 3], [3, 4], [4, 1, 3], [1, 2], [2, 143], [130, 1])] == [
+        0, 0, 3, 4, 1, 2, 143, 130]
+
+
+# Telling
+
+@posix
+def test_a_program_that_fails_and_then_does_not(api, pollkit, monkeypatch):
+    monkeypatch.setattr("pollkit.drivers.telling.FIRST_RETRY_S", 0.01)
+    added(api, 1)
+    program = script('cat > got.json; echo "no mail today"; [ $POLLKIT_TRY = 2 ]\n')
+    code, out, err = pollkit("run", "jobs.db", "--once", "--exec", program, "--", "-v", "--quiet")
+    assert (code, out) == (0, "")
+    assert err == "pollkit: job_0: its end could not be told (try 1): %s exited with 1: no mail today\n" % program
+    _, out, _ = pollkit("status", "jobs.db")
+    assert "1 ends to be told" in out and re.search(r"to be told \(try 1: .* exited with 1: no mail today\)", out)
+    time.sleep(0.02)
+    assert pollkit("run", "jobs.db", "--once", "--exec", program) == (0, "", "")
+    assert list(lines_of("got.json")[0]) == KEYS
+    assert pollkit("status", "jobs.db")[1].splitlines()[-1].endswith("yes")
+
+
+def test_a_run_that_tells_nobody_leaves_it_to_a_later_one(api, pollkit):
+    names = added(api, 3)
+    pollkit("run", "jobs.db")
+    assert pollkit("run", "jobs.db", "--outbox", "out.jsonl") == (0, "", "")
+    assert sorted(line["id"] for line in lines_of("out.jsonl")) == names
+    pollkit("run", "jobs.db", "--outbox", "out.jsonl")
+    assert len(lines_of("out.jsonl")) == 3
+
+
+@posix
+def test_a_slow_program_delays_no_poll(api, pollkit):
+    api.add("quick")
+    api.add("slow", lasts=0.3)
+    pollkit("add", "jobs.db", "quick", "slow", "--profile", "fake")
+    pollkit("run", "jobs.db", "--exec", script("sleep 0.4\n"))
+    times = [request.at for request in api.requests if request.ids == ("slow",)]
+    assert max(b - a for a, b in zip(times, times[1:])) < 0.25
+
+
+# status, retry, forget
+
+def test_status_shows_counts_and_a_line_a_job(api, pollkit):
+    added(api, 2)
+    api.add("bad", fails="no")
+    api.add("late", lasts=60, pages=10)
+    pollkit("add", "jobs.db", "bad", "late", "--profile", "fake")
+    pollkit("run", "jobs.db", "--once")
+    code, out, err = pollkit("status", "jobs.db")
+    lines = out.splitlines()
+    assert (code, err) == (5, "")
+    assert re.fullmatch(r"1 waiting, 2 done, 1 failed; the oldest waits for \d+s; 3 ends to be told", lines[0])
+    assert lines[2].split() == ["ID", "STATE", "STATUS", "PROGRESS", "POLLS", "WHEN", "TOLD"]
+    assert re.fullmatch(r"bad +failed +failed: no +- +1 +\d+s ago +to be told", lines[5])
+    assert re.fullmatch(r"late +waiting +running +- +1 +(now|in 0s) +-", lines[6])
+    at = lines[2].index("STATUS")
+    assert {line[at - 1] for line in lines[2:]} == {" "} and " " not in {line[at] for line in lines[2:]}
+
+
+@pytest.mark.parametrize("words, names, code", [
+    ([], ["job_0", "job_1", "bad", "late"], 5),
+    (["--state", "done"], ["job_0", "job_1"], 0),
+    (["--state", "failed", "--state", "done"], ["job_0", "job_1", "bad"], 1),
+    (["bad"], ["bad"], 1),
+    (["late", "job_1"], ["late", "job_1"], 5),
+    (["--profile", "other"], [], 0),
+    (["--label", "small"], [], 0),
+])
+def test_status_can_be_filtered_and_its_code_is_that_of_what_was_asked_for(api, pollkit, words, names, code):
+    added(api, 2)
+    api.add("bad", fails="no")
+    api.add("late", lasts=60)
+    pollkit("add", "jobs.db", "bad", "late", "--profile", "fake")
+    pollkit("run", "jobs.db", "--once")
+    got, out, _ = pollkit("status", "jobs.db", *words)
+    assert (got, [line.split()[0] for line in out.splitlines()[3:]]) == (code, names)
+    got, out, _ = pollkit("status", "jobs.db", "--json", *words)
+    found = json.loads(out)
+    assert (got, [job["id"] for job in found["jobs"]]) == (code, names)
+    assert found["states"]["done"] == 2 and found["untold"] == 3
+    got, out, _ = pollkit("status", "jobs.db", "--rows", "1", *words)
+    assert got == code
+    assert ("... and %d more" % (len(names) - 1) in out) == (len(names) > 1)
+
+
+def test_status_of_what_is_not_there_is_a_line(api, pollkit):
+    assert pollkit("status", "jobs.db")[0] == 2 and not os.path.exists("jobs.db")
+    added(api, 1)
+    assert pollkit("status", "jobs.db", "nix") == (2, "", "pollkit: not in the ledger: nix\n")
+    code, _, err = pollkit("status", "jobs.db", "--state", "lost")
+    assert code == 2 and "'lost'" in err
+
+
+def test_what_has_ended_can_wait_again_by_id_or_by_state(api, pollkit):
+    added(api, 2, fails="no")
+    pollkit("run", "jobs.db")
+    assert pollkit("retry", "jobs.db", "job_0") == (0, "", "pollkit: 1 wait again\n")
+    assert pollkit("retry", "jobs.db", "job_0", "job_1") == (0, "", "pollkit: 1 wait again, 1 had not ended\n")
+    pollkit("run", "jobs.db")
+    assert pollkit("retry", "jobs.db", "--state", "failed", "--quiet") == (0, "", "")
+    assert pollkit("status", "jobs.db")[0] == 5
+    assert pollkit("retry", "jobs.db", "job_0", "nix")[0] == 2
+    assert pollkit("retry", "jobs.db")[0] == 2
+
+
+def test_what_is_forgotten_is_gone(api, pollkit):
+    added(api, 3)
+    assert pollkit("forget", "jobs.db", "job_0", "nix") == (0, "", "pollkit: 1 forgotten, not in the ledger: nix\n")
+    pollkit("run", "jobs.db")
+    assert pollkit("forget", "jobs.db", "--finished", "--older-than", "30d")[2] == "pollkit: 0 forgotten\n"
+    assert pollkit("forget", "jobs.db", "--finished", "--told")[2] == "pollkit: 0 forgotten\n"
+    pollkit("run", "jobs.db", "--outbox", "out.jsonl")
+    assert pollkit("forget", "jobs.db", "--finished", "--told")[2] == "pollkit: 2 forgotten\n"
+    assert pollkit("status", "jobs.db") == (0, "no jobs\n", "")
+
+
+@pytest.mark.parametrize("words", [[], ["a", "--finished"], ["a", "--older-than", "1d"], ["a", "--told"]])
+def test_what_to_forget_must_be_clear(api, pollkit, words):
+    added(api, 1)
+    code, _, err = pollkit("forget", "jobs.db", *words)
+    assert code == 2 and err.count("\n") == 1
+
+
+# Metrics
+
+SAMPLE = re.compile(r'pollkit_([a-z_]+)\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)+)\} ([0-9.]+)')
+
+
+def test_metrics_are_in_the_format_of_prometheus(api, pollkit):
+    added(api, 2, ledger='a"b\\.db')
+    api.add("late", lasts=60)
+    api.fault(500, "late")
+    pollkit("add", 'a"b\\.db', "late", "--profile", "fake")
+    assert pollkit("run", 'a"b\\.db', "--once", "--metrics", "m.prom") == (0, "", "")
+    kinds, values = {}, {}
+    with open("m.prom") as file:
+        for line in file.read().splitlines():
+            if line.startswith("# TYPE "):
+                _, _, name, kind = line.split()
+                assert name not in kinds
+                kinds[name] = kind
+            elif not line.startswith("# HELP "):
+                name, labels, value = SAMPLE.fullmatch(line).groups()
+                assert 'ledger="%s"' % os.path.realpath('a"b\\.db').replace("\\", "\\\\").replace('"', '\\"') in labels
+                assert "pollkit_" + re.sub("_(sum|count)$", "", name) in kinds
+                label = re.search('(?:state|profile|quantile)="([^"]*)"', labels)
+                values[name, label and label.group(1)] = float(value)
+    assert {name for name, kind in kinds.items() if kind == "counter"} == {
+        "pollkit_polls_total", "pollkit_faults_total", "pollkit_rate_limited_total"}
+    assert (values["jobs", "done"], values["jobs", "waiting"], values["polls_total", "fake"],
+            values["faults_total", "fake"], values["notice_delay_seconds_count", None]) == (2, 1, 3, 1, 2)
+    assert values["notice_delay_seconds", "0.5"] <= values["notice_delay_seconds", "1"] < 5
+    assert abs(values["last_run_timestamp_seconds", None] - time.time()) < 60
+    assert stat.S_IMODE(os.stat("m.prom").st_mode) == 0o644
+    assert [name for name in os.listdir(".") if name.endswith(".tmp")] == []
+
+
+def test_totals_outlive_the_minutes_that_they_were_counted_in(place):
+    from ledger_host import HostClock
+    from pollkit.edges.ledger_history import KEPT_MINUTES, Counts
+    clock = HostClock()
+    with Ledger("old.db", clock=clock) as ledger:
+        for _ in range(4):
+            ledger.count(Counts(3, 2, 1), "a")
+            clock.pass_s(KEPT_MINUTES * 60 * 0.6)
+        assert ledger.totals() == {"a": Counts(12, 8, 4)}
+        assert len(ledger.minutes()) == 2
+
+
+# --bucket
+
+def test_waits_and_batches_share_a_limit_by_naming_a_file(api, pollkit):
+    api.add("job_0")
+    with open("jobs.txt", "w") as file:
+        file.write("job_0\n")
+    began = time.monotonic()
+    for words in (["wait", "job_0"], ["batch", "jobs.txt"], ["wait", "job_0"]):
+        code, _, err = pollkit(*(words + ["--profile", "fake", "--limit", "5/s", "--bucket", "b.db", "--quiet"]))
+        assert (code, err) == (0, "")
+    times = [request.at for request in api.requests]
+    assert min(b - a for a, b in zip(times, times[1:])) > 0.19 and time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("broken", ["reserve", "hear"])
+def test_a_batch_whose_bucket_breaks_ends_with_one_line(api, pollkit, monkeypatch, broken):
+    with open("jobs.txt", "w") as file:
+        file.write("".join("job_%d\n" % i for i in range(20)))
+    for i in range(20):
+        api.add("job_%d" % i, lasts=60)
+    if broken == "hear":
+        api.fault(429, retry_after=1)
+    real, calls = getattr(SharedBucket, broken), []
+
+    def breaks(self, *args, **options):
+        calls.append(1)
+        if broken == "hear" and args[0].quota is None and args[0].verdict.name != "LIMITED":
+            return real(self, *args, **options)
+        if broken == "reserve" and len(calls) < 10:
+            return real(self, *args, **options)
+        raise LedgerError("b.db can't grow, the disk is full")
+    monkeypatch.setattr(SharedBucket, broken, breaks)
+    began = time.monotonic()
+    code, out, err = pollkit("batch", "jobs.txt", "--profile", "fake", "--bucket", "b.db", "--quiet")
+    assert (code, out, err) == (2, "", "pollkit: b.db can't grow, the disk is full\n")
+    assert time.monotonic() - began < 5
+
+
+def test_futures_of_a_batch_whose_bucket_breaks_end(api, place, monkeypatch):
+    from pollkit import BatchPoller
+    api.add("a", lasts=60)
+
+    def breaks(self, *args, **options):
+        raise LedgerError("broken")
+    bucket = SharedBucket("b.db")
+    with BatchPoller(api.profile, bucket=bucket) as batch:
+        monkeypatch.setattr(SharedBucket, "reserve", breaks)
+        assert batch.submit("a").result(5).state == "cancelled"
+        with pytest.raises(LedgerError, match="broken"):
+            batch.submit("b")
+
+
+@pytest.mark.parametrize("command", ["wait", "batch"])
+def test_a_bucket_that_cannot_be_opened_is_a_line(api, pollkit, command):
+    with open("jobs.txt", "w") as file:
+        file.write("job_0\n")
+    code, _, err = pollkit(command, "jobs.txt", "--profile", "fake", "--bucket", "nowhere/b.db")
+    assert code == 2 and "there is no such directory" in err and err.count("\n") == 1
+
+
+# Real processes
+
+def test_runs_that_overlap_share_the_work(api):
+    profile(api.base, "limit = 500/s burst 50\n")
+    names = added(api, 60, lasts=0.5)
+    runs = [start("run", "jobs.db", "--outbox", "out.jsonl") for _ in range(3)]
+    assert [ended(process) for process in runs] == [(0, "", "")] * 3
+    assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
+
+
+@posix
+def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated():
+    """Some of the jobs end before each kill, some after the last."""
+    with JobApi(lambda name, count: "done" if count >= len(name) else "running") as api:
+        profile(api.url, "limit = 500/s burst 50\n")
+        names = ["x" * i + "%d" % i for i in range(1, 20)]
+        assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
+        for asked in (30, 80, 140):
+            process = start("run", "jobs.db", "--outbox", "out.jsonl", "--workers", "4")
+            wait_for(lambda least=asked: len(api.asked) > least)
+            process.kill()
+            assert ended(process) == (-signal.SIGKILL, "", "")
+        assert ended(start("run", "jobs.db", "--outbox", "out.jsonl")) == (0, "", "")
+        assert len(api.asked) <= sum(len(name) + 1 for name in names) + 3 * 4
+    with open("out.jsonl") as file:
+        told = [json.loads(line)["id"] for line in file if line.endswith("}\n")]
+    assert set(told) == set(names)
+    with Ledger("jobs.db") as ledger:
+        rows, summary = list(ledger.rows()), ledger.summary()
+    assert summary.states["done"] == len(names) and summary.untold == 0
+    assert [row.outcome["id"] for row in rows] == names
+
+
+@posix
+def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once():
+    with JobApi(lambda name, count: "done" if count else "running") as api:
+        profile(api.url, "limit = 100/s burst 5\n")
+        names = ["job_%d" % i for i in range(60)]
+        assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
+        process = start("run", "jobs.db", "--processes", "4", "--outbox", "out.jsonl", "--metrics", "m.prom")
+        assert ended(process) == (0, "", "")
+        times = sorted(api.times)
+    assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
+    assert len(times) == 120
+    for i, begin in enumerate(times):  # what a server sees may bunch a little
+        for j in range(i, len(times)):
+            assert j - i + 1 <= 100 * (times[j] - begin) + 5 + 5
+    with open("m.prom") as file:
+        assert re.search(r'pollkit_polls_total\{.*\} 120\n', file.read())
+
+
+@posix
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("processes", ["1", "3"])
+def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, number, code, processes):
+    added(api, 5, lasts=60)
+    process = start("run", "jobs.db", "--processes", processes)
+    wait_for(lambda: len(api.requests) > 8)
+    began = time.monotonic()
+    process.send_signal(number)
+    got = ended(process)
+    assert got == (code, "", "pollkit: interrupted: 5 jobs still wait; run it again\n")
+    assert time.monotonic() - began < 2
+    with Ledger("jobs.db") as ledger:
+        assert ledger.summary().states["waiting"] == 5
+
+
+@posix
+def test_on_a_terminal_there_is_a_bar_then_the_bad_ends_and_a_summary(api):
+    screen = pytest.importorskip("screen")
+    added(api, 3, lasts=0.7)
+    api.add("bad", lasts=0.2, fails="no")
+    assert main(["add", "jobs.db", "bad", "--profile", "fake", "--quiet"]) == 0
+    words = ["-m", "pollkit", "run", os.path.abspath("jobs.db")]
+    with screen.InPty(words, 80, POLLKIT_PROFILES=os.path.abspath("mine.ini")) as terminal:
+        assert terminal.read(until=lambda seen: any("3 waiting" in row for row in seen.shown()))
+        terminal.read()
+        left = terminal.screen.shown()
+    assert terminal.process.returncode == 1 and left[0] == "pollkit: bad: failed: no"
+    assert len(left) == 2 and re.fullmatch(r"4 jobs: 3 done, 1 failed; \d+ polls; 0 still wait", left[1])
+
+
+@posix
+def test_one_failed_job_in_any_process_is_the_exit_code(api):
+    added(api, 8)
+    api.add("bad", fails="no")
+    assert main(["add", "jobs.db", "bad", "--profile", "fake", "--quiet"]) == 0
+    assert ended(start("run", "jobs.db", "--processes", "3")) == (1, "", "pollkit: bad: failed: no\n")
+
+
+# The documentation
+
+def cron_lines():
+    return re.findall(r"^    (?:[\d*/]+ ){5}(pollkit (?:run|forget) .*)$", text_of("cron"), re.MULTILINE)
+
+
+@posix
+@pytest.mark.parametrize("line", cron_lines())
+def test_lines_for_a_crontab_work_in_the_environment_of_cron(api, line, place):
+    assert main(["add", "jobs.db", "job_1", "--profile", "fake", "--quiet"]) == 0
+    api.add("job_1", result=1)
+    program = script("cat > told.json\n")
+    os.mkdir("prom")
+    for there, here in (("/var/lib/prom", place + "/prom"), ("/var/lib", place), ("/usr/local/bin/notify", program),
+                        ("pollkit ", sys.executable + " -m pollkit ")):
+        line = line.replace(there, here)
+    bare = {"HOME": place, "LOGNAME": "me", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "PYTHONPATH": ROOT}
+    if "run" in line:
+        line += " --profiles mine.ini" if "--exec" not in line else ""
+        bare["POLLKIT_PROFILES"] = os.path.abspath("mine.ini")
+    done = subprocess.run(["/bin/sh", "-c", line], env=bare, cwd=place, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    assert (done.returncode, done.stdout) == (0, b"")
+    if "--exec" in line or "--outbox" in line:
+        assert lines_of("told.json" if "--exec" in line else "ended.jsonl")[0]["id"] == "job_1"
+
+
+def test_the_lines_for_a_crontab_are_found():
+    assert len(cron_lines()) >= 4
