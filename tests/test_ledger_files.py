@@ -304,6 +304,7 @@ def test_processes_share_a_ledger_and_one_that_is_killed_loses_nothing(path):
                 assert worker.stderr.read() == ""
                 said += worker.stdout.read().split("\n")[:-1]
         assert states(ledger) == {"done": 120}
+        said = [line for line in said if line]  # where one came too late, there was nothing left to say
         assert len(said) == len(set(said)) and 120 - len(said) <= 4  # killed between the end and its line
 
 
