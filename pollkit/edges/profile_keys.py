@@ -13,6 +13,7 @@ from ..core.lookup import Path
 from ..core.pace import parse_pace
 from ..core.profile import Profile, checked_base, checked_size, whole_number
 from ..core.units import duration_text, parse_limit, seconds
+from ..core.words import normal
 from ..errors import ConfigError
 from .credentials import parse as parse_credential
 from .headers import checked_headers
@@ -50,12 +51,30 @@ def unknown_key(key: str) -> str:
     return "there is no such key" + (": did you mean %s?" % near[0] if near else "; see pollkit help profiles")
 
 
+def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
+    """Keys that make no sense beside the others, and why."""
+    if profile.client_key and not profile.client_cert:
+        yield "client_key", "is of no use without client_cert"
+    if not profile.batch_url:
+        usual = Profile()
+        for key in ("batch_items", "batch_id", "batch_size"):
+            if getattr(profile, key) != getattr(usual, key):
+                yield key, "is of no use without batch_url"
+    said: Dict[str, str] = {}
+    for key in ("done", "failed", "pending"):
+        for word in getattr(profile, key) or ():
+            if said.setdefault(normal(word), key) != key:
+                yield key, "has %r, which is said to be %s already" % (word, said[normal(word)])
+
+
 def _path(text: str) -> str:
     return Path(text).text
 
 
 def _progress(text: str) -> str:
     part, slash, total = text.partition("/")
+    if "/" in total:
+        raise ConfigError("is one path, or two with a / between: pages.done / pages.total")
     return "%s / %s" % (_path(part), _path(total)) if slash else _path(text)
 
 

@@ -16,7 +16,7 @@ from ..core.profile import Profile, checked_base
 from ..errors import ConfigError
 from .headers import merged
 from .ini_files import BUILT_IN, IniFile, Problem, Setting, parse, read_text
-from .profile_keys import HEADER, KEYS, read_header, read_key, unknown_key
+from .profile_keys import HEADER, KEYS, contradictions, read_header, read_key, unknown_key
 
 SYSTEM_FILE = "/etc/pollkit/profiles.ini"
 USER_FILE = ".config/pollkit/profiles.ini"
@@ -168,12 +168,25 @@ def _assembled(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
                                 "there is no [%s] that it could inherit from" % name))
     own = _values(name, entry.own or {}, problems)
     profile = Profile(name=name)._replace(**own)
-    labels = {}
+    problems += _contradicted(name, entry.own or {}, profile)
+    labels: Dict[str, Profile] = {}
     for label, settings in entry.labels.items():
         values = _values("%s:%s" % (name, label), settings, problems)
         values["headers"] = merged(profile.headers, values.get("headers", {}))
         labels[label] = profile._replace(label=label, **values)
+        problems += _contradicted("%s:%s" % (name, label), settings, labels[label])
+        twin = [other for other, one in labels.items() if one.up_to == labels[label].up_to is not None]
+        if len(twin) > 1:
+            at = settings["up_to"]
+            problems.append(Problem(at.source, at.line, "%s:%s" % (name, label), "up_to",
+                                    "is the same as that of %s, which would never leave it a job" % twin[0]))
     return profile._replace(labels=labels), problems
+
+
+def _contradicted(section: str, settings: Settings, profile: Profile) -> List[Problem]:
+    """What this section's own keys say against others."""
+    return [Problem(settings[key].source, settings[key].line, section, key, what)
+            for key, what in contradictions(profile) if key in settings]
 
 
 def _values(section: str, settings: Settings, problems: List[Problem]) -> Dict[str, Any]:
