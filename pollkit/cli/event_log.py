@@ -5,7 +5,7 @@ from typing import Dict, Optional
 
 from ..core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event
 from ..core.machine import RETRY_AFTER
-from ..core.model import iso_text, one_line
+from ..core.model import State, iso_text, one_line
 from ..core.units import duration_text
 
 # How much is logged; each has all of what stands before it.
@@ -48,7 +48,8 @@ class EventLog:
             return False
         if kind == END:
             self._troubles.pop(progress.job.id, None)
-            return True
+            # What is broken off is told by whoever breaks it off, and not a thousand times.
+            return progress.ending is None or progress.ending.state is not State.CANCELLED
         if kind == STATUS:
             return progress.ending is None  # otherwise the end is told next
         return self._is_new_trouble(event)

@@ -82,6 +82,9 @@ def can_draw(stream: Optional[IO[str]], environ: Mapping[str, str]) -> bool:
 def style_for(stream: Optional[IO[str]], environ: Mapping[str, str]) -> Style:
     """What can be shown there."""
     encoding = getattr(stream, "encoding", None) or "ascii"
+    locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG")
+    if locale in ("C", "POSIX"):
+        encoding = "ascii"  # Python 3.7 and later would write UTF-8 all the same
     try:
         "█░".encode(encoding)
         is_unicode = True

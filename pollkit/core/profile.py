@@ -2,7 +2,7 @@
 from typing import Any, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ..errors import ConfigError
-from .addresses import parse_url, redacted
+from .addresses import is_secret, parse_url, redacted
 from .lookup import Path
 from .pace import Adaptive, Backoff, Fixed, Pace, parse_pace
 from .units import Limit, parse_limit, seconds
@@ -67,6 +67,20 @@ class Profile(NamedTuple):
     label: Optional[str] = None
     up_to: Optional[float] = None
     labels: Mapping[str, "Profile"] = {}
+
+    def __repr__(self) -> str:
+        """What differs from the defaults, without secrets."""
+        usual = self._field_defaults
+        return "Profile(%s)" % ", ".join(
+            "%s=%s" % (name, _shown(name, value)) for name, value in zip(self._fields, self) if value != usual[name])
+
+
+def _shown(name: str, value: Any) -> str:
+    if name in ("url", "batch_url", "base", "proxy"):
+        return repr(redacted(value))
+    if name == "headers":
+        return repr({header: "***" if is_secret(header) else text for header, text in value.items()})
+    return "'***'" if name == "body" else repr(value)
 
 
 _PATHS = ("status", "result", "error", "error_code", "created", "finished", "batch_items", "batch_id")
