@@ -144,7 +144,8 @@ class FakeJobApi:
     def _faulty(self, ids: Tuple[str, ...]) -> Optional[Answer]:
         self._faults = [(answer, job_id, left - (job_id is None or job_id in ids))
                         for answer, job_id, left in self._faults]
-        due = next((i for i, fault in enumerate(self._faults) if fault[2] <= 0), None)
+        due = next((i for i, (_, job_id, left) in enumerate(self._faults)
+                    if left <= 0 and (job_id is None or job_id in ids)), None)
         return None if due is None else self._faults.pop(due)[0]
 
     def _limited(self, now: float) -> Optional[Answer]:

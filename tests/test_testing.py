@@ -163,3 +163,11 @@ def test_it_closes_connections_that_are_still_open():
         assert connection.getresponse().read()
     assert connection.sock.recv(1) == b""
     connection.close()
+
+
+def test_faults_of_one_job_are_no_concern_of_another(api):
+    api.add("a")
+    api.add("b")
+    for _ in range(3):
+        api.fault(500, "a")
+    assert [ask(api, name)[0] for name in "abaab"] == [500, 200, 500, 500, 200]
