@@ -22,6 +22,8 @@ from xml.etree import ElementTree
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPPORTED = [(3, minor) for minor in range(6, 14)]
 AT_ONCE = 2
+PARTS = 3  # of a suite, side by side: much of what it does is to wait
+SLOWEST = "batch cli zipapp ledger_commands secrets simulate".split()  # each takes 6 s or more: not all in one part
 
 # CI has 20 minutes; a captured command that still runs at this point is stopped and shown.
 STOP_AT = time.monotonic() + 18 * 60
@@ -201,12 +203,16 @@ def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
     return [inner, "-m", "pytest", "--junitxml=" + report] + arguments
 
 
-def halves() -> List[List[str]]:
-    """The test files in two parts of about the same size, to be run side by side."""
+def parts() -> List[List[str]]:
+    """The test files in parts that take about as long, to be run side by side."""
     folder = os.path.join(ROOT, "tests")
     names = [name for name in os.listdir(folder) if re.fullmatch(r"test_\w+\.py", name)]
-    names.sort(key=lambda name: (-os.path.getsize(os.path.join(folder, name)), name))
-    return [[os.path.join("tests", name) for name in sorted(names[i::AT_ONCE])] for i in range(AT_ONCE)]
+    names.sort(key=lambda name: (name[5:-3] not in SLOWEST, -os.path.getsize(os.path.join(folder, name)), name))
+    dealt: List[List[str]] = [[] for _ in range(PARTS)]
+    for i, name in enumerate(names):
+        turn, place = divmod(i, PARTS)
+        dealt[place if turn % 2 == 0 else PARTS - 1 - place].append(os.path.join("tests", name))
+    return dealt
 
 
 def test_environment() -> Dict[str, str]:
@@ -253,7 +259,7 @@ def reason(code: int, counts: Counts) -> str:
 
 
 def here(arguments: List[str]) -> int:
-    """The suite on this Python: in two parts at once, or what the arguments choose, its output as it comes."""
+    """The suite on this Python: in parts at once, or what the arguments choose, its output as it comes."""
     inner = prepare(Python(sys.executable, sys.base_prefix, tuple(sys.version_info[:3])))
     if not arguments:
         outcome = suite("", inner, [], test_environment())
@@ -333,11 +339,11 @@ def examine(python: Python, newest: bool, arguments: List[str]) -> List[Outcome]
 
 
 def suite(name: str, inner: str, arguments: List[str], env: Dict[str, str]) -> Outcome:
-    """The suite on one Python, in two parts at once; or what the arguments choose, in one."""
+    """The suite on one Python, in parts at once; or what the arguments choose, in one."""
     start = time.monotonic()
-    parts = [arguments] if arguments else halves()
-    with ThreadPoolExecutor(len(parts)) as pool:
-        ended = list(pool.map(lambda part: run_part(inner, part, env), parts))
+    chosen = [arguments] if arguments else parts()
+    with ThreadPoolExecutor(len(chosen)) as pool:
+        ended = list(pool.map(lambda part: run_part(inner, part, env), chosen))
     counts = Counts(*map(sum, zip(*(found for _, found, _ in ended))))
     code = next((code for code, _, _ in ended if code), 0)
     note = ": ".join(filter(None, [str(counts), reason(code, counts)]))
