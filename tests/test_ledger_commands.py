@@ -621,7 +621,7 @@ def test_lines_for_a_crontab_work_in_the_environment_of_cron(api, line, place):
                         ("pollkit ", sys.executable + " -m pollkit ")):
         line = line.replace(there, here)
     bare = {"HOME": place, "LOGNAME": "me", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "PYTHONPATH": ROOT}
-    if "run" in line:
+    if " run " in line:
         line += " --profiles mine.ini" if "--exec" not in line else ""
         bare["POLLKIT_PROFILES"] = os.path.abspath("mine.ini")
     done = subprocess.run(["/bin/sh", "-c", line], env=bare, cwd=place, stdin=subprocess.DEVNULL,
