@@ -162,7 +162,8 @@ def test_an_installed_pollkit_has_its_data_files_too():
     config = configparser.ConfigParser()
     config.read(os.path.join(ROOT, "setup.cfg"), encoding="utf-8")
     patterns = [pattern.strip() for pattern in config["options.package_data"]["*"].split(",")]
-    for folder, _, files in os.walk(os.path.join(ROOT, "pollkit")):
+    for folder, folders, files in os.walk(os.path.join(ROOT, "pollkit")):
+        folders[:] = [name for name in folders if name != "__pycache__"]  # where others may be writing just now
         package = folder
         while not os.path.exists(os.path.join(package, "__init__.py")):  # data may stand below its package
             package = os.path.dirname(package)
