@@ -341,7 +341,7 @@ def zipped(tmp_path_factory):
         archive.writestr("__main__.py", "import sys\nfrom pollkit.cli import main\nsys.exit(main())\n")
         for folder, _, names in os.walk(os.path.join(ROOT, "pollkit")):
             for name in names:
-                if not name.endswith(".pyc"):
+                if name.endswith((".py", ".ini", ".txt")):
                     whole = os.path.join(folder, name)
                     archive.write(whole, os.path.relpath(whole, ROOT))
     return path
