@@ -37,7 +37,7 @@ COVERED = "pollkit/core"
 # What core is tested by. Measuring makes tests slow, and those of the edges would cover it by chance.
 CORE_TESTS = ["tests/test_{}.py".format(name) for name in (
     "units pace bucket reading addresses machine walks agenda trace sources single profiles optimum public "
-    "durations adaptive findings doctor simulate batch_corners").split()]
+    "durations adaptive findings doctor simulate batch_corners saved").split()]
 
 NO_TESTS_RAN = 5  # pytest's own exit code for it
 

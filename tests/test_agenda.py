@@ -426,3 +426,17 @@ def test_scenarios_at_60_requests_a_minute(count, duration, jobs_per_minute, row
         monkeypatch.setattr(agenda_module, "_place", lambda entry, now: entry.progress.wait_from)
         row_p95 = p95(range(5))
     assert ours <= 1.1 * row_p95
+
+
+def test_a_job_that_is_withdrawn_is_gone_and_may_be_adopted_again():
+    agenda, free = Agenda(2), lane()
+    entry = agenda.add(Job("a"), "u", FOREVER, free, 0.0)
+    assert not entry.is_out
+    (taken,) = agenda.take(0.0)
+    assert taken.is_out
+    give(agenda, [taken], PENDING, 1.0)
+    agenda.withdraw(entry)
+    assert len(agenda) == 0 and agenda.take(100.0) == float("inf")
+    agenda.withdraw(entry)  # once is enough
+    agenda.adopt(entry.progress, FOREVER, free)
+    assert ids(agenda.take(100.0)) == ["a"]
