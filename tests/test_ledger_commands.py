@@ -592,7 +592,7 @@ def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, n
 @posix
 def test_on_a_terminal_there_is_a_bar_then_the_bad_ends_and_a_summary(api):
     screen = pytest.importorskip("screen")
-    added(api, 3, lasts=0.6)
+    added(api, 3, lasts=2.0)
     api.add("bad", lasts=0.2, fails="no")
     assert main(["add", "jobs.db", "bad", "--profile", "fake", "--quiet"]) == 0
     words = ["-m", "pollkit", "run", os.path.abspath("jobs.db")]
