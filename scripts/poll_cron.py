@@ -27,4 +27,5 @@ sys.path.insert(0, found[0])
 
 from pollkit.cli import main  # noqa: E402 - only now is it known where from
 
-sys.exit(main([COMMAND] + sys.argv[1:]))
+sys.argv.insert(1, COMMAND)
+sys.exit(main())

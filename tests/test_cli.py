@@ -269,7 +269,7 @@ def test_an_impatient_user_gets_the_same_end(number, code):
     with RawServer(reply('{"status": "running"}')) as server:
         process = started(["wait", server.url("/1"), "--pace", "fixed 5ms"])
         wait_for(lambda: len(server.requests) > 2)
-        for _ in range(3):
+        while process.poll() is None:  # also while Python ends
             process.send_signal(number)
         _, err = process.communicate(timeout=10)
     assert process.returncode == code and err.count(b"pollkit: interrupted") == 1 and b"Traceback" not in err

@@ -40,7 +40,7 @@ unreachable, 5 jobs still wait (status only), 130 or 143 interrupted.
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
-    """Run the command line; the exit code comes back."""
+    """Run the command line, that of this process if none is given; the exit code comes back."""
     words = sys.argv[1:] if arguments is None else arguments
     if words[:1] == ["--version"]:
         return _print("pollkit %s\n" % __version__)
@@ -50,7 +50,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         from .running import run_command
     except KeyboardInterrupt:  # so soon
         return 130
-    return run_command(words[0], words[1:])
+    return run_command(words[0], words[1:], is_program=arguments is None)
 
 
 def _print(text: str) -> int:

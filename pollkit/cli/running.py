@@ -75,10 +75,10 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=(width or size_of(sys.stdout).columns) - 2)
 
 
-def run_command(name: str, words: List[str]) -> int:
-    """Run a command with its arguments; the exit code comes back."""
+def run_command(name: str, words: List[str], is_program: bool = False) -> int:
+    """Run a command with its arguments; the exit code comes back. A program ends with it."""
     try:
-        with _prepared():
+        with _prepared(is_program):
             code = _run(name, words)
             sys.stdout.flush()
             _settle(sys.stderr)
@@ -124,8 +124,11 @@ def said(error: OSError) -> str:
 
 
 @contextmanager
-def _prepared() -> Iterator[None]:
-    """Signals as exceptions, and somewhere to write to; afterwards all is as it was found."""
+def _prepared(is_program: bool) -> Iterator[None]:
+    """Signals as exceptions, and somewhere to write to; afterwards all is as it was found.
+
+    A program's exit code is decided then: a signal that comes later must not make it another.
+    """
     streams = sys.stdout, sys.stderr
     before = _listen()
     with open(os.devnull, "w") as nowhere:
@@ -136,7 +139,7 @@ def _prepared() -> Iterator[None]:
         finally:
             sys.stdout, sys.stderr = streams
             for number, handler in before.items():
-                signal.signal(number, handler)
+                signal.signal(number, signal.SIG_IGN if is_program else handler)
 
 
 def _listen() -> Dict[int, Any]:
