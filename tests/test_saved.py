@@ -6,9 +6,10 @@ import pytest
 from ledger_host import ended, pending
 from pollkit import Fixed, Job
 from pollkit.core.forecast import Forecast
+from pollkit.core.learning import taught
 from pollkit.core.machine import FOREVER, Ending, Progress, Rules, Trouble, start
 from pollkit.core.model import Slept, State
-from pollkit.core.saved import detected_in, is_instant, progress_from_row, progress_to_row, with_last_look
+from pollkit.core.saved import is_instant, progress_from_row, progress_to_row, with_last_look
 
 JOB, URL = Job("job_1", label="small"), "https://api.internal/jobs/job_1"
 RULES = Rules(pace=Fixed(10))
@@ -80,8 +81,8 @@ def test_a_deadline_that_is_still_to_come_stays(progress):
 
 def test_where_in_time_a_job_ended():
     looked = pending(start(JOB, URL, RULES, 100.0), RULES, 120.0)
-    assert detected_in(looked) is None
-    assert detected_in(ended(looked, RULES, 130.5)) == (20.0, 30.5)
-    assert detected_in(ended(looked, RULES, 130.5, duration_s=22.5)) == (22.5, 22.5)
-    assert detected_in(ended(start(JOB, URL, RULES, 100.0), RULES, 130.5)) == (0.0, 30.5)  # seen but once
-    assert detected_in(looked._replace(ending=Ending(State.TIMED_OUT, 400.0))) is None
+    assert taught(looked) is None
+    assert taught(ended(looked, RULES, 130.5)) == (20.0, 30.5)
+    assert taught(ended(looked, RULES, 130.5, duration_s=22.5)) == (22.5, 22.5)
+    assert taught(ended(start(JOB, URL, RULES, 100.0), RULES, 130.5)) == (0.0, 30.5)  # seen but once
+    assert taught(looked._replace(ending=Ending(State.TIMED_OUT, 400.0))) is None

@@ -2,7 +2,6 @@
 import argparse
 import os
 import re
-import stat
 from typing import Any, Callable, Dict, List, Optional
 
 from ..core.addresses import is_secret, is_url, parse_url, redacted
@@ -153,13 +152,10 @@ def warn(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
         say("pollkit: warning: others on this host can read the password in the URL; use --token-env, or auth = "
             "in a profile")
     name = arguments.token_file
-    if name is None or getattr(arguments, "quiet", False) or os.name != "posix":
+    if name is None or arguments.quiet:
         return
-    try:
-        mode = os.stat(os.path.expanduser(name)).st_mode
-    except (OSError, ValueError):
-        return  # said when it is read
-    if stat.S_ISREG(mode) and mode & 0o077:
+    from ..edges.credentials import Credential
+    if Credential("bearer file:" + name).is_open:
         say("pollkit: warning: others on this host can read %s; chmod 600 %s" % (name, name))
 
 

@@ -1,11 +1,13 @@
 """What an ended wait teaches about jobs of its kind."""
+from typing import Optional, Tuple
+
 from .durations import Durations
 from .machine import Progress
 from .model import State
 
 
-def learn(progress: Progress, durations: Durations) -> bool:
-    """Record how long an ended job took, as well as that can be known; whether anything was learned.
+def taught(progress: Progress) -> Optional[Tuple[float, float]]:
+    """Between which ages a job ended: the same twice where that is known, None where nothing is.
 
     A job that was found ended at the first look, at the very start of the wait, teaches nothing:
     it may have ended long before. One that failed teaches like one that is done: the pace is
@@ -13,11 +15,19 @@ def learn(progress: Progress, durations: Durations) -> bool:
     """
     ending = progress.ending
     if ending is None or ending.state not in (State.DONE, State.FAILED):
-        return False
+        return None
     if ending.duration_s is not None:
-        return durations.record(ending.duration_s)
+        return ending.duration_s, ending.duration_s
     last = progress.started_at if progress.seen_at is None else progress.seen_at
     if ending.notice_delay_s is not None and ending.at - ending.notice_delay_s > last:
-        return durations.record(ending.at - ending.notice_delay_s - progress.started_at)
-    return ending.at > progress.started_at and durations.record_between(
-        last - progress.started_at, ending.at - progress.started_at)
+        duration = ending.at - ending.notice_delay_s - progress.started_at
+        return duration, duration
+    if ending.at <= progress.started_at:
+        return None
+    return last - progress.started_at, ending.at - progress.started_at
+
+
+def learn(progress: Progress, durations: Durations) -> bool:
+    """Record how long an ended job took, as well as that can be known; whether anything was learned."""
+    between = taught(progress)
+    return between is not None and durations.record_between(*between)

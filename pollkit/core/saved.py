@@ -7,12 +7,12 @@ the clock of whoever waits to that of whoever writes. No secret is written: a UR
 one is left out, and the wait goes on from its job's own URL.
 """
 from math import isfinite
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict
 
 from .addresses import redacted
 from .forecast import Forecast
 from .machine import FOREVER, Progress, Trouble
-from .model import Job, Slept, State
+from .model import Job, Slept
 
 _OTHERWISE = ("job", "url", "ending", "said")  # not written, or not as they are
 _DEFAULTS = Progress(Job(""), "", 0.0, FOREVER, 0.0, 0.0)
@@ -65,14 +65,3 @@ def with_last_look(progress: Progress, now: float, grace_s: float = 0.0) -> Prog
     if progress.ending is not None or progress.deadline >= now:
         return progress
     return progress._replace(deadline=now + grace_s, next_at=min(progress.next_at, now + grace_s))
-
-
-def detected_in(progress: Progress) -> Optional[Tuple[float, float]]:
-    """Between which ages a job ended; the same twice where the server said. None: nobody knows."""
-    ending = progress.ending
-    if ending is None or ending.state not in (State.DONE, State.FAILED):
-        return None
-    if ending.duration_s is not None:
-        return ending.duration_s, ending.duration_s
-    left = 0.0 if progress.seen_at is None else progress.seen_at - progress.started_at
-    return max(0.0, left), max(0.0, left, ending.at - progress.started_at)

@@ -169,10 +169,7 @@ class LedgerRun(BatchPoller):
     def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
         if not len(manner.durations):
             for least_s, most_s in self._ledger.durations(manner.profile.name, manner.profile.label):
-                if least_s == most_s:
-                    manner.durations.record(least_s)
-                else:
-                    manner.durations.record_between(least_s, most_s)
+                manner.durations.record_between(least_s, most_s)
         return super()._new_way(manner, home, is_many)
 
     def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:

@@ -6,6 +6,7 @@ was in it.
 """
 import os
 import re
+import stat
 from typing import Dict, Optional, Tuple
 
 from ..errors import ConfigError
@@ -60,7 +61,7 @@ class Credential:
             mode = os.stat(os.path.expanduser(path)).st_mode if kind in ("file", "netrc") else 0
         except (OSError, ValueError):
             return False  # said when it is read
-        return os.name == "posix" and bool(mode & 0o077)
+        return os.name == "posix" and stat.S_ISREG(mode) and bool(mode & 0o077)
 
 
 def parse(specification: str) -> Tuple[str, str, str]:

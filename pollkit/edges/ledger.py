@@ -21,9 +21,10 @@ import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from ..core.addresses import is_url, redacted
+from ..core.learning import taught
 from ..core.machine import Progress, Rules, start
 from ..core.model import Job, Outcome, State
-from ..core.saved import detected_in, is_instant, progress_from_row, progress_to_row, with_last_look
+from ..core.saved import is_instant, progress_from_row, progress_to_row, with_last_look
 from ..core.units import Limit
 from ..errors import ConfigError
 from .clock import Clock
@@ -228,7 +229,7 @@ class Ledger(History):
                               (outcome.state.value, time.at, time.at, claim.key, claim.owner)).rowcount:
                 return False
             db.execute("INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)", (claim.key, text))
-            duration = detected_in(progress)
+            duration = taught(progress)
             if duration is not None:
                 self._learn(db, outcome.profile, outcome.label, duration)
             return True

@@ -1,13 +1,15 @@
 """How long jobs take, in many shapes, and the cheapest schedule there is for each: what a pace is held against.
 
-The cost of a job is price x polls + notice delay. For a distribution that is known, the best
-schedule comes from dynamic programming over a grid of ages, from the last one backwards.
+The cost of a job is price x polls + notice delay. The best schedule comes from core/optimum, which
+tests/test_optimum.py holds against every schedule there is, on grids that are small enough.
 """
 
 import math
 import random
 from bisect import bisect_right
 from typing import Callable, List, NamedTuple, Sequence, Tuple
+
+from pollkit.core.optimum import Grid, optimum
 
 SAMPLES = 20000
 Draw = Callable[[random.Random], float]
@@ -45,37 +47,10 @@ def shape(name: str, draw: Draw, price: float = 1.0, samples: int = SAMPLES) -> 
 
 
 def best_schedule(durations: List[float], price: float) -> List[float]:
-    """The ages to look at that cost least on these (sorted) durations.
-
-    V(x) = price S(x) + min over y of { y (F(y) - F(x)) - (M(y) - M(x)) + V(y) }, M the sum of durations.
-    """
+    """The ages to look at that cost least on these (sorted) durations."""
     count = len(durations)
-    grid = _grid(durations)
-    sums = [0.0]
-    for duration in durations:
-        sums.append(sums[-1] + duration)
-    done = [bisect_right(durations, age) for age in grid]
-    total = [sums[i] for i in done]
-    values, following = [0.0] * len(grid), [0] * len(grid)
-    for i in range(len(grid) - 2, -1, -1):
-        age, done_here, total_here = grid[i], done[i], total[i]
-        left = count - done_here
-        best, best_at = math.inf, i + 1
-        for j in range(i + 1, len(grid)):
-            missed = grid[j] * (done[j] - done_here) - (total[j] - total_here)
-            cost = missed + values[j]
-            if cost < best:
-                best, best_at = cost, j
-            # No best schedule lets more than this build up: one more look before would save it.
-            wait = (grid[j] - age) / price
-            if missed > left * price * (2.0 + (math.log(wait) if wait > 1.0 else 0.0)):
-                break
-        values[i], following[i] = price * left + best, best_at
-    schedule, i = [], 0
-    while i < len(grid) - 1 and done[i] < count:
-        i = following[i]
-        schedule.append(grid[i])
-    return schedule
+    grid = Grid.of(lambda age: 1.0 - bisect_right(durations, age) / count, _grid(durations))
+    return list(optimum(grid, price).looks)
 
 
 def _grid(durations: List[float], by_share: int = 500, by_age: int = 700) -> List[float]:
