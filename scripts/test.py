@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Run pollkit's tests: on this Python, or with --all on every Python it supports.
 
-Arguments not listed below go to pytest: `scripts/test.py -k bucket`. The last line printed is
-always "N passed, N failed" (and "N skipped" if any were). A Python or a check that fails
-without a failed test of its own counts as one failed there, so that line never looks better
-than the exit code.
+Arguments not listed below go to pytest: `scripts/test.py -k bucket`. What takes long (kills by
+the hundred, stress, crowds of processes) stands in tests/long: `scripts/test.py tests/long` runs
+it here, --all on the oldest and the newest Python.
+
+The last line printed is always "N passed, N failed" (and "N skipped" if any were). A Python or a
+check that fails without a failed test of its own counts as one failed there, so that line never
+looks better than the exit code.
 """
 
 import argparse
@@ -33,6 +36,7 @@ TESTING = ["pytest", "responses"]
 # The last releases for Python 3.6, and the last pip: the 18.1 it brings along is too old.
 TESTING_36, PIP_36 = ["pytest==7.0.1", "responses==0.17.0"], "pip==21.3.1"
 TOOLS = ["coverage", "mypy", "ruff"]
+LONG = "tests/long"
 COVERED = "pollkit/core"
 # What core is tested by. Measuring makes tests slow, and those of the edges would cover it by chance.
 CORE_TESTS = ["tests/test_{}.py".format(name) for name in (
@@ -292,13 +296,13 @@ def everywhere(required: List[Tuple[int, ...]], arguments: List[str]) -> int:
     found = find_pythons(wanted)
     if not found:
         raise Trouble("found no Python 3.6 to 3.13, neither in pyenv nor on PATH")
-    newest = max(found)
+    oldest, newest = min(found), max(found)
 
     outcomes: Dict[Tuple[int, ...], List[Outcome]] = {}
     with ThreadPoolExecutor(1) as pool:
         # The newest comes first: what its checks find is found soon.
         jobs: Dict["Future[List[Outcome]]", Tuple[int, ...]] = {
-            pool.submit(examine, found[version], version == newest, arguments): version
+            pool.submit(examine, found[version], version in (oldest, newest), version == newest, arguments): version
             for version in sorted(found, reverse=True)
         }
         try:
@@ -314,8 +318,9 @@ def everywhere(required: List[Tuple[int, ...]], arguments: List[str]) -> int:
     for version in wanted:
         ok = False if version in required else None
         outcomes.setdefault(version, [Outcome(dotted(version), ok, "not found")])
-    # The first outcome of each Python is its suite; the newest has the checks after it.
-    return close([outcomes[version][0] for version in wanted] + outcomes[newest][1:])
+    # The first outcome of each Python is its suite; what else was run on it comes after it.
+    return close([outcomes[version][0] for version in wanted] +
+                 [outcome for version in wanted for outcome in outcomes[version][1:]])
 
 
 def close(rows: List[Outcome]) -> int:
@@ -323,17 +328,19 @@ def close(rows: List[Outcome]) -> int:
     for row in rows:
         seconds = "{:.1f} s".format(row.seconds) if row.seconds else ""
         state = {True: "ok", False: "FAILED", None: ""}[row.ok]
-        print("{:<9} {:<42} {:>8}  {}".format(row.name, row.note, seconds, state).rstrip())
+        print("{:<11} {:<42} {:>8}  {}".format(row.name, row.note, seconds, state).rstrip())
     print(total(rows))
     return 1 if any(row.ok is False for row in rows) else 0
 
 
-def examine(python: Python, newest: bool, arguments: List[str]) -> List[Outcome]:
-    """The suite on one Python; on the newest also what has to be checked only once."""
+def examine(python: Python, at_length: bool, newest: bool, arguments: List[str]) -> List[Outcome]:
+    """The suite on one Python, with what takes long or without; on the newest also what is checked only once."""
     name = dotted(python.version)
     try:
         inner = prepare(python, tools=newest)
         outcomes = [suite(name, inner, arguments, test_environment())]
+        if at_length and not arguments:
+            outcomes.append(suite(name + " long", inner, [LONG], test_environment()))
         return outcomes + (checks(inner, not arguments) if newest else [])
     except (Trouble, OSError) as error:
         output = getattr(error, "output", b"") + os.fsencode("test.py: {}\n".format(error))

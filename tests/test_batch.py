@@ -1,6 +1,5 @@
 """BatchPoller: many jobs, few threads, one limit."""
 import asyncio
-import gc
 import itertools
 import logging
 import os
@@ -17,7 +16,6 @@ import pytest
 from job_api import JobApi
 from pollkit import BatchPoller, ConfigError, Job, PollkitError, Profile, TokenBucket
 from pollkit.testing import VirtualClock
-from stress import flaky, stress
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 QUICK = "fixed 20ms"
@@ -440,20 +438,6 @@ batch.close()
 
 # With real threads against a real server
 
-def test_a_thousand_jobs_on_eight_workers_keep_the_limit_and_few_connections():
-    rate, burst = 800, 20
-    with JobApi(done_after(1)) as api:
-        with BatchPoller(profile(api), pace="fixed 100ms", workers=8, bucket=TokenBucket(rate, burst=burst)) as batch:
-            outcomes = batch.run(["j%d" % i for i in range(1000)])
-        assert all(outcome.state == "done" and outcome.polls == 2 for outcome in outcomes)
-        assert api.connections <= 9
-        times = sorted(api.times)
-    # Tokens are counted where they are taken; on the way to the server some bunch up.
-    for start in range(0, len(times), 50):
-        inside = sum(1 for at in times[start:] if at < times[start] + 1)
-        assert inside <= (rate + burst) * 1.05
-
-
 def test_ctrl_c_ends_a_batch_within_a_second():
     code = """
 import pollkit, sys
@@ -471,27 +455,6 @@ with pollkit.BatchPoller(pollkit.Profile(url=sys.argv[1] + "/jobs/{id}"), timeou
         began = time.monotonic()
         _, errors = process.communicate(timeout=20)
         assert time.monotonic() - began < 2 and b"KeyboardInterrupt" in errors
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_stress_every_future_ends_exactly_once_and_nothing_leaks(seed):
-    with JobApi(flaky(seed)) as api:
-        stress(seed, api, 500)
-    gc.collect()
-    files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    with JobApi(flaky(seed)) as api:
-        stress(seed, api, 250)
-    gc.collect()
-    if files:
-        assert len(os.listdir("/proc/self/fd")) <= files
-
-
-def test_stress_under_dev_mode_with_warnings_as_errors():
-    code = ("import sys; sys.path.insert(0, 'tests'); from stress import flaky, stress; from job_api import JobApi\n"
-            "with JobApi(flaky(3)) as api: stress(3, api, 400)\nprint('fine')")
-    done = subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", code], cwd=ROOT, timeout=60,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert (done.stdout, done.stderr) == (b"fine\n", b""), done.stderr.decode()
 
 
 def test_a_job_outstanding_costs_at_most_a_kilobyte():
