@@ -150,7 +150,6 @@ def test_a_wait_begins_when_its_job_is_added_and_a_passed_deadline_leaves_a_last
     clock.pass_s(1000)
     late = ledger.claim(2)
     assert late[0].resumed("u", RULES, clock.now()).deadline == clock.now()
-    assert late[0].resumed("u", RULES, clock.now(), grace_s=30).deadline == clock.now() + 30
     assert look(ledger, late[0], Verdict.DONE) and look(ledger, late[1])
     assert states(ledger) == {"waiting": 1, "done": 1, "timed_out": 1}
 

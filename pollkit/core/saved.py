@@ -60,8 +60,8 @@ def progress_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 
     return Progress(job, row.get("url", home), said=frozenset(row.get("said", ())), **known)
 
 
-def with_last_look(progress: Progress, now: float, grace_s: float = 0.0) -> Progress:
-    """A wait whose deadline passed while nobody looked: it gets its last look within `grace_s` from now."""
+def with_last_look(progress: Progress, now: float) -> Progress:
+    """A wait whose deadline passed while nobody looked: it gets its last look now."""
     if progress.ending is not None or progress.deadline >= now:
         return progress
-    return progress._replace(deadline=now + grace_s, next_at=min(progress.next_at, now + grace_s))
+    return progress._replace(deadline=now, next_at=min(progress.next_at, now))

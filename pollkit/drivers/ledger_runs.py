@@ -5,7 +5,7 @@ from and go to: a job comes in by a claim, leaves the agenda with each poll, and
 its Progress is written, if it is due soon; otherwise it is given back to the ledger, where any
 process may claim it. So whoever is killed repeats one poll a worker at the most.
 """
-from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 from ..core.agenda import Entry, Step
 from ..core.model import Outcome, State
@@ -25,7 +25,7 @@ RENEW_S = 20.0
 HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later goes back
 MOST_HELD = 2000
 TURN_S = 1.0        # how often to look, at the least, for what others have added
-GRACE_S = 60.0      # for the last looks of all that came to their deadline while nobody ran
+GRACE_S = 60.0      # in which all that came to their deadline while nobody ran get their last look
 LEAVE_S = 2.0       # for exchanges under way when time is up
 NEVER = float("inf")
 
@@ -33,12 +33,13 @@ NEVER = float("inf")
 class _Held:
     """A job that is ours for now, and what was asked about it but not written yet."""
 
-    __slots__ = ("claim", "url", "counts")
+    __slots__ = ("claim", "url", "counts", "is_late")
 
     def __init__(self, claim: Claim, url: str) -> None:
         self.claim = claim
         self.url = url
         self.counts = NOTHING_COUNTED
+        self.is_late = False  # its deadline passed while nobody ran: the next look is the last
 
 
 class LedgerRun(BatchPoller):
@@ -113,7 +114,11 @@ class LedgerRun(BatchPoller):
     def _take_in(self, claim: Claim) -> None:
         job, url, way = self._admitted(claim.job)
         held = _Held(claim._replace(job=job), url)
-        progress = held.claim.resumed(url, way.rules, self._clock.now(), GRACE_S)
+        now = self._clock.now()
+        progress = held.claim.resumed(url, way.rules, now)
+        held.is_late = progress.deadline <= now
+        if held.is_late:  # there may be many of them, and one limit for all
+            progress = progress._replace(deadline=now + GRACE_S)
         with self._lock:
             self._crew.wake()
             self._held[job.id] = held
@@ -165,6 +170,13 @@ class LedgerRun(BatchPoller):
     def _break_off(self, error: LedgerError) -> None:
         self._error = error  # the limit is in the ledger, too; what is held waits until its lease runs out
         ring(self._bell)
+
+    def _take(self, now: float) -> Union[List[Entry], float]:
+        work = super()._take(now)
+        for entry in work if isinstance(work, list) else ():
+            if entry.owner[0].is_late:
+                entry.progress = entry.progress._replace(deadline=now)
+        return work
 
     def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
         if not len(manner.durations):

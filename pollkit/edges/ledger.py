@@ -59,11 +59,11 @@ class Claim(NamedTuple):
     saved: Optional[Dict[str, Any]]   # its wait as it was last written, if it was begun
     offset: float
 
-    def resumed(self, url: str, rules: Rules, now: float, grace_s: float = 0.0) -> Progress:
+    def resumed(self, url: str, rules: Rules, now: float) -> Progress:
         """The wait for the job, gone on with or begun; `url` is what the job's profile says today.
 
-        A wait begins when its job is added. Where the deadline passed while nobody looked, there
-        is a last look within `grace_s`: enough, under a limit, for all that are in the same case.
+        A wait begins when its job is added. Where the deadline passed while nobody looked, it is
+        now, and a last look is left.
         """
         progress = start(self.job, url, rules, min(now, self.added_at))
         if self.saved is not None:
@@ -71,7 +71,7 @@ class Claim(NamedTuple):
                 progress = progress_from_row(self.saved, self.job, url, self.offset)
             except (KeyError, TypeError, ValueError):
                 pass  # somebody meddled with it: from the beginning, then
-        return with_last_look(progress, now, grace_s)
+        return with_last_look(progress, now)
 
 
 class JobRow(NamedTuple):

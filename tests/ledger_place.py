@@ -1,0 +1,70 @@
+"""What the long tests of ledgers have in common: a folder with a ledger, an API's profile, and pollkit as a program."""
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import contextmanager
+
+from ledger_host import ROOT, folder
+from pollkit import Ledger
+
+LIMIT = "limit = 1000/s burst 50\n"
+
+
+class Place:
+    """Commands run here as real processes; `api` is a job_api.JobApi."""
+
+    def __init__(self, path, url, more=LIMIT):
+        self.path = path
+        self.ledger = os.path.join(path, "jobs.db")
+        self.env = {"PATH": "/usr/bin:/bin", "HOME": path, "PYTHONPATH": ROOT,
+                    "POLLKIT_PROFILES": os.path.join(path, "mine.ini")}
+        with open(self.env["POLLKIT_PROFILES"], "w") as file:
+            file.write("[fake]\nurl = %s/jobs/{id}\nresult = result\npace = fixed 30ms\nproxy = none\n%s" % (url, more))
+
+    def file(self, name):
+        return os.path.join(self.path, name)
+
+    def start(self, *words, **options):
+        """A pollkit process; what it says on stderr can be read until all of its children are gone, too."""
+        return subprocess.Popen([sys.executable, "-m", "pollkit"] + list(words), cwd=self.path, env=self.env,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                universal_newlines=True, **options)
+
+    def script(self, text, name="notify"):
+        with open(self.file(name), "w") as file:
+            file.write("#!/bin/sh\n" + text)
+        os.chmod(self.file(name), 0o755)
+        return self.file(name)
+
+    def add(self, names, label=None):
+        with Ledger(self.ledger) as ledger:
+            from pollkit import Job
+            return ledger.add(Job(name, profile="fake", label=label) for name in names)
+
+    def lines(self, name):
+        """The JSON lines of a file, as whoever reads it is told to: what is broken off is passed over."""
+        found = []
+        if os.path.exists(self.file(name)):
+            with open(self.file(name)) as file:
+                for line in file:
+                    try:
+                        found.append(json.loads(line))
+                    except ValueError:
+                        pass
+        return found
+
+    def time_passes(self, duration):
+        """For the ledger, while nobody uses it: leases run out, without anybody having to wait for it."""
+        db = sqlite3.connect(self.ledger)
+        with db:
+            db.execute("UPDATE time SET at = at + ?", (duration,))
+        db.close()
+
+
+@contextmanager
+def placed(api, more=LIMIT):
+    """A Place in a folder that is gone afterwards."""
+    with folder() as path:
+        yield Place(path, api.url, more)

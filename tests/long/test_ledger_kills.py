@@ -1,0 +1,107 @@
+"""Kills by the hundred: whatever is killed, and whenever, every job ends and is told, and few polls are repeated."""
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from job_api import JobApi
+from ledger_place import placed
+from pollkit import Ledger
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
+LIFE_S = 0.4     # a run is killed within so long: about a third of it is Python's start
+A_WHILE_S = 130  # leases have run out by then
+PROFILE = "timeout = never\nlimit = 500/s burst 50\n[fake:brief]\ntimeout = 30m\n"
+HOW = [["--once"], ["--for", "100ms"], [], []]
+
+
+def answer(name, count):
+    """late_1 never ends; bad_2_7 fails and fine_3_8 is done after so many polls."""
+    kind, polls = name.split("_")[:2]
+    if kind == "late" or count < int(polls) - 1:
+        return "running"
+    return "failed" if kind == "bad" else "done"
+
+
+def right(name):
+    return {"late": "timed_out", "bad": "failed", "fine": "done"}[name.split("_")[0]]
+
+
+def new_jobs(rng, number):
+    return ["%s_%d_%d_%d" % (rng.choice(["fine", "fine", "bad"]), rng.randint(1, 3), number, i) for i in range(15)]
+
+
+def kill_all(rng, processes):
+    """Each of them at an instant of its own, with all its children; how many were at work still."""
+    began, kills = time.monotonic(), 0
+    for at, process in sorted((rng.uniform(0, LIFE_S), process) for process in processes):
+        try:
+            process.wait(max(0.0, began + at - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            kills += 1
+    return kills
+
+
+def children_of(process):
+    try:
+        with open("/proc/%d/task/%d/children" % (process.pid, process.pid)) as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
+def kill_one_child(rng, process):
+    """One of several: the others go on, and the parent says so."""
+    time.sleep(rng.uniform(0.1, 0.2))
+    children = children_of(process)
+    if children:
+        os.kill(rng.choice(children), signal.SIGKILL)
+
+
+def check(place, api, names, told, repeats, seed):
+    with Ledger(place.ledger) as ledger:
+        rows, summary = {row.job.id: row for row in ledger.rows()}, ledger.summary()
+        assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == ("ok",)
+    assert {name: rows[name].state for name in names} == {name: right(name) for name in names}, seed
+    assert [name for name in names if right(name) == "done" and rows[name].outcome["result"] != name] == [], seed
+    assert (summary.untold, summary.gave_up_telling) == (0, 0), seed
+    ends = {(line["id"], line["ended_at"], line["state"]) for line in told}
+    assert sorted(ends) == sorted((name, rows[name].outcome["ended_at"], rows[name].state) for name in names), seed
+    written = sum(row.outcome["polls"] for row in rows.values())
+    assert written <= len(api.asked) <= written + repeats, seed
+
+
+@pytest.mark.parametrize("seed, least, at_once, words", [
+    (1, 80, 2, ["--workers", "4", "--outbox", "told"]),
+    (2, 40, 1, ["--workers", "2", "--outbox", "told", "--processes", "3"]),
+    (3, 80, 2, ["--workers", "4", "--exec", "./notify"])])
+def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(seed, least, at_once, words):
+    """At random instants, from Python's start on, of two that share the work or of one with three processes."""
+    rng, names, kills, workers = random.Random(seed), ["late_1"], 0, int(words[1])
+    processes = 3 if "--processes" in words else 1
+    with JobApi(answer) as api, placed(api, PROFILE) as place:
+        place.script("cat >> told\n")
+        place.add(names, "brief")
+        number = 0
+        while kills < least:
+            number += 1
+            more = new_jobs(rng, number)
+            place.add(more)
+            names += more
+            runs = [place.start("run", place.ledger, "--quiet", *(rng.choice(HOW) + words), start_new_session=True)
+                    for _ in range(at_once)]
+            if processes > 1 and rng.random() < 0.3:
+                kill_one_child(rng, runs[0])
+            kills += kill_all(rng, runs)
+            for run in runs:
+                out, err = run.communicate(timeout=30)
+                assert re.sub("pollkit: a process was killed by signal 9: .*\n", "", out + err) == "", (seed, number)
+            place.time_passes(A_WHILE_S)
+        clean = place.start("run", place.ledger, "--quiet", *words)
+        assert clean.communicate(timeout=30) == ("", "") and clean.returncode in (0, 1, 3), seed
+        check(place, api, names, place.lines("told"), kills * processes * workers, seed)
