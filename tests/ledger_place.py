@@ -1,13 +1,14 @@
 """What the long tests of ledgers have in common: a folder with a ledger, an API's profile, and pollkit as a program."""
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import contextmanager
 
 from ledger_host import ROOT, folder
-from pollkit import Ledger
+from pollkit import Job, Ledger
 
 LIMIT = "limit = 1000/s burst 50\n"
 
@@ -17,11 +18,21 @@ class Place:
 
     def __init__(self, path, url, more=LIMIT):
         self.path = path
-        self.ledger = os.path.join(path, "jobs.db")
         self.env = {"PATH": "/usr/bin:/bin", "HOME": path, "PYTHONPATH": ROOT,
                     "POLLKIT_PROFILES": os.path.join(path, "mine.ini")}
         with open(self.env["POLLKIT_PROFILES"], "w") as file:
             file.write("[fake]\nurl = %s/jobs/{id}\nresult = result\npace = fixed 30ms\nproxy = none\n%s" % (url, more))
+
+    @property
+    def ledger(self):
+        return self.file("jobs.db")
+
+    def move(self, path, copied):
+        """Go to a new folder, with copies of those files that are there."""
+        os.mkdir(path)
+        for name in filter(os.path.exists, map(self.file, copied)):
+            shutil.copy(name, path)
+        self.path = path
 
     def file(self, name):
         return os.path.join(self.path, name)
@@ -40,7 +51,6 @@ class Place:
 
     def add(self, names, label=None):
         with Ledger(self.ledger) as ledger:
-            from pollkit import Job
             return ledger.add(Job(name, profile="fake", label=label) for name in names)
 
     def lines(self, name):

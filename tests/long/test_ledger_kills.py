@@ -77,7 +77,7 @@ def check(place, api, names, told, repeats, seed):
 
 
 @pytest.mark.parametrize("seed, least, at_once, words", [
-    (1, 80, 2, ["--workers", "4", "--outbox", "told"]),
+    (1, 80, 2, ["--workers", "2", "--outbox", "told"]),
     (2, 40, 1, ["--workers", "2", "--outbox", "told", "--processes", "3"]),
     (3, 80, 2, ["--workers", "4", "--exec", "./notify"])])
 def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(seed, least, at_once, words):
