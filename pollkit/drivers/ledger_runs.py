@@ -4,6 +4,10 @@ The threads, the agenda and the machine are BatchPoller's own. What differs is w
 from and go to: a job comes in by a claim, leaves the agenda with each poll, and comes back once
 its Progress is written, if it is due soon; otherwise it is given back to the ledger, where any
 process may claim it. So whoever is killed repeats one poll a worker at the most.
+
+Who claims takes a portion, and the next one once half of it was asked about: several processes
+share what is due, instead of the first one having it all. Where a limit lets it take longer than a
+turn, more are taken all the same: those of another API may be among them.
 """
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
@@ -24,6 +28,7 @@ LEASE_S = 60.0      # how long a job stays with a process that was killed
 RENEW_S = 20.0
 HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later goes back
 MOST_HELD = 2000
+PORTION = 50        # jobs that are claimed at once
 TURN_S = 1.0        # how often to look, at the least, for what others have added
 GRACE_S = 60.0      # in which all that came to their deadline while nobody ran get their last look
 LEAVE_S = 2.0       # for exchanges under way when time is up
@@ -56,6 +61,8 @@ class LedgerRun(BatchPoller):
         self._on_trouble = on_trouble
         self._on_end = on_end
         self._held: Dict[str, _Held] = {}
+        self._unasked: Set[str] = set()            # those of them that have not been polled yet
+        self._claim_at, self._renew_at = self._clock.now(), self._clock.now() + RENEW_S
         self._unusable: Set[int] = set()           # jobs that can't be asked about: each is told once
         self._goes_on = True                       # whether a job that is due soon stays here
         self._bell = new_bell()
@@ -64,18 +71,15 @@ class LedgerRun(BatchPoller):
     def until_none_waits(self, for_s: Optional[float] = None) -> None:
         """Poll until nothing waits any more, for so many seconds at the most."""
         until = NEVER if for_s is None else self._clock.now() + for_s
-        renew_at = self._clock.now() + RENEW_S
         while True:
-            self._take_all_in(self._claimed(HORIZON_S))
+            self._take_all_in(self._claimed(HORIZON_S) or [])
             now, due_at = self._clock.now(), self._ledger.next_due()
             if now >= until or (due_at is None and not self._held):
                 break
-            if now >= renew_at:
-                self._renew()
-                renew_at = now + RENEW_S
+            self._renew(now)
             # A job that is due within the horizon was claimed, unless there was no room for it.
             next_at = NEVER if due_at is None or len(self._held) >= MOST_HELD else due_at - HORIZON_S
-            self._wait(min(until, renew_at, max(next_at, now + 0.1), now + TURN_S))
+            self._wait(min(until, max(next_at, now + 0.1), now + TURN_S))
         self._leave()
 
     def once(self) -> None:
@@ -84,22 +88,26 @@ class LedgerRun(BatchPoller):
         polled: Set[int] = set()
         is_more = True
         while is_more or self._held:
-            claims = self._claimed(0.0) if is_more else []
-            again = [claim for claim in claims if claim.key in polled]  # due again already: some other time
-            self._ledger.release(again)
-            new = [claim for claim in claims if claim.key not in polled]
-            self._take_all_in(new)
-            polled.update(claim.key for claim in new)
-            is_more = bool(new) and not again
+            claims = self._claimed(0.0) if is_more else None
+            if claims is not None:
+                again = [claim for claim in claims if claim.key in polled]  # due again already: some other time
+                self._ledger.release(again)
+                new = [claim for claim in claims if claim.key not in polled]
+                self._take_all_in(new)
+                polled.update(claim.key for claim in new)
+                is_more = bool(new) and not again
             if self._held:
-                self._wait(self._clock.now() + RENEW_S)
-                self._renew()
+                self._wait(self._clock.now() + TURN_S)
+                self._renew(self._clock.now())
 
-    def _claimed(self, horizon_s: float) -> List[Claim]:
-        """What is due, as much as there is room for."""
+    def _claimed(self, horizon_s: float) -> Optional[List[Claim]]:
+        """A portion of what is due; None while it is not time for another."""
         self._raise()
-        room = MOST_HELD - len(self._held)
-        return self._ledger.claim(room, LEASE_S, horizon_s) if room > 0 else []
+        now, room = self._clock.now(), min(PORTION, MOST_HELD - len(self._held))
+        if room <= 0 or (len(self._unasked) > PORTION // 2 and now < self._claim_at):
+            return None
+        self._claim_at = now + TURN_S
+        return self._ledger.claim(room, LEASE_S, horizon_s)
 
     def _take_all_in(self, claims: List[Claim]) -> None:
         for claim in claims:
@@ -122,10 +130,19 @@ class LedgerRun(BatchPoller):
         with self._lock:
             self._crew.wake()
             self._held[job.id] = held
+            self._unasked.add(job.id)
             self._agenda.adopt(progress, way.rules, way.lane, (held,), way)
 
-    def _renew(self) -> None:
-        """Keep what is held; what was lost to somebody else ends here without a word."""
+    def _drop(self, name: str) -> None:
+        """A job is no longer ours."""
+        self._held.pop(name, None)
+        self._unasked.discard(name)
+
+    def _renew(self, now: float) -> None:
+        """Now and then, keep what is held; what was lost to somebody else ends here without a word."""
+        if now < self._renew_at:
+            return
+        self._renew_at = now + RENEW_S
         held = list(self._held.values())
         kept = {claim.key for claim in self._ledger.renew([one.claim for one in held], LEASE_S)}
         with self._lock:
@@ -133,7 +150,7 @@ class LedgerRun(BatchPoller):
                 entry = self._agenda.get(one.claim.job.id)
                 if one.claim.key not in kept and entry is not None:
                     self._agenda.withdraw(entry)
-                    self._held.pop(one.claim.job.id, None)
+                    self._drop(one.claim.job.id)
 
     def _wait(self, until: float) -> None:
         self._clock.wait(self._bell, until)
@@ -150,7 +167,7 @@ class LedgerRun(BatchPoller):
             resting = [entry for entry in self._agenda if not entry.is_out]
             for entry in resting:
                 self._agenda.withdraw(entry)
-                self._held.pop(entry.progress.job.id, None)
+                self._drop(entry.progress.job.id)
         self._ledger.release([entry.owner[0].claim for entry in resting])
         until = self._clock.now() + LEAVE_S
         while self._held and self._clock.now() < until:
@@ -174,6 +191,7 @@ class LedgerRun(BatchPoller):
     def _take(self, now: float) -> Union[List[Entry], float]:
         work = super()._take(now)
         for entry in work if isinstance(work, list) else ():
+            self._unasked.discard(entry.progress.job.id)
             if entry.owner[0].is_late:
                 entry.progress = entry.progress._replace(deadline=now)
         return work
@@ -220,18 +238,19 @@ class LedgerRun(BatchPoller):
         is_ours = self._ledger.save(held.claim, progress, held.url, held.counts)
         held.counts = NOTHING_COUNTED
         with self._lock:
-            stays = is_ours and self._goes_on and not self._closed and (
+            # Where there is no room for more, others take turns with it.
+            stays = is_ours and self._goes_on and not self._closed and len(self._held) < MOST_HELD and (
                 progress.next_at <= self._clock.now() + HORIZON_S)
             if stays:
                 self._agenda.adopt(progress, entry.rules, entry.lane, entry.owner, entry.manner)
                 self._crew.wake()
             else:
-                self._held.pop(progress.job.id, None)
+                self._drop(progress.job.id)
         if is_ours and not stays:
             self._ledger.release([held.claim])
 
     def _settle(self, step: Step, held: _Held) -> None:
-        self._held.pop(step.after.job.id, None)
+        self._drop(step.after.job.id)
         outcome = self._asker.outcome(step.after)
         if outcome.state is State.CANCELLED:  # broken off, by us: it goes on some other time
             self._ledger.release([held.claim])

@@ -1,0 +1,38 @@
+"""Eight processes on one ledger, and one limit for all of them."""
+import collections
+import os
+
+import pytest
+
+from job_api import JobApi
+from ledger_place import placed
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
+RATE, BURST, DELAY_S = 150, 5, 0.1  # the last: what a request may take on a busy machine, from its token to the server
+
+
+def profile_for(place, number):
+    """The same profile, with an address by which to tell who asked."""
+    with open(place.env["POLLKIT_PROFILES"]) as file:
+        text = file.read()
+    with open(place.file("%d.ini" % number), "w") as file:
+        file.write(text.replace("/jobs/", "/%d/jobs/" % number))
+    return place.file("%d.ini" % number)
+
+
+def test_eight_processes_share_500_jobs_and_one_limit_and_each_end_is_in_the_outbox_once():
+    """Five runs, and one of three processes."""
+    names = ["job_%d" % i for i in range(500)]
+    with JobApi(lambda name, count: "done" if count or name[-1] != "7" else "running") as api, \
+            placed(api, "limit = %d/s burst %d\n" % (RATE, BURST)) as place:
+        place.add(names)
+        runs = [place.start("run", place.ledger, "--outbox", "told", "--profiles", profile_for(place, i),
+                            "--processes", "3" if i == 5 else "1") for i in range(6)]
+        assert [run.communicate(timeout=60) + (run.returncode,) for run in runs] == [("", "", 0)] * 6
+        assert sorted(line["id"] for line in place.lines("told")) == sorted(names)
+        asked = collections.Counter(path.split("/")[1] for _, path in api.asked)
+        times = sorted(api.times)
+    assert len(times) == 550 and len([run for run, count in asked.items() if count > 10]) > 3, asked
+    for i, begin in enumerate(times):
+        for count, end in enumerate(times[i:], 1):
+            assert count <= RATE * (end - begin + DELAY_S) + BURST
