@@ -184,8 +184,6 @@ def _instant(year: int, month: int, day: int, hour: int, minute: int, second: in
 
 
 def _number(text: str) -> Optional[float]:
-    if text.isdecimal() and len(text) < 16:  # as a rule
-        return float(text)
     match = _NUMBER.fullmatch(text.strip())
     return float(match.group()) if match else None
 
