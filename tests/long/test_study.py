@@ -14,7 +14,7 @@ SEEDS = range(1, 6)
 ])
 def test_adaptive_without_any_history_keeps_the_limit_and_is_no_later_than_the_limiter_row(
         scenario, jobs, arrive, mean, p95):
-    """The row of 'limiter + FIFO exponential backoff'; what is learned meanwhile makes it better where labels differ."""
+    """The row of 'limiter + FIFO exponential backoff'; what is learned meanwhile helps where labels differ."""
     runs = [Simulation(scenario, jobs=jobs, arrive=arrive, limit="60/m", timestamps=True, seed=seed).run("adaptive")
             for seed in SEEDS]
     assert [run.rate_limited for run in runs] == [0] * len(runs)
