@@ -1,4 +1,5 @@
 """BatchPoller and the watch over its exchanges, where things go wrong in unusual ways."""
+import collections
 import os
 import socket
 import sys
@@ -495,3 +496,15 @@ def test_two_hundred_threads_at_once_are_each_broken_off_in_time():
         assert len(faults) == 200 and time.monotonic() - began < 5
         transport.close()
         assert not transport._watch._under_way
+
+
+def test_what_one_thread_has_announced_another_need_not():
+    class Contended(collections.deque):
+        """Another thread takes what is seen here."""
+
+        def __bool__(self):
+            return True
+
+    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), timeout=0) as batch:
+        batch._expired = Contended()
+        assert [outcome.state for outcome in batch.run(["a"])] == ["unreachable"]

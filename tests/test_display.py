@@ -186,7 +186,7 @@ NASTY = ["running", "処理中です" * 9, "e\u0301" * 30, "a\x1b[31mb\rc\nd\x07
 @pytest.mark.parametrize("style", [ASCII, PLAIN, COLOURED, Style("latin-1", False, True)])
 @pytest.mark.parametrize("status", NASTY, ids=ascii)
 def test_no_line_reaches_the_last_column_whatever_the_server_sends(status, style):
-    for columns in list(range(10, 90, 3)) + WIDTHS:
+    for columns in list(range(10, 90, 9)) + WIDTHS:
         single, many = OneJob(status, 100.0), ManyJobs(100.0)
         lines = single.lines(101.0, Size(columns, 24), style)
         for fraction in (None, 0.0, 0.5, 1.0):

@@ -278,7 +278,10 @@ class Agenda:
 
     def _gives_up(self, entry: Entry, now: float) -> bool:
         """Whether a job has waited in vain for its last look: all places were taken, by a silent server."""
-        before, entry.progress = entry.progress, give_up(entry.progress, entry.rules, now)
+        before = entry.progress
+        if now <= before.deadline:
+            return False
+        entry.progress = give_up(before, entry.rules, now)
         if entry.progress.ending is None:
             return False
         self._put(entry)
@@ -287,8 +290,11 @@ class Agenda:
 
     def _gives_way(self, entry: Entry, now: float) -> bool:
         """Whether a job that the limit kept waiting now waits for its last look instead."""
-        progress, interval = entry.progress, entry.lane.bucket.interval
-        if entry.lane.refused_at < progress.next_at or not now < progress.deadline < now + interval:
+        progress = entry.progress
+        if entry.lane.refused_at < progress.next_at:
+            return False
+        interval = entry.lane.bucket.interval
+        if not now < progress.deadline < now + interval:
             return False
         entry.progress = hold(progress, now, interval, progress.next_at)
         self._put(entry)

@@ -87,7 +87,7 @@ class Reader:
         self._error = _places(profile.error, places.ERROR_PLACES)
         self._code = _places(profile.error_code, places.CODE_PLACES)
         part, _, total = (profile.progress or "").partition(" / ")
-        self._progress = _places(part or None, places.PROGRESS_PLACES)
+        self._progress = [(path.steps[0], path) for path in _places(part or None, places.PROGRESS_PLACES)]
         self._total = Path(total) if total else None
         self._created = _places(profile.created, places.CREATED_PLACES)
         self._finished = _places(profile.finished, places.FINISHED_PLACES)
@@ -258,11 +258,11 @@ class Reader:
     def _find_fraction(self, data: Any) -> Optional[float]:
         if not isinstance(data, dict):
             return None
-        for path in self._progress:
-            if path.steps[0] not in data:
+        for key, path in self._progress:
+            value = path.find(data) if key in data else None
+            if value is None or type(value) is dict:  # as a rule; places inside it are looked at in their turn
                 continue
-            value = path.find(data)
-            if value is not None and self._total is not None:
+            if self._total is not None:
                 value, total = _amount(value), _amount(self._total.find(data))
                 return min(1.0, value / total) if value is not None and total else None
             fraction = _fraction(value)

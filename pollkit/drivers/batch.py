@@ -371,7 +371,11 @@ class BatchPoller:
 
     def _announce(self, polled: Optional[Polled]) -> None:
         while self._expired:
-            self._tell_ended(self._expired.popleft())
+            try:
+                step = self._expired.popleft()
+            except IndexError:  # another thread was quicker
+                break
+            self._tell_ended(step)
         if polled is None:
             return
         alike = len(polled.steps) > 1 and polled.heard.verdict is not Verdict.PENDING

@@ -7,6 +7,7 @@ included; one without a `url` changes only the keys it has. [name:label] inherit
 
 A profile is put together when it is asked for: a mistake in one is no concern of the others.
 """
+import functools
 import os
 import re
 from pkgutil import get_data
@@ -106,6 +107,7 @@ def _hint(source: str) -> str:
     return " (pollkit profiles check %s lists all that is wrong)" % source
 
 
+@functools.lru_cache(maxsize=None)  # it never changes, and nobody changes what it says
 def _built_in() -> IniFile:
     return parse(BUILT_IN, (get_data("pollkit.edges", "profiles.ini") or b"").decode("utf-8"))
 
