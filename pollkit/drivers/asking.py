@@ -13,6 +13,7 @@ from ..core.pace import Adaptive, Pace
 from ..core.profile import Profile, based, checked, for_job
 from ..core.reading import Reader, Reading, Verdict
 from ..core.rules import Rules
+from ..core.units import Limit
 from ..edges.clock import Clock
 from ..edges.token_bucket import TokenBucket
 from ..edges.transport import Transport
@@ -148,6 +149,10 @@ class Asker:
         """What holds for waits of that manner; an adaptive pace learns from those that end."""
         learns = isinstance(manner.profile.pace, Adaptive)
         return Rules.of(manner.profile, spacing, manner.durations if learns else None)
+
+    def limit_of(self, name: Optional[str]) -> Union[Limit, str, None]:
+        """The limit of a profile that is in use, for those of its labels that have none of their own."""
+        return checked(self._profiles[name if name in self._profiles else None]).limit
 
     def outcome(self, progress: machine.Progress) -> Outcome:
         """An ended wait as an Outcome."""

@@ -67,9 +67,9 @@ class BatchPoller:
         self._expired: Deque[Step] = deque()      # ended without an exchange, and not announced yet
         self._abandoned: Deque[Mailbox] = deque()
         self._crew = Crew(workers, self._clock, self._lock, self._take, self._perform, self._finish,
-                          self._announce, self._asker.close)
+                          self._announce, self._asker.close, self._crash)
         self._closed = False
-        self._error: Optional[LedgerError] = None  # a shared limit can't be kept any more: nothing more is asked
+        self._error: Optional[PollkitError] = None  # why nothing more is asked: a shared limit can't be kept, say
         self._pid = os.getpid()
 
     # What users call
@@ -344,8 +344,11 @@ class BatchPoller:
             reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
             return reading, [reading] * len(entries)
 
-    def _break_off(self, error: LedgerError) -> None:
-        """A shared limit can't be read or written: without it, nothing may be asked."""
+    def _crash(self, error: Exception) -> None:
+        self._break_off(PollkitError("pollkit failed: %s: %s" % (type(error).__name__, error)))
+
+    def _break_off(self, error: PollkitError) -> None:
+        """A shared limit can't be read or written, say: without it, nothing may be asked."""
         self._error = error
         for entry in list(self._agenda):
             self._expired.extend(filter(None, [self._agenda.cancel(entry.progress.job.id, self._clock.now())]))
