@@ -160,9 +160,16 @@ def test_failing_is_ending_too():
     assert len(taught(ended(Reading(Verdict.FAILED, "failed", "failed")))) == 1
 
 
-def test_a_job_found_ended_at_the_very_start_teaches_nothing():
-    assert taught(ended(DONE, now=0.0, seen_at=())) == []
-    assert taught(ended(DONE, now=9.0, seen_at=())) == [pytest.approx(9 * 0.618034)]
+@pytest.mark.parametrize("now", [0.0, 0.02, 9.0])
+def test_a_job_found_ended_at_the_first_look_teaches_nothing(now):
+    """However long that look took, or the limit or faults put it off: it may have ended before the wait began."""
+    assert taught(ended(DONE, now, seen_at=())) == []
+    assert taught(ended(DONE._replace(notice_delay_s=500.0), now, seen_at=())) == []
+
+
+def test_a_first_look_that_was_put_off_for_a_fresh_job_does():
+    for by in rules([], Adaptive(first=5), is_fresh=False), rules([], Adaptive(), is_fresh=True):
+        assert taught(ended(DONE, now=9.0, seen_at=(), by=by)) == [pytest.approx(9 * 0.618034)]
 
 
 def test_a_wait_that_ended_otherwise_teaches_nothing():

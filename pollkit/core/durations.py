@@ -40,6 +40,7 @@ PRIOR_WEIGHT = 0.25     # in completions
 RIVAL_PRIOR_S = 300.0
 RECENT = 200            # completions that are kept
 ENOUGH = 5              # completions from which on they know better than a table
+MOST_COUNTED = 10 ** 9  # completions ever: what is beyond was not counted by us
 GAP = 6.0
 SIDE = 2                # spacings on either side that a gap must have to be judged by
 GOLDEN = 0.6180339887   # its multiples spread evenly over [0, 1), however many there are
@@ -305,8 +306,8 @@ class Durations:
             raise ConfigError("durations must be a list of at most %d numbers of seconds" % RECENT)
         if not (isinstance(fits, list) and len(fits) <= FITS and all(_is_duration(fit) and fit <= 1 for fit in fits)):
             raise ConfigError("fits must be a list of at most %d numbers from 0 to 1" % FITS)
-        if isinstance(count, bool) or not isinstance(count, int) or count < len(recent):
-            raise ConfigError("count must be a whole number, and not below the number of durations")
+        if isinstance(count, bool) or not isinstance(count, int) or not len(recent) <= count <= MOST_COUNTED:
+            raise ConfigError("count must be a whole number from the number of durations to %d" % MOST_COUNTED)
         kept = cls(recent)
         kept._fits, kept._count = [float(fit) for fit in fits], count
         return kept

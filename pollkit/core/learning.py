@@ -9,9 +9,9 @@ from .model import State
 def taught(progress: Progress) -> Optional[Tuple[float, float]]:
     """Between which ages a job ended: the same twice where that is known, None where nothing is.
 
-    A job that was found ended at the first look, at the very start of the wait, teaches nothing:
-    it may have ended long before. One that failed teaches like one that is done: the pace is
-    there to notice its end, whatever that is.
+    A job that was found ended at the first look teaches nothing: it may have ended long before
+    the wait began. Unless the pace had put that look off, as it does for jobs that are fresh. One
+    that failed teaches like one that is done: the pace is there to notice its end, whatever that is.
     """
     ending = progress.ending
     if ending is None or ending.state not in (State.DONE, State.FAILED):
@@ -22,7 +22,7 @@ def taught(progress: Progress) -> Optional[Tuple[float, float]]:
     if ending.notice_delay_s is not None and ending.at - ending.notice_delay_s > last:
         duration = ending.at - ending.notice_delay_s - progress.started_at
         return duration, duration
-    if ending.at <= progress.started_at:
+    if progress.seen_at is None and not progress.slept.pace:
         return None
     return last - progress.started_at, ending.at - progress.started_at
 

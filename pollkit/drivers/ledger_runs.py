@@ -167,9 +167,10 @@ class LedgerRun(BatchPoller):
         ring(self._bell)
 
     def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
-        if not len(manner.durations):
-            for least_s, most_s in self._ledger.durations(manner.profile.name, manner.profile.label):
-                manner.durations.record_between(least_s, most_s)
+        durations = self._asker.durations(manner, home)
+        if not len(durations):
+            for least_s, most_s in self._ledger.durations(manner.profile.name, manner.label):
+                durations.record_between(least_s, most_s)
         return super()._new_way(manner, home, is_many)
 
     def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
