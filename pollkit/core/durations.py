@@ -64,6 +64,11 @@ def cold_interval(price: float, age: float) -> float:
     return 2 * sqrt(price * (age + PRIOR_S)) + price
 
 
+def point_between(left: float, right: float, serial: int) -> float:
+    """A point for an end of which no more is known: those of one serial number after the other spread evenly."""
+    return left + (right - left) * (serial * GOLDEN % 1.0)
+
+
 class Foreseen(NamedTuple):
     """Another opinion on when this very job ends: evenly between two ages, to be trusted so far (0 to 1)."""
 
@@ -261,7 +266,7 @@ class Durations:
         """Learn that a job ended after the age `left` and by the age `right`."""
         if not (_is_duration(left) and _is_duration(right) and left <= right):
             return False
-        return self.record(left + (right - left) * ((self._count + 1) * GOLDEN % 1.0))
+        return self.record(point_between(left, right, self._count + 1))
 
     def _forget(self) -> None:
         """Let go of what is past, where the last completions say that things have changed."""
