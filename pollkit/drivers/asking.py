@@ -138,6 +138,7 @@ class Asker:
         self.rng = rng or random.random
         self._on_event = on_event
         self._history = history or History()
+        self.is_since_submitted = False     # whether waits begin when their jobs are submitted
         self.default = self._manner(None, self._profiles[None], None)
 
     def manner(self, job: Job) -> Manner:
@@ -159,7 +160,7 @@ class Asker:
 
     def learn(self, progress: machine.Progress, rules: Rules, manner: Manner, home: str) -> None:
         """If a job has ended, remember how long it took: for those that wait, where the pace learns, and for later."""
-        between = taught(progress)
+        between = taught(progress, self.is_since_submitted)
         if between is not None:
             if rules.durations is not None:
                 rules.durations.record_between(*between)

@@ -51,6 +51,7 @@ class LedgerRun(BatchPoller):
     def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
                  on_end: Optional[Callable[[Outcome], object]] = None, **settings: Any) -> None:
         super().__init__(clock=ledger.clock, **settings)
+        self._asker.is_since_submitted = True      # jobs are added when they are submitted
         self._ledger = ledger
         self._on_trouble = on_trouble
         self._on_end = on_end
