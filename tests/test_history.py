@@ -267,6 +267,19 @@ def test_a_damaged_file_is_set_aside_with_one_warning(path, name, reads_first):
     assert content(path + ".damaged") == data and known(path) == [5]
 
 
+@posix
+@pytest.mark.parametrize("reads_first", [True, False])
+def test_a_damaged_file_that_can_not_be_set_aside_stays_and_is_told_once(path, reads_first):
+    put(path, b"damaged")
+    put(path + ".damaged/file", b"")
+    damage, trouble = [], []
+    with History(path, damage.append, trouble.append) as history:
+        if reads_first:
+            assert len(history.durations(KIND)) == 0 == len(history.durations(Kind("other")))
+        history.note(KIND, 5, 5)
+    assert (damage, len(trouble)) == ([], 1) and content(path) == b"damaged"
+
+
 def test_an_empty_file_is_one_that_nobody_has_written_yet(path):
     put(path, b"")
     assert teach(path, [5]) == [] and known(path) == [5] and os.listdir(os.path.dirname(path)) == ["history.json"]

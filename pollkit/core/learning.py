@@ -5,7 +5,6 @@ from .durations import Durations
 from .machine import Progress
 from .model import State
 
-
 AT_ONCE_S = 2.0     # a first look that was answered so soon was not put off: an exchange takes its time
 
 
