@@ -13,7 +13,7 @@ import time
 import pytest
 
 from job_api import JobApi
-from pollkit import BatchPoller, Poller, Profile
+from pollkit import BatchPoller, Ledger, Poller, Profile
 from pollkit.cli import main
 from pollkit.core.durations import RECENT
 from pollkit.edges import history as history_module
@@ -291,6 +291,16 @@ def test_a_file_of_a_newer_pollkit_is_left_alone(path):
     said = teach(path, [5])
     assert len(said) == 1 and "newer" in said[0] and content(path) == data
     assert known(path) == [] and os.listdir(os.path.dirname(path)) == ["history.json"]
+
+
+def test_a_ledger_that_was_named_by_mistake_is_left_alone(tmp_path):
+    path = str(tmp_path / "jobs.db")
+    with Ledger(path) as ledger:
+        ledger.add(["job_1"])
+    said = teach(path, [5])
+    assert len(said) == 1 and "it is a database" in said[0] and not os.path.exists(path + ".damaged")
+    with Ledger(path, create=False) as ledger:
+        assert ledger.summary().states["waiting"] == 1
 
 
 # A place that can't be used

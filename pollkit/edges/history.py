@@ -167,6 +167,8 @@ def _read(path: str) -> Dict[Kind, Any]:
         data = file.read(LARGEST_BYTES + 1)
     if not data:
         return {}  # made by somebody who was about to write it
+    if data.startswith(b"SQLite format 3"):
+        raise OSError(EINVAL, "it is a database")  # somebody's ledger, named by mistake: not ours to set aside
     if len(data) > LARGEST_BYTES:
         raise _Damaged("it is too large")
     try:
