@@ -457,7 +457,7 @@ def test_the_suite_writes_to_a_place_of_its_own(api, capsys, history_of_its_own,
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
-@pytest.mark.parametrize("pace", ["fixed 30ms", "backoff 20ms..50ms", "adaptive min=20ms max=40ms"])
+@pytest.mark.parametrize("pace", ["fixed 30ms", "adaptive min=20ms max=40ms"])
 def test_whatever_its_pace_a_command_teaches_the_next(api, capsys, tmp_path, history_of_its_own, command, pace):
     api.add("1", lasts=0.15, fails="no" if command == "wait" else None)
     job = api.url("1") if command == "wait" else listed(tmp_path, api.url("1"))
@@ -574,8 +574,7 @@ def as_cron(words, **environ):
 
 @posix
 @pytest.mark.parametrize("environ", [
-    {}, {"HOME": ""}, {"HOME": "/nonexistent"}, {"HOME": "/proc"}, {"HOME": os.devnull},
-    {"XDG_STATE_HOME": os.devnull}, {"XDG_STATE_HOME": "/proc/state", "HOME": "/nonexistent"}], ids=repr)
+    {}, {"HOME": "/nonexistent"}, {"HOME": "/proc"}, {"XDG_STATE_HOME": os.devnull}], ids=repr)
 def test_a_usual_place_that_can_not_be_used_is_no_news_but_to_who_wants_to_know_all(api, environ):
     words = ["wait", api.url("1"), "--pace", "adaptive min=20ms max=40ms", "--progress", "none"]
     for flags, lines in ([], 0), (["-v"], 1):
@@ -588,7 +587,7 @@ def test_a_usual_place_that_can_not_be_used_is_no_news_but_to_who_wants_to_know_
 
 
 @posix
-@pytest.mark.parametrize("place", [os.devnull, "/proc/x/history.json", "/", "/dev/null/history.json"])
+@pytest.mark.parametrize("place", [os.devnull, "/", "/dev/null/history.json"])
 def test_a_named_place_that_can_not_be_used_costs_one_line(api, capsys, place):
     for fails, expected in (None, 0), ("no", 1):
         api.add("1", lasts=0.08, fails=fails)
