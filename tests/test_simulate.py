@@ -5,7 +5,6 @@ import random
 import re
 import subprocess
 import sys
-import time
 from xml.etree import ElementTree
 
 import pytest
@@ -14,7 +13,7 @@ from job_api import JobApi
 from pollkit import BatchPoller, ConfigError, Job, Ledger, Profile, Simulation
 from pollkit.cli import main
 from pollkit.cli.commands.help import text_of
-from pollkit.cli.commands.simulate import USUAL_PACES, _durations
+from pollkit.cli.commands.simulate import _durations
 from pollkit.cli.scales import Log, even_ticks, number_text
 from pollkit.core.machine import Rules, observe, outcome, start
 from pollkit.core.model import iso_text
@@ -206,15 +205,6 @@ def test_every_scenario_runs_and_its_optimum_is_below_every_pace():
         for pace in ("adaptive", "fixed 30s"):
             figures = simulation.run(pace)
             assert figures.rate_limited == figures.timed_out == 0 and figures.cost_ratio > 0.8, (name, pace)
-
-
-def test_ten_thousand_jobs_take_seconds():
-    """A small part of the moderators' day, with the usual paces: all of it must take less than 20 s."""
-    simulation = Simulation("moderation", jobs=400, arrive="over 1h")
-    began = time.process_time()
-    for pace in USUAL_PACES:
-        simulation.run(pace)
-    assert time.process_time() - began < 2.0
 
 
 def test_a_pace_that_would_never_end_is_refused(monkeypatch):
