@@ -57,6 +57,7 @@ class LedgerRun(BatchPoller):
     def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
                  on_end: Optional[Callable[[Outcome], object]] = None, **settings: Any) -> None:
         super().__init__(clock=ledger.clock, **settings)
+        self._asker.is_since_submitted = True      # jobs are added when they are submitted
         self._ledger = ledger
         self._on_trouble = on_trouble
         self._on_end = on_end
@@ -207,9 +208,10 @@ class LedgerRun(BatchPoller):
         return work
 
     def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
-        if not len(manner.durations):
-            for least_s, most_s in self._ledger.durations(manner.profile.name, manner.profile.label):
-                manner.durations.record_between(least_s, most_s)
+        durations = self._asker.durations(manner, home)
+        if not len(durations):
+            for least_s, most_s in self._ledger.durations(manner.profile.name, manner.label):
+                durations.record_between(least_s, most_s)
         return super()._new_way(manner, home, is_many)
 
     def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
