@@ -18,6 +18,7 @@ class Place:
 
     def __init__(self, path, url, more=LIMIT):
         self.path = path
+        self.started = []
         self.env = {"PATH": "/usr/bin:/bin", "HOME": path, "PYTHONPATH": ROOT,
                     "POLLKIT_PROFILES": os.path.join(path, "mine.ini")}
         with open(self.env["POLLKIT_PROFILES"], "w") as file:
@@ -39,9 +40,10 @@ class Place:
 
     def start(self, *words, **options):
         """A pollkit process; what it says on stderr can be read until all of its children are gone, too."""
-        return subprocess.Popen([sys.executable, "-m", "pollkit"] + list(words), cwd=self.path, env=self.env,
+        self.started.append(subprocess.Popen([sys.executable, "-m", "pollkit"] + list(words), cwd=self.path, env=self.env,
                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                universal_newlines=True, **options)
+                                universal_newlines=True, **options))
+        return self.started[-1]
 
     def script(self, text, name="notify"):
         with open(self.file(name), "w") as file:
@@ -77,4 +79,10 @@ class Place:
 def placed(api, more=LIMIT):
     """A Place in a folder that is gone afterwards."""
     with folder() as path:
-        yield Place(path, api.url, more)
+        place = Place(path, api.url, more)
+        try:
+            yield place
+        finally:
+            for process in place.started:  # only where a test has failed
+                if process.poll() is None:
+                    process.kill()

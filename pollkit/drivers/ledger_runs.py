@@ -72,11 +72,11 @@ class LedgerRun(BatchPoller):
         """Poll until nothing waits any more, for so many seconds at the most."""
         until = NEVER if for_s is None else self._clock.now() + for_s
         while True:
+            self._renew()
             self._take_all_in(self._claimed(HORIZON_S) or [])
             now, due_at = self._clock.now(), self._ledger.next_due()
             if now >= until or (due_at is None and not self._held):
                 break
-            self._renew(now)
             # A job that is due within the horizon was claimed, unless there was no room for it.
             next_at = NEVER if due_at is None or len(self._held) >= MOST_HELD else due_at - HORIZON_S
             self._wait(min(until, max(next_at, now + 0.1), now + TURN_S))
@@ -88,6 +88,7 @@ class LedgerRun(BatchPoller):
         polled: Set[int] = set()
         is_more = True
         while is_more or self._held:
+            self._renew()
             claims = self._claimed(0.0) if is_more else None
             if claims is not None:
                 again = [claim for claim in claims if claim.key in polled]  # due again already: some other time
@@ -98,7 +99,6 @@ class LedgerRun(BatchPoller):
                 is_more = bool(new) and not again
             if self._held:
                 self._wait(self._clock.now() + TURN_S)
-                self._renew(self._clock.now())
 
     def _claimed(self, horizon_s: float) -> Optional[List[Claim]]:
         """A portion of what is due; None while it is not time for another."""
@@ -120,6 +120,11 @@ class LedgerRun(BatchPoller):
                     self._on_trouble("%s: %s" % (claim.job.id, error))
 
     def _take_in(self, claim: Claim) -> None:
+        if claim.job.id in self._held:
+            # Its lease ran out, as all was stopped for a while. What goes on under it is of no use any more.
+            self._ledger.release([claim], TURN_S)
+            self._renew_at = self._clock.now()
+            return
         job, url, way = self._admitted(claim.job)
         held = _Held(claim._replace(job=job), url)
         now = self._clock.now()
@@ -133,13 +138,16 @@ class LedgerRun(BatchPoller):
             self._unasked.add(job.id)
             self._agenda.adopt(progress, way.rules, way.lane, (held,), way)
 
-    def _drop(self, name: str) -> None:
-        """A job is no longer ours."""
-        self._held.pop(name, None)
-        self._unasked.discard(name)
+    def _drop(self, held: _Held) -> None:
+        """A job is no longer ours, or not by this claim. Call with the lock held."""
+        name = held.claim.job.id
+        if self._held.get(name) is held:
+            del self._held[name]
+            self._unasked.discard(name)
 
-    def _renew(self, now: float) -> None:
+    def _renew(self) -> None:
         """Now and then, keep what is held; what was lost to somebody else ends here without a word."""
+        now = self._clock.now()
         if now < self._renew_at:
             return
         self._renew_at = now + RENEW_S
@@ -150,7 +158,7 @@ class LedgerRun(BatchPoller):
                 entry = self._agenda.get(one.claim.job.id)
                 if one.claim.key not in kept and entry is not None:
                     self._agenda.withdraw(entry)
-                    self._drop(one.claim.job.id)
+                    self._drop(one)
 
     def _wait(self, until: float) -> None:
         self._clock.wait(self._bell, until)
@@ -167,7 +175,7 @@ class LedgerRun(BatchPoller):
             resting = [entry for entry in self._agenda if not entry.is_out]
             for entry in resting:
                 self._agenda.withdraw(entry)
-                self._drop(entry.progress.job.id)
+                self._drop(entry.owner[0])
         self._ledger.release([entry.owner[0].claim for entry in resting])
         until = self._clock.now() + LEAVE_S
         while self._held and self._clock.now() < until:
@@ -245,12 +253,13 @@ class LedgerRun(BatchPoller):
                 self._agenda.adopt(progress, entry.rules, entry.lane, entry.owner, entry.manner)
                 self._crew.wake()
             else:
-                self._drop(progress.job.id)
+                self._drop(held)
         if is_ours and not stays:
             self._ledger.release([held.claim])
 
     def _settle(self, step: Step, held: _Held) -> None:
-        self._drop(step.after.job.id)
+        with self._lock:
+            self._drop(held)
         outcome = self._asker.outcome(step.after)
         if outcome.state is State.CANCELLED:  # broken off, by us: it goes on some other time
             self._ledger.release([held.claim])
