@@ -11,7 +11,7 @@ import time
 import pytest
 
 from job_api import JobApi
-from ledger_host import ROOT, fail_the, folder
+from ledger_host import ROOT, fail_the, folder, time_passes
 from pollkit import Ledger, LedgerError
 from pollkit.cli import main
 from pollkit.cli.commands.help import text_of
@@ -240,6 +240,35 @@ def test_a_job_whose_profile_is_gone_is_told_and_the_others_are_polled(api, poll
     assert code == 2 and err.startswith("pollkit: x: there is no profile 'gone'") and err.count("\n") == 1
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["done"] == 2
+
+
+def test_a_profile_that_is_mended_while_a_run_is_at_work_is_soon_noticed(monkeypatch, pollkit):
+    monkeypatch.setattr("pollkit.drivers.ledger_runs.MEND_S", 0.05)
+    monkeypatch.setattr("pollkit.drivers.ledger_runs.TURN_S", 0.02)
+
+    def answer(name, count):
+        if count == 3:
+            profile(api.url, "[gone]\nurl = %s/jobs/{id}\n" % api.url)
+        return "done" if name == "x" or "x" in api.counts else "running"
+    with JobApi(answer) as api:
+        profile(api.url)
+        pollkit("add", "jobs.db", "a", "--profile", "fake")
+        with Ledger("jobs.db") as ledger:
+            ledger.add([__import__("pollkit").Job("x", profile="gone")])
+        code, _, err = pollkit("run", "jobs.db")
+    assert code == 2 and err.startswith("pollkit: x: there is no profile 'gone'") and err.count("\n") == 1
+    assert pollkit("status", "jobs.db")[0] == 0
+
+
+def test_a_deadline_that_passes_between_runs_leaves_one_last_look(pollkit):
+    with JobApi(lambda name, count: "running") as api:
+        profile(api.url, "timeout = 90s\n")
+        pollkit("add", "jobs.db", "a", "--profile", "fake")
+        for code in (0, 0, 3):
+            assert pollkit("run", "jobs.db", "--once", "--quiet")[0] == code
+            time_passes("jobs.db", 60)
+        assert len(api.asked) == 3
+    assert pollkit("status", "jobs.db")[0] == 3
 
 
 def test_a_ledger_that_breaks_in_the_middle_is_one_line_and_2(api, pollkit, monkeypatch):

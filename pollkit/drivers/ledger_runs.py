@@ -30,6 +30,7 @@ HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later
 MOST_HELD = 2000
 PORTION = 50        # jobs that are claimed at once
 TURN_S = 1.0        # how often to look, at the least, for what others have added
+MEND_S = 15.0       # how often to look whether a job can be asked about after all
 GRACE_S = 60.0      # in which all that came to their deadline while nobody ran get their last look
 LEAVE_S = 2.0       # for exchanges under way when time is up
 NEVER = float("inf")
@@ -110,14 +111,16 @@ class LedgerRun(BatchPoller):
         return self._ledger.claim(room, LEASE_S, horizon_s)
 
     def _take_all_in(self, claims: List[Claim]) -> None:
+        unusable = []
         for claim in claims:
             try:
                 self._take_in(claim)
             except ConfigError as error:
-                self._ledger.release([claim], LEASE_S)  # somebody may mend the profile meanwhile
+                unusable.append(claim)
                 if claim.key not in self._unusable:
                     self._unusable.add(claim.key)
                     self._on_trouble("%s: %s" % (claim.job.id, error))
+        self._ledger.release(unusable, MEND_S)  # somebody may mend the profile meanwhile
 
     def _take_in(self, claim: Claim) -> None:
         if claim.job.id in self._held:
