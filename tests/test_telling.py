@@ -76,13 +76,13 @@ def told(ledger):
 def test_a_program_gets_the_outcome_on_stdin_and_the_rest_in_its_environment(ledger, place, teller_of):
     ended(ledger, Job("a b;$(x)", metadata={"to": "me"}), "bad")
     out = os.path.join(place, "out")
-    program = script(place, 'cat >> "$1"; echo "$POLLKIT_ID|$POLLKIT_STATE|$POLLKIT_TRY|$POLLKIT_METADATA" >> "$1"\n')
+    program = script(place, 'cat > "$1.$POLLKIT_STATE"\n'
+                            'echo "$POLLKIT_ID|$POLLKIT_STATE|$POLLKIT_TRY|$POLLKIT_METADATA" >> "$1.$POLLKIT_STATE"\n')
     teller_of(Program([program, out], 10)).finish(10)
-    with open(out) as file:
-        first, said, second, said_next = file.read().splitlines()
-    assert said == 'a b;$(x)|done|1|{"to": "me"}' and said_next == "bad|failed|1|"
-    rows = list(ledger.rows())
-    assert [json.loads(first), json.loads(second)] == [row.outcome for row in rows]
+    for row, expected in zip(ledger.rows(), ['a b;$(x)|done|1|{"to": "me"}', "bad|failed|1|"]):
+        with open(out + "." + row.state) as file:
+            given, said = file.read().splitlines()
+        assert (json.loads(given), said) == (row.outcome, expected)
     assert told(ledger) == {"a b;$(x)": True, "bad": True}
 
 
@@ -127,6 +127,23 @@ def is_alive(pid):
             return file.read().split()[2] != "Z"
     except OSError:
         return False
+
+
+def test_a_slow_program_holds_up_no_other(ledger, place, teller_of):
+    """Each of three waits for the next one; one after the other, they would wait for ever."""
+    ended(ledger, "3", "2", "1")
+    program = script(place, 'touch "$0.$POLLKIT_ID"; [ $POLLKIT_ID = 1 ] && exit 0\n'
+                            'until [ -e "$0.$(($POLLKIT_ID - 1))" ]; do sleep 0.01; done\n')
+    teller_of(Program([program], 5)).finish(5)
+    assert told(ledger) == {"3": True, "2": True, "1": True}
+
+
+def test_where_no_temporary_file_can_be_made_it_is_tried_again(ledger, place, teller_of, troubles, monkeypatch):
+    ended(ledger, "a")
+    monkeypatch.setattr("tempfile.tempdir", os.path.join(place, "nowhere"))
+    teller_of(Program([script(place, "exit 0\n")], 5)).finish(5)
+    assert [(error, again) for _, error, again in troubles] == [
+        ("can't make a temporary file: No such file or directory", True)]
 
 
 def test_a_program_that_reads_nothing_or_leaves_a_child_behind_keeps_nobody_waiting(ledger, place, teller_of):

@@ -30,6 +30,7 @@ HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later
 MOST_HELD = 2000
 PORTION = 50        # jobs that are claimed at once
 TURN_S = 1.0        # how often to look, at the least, for what others have added
+MEND_S = 15.0       # how often to look whether a job can be asked about after all
 GRACE_S = 60.0      # in which all that came to their deadline while nobody ran get their last look
 LEAVE_S = 2.0       # for exchanges under way when time is up
 NEVER = float("inf")
@@ -73,12 +74,12 @@ class LedgerRun(BatchPoller):
         """Poll until nothing waits any more that can be asked about, for so many seconds at the most."""
         until = NEVER if for_s is None else self._clock.now() + for_s
         while True:
+            self._renew()
             self._take_all_in(self._claimed(HORIZON_S) or [])
             now, due_at = self._clock.now(), self._ledger.next_due()
             if now >= until or not self._held and (
                     due_at is None or self._unusable and self._ledger.are_all_put_off()):
                 break
-            self._renew(now)
             # A job that is due within the horizon was claimed, unless there was no room for it.
             next_at = NEVER if due_at is None or len(self._held) >= MOST_HELD else due_at - HORIZON_S
             self._wait(min(until, max(next_at, now + 0.1), now + TURN_S))
@@ -90,6 +91,7 @@ class LedgerRun(BatchPoller):
         polled: Set[int] = set()
         is_more = True
         while is_more or self._held:
+            self._renew()
             claims = self._claimed(0.0) if is_more else None
             if claims is not None:
                 again = [claim for claim in claims if claim.key in polled]  # due again already: some other time
@@ -100,7 +102,6 @@ class LedgerRun(BatchPoller):
                 is_more = bool(new) and not again
             if self._held:
                 self._wait(self._clock.now() + TURN_S)
-                self._renew(self._clock.now())
         self._ledger.resume(self._unusable.values())
 
     def _claimed(self, horizon_s: float) -> Optional[List[Claim]]:
@@ -113,16 +114,16 @@ class LedgerRun(BatchPoller):
         return self._ledger.claim(room, LEASE_S, horizon_s)
 
     def _take_all_in(self, claims: List[Claim]) -> None:
+        unusable = []
         for claim in claims:
             try:
                 self._take_in(claim)
             except ConfigError as error:
-                self._ledger.put_off([claim], LEASE_S)  # somebody may mend the profile meanwhile
+                unusable.append(claim)
                 if claim.key not in self._unusable:
                     self._on_trouble("%s: %s" % (claim.job.id, error))
                 self._unusable[claim.key] = claim
-            else:
-                self._unusable.pop(claim.key, None)
+        self._ledger.put_off(unusable, MEND_S)  # somebody may mend the profile meanwhile
 
     def _take_in(self, claim: Claim) -> None:
         job, url, way = self._admitted(claim.job)
@@ -142,14 +143,15 @@ class LedgerRun(BatchPoller):
             self._agenda.adopt(progress, way.rules, way.lane, (held,), way)
 
     def _drop(self, held: _Held) -> None:
-        """A job is no longer ours; unless it was claimed again meanwhile."""
+        """A job is no longer ours, or not by this claim. Call with the lock held."""
         name = held.claim.job.id
         if self._held.get(name) is held:
             del self._held[name]
             self._unasked.discard(name)
 
-    def _renew(self, now: float) -> None:
+    def _renew(self) -> None:
         """Now and then, keep what is held; what was lost to somebody else ends here without a word."""
+        now = self._clock.now()
         if now < self._renew_at:
             return
         self._renew_at = now + RENEW_S
@@ -266,7 +268,8 @@ class LedgerRun(BatchPoller):
             self._ledger.release([held.claim])
 
     def _settle(self, step: Step, held: _Held) -> None:
-        self._drop(held)
+        with self._lock:
+            self._drop(held)
         outcome = self._asker.outcome(step.after)
         if outcome.state is State.CANCELLED:  # broken off, by us: it goes on some other time
             self._ledger.release([held.claim])

@@ -5,13 +5,15 @@ killed in between has it told again by another run. So whoever listens must not 
 same end twice; its id and `ended_at` together name it. What can't be told is tried again after
 10 s, 20 s, 40 s and so on up to an hour, by this or by a later run, for a day.
 
-A thread of its own does it, so that a slow program holds up no poll and no lease.
+Threads of their own do it, so that a slow program holds up no poll and no lease, and not every
+other end.
 """
 import json
 import os
 import stat
 import threading
-from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence
+import time
+from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
 from ..core.model import one_line
 from ..core.units import duration_text
@@ -24,6 +26,7 @@ FIRST_RETRY_S, LAST_RETRY_S = 10.0, 3600.0
 LEASE_S = 60.0
 TURN_S = 5.0      # how often to look for what others have left to tell
 AT_ONCE = 100     # lines that are appended with one write
+PROGRAMS = 4      # that run at the same time
 LAST_OUTPUT = 2000
 
 
@@ -32,12 +35,12 @@ class NotTold(Exception):
 
 
 class Program:
-    """A program that is run for each end: the outcome on its stdin, no shell, and not for ever."""
+    """A program that is run for each end, by any thread: the outcome on its stdin, no shell, and not for ever."""
 
     def __init__(self, words: Sequence[str], timeout_s: float) -> None:
         self.timeout_s = timeout_s
         self._words = list(words)
-        self._process: Any = None
+        self._running: Set[Any] = set()
         self._stopped = False
         if not timeout_s > 0:
             raise ConfigError("a program needs some time: more than %s" % duration_text(timeout_s))
@@ -45,40 +48,49 @@ class Program:
 
     def tell(self, telling: Telling) -> None:
         """Run it; NotTold unless it ends well."""
-        import subprocess
         import tempfile
-        # Files and not pipes: a program that reads nothing, or leaves a child behind, keeps nobody waiting.
-        with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as given:
-            given.write(_line(telling.outcome))
-            given.seek(0)
-            try:
-                self._process = subprocess.Popen(self._words, stdin=given, stdout=said, stderr=said,
-                                                 env=_environment(telling, os.environ), start_new_session=True)
-            except (OSError, ValueError) as error:
-                number = getattr(error, "errno", None)
-                why = os.strerror(number) if number else error  # its own words have the path in them, on Python 3.6
-                raise NotTold("can't run %s: %s" % (self._words[0], why)) from None
-            try:
-                if self._stopped:
-                    self._kill()
-                code = self._process.wait(self.timeout_s)
-            except subprocess.TimeoutExpired:
-                self._kill()
-                self._process.wait()
-                raise NotTold("%s took longer than %s%s" % (
-                    self._words[0], duration_text(self.timeout_s), _last_line(said))) from None
-            if code:
-                how = "exited with %d" % code if code > 0 else "was killed by signal %d" % -code
-                raise NotTold("%s %s%s" % (self._words[0], how, _last_line(said)))
+        try:
+            # Files and not pipes: a program that reads nothing, or leaves a child behind, keeps nobody waiting.
+            with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as given:
+                given.write(_line(telling.outcome))
+                given.seek(0)
+                self._run(given, said, _environment(telling, os.environ))
+        except OSError as error:
+            raise NotTold("can't make a temporary file: %s" % (error.strerror or error)) from None
+
+    def _run(self, given: IO[bytes], said: IO[bytes], environ: Dict[str, str]) -> None:
+        import subprocess
+        try:
+            process = subprocess.Popen(self._words, stdin=given, stdout=said, stderr=said, env=environ,
+                                       start_new_session=True)
+        except (OSError, ValueError) as error:
+            number = getattr(error, "errno", None)
+            why = os.strerror(number) if number else error  # its own words have the path in them, on Python 3.6
+            raise NotTold("can't run %s: %s" % (self._words[0], why)) from None
+        self._running.add(process)
+        try:
+            if self._stopped:
+                self._kill(process)
+            code = process.wait(self.timeout_s)
+        except subprocess.TimeoutExpired:
+            self._kill(process)
+            process.wait()
+            raise NotTold("%s took longer than %s%s" % (
+                self._words[0], duration_text(self.timeout_s), _last_line(said))) from None
+        finally:
+            self._running.discard(process)
+        if code:
+            how = "exited with %d" % code if code > 0 else "was killed by signal %d" % -code
+            raise NotTold("%s %s%s" % (self._words[0], how, _last_line(said)))
 
     def stop(self) -> None:
-        """Kill it, if it is running; one that is just being started does not get far."""
+        """Kill it, wherever it is running; one that is just being started does not get far."""
         self._stopped = True
-        self._kill()
+        for process in list(self._running):
+            self._kill(process)
 
-    def _kill(self) -> None:
-        process = self._process
-        if process is not None and process.returncode is None:
+    def _kill(self, process: Any) -> None:
+        if process.returncode is None:
             try:
                 if os.name == "posix":
                     os.killpg(process.pid, 9)  # with all that it has started
@@ -115,7 +127,7 @@ def append(path: str, tellings: Sequence[Telling]) -> None:
 
 
 class Teller:
-    """A thread that tells of a ledger's ends as they come; `wake` it when there is one."""
+    """Tells of a ledger's ends as they come, in a thread, or in a few where a program is run; `wake` it for an end."""
 
     def __init__(self, ledger: Ledger, program: Optional[Program], outbox: Optional[str],
                  on_trouble: Callable[[Telling, str, bool], object]) -> None:
@@ -123,12 +135,14 @@ class Teller:
         self._bell = new_bell()
         self._is_last = self._stopped = False
         self._error: Optional[LedgerError] = None
-        self._thread = threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
+        self._threads = [threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
+                         for _ in range(1 if program is None else PROGRAMS)]
 
     def start(self, on_error: Callable[[LedgerError], object] = lambda error: None) -> None:
         """Begin; `on_error` is called where the ledger can't be used any more, and nothing will be told."""
         self._on_error = on_error
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def wake(self) -> None:
         """There is something to tell."""
@@ -138,7 +152,7 @@ class Teller:
         """Tell what is due, in this time; what is left is for another run."""
         self._is_last = True
         self.wake()
-        self._thread.join(within_s)
+        self._join(within_s)
         self.stop()
         if self._error is not None:
             raise self._error
@@ -149,8 +163,13 @@ class Teller:
         if self._program is not None:
             self._program.stop()
         self.wake()
-        if self._thread.is_alive():
-            self._thread.join(0.5)
+        self._join(0.5)
+
+    def _join(self, within_s: float) -> None:
+        until = time.monotonic() + within_s
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(max(0.0, until - time.monotonic()))
 
     def _serve(self) -> None:
         try:
@@ -158,14 +177,16 @@ class Teller:
                 is_last = self._is_last  # before the look: what ended since is seen by another one
                 tellings = self._taken()
                 if tellings:
+                    self.wake()  # the next thread: there may be more
                     self._tell(tellings)
                 elif is_last:
-                    return
+                    break
                 else:
                     self._rest()
         except LedgerError as error:
             self._error = error
             self._on_error(error)
+        self.wake()  # one wakes the other, until all are gone
 
     def _taken(self) -> List[Telling]:
         if self._program is None:

@@ -253,9 +253,12 @@ class Ledger(History):
 
     def put_off(self, claims: Sequence[Claim], for_s: float) -> None:
         """Give jobs back that can't be asked about: nobody is to try again so soon, unless `resume` is called."""
-        self._file.write(lambda db: db.executemany(
-            "UPDATE jobs SET owner = NULL, free_at = MAX(due_at, ?) WHERE key = ? AND owner = ?",
-            [(self._time(db).at + for_s, claim.key, claim.owner) for claim in claims]))
+        def work(db: Connection) -> None:
+            at = self._time(db).at + for_s
+            db.executemany("UPDATE jobs SET owner = NULL, free_at = MAX(due_at, ?) WHERE key = ? AND owner = ?",
+                           [(at, claim.key, claim.owner) for claim in claims])
+        if claims:
+            self._file.write(work)
 
     def resume(self, claims: Iterable[Claim]) -> None:
         """Let jobs that were put off be claimed again when they are due."""
