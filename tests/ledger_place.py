@@ -39,9 +39,9 @@ class Place:
 
     def start(self, *words, **options):
         """A pollkit process; what it says on stderr can be read until all of its children are gone, too."""
-        self.started.append(subprocess.Popen([sys.executable, "-m", "pollkit"] + list(words), cwd=self.path, env=self.env,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                universal_newlines=True, **options))
+        self.started.append(subprocess.Popen(
+            [sys.executable, "-m", "pollkit"] + list(words), cwd=self.path, env=self.env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **options))
         return self.started[-1]
 
     def script(self, text, name="notify"):

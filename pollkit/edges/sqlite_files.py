@@ -158,7 +158,8 @@ class SqliteFile:
         if not os.path.exists(self.path):
             raise LedgerError("%s: there is no such file ('pollkit add' makes a ledger)" % self.path)
         if not os.access(self.path, os.R_OK | os.W_OK):
-            raise LedgerError("%s can't be opened for writing: check its owner and mode" % self.path)
+            raise LedgerError("%s can't be opened for writing: check its owner and mode, and whether the disk is "
+                              "read-only" % self.path)
 
     def _set_up(self, db: Connection) -> None:
         is_current = self._is_current(db)

@@ -1,4 +1,5 @@
 """Whichever statement fails, and wherever the disk is full: one clear line, and no end is lost or doubled."""
+import io
 import itertools
 import os
 import resource
@@ -48,7 +49,7 @@ def begun(place):
 
 
 def each_fault(place, monkeypatch, capsys, fault, words, code=0, least=10):
-    """Run a command on copies of the ledger, if there is one, with one statement failing after the other, until none does."""
+    """Run a command on copies of what is there, with one statement failing after the other, until none does."""
     text, after = fault
     before = place.path
     for nth in range(1, 400):
@@ -151,7 +152,7 @@ def in_child(words, prepare):
     reads, writes = os.pipe()
 
     def work():
-        sys.stdout, sys.stderr = open(os.devnull, "w"), os.fdopen(writes, "w")
+        sys.stdout, sys.stderr = io.StringIO(), os.fdopen(writes, "w")
         prepare()
         os._exit(main(list(words)))
     child = forked(work)
