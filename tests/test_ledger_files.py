@@ -1,4 +1,5 @@
 """The file of a ledger: what it may be, who may use it at once, and what may go wrong with it."""
+import ast
 import itertools
 import json
 import os
@@ -235,14 +236,18 @@ def test_migrations_go_one_by_one_wholly_or_not_at_all(path, monkeypatch):
 
 
 def test_the_sql_is_what_old_hosts_understand():
-    """SQLite 3.7: see the house rules of ledger_schema."""
-    later = (r"ON CONFLICT|RETURNING|\bWITH\b|\bOVER\s*\(|ROWID|INDEX.*WHERE|STRICT|json_|printf|IIF|FILTER \(|"
-             r"NULLS (FIRST|LAST)|DROP COLUMN|RENAME COLUMN")
+    """SQLite 3.7: see the house rules of ledger_schema. Python 3.6 with 3.7.17 passed all of these tests, once."""
+    later = (r"ON CONFLICT|RETURNING|\bWITH\b|\bOVER\s*\(|ROWID|INDEX.*WHERE|STRICT|json_|printf|IIF|FILTER \(|->|"
+             r"NULLS (FIRST|LAST)|DROP COLUMN|RENAME COLUMN|IS (NOT )?DISTINCT|UPDATE.* SET .* FROM|"
+             r"\((\?|\w+), .*\) [=<>]|\b(TRUE|FALSE)\b|GENERATED|unixepoch|string_agg|FULL JOIN|RIGHT JOIN")
     for name in ("ledger", "ledger_history", "ledger_schema", "shared_bucket", "sqlite_files"):
         with open(os.path.join(ROOT, "pollkit", "edges", name + ".py"), encoding="utf-8") as file:
-            text = file.read()
-        statements = re.findall(r'"+(?:SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA)[^"]*"', text)
-        assert statements and not [s for s in statements if re.search(later, s)]
+            # A text that stands in pieces is one to Python; its node has another name since 3.8.
+            texts = [str(node.s if type(node).__name__ == "Str" else node.value)
+                     for node in ast.walk(ast.parse(file.read())) if type(node).__name__ in ("Constant", "Str")]
+        statements = [" ".join(text.split()) for text in texts
+                      if re.match("(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|PRAGMA) ", text)]
+        assert statements and not [statement for statement in statements if re.search(later, statement)]
 
 
 # Many at once

@@ -114,8 +114,7 @@ def test_add_puts_in_all_or_none(place, monkeypatch, capsys, fault, is_new):
         assert main(ADD) == 0 and states(place) == dict(before, a="waiting", b="waiting"), said
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("words", [RUN, RUN[:2] + RUN[3:]])
+@pytest.mark.parametrize("words, fault", [(RUN, fault) for fault in FAULTS] + [(RUN[:2] + RUN[3:], FAULTS[1])])
 def test_run_loses_no_end_and_doubles_none(place, monkeypatch, capsys, fault, words):
     begun(place)
     for said in each_fault(place, monkeypatch, capsys, fault, words, least=40):
