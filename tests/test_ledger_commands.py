@@ -391,6 +391,19 @@ def test_what_to_forget_must_be_clear(described, pollkit, words):
     assert code == 2 and err.count("\n") == 1
 
 
+@posix
+def test_files_may_have_names_beyond_ascii_without_a_locale(api, place):
+    api.add("job_1")
+    os.mkdir(b"f\xc3\xbcr")
+    bare = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ROOT, "POLLKIT_PROFILES": os.path.abspath("mine.ini")}
+    for words in (["add", b"f\xc3\xbcr/j.db", "job_1", "--profile", "fake", "--quiet"],
+                  ["run", b"f\xc3\xbcr/j.db", "--metrics", b"f\xc3\xbcr/m.prom", "--outbox", b"f\xc3\xbcr/out"]):
+        done = subprocess.run([sys.executable, "-m", "pollkit"] + words, env=bare, stderr=subprocess.PIPE)
+        assert (done.returncode, done.stderr) == (0, b"")
+    with open(b"f\xc3\xbcr/m.prom", "rb") as file:
+        assert b'f\xc3\xbcr/j.db"' in file.read()
+
+
 # Metrics
 
 SAMPLE = re.compile(r'pollkit_([a-z_]+)\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)+)\} ([0-9.]+)')
@@ -423,6 +436,29 @@ def test_metrics_are_in_the_format_of_prometheus(api, pollkit):
     assert abs(values["last_run_timestamp_seconds", None] - time.time()) < 60
     assert stat.S_IMODE(os.stat("m.prom").st_mode) == 0o644
     assert [name for name in os.listdir(".") if name.endswith(".tmp")] == []
+
+
+@posix
+def test_metrics_replace_an_ordinary_file_and_nothing_else(api, pollkit):
+    added(api, 1)
+    os.mkfifo("pipe")
+    for path in ("pipe", os.devnull):
+        code, _, err = pollkit("run", "jobs.db", "--once", "--metrics", path)
+        assert code == 2 and "%s is no ordinary file" % path in err and err.count("\n") == 1
+    os.mkdir("real")
+    os.symlink("real/m.prom", "link.prom")
+    for _ in range(2):
+        assert pollkit("run", "jobs.db", "--once", "--metrics", "link.prom") == (0, "", "")
+        assert os.path.islink("link.prom") and os.listdir("real") == ["m.prom"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="for file systems that take any bytes")
+@pytest.mark.skipif(sys.version_info < (3, 7), reason="sqlite3 of 3.6 takes text alone")
+def test_metrics_of_a_ledger_whose_path_is_no_text(api, pollkit):
+    added(api, 1, ledger="n\udcff.db")
+    assert pollkit("run", "n\udcff.db", "--once", "--metrics", "m.prom") == (0, "", "")
+    with open("m.prom", encoding="utf-8") as file:
+        assert 'n\ufffd.db",state="done"} 1' in file.read()
 
 
 def test_totals_outlive_the_minutes_that_they_were_counted_in(place):
@@ -574,8 +610,8 @@ def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_
 
 
 @posix
-@pytest.mark.parametrize("number, code, processes", [(signal.SIGINT, 130, "3"), (signal.SIGTERM, 143, "3"),
-                                                     (signal.SIGTERM, 143, "1")])
+@pytest.mark.parametrize("number, code, processes", [(signal.SIGINT, 130, "3"), (signal.SIGTERM, 143, "1"),
+                                                     (signal.SIGHUP, 143, "3"), (signal.SIGHUP, 143, "1")])
 def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, number, code, processes):
     added(api, 5, lasts=60)
     process = start("run", "jobs.db", "--processes", processes)
@@ -585,6 +621,33 @@ def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, n
     got = ended(process)
     assert got == (code, "", "pollkit: interrupted: 5 jobs still wait; run it again\n")
     assert time.monotonic() - began < 2
+    with Ledger("jobs.db") as ledger:
+        assert ledger.summary().states["waiting"] == 5
+
+
+@posix
+def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monkeypatch):
+    from pollkit.cli.processes import in_processes
+    real, waited = os.waitpid, []
+
+    def waitpid(*args):
+        waited.append(real(*args))
+        os.kill(os.getpid(), signal.SIGINT)
+        return waited[-1]
+    monkeypatch.setattr(os, "waitpid", waitpid)
+    with pytest.raises(KeyboardInterrupt):
+        in_processes(2, lambda number: 0)
+    assert len(waited) == 2 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@posix
+def test_processes_whose_parent_is_killed_give_back_what_they_have_and_end(api):
+    added(api, 5, lasts=60)
+    code = PLAIN.replace("import main", "import main, processes\nprocesses.PARENT_S = 0.05")
+    process = start("run", "jobs.db", "--processes", "2", code=code)
+    wait_for(lambda: len(api.requests) > 8)
+    process.kill()
+    assert ended(process)[0] == -signal.SIGKILL  # once nobody has its stderr any more
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["waiting"] == 5
 
