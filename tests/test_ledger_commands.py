@@ -19,6 +19,7 @@ from pollkit.cli.exits import combined
 from pollkit.edges.shared_bucket import SharedBucket
 from pollkit.testing import FakeJobApi
 from raw_server import wait_for
+from scripted_api import ScriptedApi
 
 KEYS = ["id", "url", "profile", "label", "state", "status", "result", "error", "progress", "polls", "faults",
         "waited_s", "slept_s", "notice_delay_s", "started_at", "ended_at"]
@@ -157,11 +158,56 @@ def test_a_profile_whose_base_only_run_will_know_can_be_added(pollkit):
     (["a", "--profile", "fake", "--label", "huge"], "label"),
     (["--from", "missing.txt", "--profile", "fake"], "can't read missing.txt"),
     (["http://x/1?token=s3cret"], "has a secret in it"),
+    (["http://x/1;jsessionid=s3cret"], "has a secret in it"),
+    (["a", "--profile", "fake", "--size", "inf"], "'a' can't be put in a ledger: its size is no number"),
     (["a", "--profile", "fake", "--token-env", "X"], "--token-env"),
 ])
 def test_what_cannot_be_added_is_one_line_and_makes_no_job(described, pollkit, words, said):
     code, out, err = pollkit("add", "jobs.db", *words)
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1 and "s3cret" not in err
+    assert not os.path.exists("jobs.db")
+
+
+@pytest.mark.parametrize("line, said", [
+    ('{"id": "a", "size": 1%s}' % ("0" * 400), "int too large"),
+    ('{"id": "a", "size": 1e400}', "its size is no number that can be written down"),
+    ('{"id": "a", "metadata": {"x": NaN}}', "not JSON compliant"),
+    ('{"id": "a", "metadata": {"x": 1e400}}', "not JSON compliant"),
+    ('{"id": "a", "metadata": {"x": %s1%s}}' % ("[" * 101, "]" * 101), "nested more than 100 levels deep"),
+    ('{"id": "a", "metadata": {"x": "%s"}}' % ("y" * 65536), "its id, URL and metadata have over 64 KB"),
+    ('{"id": "%s"}' % ("y" * 65537), "its id, URL and metadata have over 64 KB"),
+    ("http://x/1?token=s3cret", "has a secret in it"),
+])
+def test_what_a_ledger_cannot_keep_is_one_line_that_names_the_line_and_makes_no_ledger(described, pollkit, line, said):
+    with open("jobs.jsonl", "w") as file:
+        file.write("b\n%s\n" % line)
+    code, out, err = pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake")
+    assert (code, out) == (2, "") and said in err and err.count("\n") == 1 and "s3cret" not in err
+    assert err.startswith("pollkit: jobs.jsonl, line 2: ") and "bug" not in err and not os.path.exists("jobs.db")
+
+
+def test_a_result_nested_nearly_as_deep_as_python_bears_ends_and_is_told(pollkit):
+    """One that could be read but not written was polled again and again, or ended the telling of all."""
+    depths = range(900, 1000, 4)
+    with ScriptedApi([(200, {}, b'{"status": "done", "result": %s1%s}' % (b"[" * n, b"]" * n)) for n in depths]) as api:
+        profile(api.url)
+        names = ["job_%d" % n for n in depths]
+        pollkit("add", "jobs.db", "--profile", "fake", *names)
+        code, _, err = pollkit("run", "jobs.db", "--for", "5s", "--outbox", "out.jsonl", "--max-faults", "1")
+    assert code == 4 and err.count("nested more than 100 levels deep") > 10 and "bug" not in err
+    assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
+
+
+@posix
+def test_a_program_can_be_told_of_the_largest_job_that_can_be_added(api, pollkit):
+    from pollkit import Job
+    from pollkit.edges.ledger import LARGEST_JOB
+    name, room = "job_0", LARGEST_JOB - len('job_0fake{"x":[]}')
+    api.add(name)
+    with Ledger("jobs.db") as ledger:
+        ledger.add([Job(name, profile="fake", metadata={"x": [1] * ((room + 1) // 2)})])  # a blank more for each
+    assert pollkit("run", "jobs.db", "--once", "--exec", "true") == (0, "", "")
+    assert pollkit("status", "jobs.db")[1].splitlines()[-1].endswith("yes")
 
 
 @pytest.mark.parametrize("words", [
@@ -330,8 +376,7 @@ FILTERS = [
     (["--state", "failed", "--state", "done"], ["job_0", "job_1", "bad"], 1),
     (["bad"], ["bad"], 1),
     (["late", "job_1"], ["late", "job_1"], 5),
-    (["--profile", "other"], [], 0),
-    (["--label", "small"], [], 0),
+    (["--state", "timed_out"], [], 0),
 ]
 
 
@@ -347,10 +392,31 @@ def test_status_can_be_filtered_and_its_code_is_that_of_what_was_asked_for(api, 
         got, out, _ = pollkit("status", "jobs.db", "--json", *words)
         found = json.loads(out)
         assert (got, [job["id"] for job in found["jobs"]]) == (code, names), words
-        assert found["states"]["done"] == 2 and found["untold"] == 3
+        assert sum(found["states"].values()) == len(names) and found["untold"] == len(set(names) - {"late"})
+        assert (found["oldest_s"] is not None) == ("late" in names)
         got, out, _ = pollkit("status", "jobs.db", "--rows", "1", *words)
         assert got == code, words
         assert ("... and %d more" % (len(names) - 1) in out) == (len(names) > 1), words
+
+
+def test_the_headline_of_a_filtered_status_counts_what_was_asked_for(api, pollkit):
+    added(api, 2)
+    assert pollkit("status", "jobs.db", "--state", "timed_out") == (0, "no jobs\n", "")
+    assert pollkit("status", "jobs.db", "job_1")[1].startswith("1 waiting; the oldest waits for 0s\n")
+    for words, said in ((["--profile", "nosuch"], "profile nosuch"), (["--label", "big"], "label big"),
+                        (["--profile", "fake", "--label", "small"], "profile fake and label small")):
+        assert pollkit("status", "jobs.db", *words) == (2, "", "pollkit: no job in the ledger has %s\n" % said)
+    pollkit("forget", "jobs.db", "job_0", "job_1")
+    assert pollkit("status", "jobs.db", "--profile", "fake") == (0, "no jobs\n", "")
+
+
+def test_an_end_has_one_instant_which_names_it(api, pollkit):
+    added(api, 3)
+    pollkit("run", "jobs.db", "--outbox", "out.jsonl")
+    jobs = json.loads(pollkit("status", "jobs.db", "--json")[1])["jobs"]
+    told = {line["id"]: line["ended_at"] for line in lines_of("out.jsonl")}
+    assert {job["id"]: job["ended_at"] for job in jobs} == told
+    assert {job["id"]: job["outcome"]["ended_at"] for job in jobs} == told
 
 
 def test_status_of_what_is_not_there_is_a_line(api, pollkit):

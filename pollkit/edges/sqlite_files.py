@@ -182,7 +182,8 @@ def connect(path: str) -> Connection:
         try:
             path = os.fsencode(path).decode("utf-8")
         except UnicodeDecodeError:
-            raise LedgerError("%s: its path is not UTF-8, and Python 3.6 can't open that: name another" % path) from None
+            raise LedgerError("%s: Python 3.6 opens ledgers only where their path is UTF-8: name another"
+                              % path) from None
     return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
