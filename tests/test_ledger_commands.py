@@ -258,6 +258,16 @@ def test_flags_count_for_the_profile_that_they_go_with(api, pollkit, monkeypatch
         assert b"s3cret" not in file.read()
 
 
+def test_flags_for_a_profile_that_no_job_has_are_worth_a_warning(api, pollkit):
+    added(api, 1)
+    with open("mine.ini", "a") as file:
+        file.write("[lim]\nurl = http://127.0.0.1:9/{id}\n")
+    words = ["run", "jobs.db", "--once", "--limit", "5/s", "--profile"]
+    said = "pollkit: warning: --limit counts for nothing: no job in the ledger has profile lim\n"
+    assert pollkit(*(words + ["lim"])) == (0, "", said)
+    assert pollkit(*(words + ["lim", "--quiet"])) == pollkit(*(words + ["fake"])) == (0, "", "")
+
+
 @pytest.mark.parametrize("words, said", [
     (["nowhere.db"], "there is no such file ('pollkit add' makes a ledger)"),
     (["nowhere.db", "--processes", "2"], "there is no such file ('pollkit add' makes a ledger)"),
@@ -325,7 +335,7 @@ def test_a_program_that_fails_and_then_does_not(api, pollkit, monkeypatch):
     assert (code, out) == (0, "")
     assert err == "pollkit: job_0: its end could not be told (try 1): %s exited with 1: no mail today\n" % program
     _, out, _ = pollkit("status", "jobs.db")
-    assert "1 ends to be told" in out and re.search(r"to be told \(try 1: .* exited with 1: no mail today\)", out)
+    assert "1 end to be told" in out and re.search(r"to be told \(try 1: .* exited with 1: no mail today\)", out)
     time.sleep(0.02)
     assert pollkit("run", "jobs.db", "--once", "--exec", program) == (0, "", "")
     assert list(lines_of("got.json")[0]) == KEYS
@@ -430,8 +440,8 @@ def test_status_of_what_is_not_there_is_a_line(api, pollkit):
 def test_what_has_ended_can_wait_again_by_id_or_by_state(api, pollkit):
     added(api, 2, fails="no")
     pollkit("run", "jobs.db")
-    assert pollkit("retry", "jobs.db", "job_0") == (0, "", "pollkit: 1 wait again\n")
-    assert pollkit("retry", "jobs.db", "job_0", "job_1") == (0, "", "pollkit: 1 wait again, 1 had not ended\n")
+    assert pollkit("retry", "jobs.db", "job_0") == (0, "", "pollkit: 1 waits again\n")
+    assert pollkit("retry", "jobs.db", "job_0", "job_1") == (0, "", "pollkit: 1 waits again, 1 had not ended\n")
     pollkit("run", "jobs.db")
     assert pollkit("retry", "jobs.db", "--state", "failed", "--quiet") == (0, "", "")
     assert pollkit("status", "jobs.db")[0] == 5
@@ -546,7 +556,8 @@ def test_waits_and_batches_share_a_limit_by_naming_a_file(api, pollkit):
     with open("jobs.txt", "w") as file:
         file.write("job_0\n")
     began = time.monotonic()
-    for words in (["wait", "job_0"], ["batch", "jobs.txt"], ["wait", "job_0"]):
+    assert main(["add", "jobs.db", "job_0", "--profile", "fake", "--quiet"]) == 0
+    for words in (["wait", "job_0"], ["batch", "jobs.txt"], ["run", "jobs.db"]):
         code, _, err = pollkit(*(words + ["--profile", "fake", "--limit", "5/s", "--bucket", "b.db", "--quiet"]))
         assert (code, err) == (0, "")
     times = [request.at for request in api.requests]
@@ -679,16 +690,18 @@ def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_
 @pytest.mark.parametrize("number, code, processes", [(signal.SIGINT, 130, "3"), (signal.SIGTERM, 143, "1"),
                                                      (signal.SIGHUP, 143, "3"), (signal.SIGHUP, 143, "1")])
 def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, number, code, processes):
-    added(api, 5, lasts=60)
+    count = 1 if number == signal.SIGTERM else 5
+    added(api, count, lasts=60)
     process = start("run", "jobs.db", "--processes", processes)
     wait_for(lambda: len(api.requests) > 8)
     began = time.monotonic()
     process.send_signal(number)
     got = ended(process)
-    assert got == (code, "", "pollkit: interrupted: 5 jobs still wait; run it again\n")
+    assert got == (code, "", "pollkit: interrupted: %s; run it again\n" % (
+        "5 jobs still wait" if count == 5 else "1 job still waits"))
     assert time.monotonic() - began < 2
     with Ledger("jobs.db") as ledger:
-        assert ledger.summary().states["waiting"] == 5
+        assert ledger.summary().states["waiting"] == count
 
 
 @posix

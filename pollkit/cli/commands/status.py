@@ -96,9 +96,9 @@ def _headline(summary: Summary) -> str:
     if summary.oldest_s is not None:
         text += "; the oldest waits for %s" % _age(summary.oldest_s)
     if summary.untold:
-        text += "; %d ends to be told" % summary.untold
+        text += "; %d end%s to be told" % (summary.untold, "s" * (summary.untold > 1))
     if summary.gave_up_telling:
-        text += "; %d ends could not be told" % summary.gave_up_telling
+        text += "; %d end%s could not be told" % (summary.gave_up_telling, "s" * (summary.gave_up_telling > 1))
     return text + "\n"
 
 
