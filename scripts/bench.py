@@ -12,7 +12,7 @@ import os
 import sys
 from typing import Callable, Dict, List, Optional
 
-from bench_parts import batch, pace, startup, transport
+from bench_parts import batch, ledger, pace, startup, transport
 from bench_parts.common import Options, Results, Trouble
 
 # A benchmark is a function: it prints its table and returns what --json writes. The first line
@@ -21,6 +21,7 @@ BENCHMARKS: Dict[str, Callable[[Options], Results]] = {
     "transport": transport.run,
     "batch": batch.run,
     "startup": startup.run,
+    "ledger": ledger.run,
     "pace": pace.run,
 }
 

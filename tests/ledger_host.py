@@ -79,6 +79,14 @@ class FaultyConnection:
         self._db.close()
 
 
+def time_passes(path, duration):
+    """For a ledger: leases run out, and jobs come due, without anybody having to wait for it."""
+    db = sqlite3.connect(path)
+    with db:
+        db.execute("UPDATE time SET at = at + ?", (duration,))
+    db.close()
+
+
 def fail_the(monkeypatch, nth, text, after=None):
     """Let the Nth statement from now on fail; a list that tells, once it did, which one it was.
 

@@ -2,12 +2,11 @@
 import json
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 from contextlib import contextmanager
 
-from ledger_host import ROOT, folder
+from ledger_host import ROOT, folder, time_passes
 from pollkit import Job, Ledger
 
 LIMIT = "limit = 1000/s burst 50\n"
@@ -18,6 +17,7 @@ class Place:
 
     def __init__(self, path, url, more=LIMIT):
         self.path = path
+        self.started = []
         self.env = {"PATH": "/usr/bin:/bin", "HOME": path, "PYTHONPATH": ROOT,
                     "POLLKIT_PROFILES": os.path.join(path, "mine.ini")}
         with open(self.env["POLLKIT_PROFILES"], "w") as file:
@@ -39,9 +39,10 @@ class Place:
 
     def start(self, *words, **options):
         """A pollkit process; what it says on stderr can be read until all of its children are gone, too."""
-        return subprocess.Popen([sys.executable, "-m", "pollkit"] + list(words), cwd=self.path, env=self.env,
-                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                universal_newlines=True, **options)
+        self.started.append(subprocess.Popen(
+            [sys.executable, "-m", "pollkit"] + list(words), cwd=self.path, env=self.env, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **options))
+        return self.started[-1]
 
     def script(self, text, name="notify"):
         with open(self.file(name), "w") as file:
@@ -67,14 +68,17 @@ class Place:
 
     def time_passes(self, duration):
         """For the ledger, while nobody uses it: leases run out, without anybody having to wait for it."""
-        db = sqlite3.connect(self.ledger)
-        with db:
-            db.execute("UPDATE time SET at = at + ?", (duration,))
-        db.close()
+        time_passes(self.ledger, duration)
 
 
 @contextmanager
 def placed(api, more=LIMIT):
     """A Place in a folder that is gone afterwards."""
     with folder() as path:
-        yield Place(path, api.url, more)
+        place = Place(path, api.url, more)
+        try:
+            yield place
+        finally:
+            for process in place.started:  # only where a test has failed
+                if process.poll() is None:
+                    process.kill()

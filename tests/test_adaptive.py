@@ -6,7 +6,7 @@ import pytest
 
 from pollkit import Adaptive, Backoff, Fixed, Job, Profile
 from pollkit.core import agenda as agenda_module
-from pollkit.core import events
+from pollkit.core import events, learning
 from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.bucket import Bucket
 from pollkit.core.durations import NOTHING_KNOWN, Curve, Durations, accrued_delay, cold_interval
@@ -160,9 +160,23 @@ def test_failing_is_ending_too():
     assert len(taught(ended(Reading(Verdict.FAILED, "failed", "failed")))) == 1
 
 
-def test_a_job_found_ended_at_the_very_start_teaches_nothing():
-    assert taught(ended(DONE, now=0.0, seen_at=())) == []
-    assert taught(ended(DONE, now=9.0, seen_at=())) == [pytest.approx(9 * 0.618034)]
+@pytest.mark.parametrize("now", [0.0, 0.02, 1.5])
+def test_a_job_found_ended_at_the_very_start_teaches_nothing(now):
+    """However long that look took: it may have ended before the wait began."""
+    assert taught(ended(DONE, now, seen_at=())) == []
+    assert taught(ended(DONE._replace(notice_delay_s=500.0), now, seen_at=())) == []
+
+
+def test_one_found_ended_later_teaches_if_its_wait_began_when_it_was_submitted():
+    found = ended(DONE, now=9.0, seen_at=())
+    assert taught(found) == [pytest.approx(9 * 0.618034)]
+    assert learning.taught(found, is_since_submitted=False) is None   # the limit or faults had put the look off
+
+
+def test_a_first_look_that_the_pace_had_put_off_teaches_since_jobs_are_fresh_then():
+    for by in rules([], Adaptive(first=0.5), is_fresh=False), rules([], Adaptive(price=0.01), is_fresh=True):
+        found = ended(DONE, now=1.0, seen_at=(), by=by)
+        assert learning.taught(found, is_since_submitted=False) == learning.taught(found) == (0.0, 1.0)
 
 
 def test_a_wait_that_ended_otherwise_teaches_nothing():

@@ -333,7 +333,8 @@ def test_what_ended_without_a_poll_is_told_before_the_next_exchange_which_may_be
     done, found = [], iter(["work"])
     lock = threading.Lock()
     crew = Crew(1, Clock(), lock, take=lambda now: next(found, float("inf")), perform=done.append,
-                finish=lambda work, result, now: "news", announce=done.append, leave=lambda: None)
+                finish=lambda work, result, now: "news", announce=done.append, leave=lambda: None,
+                crash=lambda error: None)
     with lock:
         crew.wake()
     wait_for(lambda: len(done) >= 3)
@@ -508,3 +509,17 @@ def test_what_one_thread_has_announced_another_need_not():
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), timeout=0) as batch:
         batch._expired = Contended()
         assert [outcome.state for outcome in batch.run(["a"])] == ["unreachable"]
+
+
+@pytest.mark.parametrize("part", ["take", "give_back"])
+def test_a_bug_in_the_agenda_is_raised_and_nobody_waits_for_ever(part, monkeypatch, caplog):
+    def broken(self, *arguments):
+        raise KeyError("a bug")
+
+    monkeypatch.setattr(Agenda, part, broken)
+    with RawServer(DONE) as server, BatchPoller(workers=2) as batch:
+        with pytest.raises(PollkitError, match="pollkit failed: KeyError: 'a bug'"):
+            batch.run([server.url("/1"), server.url("/2")])
+        with pytest.raises(PollkitError, match="pollkit failed"):
+            batch.run([server.url("/3")])
+    assert "a bug" in caplog.text

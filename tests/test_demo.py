@@ -11,17 +11,26 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
-def ran():
+def home(tmp_path_factory):
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def ran(home):
     """One run, piped, with an environment as bare as cron's, but for proxies that lead nowhere."""
     return subprocess.run([sys.executable, "-m", "pollkit", "demo", "--quick", "--progress", "bar"], cwd=ROOT,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                          env={"http_proxy": NOWHERE, "HTTP_PROXY": NOWHERE, "all_proxy": NOWHERE})
+                          env={"http_proxy": NOWHERE, "HTTP_PROXY": NOWHERE, "all_proxy": NOWHERE, "HOME": str(home)})
 
 
 def test_it_exits_with_0_although_one_job_fails_on_purpose(ran):
     assert ran.returncode == 0
     assert re.search(rb"^scan-5 +failed .*page 7 can't be read$", ran.stdout, re.MULTILINE)
     assert b"scan-5 failed on purpose" in ran.stdout
+
+
+def test_its_jobs_teach_nobody(ran, home):
+    assert list(home.iterdir()) == []
 
 
 def test_the_table_has_a_row_a_job_aligned_and_within_80_columns(ran):

@@ -208,7 +208,8 @@ KEPT = Durations([1.0, 2.0, 3.0]).as_dict()
     dict(KEPT, durations=None), dict(KEPT, durations=[1.0, "2"]), dict(KEPT, durations=[float("nan")]),
     dict(KEPT, durations=[-1.0]), dict(KEPT, durations=[True]), dict(KEPT, durations=[1.0] * 201, count=500),
     dict(KEPT, fits=[2.0]), dict(KEPT, fits=[0.5] * 13), dict(KEPT, fits="0"), dict(KEPT, fits=[None]),
-    dict(KEPT, count=-1), dict(KEPT, count=2), dict(KEPT, count=3.0), dict(KEPT, count=True), dict(KEPT, count=None)])
+    dict(KEPT, count=-1), dict(KEPT, count=2), dict(KEPT, count=3.0), dict(KEPT, count=True), dict(KEPT, count=None),
+    dict(KEPT, count=10 ** 400)])
 def test_a_damaged_one_is_refused_in_one_line(damaged):
     with pytest.raises(ConfigError) as caught:
         Durations.of(damaged)

@@ -123,7 +123,7 @@ def test_flags_of_the_same_name_say_the_same_everywhere():
 
 @pytest.mark.parametrize("flag", [
     "--pace", "--timeout", "--limit", "--proxy", "--ca-file", "--client-cert", "--client-key", "--profile",
-    "--profiles", "--base-url", "--label", "--size", "--quiet", "--result", "--progress"])
+    "--profiles", "--base-url", "--label", "--size", "--quiet", "--result", "--progress", "--history"])
 def test_flags_that_need_more_than_a_line_stand_in_a_topic(flag):
     assert any(re.search(re.escape(flag) + r"\b", text) for text in TEXTS.values())
 

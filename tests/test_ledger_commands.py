@@ -11,7 +11,7 @@ import time
 import pytest
 
 from job_api import JobApi
-from ledger_host import ROOT, fail_the, folder
+from ledger_host import ROOT, fail_the, folder, time_passes
 from pollkit import Ledger, LedgerError
 from pollkit.cli import main
 from pollkit.cli.commands.help import text_of
@@ -23,19 +23,12 @@ from scripted_api import ScriptedApi
 
 KEYS = ["id", "url", "profile", "label", "state", "status", "result", "error", "progress", "polls", "faults",
         "waited_s", "slept_s", "notice_delay_s", "started_at", "ended_at"]
-# With leases that are over soon, so that whoever comes after a kill need not wait for a minute.
-HASTY = """
-import sys
-from pollkit.drivers import ledger_runs, telling
-ledger_runs.LEASE_S, ledger_runs.RENEW_S, ledger_runs.TURN_S, telling.LEASE_S = 0.5, 0.1, 0.05, 0.5
-from pollkit.cli import main
-sys.exit(main(sys.argv[1:]))
-"""
 PLAIN = """
 import sys
 from pollkit.drivers import ledger_runs
 ledger_runs.TURN_S = 0.05
-from pollkit.cli import main
+from pollkit.cli import main, processes
+processes.PARENT_S = 0.05
 sys.exit(main(sys.argv[1:]))
 """
 posix = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
@@ -89,8 +82,7 @@ def pollkit(capsys):
 
 
 def start(*words, **options):
-    code = options.pop("code", PLAIN)
-    return subprocess.Popen([sys.executable, "-c", code] + list(words), stdout=subprocess.PIPE,
+    return subprocess.Popen([sys.executable, "-c", PLAIN] + list(words), stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, universal_newlines=True,
                             env=dict(os.environ, PYTHONPATH=ROOT), **options)
 
@@ -296,6 +288,35 @@ def test_a_job_whose_profile_is_gone_is_told_and_the_others_are_polled(api, poll
     assert code == 2 and err.startswith("pollkit: x: there is no profile 'gone'") and err.count("\n") == 1
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["done"] == 2
+
+
+def test_a_profile_that_is_mended_while_a_run_is_at_work_is_soon_noticed(monkeypatch, pollkit):
+    monkeypatch.setattr("pollkit.drivers.ledger_runs.MEND_S", 0.05)
+    monkeypatch.setattr("pollkit.drivers.ledger_runs.TURN_S", 0.02)
+
+    def answer(name, count):
+        if count == 3:
+            profile(api.url, "[gone]\nurl = %s/jobs/{id}\n" % api.url)
+        return "done" if name == "x" or "x" in api.counts else "running"
+    with JobApi(answer) as api:
+        profile(api.url)
+        pollkit("add", "jobs.db", "a", "--profile", "fake")
+        with Ledger("jobs.db") as ledger:
+            ledger.add([__import__("pollkit").Job("x", profile="gone")])
+        code, _, err = pollkit("run", "jobs.db")
+    assert code == 2 and err.startswith("pollkit: x: there is no profile 'gone'") and err.count("\n") == 1
+    assert pollkit("status", "jobs.db")[0] == 0
+
+
+def test_a_deadline_that_passes_between_runs_leaves_one_last_look(pollkit):
+    with JobApi(lambda name, count: "running") as api:
+        profile(api.url, "timeout = 90s\n")
+        pollkit("add", "jobs.db", "a", "--profile", "fake")
+        for code in (0, 0, 3):
+            assert pollkit("run", "jobs.db", "--once", "--quiet")[0] == code
+            time_passes("jobs.db", 60)
+        assert len(api.asked) == 3
+    assert pollkit("status", "jobs.db")[0] == 3
 
 
 def test_a_ledger_that_breaks_in_the_middle_is_one_line_and_2(api, pollkit, monkeypatch):
@@ -613,12 +634,12 @@ def test_a_bucket_that_cannot_be_opened_is_a_line(described, pollkit, command):
 # Faults of the disk
 
 def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tells_all(monkeypatch, capsys):
-    """Every ninth statement of a run, until one passes: nothing hangs, nothing is lost."""
+    """Every 29th statement of a run, until one passes; all of them: long/test_ledger_faults.py."""
     for name, value in (("LEASE_S", 0.1), ("RENEW_S", 0.04), ("TURN_S", 0.02)):
         monkeypatch.setattr("pollkit.drivers.ledger_runs." + name, value)
     with JobApi(lambda name, count: "done" if count % 2 else "running") as api:
         profile(api.url)
-        for nth in range(1, 2000, 9):
+        for nth in range(1, 2000, 29):
             ledger = "jobs%d.db" % nth
             assert main(["add", ledger, "a", "b", "--profile", "fake", "--quiet"]) == 0
             with monkeypatch.context() as patch:
@@ -638,26 +659,26 @@ def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tell
 # Real processes
 
 def test_runs_that_overlap_share_the_work(api):
-    names = added(api, 60, lasts=0.4)
+    names = added(api, 60, lasts=0.2)
     runs = [start("run", "jobs.db", "--outbox", "out.jsonl") for _ in range(3)]
     assert [ended(process) for process in runs] == [(0, "", "")] * 3
     assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
 
 
 @posix
-def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated():
-    """Some of the jobs end before each kill, some after the last."""
+def test_after_a_kill_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(pollkit):
+    """Some of the jobs end before, some after it. Kills by the hundred: long/test_ledger_kills.py."""
     with JobApi(lambda name, count: "done" if count >= len(name) else "running") as api:
         profile(api.url, "limit = 500/s burst 50\n")
-        names = ["x" * i + "%d" % i for i in range(1, 15)]
+        names = ["x" * i + "%d" % i for i in range(1, 8)]
         assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
-        for asked in (20, 50, 90):
-            process = start("run", "jobs.db", "--outbox", "out.jsonl", "--workers", "4", code=HASTY)
-            wait_for(lambda least=asked: len(api.asked) > least)
-            process.kill()
-            assert ended(process) == (-signal.SIGKILL, "", "")
-        assert ended(start("run", "jobs.db", "--outbox", "out.jsonl", code=HASTY)) == (0, "", "")
-        assert len(api.asked) <= sum(len(name) + 1 for name in names) + 3 * 4
+        process = start("run", "jobs.db", "--outbox", "out.jsonl", "--workers", "4")
+        wait_for(lambda: len(api.asked) > 20)
+        process.kill()
+        assert ended(process) == (-signal.SIGKILL, "", "")
+        time_passes("jobs.db", 60)  # the leases run out
+        assert pollkit("run", "jobs.db", "--outbox", "out.jsonl") == (0, "", "")
+        assert len(api.asked) <= sum(len(name) + 1 for name in names) + 4
     with open("out.jsonl") as file:
         told = [json.loads(line)["id"] for line in file if line.endswith("}\n")]
     assert set(told) == set(names)
@@ -670,7 +691,7 @@ def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated()
 @posix
 def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_failed_job_is_the_exit_code():
     with JobApi(lambda name, count: "running" if not count else "failed" if name == "job_7" else "done") as api:
-        profile(api.url, "limit = 150/s burst 5\n")
+        profile(api.url, "limit = 300/s burst 5\n")
         names = ["job_%d" % i for i in range(60)]
         assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
         process = start("run", "jobs.db", "--processes", "4", "--outbox", "out.jsonl", "--metrics", "m.prom")
@@ -681,7 +702,7 @@ def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_
     assert len(times) == 120
     for i, begin in enumerate(times):  # what a server sees may bunch a little
         for j in range(i, len(times)):
-            assert j - i + 1 <= 150 * (times[j] - begin) + 5 + 6
+            assert j - i + 1 <= 300 * (times[j] - begin) + 5 + 12
     with open("m.prom") as file:
         assert re.search(r'pollkit_polls_total\{.*\} 120\n', file.read())
 
@@ -722,8 +743,7 @@ def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monke
 @posix
 def test_processes_whose_parent_is_killed_give_back_what_they_have_and_end(api):
     added(api, 5, lasts=60)
-    code = PLAIN.replace("import main", "import main, processes\nprocesses.PARENT_S = 0.05")
-    process = start("run", "jobs.db", "--processes", "2", code=code)
+    process = start("run", "jobs.db", "--processes", "2")
     wait_for(lambda: len(api.requests) > 8)
     process.kill()
     assert ended(process)[0] == -signal.SIGKILL  # once nobody has its stderr any more

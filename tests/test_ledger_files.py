@@ -9,11 +9,10 @@ import sqlite3
 import stat
 import tempfile
 import threading
-import time
 
 import pytest
 
-from ledger_host import ROOT, HostClock, fail_the, folder, forked, look, python
+from ledger_host import ROOT, FaultyConnection, HostClock, fail_the, folder, forked, look, python
 from pollkit import Job, Ledger, LedgerError, PollkitError, SharedBucket
 from pollkit.core.reading import Verdict
 from pollkit.edges import ledger_schema, sqlite_files
@@ -448,27 +447,33 @@ def test_whichever_statement_fails_while_a_ledger_is_made_it_can_be_made_after_a
     assert 10 < nth < 39
 
 
-# Size and speed
+# Size and speed: scripts/bench.py ledger measures it, with 100,000 jobs
 
-def test_a_hundred_thousand_jobs(path):
-    """What is due is found at once, counts are quick, and a job takes less than a kilobyte."""
+def test_what_is_due_or_to_be_told_or_named_is_found_by_an_index(path, monkeypatch):
+    Ledger(path).close()
+    seen, real = [], sqlite_files.connect
+    monkeypatch.setattr(sqlite_files, "connect", lambda path: FaultyConnection(
+        real(path), lambda statement: (seen.append(statement), False)))
+    with Ledger(path) as ledger:
+        ledger.add(["a"])
+        look(ledger, ledger.claim(1)[0], Verdict.DONE)
+        ledger.untold(1)
+        ledger.retry(["a"])
+    asked = [statement for statement in seen if re.match("(SELECT|UPDATE) .*jobs", statement)]
+    db = real(path)
+    plans = [(statement, str(db.execute("EXPLAIN QUERY PLAN " + statement, [None] * statement.count("?")).fetchall()))
+             for statement in asked]
+    db.close()
+    assert len(asked) > 5
+    assert [plan for plan in plans if not re.search("INDEX|PRIMARY KEY", plan[1]) or "TEMP B-TREE" in plan[1]] == []
+
+
+def test_a_job_takes_less_than_a_kilobyte(path):
     row = json.dumps({"started_at": 1800000000.123, "deadline": 1800000300.123, "next_at": 1800000012.123,
                       "wait_from": 1800000002.123, "polls": 3, "looks": 3, "pace_wait": 4.5, "status": "running",
                       "etag": 'W/"0123456789abcdef"', "slept": [6.5, 0.0, 0.0, 0.0]})
     with Ledger(path) as ledger:
         ledger.add(Job("8c5a3f1e-%08d" % i, "https://api.internal/v1/jobs/8c5a3f1e-%08d" % i, "knowhere", "small", 12,
-                       {"customer": i}) for i in range(100))
-        ledger._file.write(lambda db: db.execute(
-            "INSERT INTO jobs (id, url, profile, label, size, metadata, state, added_at, free_at, due_at, progress) "
-            "SELECT a.id || b.id || c.key, a.url, a.profile, a.label, a.size, a.metadata, a.state, a.added_at, "
-            "a.free_at + 1000 + 100 * a.key + b.key, a.due_at, ? "
-            "FROM jobs a, jobs b, jobs c WHERE c.key <= 10", (row,)))
-    assert os.path.getsize(path) < 1000 * 100000
-    began = time.perf_counter()
-    with Ledger(path) as ledger:
-        assert len(ledger.claim(1000)) == 100
-        claimed_s = time.perf_counter() - began
-        began = time.perf_counter()
-        assert ledger.summary().states["waiting"] == 100000
-        counted_s = time.perf_counter() - began
-    assert claimed_s < 0.2 and counted_s < 1.0, (claimed_s, counted_s)
+                       {"customer": i}) for i in range(3000))
+        ledger._file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (row,)))
+    assert os.path.getsize(path) < 1000 * 3000

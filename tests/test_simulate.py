@@ -5,20 +5,19 @@ import random
 import re
 import subprocess
 import sys
-import time
 from xml.etree import ElementTree
 
 import pytest
 
 from job_api import JobApi
-from pollkit import BatchPoller, ConfigError, Job, Profile, Simulation
+from pollkit import BatchPoller, ConfigError, Job, Ledger, Profile, Simulation
 from pollkit.cli import main
 from pollkit.cli.commands.help import text_of
-from pollkit.cli.commands.simulate import USUAL_PACES
+from pollkit.cli.commands.simulate import _durations
 from pollkit.cli.scales import Log, even_ticks, number_text
-from pollkit.core.machine import Rules
+from pollkit.core.machine import Rules, observe, outcome, start
 from pollkit.core.model import iso_text
-from pollkit.core.reading import Verdict
+from pollkit.core.reading import Reading, Verdict
 from pollkit.core.units import parse_limit
 from pollkit.drivers import asking, simulate
 from pollkit.drivers.scenarios import SCENARIOS, arrivals
@@ -95,6 +94,22 @@ def test_the_same_polls_where_the_pace_learns(monkeypatch, timestamps):
     assert [job_id for _, job_id in polls] == [job_id for _, job_id in expected]
     tolerance = 0.05 if timestamps else 0.0  # timestamps are in milliseconds
     assert [at for at, _ in polls] == pytest.approx([at for at, _ in expected], abs=tolerance, rel=0)
+
+
+@pytest.mark.parametrize("options", [
+    {"durations": "uniform 20s..2m"},
+    {"scenario": "documents"},
+    {"scenario": "models", "fault_rate": 0.05, "seed": 5},
+    {"durations": {"quick": [20.0, 22.0, 21.0], "slow": "lognormal 3m x1.5"}, "limit": "30/m burst 10"}], ids=repr)
+def test_the_same_polls_where_the_pace_learns_each_label_by_itself(options):
+    """With nothing changed in either: a `first` says to both of them that jobs are fresh."""
+    pace = "adaptive first=8s every=6s"
+    simulation = Simulation(jobs=40, arrive="burst", workers=1, **options)
+    expected, figures = polls_of(simulation, pace)
+    polls, _, outcomes, _ = through_batch(simulation, pace, limit=simulation.limit)
+    assert polls == expected and len(polls) > 80
+    assert sum(outcome.polls for outcome in outcomes) == round(40 * figures.polls_per_job)
+    assert polls != polls_of(simulation, "adaptive first=8s every=6s price=9s")[0]  # the rule has its say
 
 
 class Fresh:
@@ -192,15 +207,6 @@ def test_every_scenario_runs_and_its_optimum_is_below_every_pace():
             assert figures.rate_limited == figures.timed_out == 0 and figures.cost_ratio > 0.8, (name, pace)
 
 
-def test_ten_thousand_jobs_take_seconds():
-    """A small part of the moderators' day, with the usual paces: all of it must take less than 20 s."""
-    simulation = Simulation("moderation", jobs=400, arrive="over 1h")
-    began = time.process_time()
-    for pace in USUAL_PACES:
-        simulation.run(pace)
-    assert time.process_time() - began < 2.0
-
-
 def test_a_pace_that_would_never_end_is_refused(monkeypatch):
     monkeypatch.setattr(simulate, "MOST_POLLS", 1000)
     with pytest.raises(ConfigError, match="more than 1000 polls"):
@@ -213,6 +219,7 @@ def test_a_pace_that_would_never_end_is_refused(monkeypatch):
     {"durations": [5], "arrive": ""}, {"durations": [5], "limit": ""},
     {"scenario": "models", "jobs": 10 ** 9}, {"scenario": "models", "jobs": 2.5}, {"scenario": "models", "price": 0},
     {"scenario": "models", "warm_up": 1000}, {"scenario": "models", "window": "sliding"}, {"durations": []},
+    {"durations": {}}, {"durations": {"a": []}},
     {"scenario": "models", "arrive": "soon"}, {"scenario": "models", "limit": "much"}, {"durations": [-1]},
     {"scenario": "models", "fault_rate": 1.0}, {"scenario": "models", "workers": 0}, {"durations": "normal 5m"}])
 def test_a_simulation_that_makes_no_sense_is_refused(options):
@@ -347,12 +354,61 @@ def test_durations_from_a_file_are_used_in_order(capsys, tmp_path):
     assert (again["jobs"], again["paces"][0]["polls_per_job"]) == (6, round(14 / 3, 3))
 
 
+def filled(path, jobs):
+    """A ledger whose jobs have ended; each is (profile, label, reading, seconds from the look that saw it pending)."""
+    clock = VirtualClock()
+    with Ledger(str(path), clock=clock) as ledger:
+        for i, (profile, label, reading, later) in enumerate(jobs):
+            ledger.add([Job("job_%d" % i, profile=profile, label=label)])
+            (claim,) = ledger.claim(1)
+            by = Rules()
+            progress = observe(start(claim.job, "", by, clock.now()), by, Reading(Verdict.PENDING, "running"),
+                               clock.now(), 0.5)
+            clock.sleep_until(clock.now() + later)
+            progress = observe(progress, by, reading, clock.now(), 0.5)
+            ledger.settle(claim, progress, outcome(progress, Profile(), 0.0))
+    return "ledger:%s" % path
+
+
+def test_durations_from_a_ledger_are_those_of_its_jobs_each_kind_by_itself(capsys, tmp_path):
+    told, seen = Reading(Verdict.DONE, "done", duration_s=12.0), Reading(Verdict.FAILED, "failed")
+    from_ledger = filled(tmp_path / "jobs.db", [("p", "small", told, 20.0)] * 6 + [("p", None, seen, 300.0)] * 3)
+    code, out, err = run(capsys, "--durations", from_ledger, "--arrive", "every 1h", "--pace", "fixed 1s", "--json")
+    assert (code, err) == (0, "")
+    said = json.loads(out)
+    assert (said["scenario"], said["jobs"]) == (from_ledger + ", 2 kinds of jobs", 9)
+    simulation = Simulation(durations=_durations(from_ledger))
+    assert list(simulation.spreads) == ["p:small", "p"] and simulation.spreads["p:small"].durations == (12.0,) * 6
+    ends = simulation.spreads["p"].durations    # inside the interval, and not all at one place
+    assert len(set(ends)) == 3 and all(0.0 < end < 300.0 for end in ends)
+    by_label = [job.label for job in Simulation(durations=_durations(from_ledger), jobs=900).jobs]
+    assert 0.6 < by_label.count("p:small") / 900 < 0.73
+
+
+def test_a_ledger_of_one_kind_has_one_name(capsys, tmp_path):
+    from_ledger = filled(tmp_path / "jobs.db", [(None, None, Reading(Verdict.DONE, "done", duration_s=9.0), 20.0)])
+    assert json.loads(run(capsys, "--durations", from_ledger, "--pace", "fixed 5s", "--json")[1])[
+        "scenario"] == from_ledger
+
+
+@pytest.mark.parametrize("make, said", [
+    (lambda path: None, "there is no such file"), (lambda path: path.mkdir(), "is a directory"),
+    (lambda path: path.write_bytes(b"5s\n6s\n"), "is not a ledger"),
+    (lambda path: path.write_bytes(b""), "not a ledger|no durations yet"),
+    (lambda path: filled(path, []), "no durations yet"),
+    (lambda path: filled(path, [(None, None, Reading(Verdict.DONE, "", duration_s=0.0), 5.0)]), "no durations yet")])
+def test_a_ledger_that_tells_no_durations_is_one_line_and_exit_code_2(capsys, tmp_path, make, said):
+    make(tmp_path / "jobs.db")
+    code, out, err = run(capsys, "--durations", "ledger:%s" % (tmp_path / "jobs.db"))
+    assert (code, out, err.count("\n")) == (2, "", 1) and re.search(said, err), err
+
+
 @pytest.mark.parametrize("words, said", [
     ([], "which jobs?"), (["--scenario", "lipsink"], "did you mean lipsync?"),
     (["--scenario", "models", "--durations", "uniform 1s..2s"], "not both"),
     (["--durations", "uniform 9m..2m"], "from the shorter"), (["--durations", "gamma 5m"], "name a file"),
     (["--durations", "/nowhere/at/all"], "No such file"), (["--durations", "/"], "directory"),
-    (["--durations", ""], "name a file"), (["--durations", "ledger:jobs.db"], "ledger"),
+    (["--durations", ""], "name a file"), (["--durations", "ledger:"], "write ledger:PATH"),
     (SMALL + ["--jobs", "0"], "whole number from 1"), (SMALL + ["--jobs", "1000000000"], "up to 1000000|to 1000000"),
     (SMALL + ["--jobs", "99999999999999999999"], "to 1000000"), (SMALL + ["--jobs", "-3"], "whole number|expected"),
     (SMALL + ["--arrive", "soon"], "write burst"), (SMALL + ["--limit", "lots"], "is not a limit"),

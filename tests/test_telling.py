@@ -79,13 +79,13 @@ def told(ledger):
 def test_a_program_gets_the_outcome_on_stdin_and_the_rest_in_its_environment(ledger, place, teller_of):
     ended(ledger, Job("a b;$(x)", metadata={"to": "me"}), "bad")
     out = os.path.join(place, "out")
-    program = script(place, 'cat >> "$1"; echo "$POLLKIT_ID|$POLLKIT_STATE|$POLLKIT_TRY|$POLLKIT_METADATA" >> "$1"\n')
+    program = script(place, 'cat > "$1.$POLLKIT_STATE"\n'
+                            'echo "$POLLKIT_ID|$POLLKIT_STATE|$POLLKIT_TRY|$POLLKIT_METADATA" >> "$1.$POLLKIT_STATE"\n')
     teller_of(Program([program, out], 10)).finish(10)
-    with open(out) as file:
-        first, said, second, said_next = file.read().splitlines()
-    assert said == 'a b;$(x)|done|1|{"to": "me"}' and said_next == "bad|failed|1|"
-    rows = list(ledger.rows())
-    assert [json.loads(first), json.loads(second)] == [row.outcome for row in rows]
+    for row, expected in zip(ledger.rows(), ['a b;$(x)|done|1|{"to": "me"}', "bad|failed|1|"]):
+        with open(out + "." + row.state) as file:
+            given, said = file.read().splitlines()
+        assert (json.loads(given), said) == (row.outcome, expected)
     assert told(ledger) == {"a b;$(x)": True, "bad": True}
 
 
@@ -132,6 +132,23 @@ def is_alive(pid):
         return False
 
 
+def test_a_slow_program_holds_up_no_other(ledger, place, teller_of):
+    """Each of three waits for the next one; one after the other, they would wait for ever."""
+    ended(ledger, "3", "2", "1")
+    program = script(place, 'touch "$0.$POLLKIT_ID"; [ $POLLKIT_ID = 1 ] && exit 0\n'
+                            'until [ -e "$0.$(($POLLKIT_ID - 1))" ]; do sleep 0.01; done\n')
+    teller_of(Program([program], 5)).finish(5)
+    assert told(ledger) == {"3": True, "2": True, "1": True}
+
+
+def test_where_no_temporary_file_can_be_made_it_is_tried_again(ledger, place, teller_of, troubles, monkeypatch):
+    ended(ledger, "a")
+    monkeypatch.setattr("tempfile.tempdir", os.path.join(place, "nowhere"))
+    teller_of(Program([script(place, "exit 0\n")], 5)).finish(5)
+    assert [(error, again) for _, error, again in troubles] == [
+        ("can't make a temporary file: No such file or directory", True)]
+
+
 def test_a_program_that_reads_nothing_or_leaves_a_child_behind_keeps_nobody_waiting(ledger, place, teller_of):
     ledger.add(["a"])
     claim, = ledger.claim(1)
@@ -141,8 +158,10 @@ def test_a_program_that_reads_nothing_or_leaves_a_child_behind_keeps_nobody_wait
     assert told(ledger) == {"a": True} and time.monotonic() - began < 2
 
 
-def test_a_program_that_hangs_at_the_end_of_a_run_is_a_try_that_failed(ledger, place, teller_of, troubles):
+def test_a_program_that_hangs_at_the_end_of_a_run_is_a_try_that_failed(ledger, place, teller_of, troubles,
+                                                                       monkeypatch):
     """Also one that is begun only when the run is about to end."""
+    monkeypatch.setattr(telling, "PROGRAMS", 1)
     ended(ledger, "a", "b")
     began, program = time.monotonic(), script(place, "echo started; sleep 60\n")
     teller_of(Program([program], 0.3)).finish(0.1)
@@ -197,16 +216,6 @@ def deleted(path):
         return os.readlink(path).endswith("(deleted)") and os.path.exists(path)
     except OSError:
         return False
-
-
-def test_without_room_for_a_temporary_file_it_is_tried_again(ledger, place, teller_of, troubles, monkeypatch):
-    ended(ledger, "a", "b")
-    monkeypatch.setattr(tempfile, "tempdir", os.path.join(place, "gone"))
-    program = script(place, "exit 0\n")
-    teller_of(Program([program], 10)).finish(5)
-    assert [(t.id, error) for t, error, _ in troubles] == [
-        (name, "no temporary file for %s: No such file or directory" % program) for name in "ab"]
-    assert told(ledger) == {"a": False, "b": False}
 
 
 def test_whatever_goes_wrong_with_one_end_the_others_are_told(ledger, place, teller_of, troubles, monkeypatch):

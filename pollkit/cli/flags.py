@@ -9,6 +9,7 @@ from ..core.model import Job
 from ..core.pace import Pace
 from ..core.profile import Profile, based, checked, checked_base, checked_size, pace_of
 from ..core.units import Limit, parse_limit, seconds
+from ..edges.history import History, usual_path
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError
 
@@ -78,6 +79,31 @@ def bucket_from(arguments: argparse.Namespace, profile: Profile) -> Optional[Tok
         return None
     from ..edges.shared_bucket import SharedBucket  # late: it takes sqlite3
     return SharedBucket(arguments.bucket, profile.limit)
+
+
+def add_history(parser: argparse.ArgumentParser) -> None:
+    """Add --history to a command that keeps what it learns outside a ledger."""
+    parser.add_argument("--history", metavar="FILE", type=path,
+                        help="keep here how long jobs take, for adaptive paces; none: nowhere "
+                        "(default: ~/.local/state/pollkit/history.json)")
+
+
+def history_from(arguments: argparse.Namespace, say: Callable[[str], None]) -> History:
+    """What jobs teach, kept where the flags want it.
+
+    The usual place may well be unusable, where cron has no home or a read-only one. That is nothing
+    to be mailed: only whoever named a file, or wants to know all, is told.
+    """
+    def warn(text: str) -> None:
+        if not arguments.quiet:
+            say("pollkit: warning: " + text)
+    if arguments.history == "none":
+        return History()
+    is_told = arguments.history is not None or arguments.verbose
+    where = usual_path() if arguments.history is None else os.path.expanduser(arguments.history)
+    if where is None and is_told:
+        warn("what jobs teach can't be kept: there is no home folder; --history FILE names another place")
+    return History(where, warn, warn if is_told else None)
 
 
 def profile_from(arguments: argparse.Namespace, needs_credential: bool = True,

@@ -1,4 +1,4 @@
-"""What a simulation found, as a drawing: one SVG file that needs nothing else, on light and on dark paper.
+"""What a simulation found, as a drawing: one SVG file that needs nothing else, not even a page that is white.
 
 Above, polls per job against mean notice delay, the optimum as a curve and each pace as a point
 with its name; below, the requests per minute over time against the limit.
@@ -7,6 +7,7 @@ import itertools
 from html import escape
 from typing import List, NamedTuple, Sequence, Tuple
 
+from ..core.model import one_line
 from ..core.optimum import Optimum
 from ..core.pace import Adaptive
 from ..core.units import duration_text
@@ -21,10 +22,12 @@ BELOW = TOP + FRONTIER_HEIGHT + 96
 TIMELINE_HEIGHT = 140
 LETTER_WIDTH, LINE_HEIGHT = 7.2, 15.0      # of a name at 12 pixels, and a little more
 MOST_BINS = 180
-# Middle tones: they stand out from white and from black alike.
-ADAPTIVE = "#e8590c"
-COLOURS = ("#1c7ed6", "#2f9e44", "#ae3ec9", "#0c8599", "#d6336c", "#9c6b1c", "#6741d9")
-INK = "#7d8590"
+LONGEST_TITLE = 48
+# The paper is drawn, too: on a dark page, names must not be dark on dark.
+PAPER, EDGE = "#ffffff", "#d0d7de"
+ADAPTIVE = "#d9480f"
+COLOURS = ("#1864ab", "#2b8a3e", "#862e9c", "#0b7285", "#a61e4d", "#7c5413", "#5f3dc4")
+INK = "#57606a"
 
 
 class Box(NamedTuple):
@@ -47,8 +50,10 @@ TIMELINE = Box(LEFT, BELOW, WIDTH - RIGHT, BELOW + TIMELINE_HEIGHT)
 
 def drawn(simulation: Simulation, all_figures: Sequence[Figures], matched: Sequence[Figures]) -> str:
     """The whole drawing; what was `matched` to another pace stands in its upper half alone."""
-    shapes = [_text(LEFT, 32, simulation.name, size=18, weight="bold"),
-              _text(LEFT, 54, _caption(simulation), size=13)]
+    shapes = ['<rect x="0.5" y="0.5" width="%d" height="%d" rx="8" fill="%s" stroke="%s"/>' % (
+                  WIDTH - 1, HEIGHT - 1, PAPER, EDGE),
+              _text(LEFT, 36, "Paces compared: " + one_line(simulation.name, LONGEST_TITLE), size=18, weight="bold"),
+              _text(LEFT, 58, _caption(simulation), size=13)]
     shapes += _frontier(simulation, list(all_figures) + list(matched)) + _timeline(simulation, all_figures)
     return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" '
             'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" fill="%s">\n'
@@ -71,6 +76,7 @@ def _frontier(simulation: Simulation, all_figures: Sequence[Figures]) -> List[st
         return [_text(LEFT, TOP + 40, "no pace saw any job end", size=13)]
     across, up = axes(points, simulation.optimum)
     shapes = [_text(LEFT, TOP - 12, "polls per job", size=12),
+              _text(LEFT, FRAME.bottom + 36, "the lower and the further left, the better", size=12),
               _text(FRAME.right, FRAME.bottom + 36, "mean notice delay, seconds", size=12, anchor="end")]
     for tick in across.ticks(10):
         x = _x(across, tick)

@@ -40,6 +40,7 @@ PRIOR_WEIGHT = 0.25     # in completions
 RIVAL_PRIOR_S = 300.0
 RECENT = 200            # completions that are kept
 ENOUGH = 5              # completions from which on they know better than a table
+MOST_COUNTED = 10 ** 9  # completions ever: what is beyond was not counted by us
 GAP = 6.0
 SIDE = 2                # spacings on either side that a gap must have to be judged by
 GOLDEN = 0.6180339887   # its multiples spread evenly over [0, 1), however many there are
@@ -61,6 +62,11 @@ def cold_interval(price: float, age: float) -> float:
     """How long after a look at `age` the accrued delay is worth `price`, by the prior alone."""
     # From the closed form: sqrt(y + s) = sqrt(age + s) + sqrt(price).
     return 2 * sqrt(price * (age + PRIOR_S)) + price
+
+
+def point_between(left: float, right: float, serial: int) -> float:
+    """A point for an end of which no more is known: those of one serial number after the other spread evenly."""
+    return left + (right - left) * (serial * GOLDEN % 1.0)
 
 
 class Foreseen(NamedTuple):
@@ -260,7 +266,7 @@ class Durations:
         """Learn that a job ended after the age `left` and by the age `right`."""
         if not (_is_duration(left) and _is_duration(right) and left <= right):
             return False
-        return self.record(left + (right - left) * ((self._count + 1) * GOLDEN % 1.0))
+        return self.record(point_between(left, right, self._count + 1))
 
     def _forget(self) -> None:
         """Let go of what is past, where the last completions say that things have changed."""
@@ -305,8 +311,8 @@ class Durations:
             raise ConfigError("durations must be a list of at most %d numbers of seconds" % RECENT)
         if not (isinstance(fits, list) and len(fits) <= FITS and all(_is_duration(fit) and fit <= 1 for fit in fits)):
             raise ConfigError("fits must be a list of at most %d numbers from 0 to 1" % FITS)
-        if isinstance(count, bool) or not isinstance(count, int) or count < len(recent):
-            raise ConfigError("count must be a whole number, and not below the number of durations")
+        if isinstance(count, bool) or not isinstance(count, int) or not len(recent) <= count <= MOST_COUNTED:
+            raise ConfigError("count must be a whole number from the number of durations to %d" % MOST_COUNTED)
         kept = cls(recent)
         kept._fits, kept._count = [float(fit) for fit in fits], count
         return kept

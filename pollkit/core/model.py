@@ -165,4 +165,4 @@ def shown_id(job: Job) -> str:
 
 def iso_text(at: float) -> str:
     """An instant (seconds since 1970, UTC) in ISO 8601."""
-    return (_EPOCH + timedelta(seconds=at)).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return (_EPOCH + timedelta(seconds=at)).isoformat(timespec="milliseconds")[:-6] + "Z"

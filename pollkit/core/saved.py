@@ -6,6 +6,7 @@ default, so that two versions of pollkit can share a ledger. Instants are moved 
 the clock of whoever waits to that of whoever writes. No secret is written: a URL that carries
 one is left out, and the wait goes on from its job's own URL.
 """
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Dict
 
@@ -18,6 +19,7 @@ _OTHERWISE = ("job", "url", "ending", "said")  # not written, or not as they are
 _DEFAULTS = Progress(Job(""), "", 0.0, FOREVER, 0.0, 0.0)
 
 
+@lru_cache(maxsize=64)
 def is_instant(field: str) -> bool:
     """Whether a field of Progress is an instant."""
     return field.endswith("_at") or field in ("deadline", "wait_from")

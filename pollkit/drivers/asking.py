@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, 
 from ..core import events, machine
 from ..core.addresses import fill, fill_many
 from ..core.durations import Durations
+from ..core.learning import taught
 from ..core.model import Job, Outcome
 from ..core.pace import Adaptive, Pace
 from ..core.profile import Profile, based, checked, for_job
 from ..core.reading import Reader, Reading, Verdict
 from ..core.rules import Rules
+from ..core.units import Limit
 from ..edges.clock import Clock
+from ..edges.history import History, Kind
 from ..edges.token_bucket import TokenBucket
 from ..edges.transport import Transport
 from ..errors import ConfigError
@@ -58,11 +61,11 @@ Timeout = Union[float, str, None, Default]
 class Manner:
     """How the jobs of one profile and label are asked about."""
 
-    def __init__(self, profile: Profile, transport: Transport) -> None:
+    def __init__(self, profile: Profile, label: Optional[str], transport: Transport) -> None:
         self.profile = profile
+        self.label = label      # the profile need not know it
         self.reader = Reader(profile)
         self.transport = transport
-        self.durations = Durations()
 
     def url(self, job: Job) -> str:
         """Where a job is asked about."""
@@ -115,7 +118,8 @@ class Asker:
 
     def __init__(self, profile: Union[Profile, str, None], pace: Union[Pace, str, None], timeout: Timeout,
                  headers: Optional[Mapping[str, str]], max_faults: Optional[int], on_event: Optional[OnEvent],
-                 clock: Optional[Clock], rng: Optional[Callable[[], float]], profiles: Optional[str] = None) -> None:
+                 clock: Optional[Clock], rng: Optional[Callable[[], float]], profiles: Optional[str] = None,
+                 history: Optional[History] = None) -> None:
         if on_event is not None and not callable(on_event):
             raise ConfigError("on_event must be callable, not %r" % (on_event,))
         if headers is not None and not isinstance(headers, Mapping):
@@ -134,6 +138,8 @@ class Asker:
         self.clock = clock or Clock()
         self.rng = rng or random.random
         self._on_event = on_event
+        self._history = history or History()
+        self.is_since_submitted = False     # whether waits begin when their jobs are submitted
         self.default = self._manner(None, self._profiles[None], None)
 
     def manner(self, job: Job) -> Manner:
@@ -144,10 +150,26 @@ class Asker:
             self._profiles[job.profile] = self._named(job.profile or "")
         return self._manner(job.profile, for_job(self._profiles[job.profile], job.label, job.size), job.label)
 
-    def rules(self, manner: Manner, spacing: float) -> Rules:
-        """What holds for waits of that manner; an adaptive pace learns from those that end."""
+    def rules(self, manner: Manner, home: str, spacing: float) -> Rules:
+        """What holds for waits of that manner, at that origin; an adaptive pace learns from those that end."""
         learns = isinstance(manner.profile.pace, Adaptive)
-        return Rules.of(manner.profile, spacing, manner.durations if learns else None)
+        return Rules.of(manner.profile, spacing, self.durations(manner, home) if learns else None)
+
+    def durations(self, manner: Manner, home: str) -> Durations:
+        """What is known of jobs of that manner, at that origin."""
+        return self._history.durations(_kind(manner, home))
+
+    def learn(self, progress: machine.Progress, rules: Rules, manner: Manner, home: str) -> None:
+        """If a job has ended, remember how long it took: for those that wait, where the pace learns, and for later."""
+        between = taught(progress, self.is_since_submitted)
+        if between is not None:
+            if rules.durations is not None:
+                rules.durations.record_between(*between)
+            self._history.note(_kind(manner, home), *between)
+
+    def limit_of(self, name: Optional[str]) -> Union[Limit, str, None]:
+        """The limit of a profile that is in use, for those of its labels that have none of their own."""
+        return checked(self._profiles[name if name in self._profiles else None]).limit
 
     def outcome(self, progress: machine.Progress) -> Outcome:
         """An ended wait as an Outcome."""
@@ -174,7 +196,8 @@ class Asker:
         return find(name, self._profiles_file)
 
     def _manner(self, name: Optional[str], profile: Profile, label: Optional[str]) -> Manner:
-        key = name, label or profile.label
+        label = label or profile.label
+        key = name, label
         manner = self._manners.get(key)
         if manner is None:
             settled = checked(profile._replace(**self._given))
@@ -184,7 +207,7 @@ class Asker:
             transport = self._transports.get(connected)
             if transport is None:  # setdefault: of two threads that come here at once, one has its way
                 transport = self._transports.setdefault(connected, Transport(settled, self._headers))
-            manner = self._manners.setdefault(key, Manner(settled, transport))
+            manner = self._manners.setdefault(key, Manner(settled, label, transport))
         return manner
 
     @property
@@ -229,6 +252,10 @@ def checked_bucket(bucket: Any) -> TokenBucket:
 def named(job: Job, manner: Manner) -> Job:
     """The job with the label that its size gave it, so that its outcome can tell."""
     return job if job.label is not None or manner.profile.label is None else job._replace(label=manner.profile.label)
+
+
+def _kind(manner: Manner, home: str) -> Kind:
+    return Kind(manner.profile.name or home, manner.label)
 
 
 def _given(pace: Union[Pace, str, None], timeout: Timeout, max_faults: Optional[int]) -> Dict[str, Any]:

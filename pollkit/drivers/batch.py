@@ -7,7 +7,6 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping
 
 from ..core import events
 from ..core.agenda import Agenda, Entry, Lane, Step
-from ..core.learning import learn
 from ..core.machine import Poll, next_action
 from ..core.model import Job, Outcome, State, shown_id
 from ..core.pace import Pace
@@ -15,6 +14,7 @@ from ..core.profile import Profile, whole_number
 from ..core.reading import Reading, Verdict
 from ..core.units import seconds
 from ..edges.clock import Clock
+from ..edges.history import History
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError, PollkitError
 from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, log, named
@@ -35,8 +35,8 @@ class BatchPoller:
 
     `profile` says how the API speaks; what is given here goes before it. Without `bucket`, each
     origin gets one of its own, for the profile's limit. `batch_timeout` bounds a `run` or an
-    `as_completed` as a whole. Use it in a `with` block: leaving it waits for what is still
-    outstanding, leaving it by an exception does not.
+    `as_completed` as a whole; `history` is Poller's. Use it in a `with` block: leaving it waits
+    for what is still outstanding, leaving it by an exception does not.
 
     >>> with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), timeout=0) as batch:
     ...     [outcome.state.value for outcome in batch.run(["job_1", "job_2"])]
@@ -48,11 +48,12 @@ class BatchPoller:
                  batch_timeout: Union[float, str, None] = None, headers: Optional[Mapping[str, str]] = None,
                  max_faults: Optional[int] = None, max_pending: Optional[int] = None,
                  on_event: Optional[OnEvent] = None, clock: Optional[Clock] = None,
-                 rng: Optional[Callable[[], float]] = None, profiles: Optional[str] = None) -> None:
+                 rng: Optional[Callable[[], float]] = None, profiles: Optional[str] = None,
+                 history: Optional[History] = None) -> None:
         whole_number("workers", workers)
         if max_pending is not None:
             whole_number("max_pending", max_pending)
-        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles)
+        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history)
         self._clock = self._asker.clock
         self._bucket = None if bucket is None else checked_bucket(bucket)
         self._batch_timeout = None if batch_timeout is None else seconds(batch_timeout, "batch_timeout")
@@ -67,9 +68,9 @@ class BatchPoller:
         self._expired: Deque[Step] = deque()      # ended without an exchange, and not announced yet
         self._abandoned: Deque[Mailbox] = deque()
         self._crew = Crew(workers, self._clock, self._lock, self._take, self._perform, self._finish,
-                          self._announce, self._asker.close)
+                          self._announce, self._asker.close, self._crash)
         self._closed = False
-        self._error: Optional[LedgerError] = None  # a shared limit can't be kept any more: nothing more is asked
+        self._error: Optional[PollkitError] = None  # why nothing more is asked: a shared limit can't be kept, say
         self._pid = os.getpid()
 
     # What users call
@@ -220,7 +221,7 @@ class BatchPoller:
         # Whatever shares a bucket shares a queue; but one exchange can only ask about its own kind.
         lane = self._lanes.setdefault((bucket, manner if is_many else None),
                                       Lane(bucket, manner.profile.batch_size if is_many else 1))
-        return Way(manner, home, is_many, lane, self._asker.rules(manner, bucket.spacing))
+        return Way(manner, home, is_many, lane, self._asker.rules(manner, home, bucket.spacing))
 
     def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
         limit = profile.limit
@@ -344,8 +345,11 @@ class BatchPoller:
             reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
             return reading, [reading] * len(entries)
 
-    def _break_off(self, error: LedgerError) -> None:
-        """A shared limit can't be read or written: without it, nothing may be asked."""
+    def _crash(self, error: Exception) -> None:
+        self._break_off(PollkitError("pollkit failed: %s: %s" % (type(error).__name__, error)))
+
+    def _break_off(self, error: PollkitError) -> None:
+        """A shared limit can't be read or written, say: without it, nothing may be asked."""
         self._error = error
         for entry in list(self._agenda):
             self._expired.extend(filter(None, [self._agenda.cancel(entry.progress.job.id, self._clock.now())]))
@@ -361,8 +365,7 @@ class BatchPoller:
             self._break_off(error)
             return None
         for step in steps:
-            if step.after.ending is not None and step.entry.rules.durations is not None:
-                learn(step.after, step.entry.rules.durations)
+            self._asker.learn(step.after, step.entry.rules, step.entry.manner.manner, step.entry.manner.home)
         self._polls += 1
         self._faults += heard.verdict is Verdict.FAULT
         self._rate_limited += heard.verdict is Verdict.LIMITED

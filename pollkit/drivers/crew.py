@@ -35,16 +35,18 @@ class Crew:
     """Up to `size` threads, each started when there is use for it.
 
     `take(now)` gives work or the instant to come back at, `finish(work, result, now)` takes in
-    what came of it; both are called with the lock held. `perform(work)`, `announce(what finish
-    gave)` and, by each thread at its end, `leave()` are called without it.
+    what came of it; both are called with the lock held, and so is `crash(error)` after one of them
+    failed. `perform(work)`, `announce(what finish gave)` and, by each thread at its end, `leave()`
+    are called without it.
     """
 
     def __init__(self, size: int, clock: Clock, lock: threading.Lock, take: Callable[[float], Any],
                  perform: Callable[[Any], Any], finish: Callable[[Any, Any, float], Any],
-                 announce: Callable[[Any], None], leave: Callable[[], None]) -> None:
+                 announce: Callable[[Any], None], leave: Callable[[], None],
+                 crash: Callable[[Exception], None]) -> None:
         self._size, self._clock, self._lock = size, clock, lock
         self._take, self._perform, self._finish, self._announce = take, perform, finish, announce
-        self._leave = leave
+        self._leave, self._crash = leave, crash
         self._threads: List[threading.Thread] = []
         self._idle: List[_Gate] = []
         self._watch: Optional[_Gate] = None
@@ -121,6 +123,11 @@ class Crew:
                 else:
                     self._work(found)
                     is_coming = False
+        except Exception as error:  # a bug: with its threads gone, a batch would wait for ever without a word
+            log().exception("pollkit failed")
+            with self._lock:
+                self._crash(error)
+            self._tell(None)
         finally:
             self._leave()
 

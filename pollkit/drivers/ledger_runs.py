@@ -18,7 +18,7 @@ from ..core.reading import Reading, Verdict
 from ..edges.ledger import Claim, Ledger
 from ..edges.ledger_history import NOTHING_COUNTED, Counts
 from ..edges.token_bucket import TokenBucket
-from ..errors import ConfigError, LedgerError
+from ..errors import ConfigError, LedgerError, PollkitError
 from .asking import Manner
 from .batch import BatchPoller
 from .exchanges import Way
@@ -30,6 +30,7 @@ HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later
 MOST_HELD = 2000
 PORTION = 50        # jobs that are claimed at once
 TURN_S = 1.0        # how often to look, at the least, for what others have added
+MEND_S = 15.0       # how often to look whether a job can be asked about after all
 GRACE_S = 60.0      # in which all that came to their deadline while nobody ran get their last look
 LEAVE_S = 2.0       # for exchanges under way when time is up
 NEVER = float("inf")
@@ -57,26 +58,28 @@ class LedgerRun(BatchPoller):
     def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
                  on_end: Optional[Callable[[Outcome], object]] = None, **settings: Any) -> None:
         super().__init__(clock=ledger.clock, **settings)
+        self._asker.is_since_submitted = True      # jobs are added when they are submitted
         self._ledger = ledger
         self._on_trouble = on_trouble
         self._on_end = on_end
         self._held: Dict[str, _Held] = {}
         self._unasked: Set[str] = set()            # those of them that have not been polled yet
         self._claim_at, self._renew_at = self._clock.now(), self._clock.now() + RENEW_S
-        self._unusable: Set[int] = set()           # jobs that can't be asked about: each is told once
+        self._unusable: Dict[int, Claim] = {}      # jobs that can't be asked about: each is told once
         self._goes_on = True                       # whether a job that is due soon stays here
         self._bell = new_bell()
         self.ended: List[State] = []               # how jobs ended in this run
 
     def until_none_waits(self, for_s: Optional[float] = None) -> None:
-        """Poll until nothing waits any more, for so many seconds at the most."""
+        """Poll until nothing waits any more that can be asked about, for so many seconds at the most."""
         until = NEVER if for_s is None else self._clock.now() + for_s
         while True:
+            self._renew()
             self._take_all_in(self._claimed(HORIZON_S) or [])
             now, due_at = self._clock.now(), self._ledger.next_due()
-            if now >= until or (due_at is None and not self._held):
+            if now >= until or not self._held and (
+                    due_at is None or self._unusable and self._ledger.are_all_put_off()):
                 break
-            self._renew(now)
             # A job that is due within the horizon was claimed, unless there was no room for it.
             next_at = NEVER if due_at is None or len(self._held) >= MOST_HELD else due_at - HORIZON_S
             self._wait(min(until, max(next_at, now + 0.1), now + TURN_S))
@@ -88,6 +91,7 @@ class LedgerRun(BatchPoller):
         polled: Set[int] = set()
         is_more = True
         while is_more or self._held:
+            self._renew()
             claims = self._claimed(0.0) if is_more else None
             if claims is not None:
                 again = [claim for claim in claims if claim.key in polled]  # due again already: some other time
@@ -98,7 +102,7 @@ class LedgerRun(BatchPoller):
                 is_more = bool(new) and not again
             if self._held:
                 self._wait(self._clock.now() + TURN_S)
-                self._renew(self._clock.now())
+        self._ledger.resume(self._unusable.values())
 
     def _claimed(self, horizon_s: float) -> Optional[List[Claim]]:
         """A portion of what is due; None while it is not time for another."""
@@ -110,14 +114,16 @@ class LedgerRun(BatchPoller):
         return self._ledger.claim(room, LEASE_S, horizon_s)
 
     def _take_all_in(self, claims: List[Claim]) -> None:
+        unusable = []
         for claim in claims:
             try:
                 self._take_in(claim)
             except ConfigError as error:
-                self._ledger.release([claim], LEASE_S)  # somebody may mend the profile meanwhile
+                unusable.append(claim)
                 if claim.key not in self._unusable:
-                    self._unusable.add(claim.key)
                     self._on_trouble("%s: %s" % (claim.job.id, error))
+                self._unusable[claim.key] = claim
+        self._ledger.put_off(unusable, MEND_S)  # somebody may mend the profile meanwhile
 
     def _take_in(self, claim: Claim) -> None:
         job, url, way = self._admitted(claim.job)
@@ -129,17 +135,23 @@ class LedgerRun(BatchPoller):
             progress = progress._replace(deadline=now + GRACE_S)
         with self._lock:
             self._crew.wake()
+            known = self._agenda.get(job.id)
+            if known is not None:  # its lease ran out unseen (a laptop that slept), or it was forgotten and added anew
+                self._agenda.withdraw(known)
             self._held[job.id] = held
             self._unasked.add(job.id)
             self._agenda.adopt(progress, way.rules, way.lane, (held,), way)
 
-    def _drop(self, name: str) -> None:
-        """A job is no longer ours."""
-        self._held.pop(name, None)
-        self._unasked.discard(name)
+    def _drop(self, held: _Held) -> None:
+        """A job is no longer ours, or not by this claim. Call with the lock held."""
+        name = held.claim.job.id
+        if self._held.get(name) is held:
+            del self._held[name]
+            self._unasked.discard(name)
 
-    def _renew(self, now: float) -> None:
+    def _renew(self) -> None:
         """Now and then, keep what is held; what was lost to somebody else ends here without a word."""
+        now = self._clock.now()
         if now < self._renew_at:
             return
         self._renew_at = now + RENEW_S
@@ -148,9 +160,9 @@ class LedgerRun(BatchPoller):
         with self._lock:
             for one in held:
                 entry = self._agenda.get(one.claim.job.id)
-                if one.claim.key not in kept and entry is not None:
+                if one.claim.key not in kept and entry is not None and entry.owner[0] is one:
                     self._agenda.withdraw(entry)
-                    self._drop(one.claim.job.id)
+                    self._drop(one)
 
     def _wait(self, until: float) -> None:
         self._clock.wait(self._bell, until)
@@ -167,8 +179,9 @@ class LedgerRun(BatchPoller):
             resting = [entry for entry in self._agenda if not entry.is_out]
             for entry in resting:
                 self._agenda.withdraw(entry)
-                self._drop(entry.progress.job.id)
+                self._drop(entry.owner[0])
         self._ledger.release([entry.owner[0].claim for entry in resting])
+        self._ledger.resume(self._unusable.values())  # the next run may find them mended, or says so again
         until = self._clock.now() + LEAVE_S
         while self._held and self._clock.now() < until:
             self._wait(until)
@@ -184,7 +197,7 @@ class LedgerRun(BatchPoller):
 
     # What the crew calls
 
-    def _break_off(self, error: LedgerError) -> None:
+    def _break_off(self, error: PollkitError) -> None:
         self._error = error  # the limit is in the ledger, too; what is held waits until its lease runs out
         ring(self._bell)
 
@@ -197,13 +210,17 @@ class LedgerRun(BatchPoller):
         return work
 
     def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
-        if not len(manner.durations):
-            for least_s, most_s in self._ledger.durations(manner.profile.name, manner.profile.label):
-                manner.durations.record_between(least_s, most_s)
+        durations = self._asker.durations(manner, home)
+        if not len(durations):
+            for least_s, most_s in self._ledger.durations(manner.profile.name, manner.label):
+                durations.record_between(least_s, most_s)
         return super()._new_way(manner, home, is_many)
 
     def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
-        return self._ledger.bucket(profile.limit, profile.name or home)
+        name = profile.name or home
+        if profile.label is not None and profile.limit != self._asker.limit_of(profile.name):
+            name = "%s:%s" % (name, profile.label)  # a label with a limit of its own
+        return self._ledger.bucket(profile.limit, name)
 
     def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> Any:
         polled = super()._finish(entries, result, now)
@@ -239,18 +256,20 @@ class LedgerRun(BatchPoller):
         held.counts = NOTHING_COUNTED
         with self._lock:
             # Where there is no room for more, others take turns with it.
-            stays = is_ours and self._goes_on and not self._closed and len(self._held) < MOST_HELD and (
-                progress.next_at <= self._clock.now() + HORIZON_S)
+            stays = (is_ours and self._goes_on and not self._closed and len(self._held) < MOST_HELD
+                     and progress.next_at <= self._clock.now() + HORIZON_S
+                     and self._held.get(progress.job.id) is held)
             if stays:
                 self._agenda.adopt(progress, entry.rules, entry.lane, entry.owner, entry.manner)
                 self._crew.wake()
             else:
-                self._drop(progress.job.id)
+                self._drop(held)
         if is_ours and not stays:
             self._ledger.release([held.claim])
 
     def _settle(self, step: Step, held: _Held) -> None:
-        self._drop(step.after.job.id)
+        with self._lock:
+            self._drop(held)
         outcome = self._asker.outcome(step.after)
         if outcome.state is State.CANCELLED:  # broken off, by us: it goes on some other time
             self._ledger.release([held.claim])

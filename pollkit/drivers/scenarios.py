@@ -1,5 +1,6 @@
 """What is simulated: which jobs come, when, how long they take; the scenarios that have a name."""
 import math
+from itertools import cycle
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..core.spread import Listed, Spread, parse_spread
@@ -48,12 +49,14 @@ def spreads_of(scenario: Scenario) -> Dict[Optional[str], Spread]:
 
 
 def jobs_of(spreads: Dict[Optional[str], Spread], count: int, arrive: str, rng: Callable[[], float]) -> List[SimJob]:
-    """The jobs, in the order of their arrival."""
-    labels, jobs = list(spreads), []
+    """The jobs, in the order of their arrival; of a label with a list as many as it is long, on average."""
+    labels = [label for label, spread in spreads.items()
+              for _ in range(len(spread.durations) if isinstance(spread, Listed) else 1)]
+    lists = {label: cycle(spread.durations) for label, spread in spreads.items() if isinstance(spread, Listed)}
+    jobs = []
     for i, at in enumerate(arrivals(arrive, count, rng)):
         label = labels[int(rng() * len(labels))]
-        spread = spreads[label]
-        duration = spread.durations[i % len(spread.durations)] if isinstance(spread, Listed) else spread.quantile(rng())
+        duration = next(lists[label]) if label in lists else spreads[label].quantile(rng())
         jobs.append(SimJob("job_%d" % (i + 1), label, at, duration))
     return jobs
 
@@ -93,4 +96,7 @@ def _poisson(rate: float, count: int, rng: Callable[[], float]) -> List[float]:
 
 def described(spreads: Dict[Optional[str], Spread]) -> str:
     """The durations, in words."""
+    texts = list(map(str, spreads.values()))
+    if len(set(texts)) == 1:
+        return texts[0]
     return ", ".join((label + " " if label else "") + str(spread) for label, spread in spreads.items())

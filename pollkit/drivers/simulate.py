@@ -2,7 +2,7 @@
 import math
 from heapq import heappop, heappush
 from random import Random
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..core.agenda import Agenda, Entry, Lane
 from ..core.durations import Durations
@@ -63,10 +63,10 @@ class Simulation:
     """What a pace would cost, found out in virtual time.
 
     `scenario` is the name of one; or `durations` says how long jobs take: text ('uniform
-    2m..15m', 'lognormal 5m x1.6') or a list of seconds. What else is given goes before what the
-    scenario says. `limit` ('60/m', or 'none') is the server's, counted in windows or as a bucket;
-    the poller keeps it, unless `knows_limit` is false: then it has to find out. The first
-    `warm_up` jobs are left out of the figures.
+    2m..15m', 'lognormal 5m x1.6'), a list of seconds, or one of these for each label. What else is
+    given goes before what the scenario says. `limit` ('60/m', or 'none') is the server's, counted in
+    windows or as a bucket; the poller keeps it, unless `knows_limit` is false: then it has to find
+    out. The first `warm_up` jobs are left out of the figures.
 
     >>> simulation = Simulation(durations="uniform 10s..30s", jobs=100, arrive="every 1m")
     >>> figures = simulation.run("fixed 5s")
@@ -74,7 +74,7 @@ class Simulation:
     (5, 2.4, 0)
     """
 
-    def __init__(self, scenario: Optional[str] = None, durations: Optional[Lasting] = None,
+    def __init__(self, scenario: Optional[str] = None, durations: Union[Lasting, Mapping[str, Lasting], None] = None,
                  jobs: Optional[int] = None, arrive: Optional[str] = None, limit: Union[str, Limit, None] = None,
                  window: str = "fixed", warm_up: int = 0, timestamps: bool = False,
                  price: Union[str, float] = 1.0, seed: int = 1, timeout: Union[str, float, None] = None,
@@ -91,8 +91,8 @@ class Simulation:
         (self.optimum,) = self._optima([self.price])
         self._frontier: List[Tuple[float, Optimum]] = []  # worked out when asked for
 
-    def _set_scenario(self, name: Optional[str], durations: Optional[Lasting], jobs: Optional[int],
-                      arrive: Optional[str], limit: Union[str, Limit, None]) -> None:
+    def _set_scenario(self, name: Optional[str], durations: Any, jobs: Optional[int], arrive: Optional[str],
+                      limit: Union[str, Limit, None]) -> None:
         if (name is None) == (durations is None):
             raise ConfigError("a simulation needs a scenario, or durations; and not both")
         if name is not None:
@@ -103,10 +103,10 @@ class Simulation:
             jobs, arrive = known.jobs if jobs is None else jobs, known.arrive if arrive is None else arrive
             limit = known.limit if limit is None else limit
         else:
-            spread = _spread(durations)
-            self.spreads = {None: spread}
-            usual = len(spread.durations) if isinstance(spread, Listed) else USUAL_JOBS
-            jobs = usual if jobs is None else jobs
+            labelled = durations if isinstance(durations, Mapping) and durations else {None: durations}
+            self.spreads = {label: _spread(each) for label, each in labelled.items()}
+            listed = sum(len(spread.durations) for spread in self.spreads.values() if isinstance(spread, Listed))
+            jobs = listed or USUAL_JOBS if jobs is None else jobs
         self.name = name or described(self.spreads)
         self.count, self.arrive = jobs, "burst" if arrive is None else arrive
         self.limit = (None if limit == "none" else parse_limit(limit)) if isinstance(limit, str) else limit

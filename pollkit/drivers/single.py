@@ -4,13 +4,13 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, Union
 
 from ..core import events, machine
 from ..core.addresses import redacted
-from ..core.learning import learn
 from ..core.model import Fault, Job, Outcome, Reply, State, one_line
 from ..core.pace import Pace
 from ..core.profile import Profile
 from ..core.reading import Reading, Seen
 from ..core.units import Limit
 from ..edges.clock import Clock
+from ..edges.history import History
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
 from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, named
@@ -46,7 +46,9 @@ class Poller:
     or text ('10m'), None for ever, 0 for a single look. `headers` are sent to the job's own
     origin only. `retry_on` are exceptions of a callable that count as faults; any other is the
     caller's own and propagates. `on_event` hears of every poll, status change, fault, pause
-    and end; what it raises ends the wait. One Poller may be used by several threads at once.
+    and end; what it raises ends the wait. `history`, a pollkit.edges.history.History, is where an
+    adaptive pace finds what earlier jobs taught; whoever gives it saves it. One Poller may be used
+    by several threads at once.
 
     >>> outcome = Poller(pace="fixed 10ms").poll(lambda: "finished")
     >>> outcome.state == "done", outcome.polls
@@ -59,8 +61,8 @@ class Poller:
                  retry_on: Union[Type[BaseException], Tuple[Type[BaseException], ...]] = (),
                  max_faults: Optional[int] = None, on_event: Optional[OnEvent] = None,
                  clock: Optional[Clock] = None, rng: Optional[Callable[[], float]] = None,
-                 profiles: Optional[str] = None) -> None:
-        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles)
+                 profiles: Optional[str] = None, history: Optional[History] = None) -> None:
+        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history)
         self._clock = self._asker.clock
         self._bucket = None if bucket is None else checked_bucket(bucket)
         self._buckets: Dict[Union[Limit, str, None], TokenBucket] = {}
@@ -72,13 +74,13 @@ class Poller:
         """Wait for a job to end, however it does; `stop`, once set, ends the wait as cancelled."""
         if callable(job):
             name = getattr(job, "__name__", None) or type(job).__name__
-            return self._run(Job(name), "", self._asker.default, self._caller(job), stop)
+            return self._run(Job(name), "", self._asker.default, "", self._caller(job), stop)
         job = Job.of(job)
         manner = self._asker.manner(job)
         job = named(job, manner)
         url = manner.url(job)
         home = manner.transport.check(url)
-        return self._run(job, url, manner, lambda poll: manner.fetch(poll, home), stop)
+        return self._run(job, url, manner, home, lambda poll: manner.fetch(poll, home), stop)
 
     def close(self) -> None:
         """Close this thread's connections; the Poller can still be used."""
@@ -90,10 +92,10 @@ class Poller:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _run(self, job: Job, url: str, manner: Manner, look: Callable[[machine.Poll], Reading],
+    def _run(self, job: Job, url: str, manner: Manner, home: str, look: Callable[[machine.Poll], Reading],
              stop: Optional[threading.Event]) -> Outcome:
         asker, clock, bucket = self._asker, self._clock, self._bucket_for(manner.profile.limit)
-        rules = asker.rules(manner, bucket.spacing)
+        rules = asker.rules(manner, home, bucket.spacing)
         progress = machine.start(job, url, rules, clock.now())
         while True:
             now = clock.now()
@@ -111,8 +113,7 @@ class Poller:
                 reading = look(action)
                 now = clock.now()
                 progress = machine.observe(before, rules, reading, now, asker.rng())
-                if progress.ending is not None and rules.durations is not None:
-                    learn(progress, rules.durations)
+                asker.learn(progress, rules, manner, home)
                 bucket.hear(reading, now, progress.next_at)
                 asker.tell_poll(before, progress, reading, now, rules)
 

@@ -5,7 +5,8 @@ killed in between has it told again by another run. So whoever listens must not 
 same end twice; its id and `ended_at` together name it. What can't be told is tried again after
 10 s, 20 s, 40 s and so on up to an hour, by this or by a later run, for a day.
 
-A thread of its own does it, so that a slow program holds up no poll and no lease.
+Threads of their own do it, so that a slow program holds up no poll and no lease, and not every
+other end.
 """
 import errno
 import json
@@ -13,7 +14,7 @@ import os
 import stat
 import threading
 import time
-from typing import IO, Any, Callable, List, Mapping, Optional, Sequence
+from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
 
 from ..core.model import one_line
 from ..core.units import duration_text
@@ -27,6 +28,7 @@ LEASE_S = 60.0
 TURN_S = 5.0      # how often to look for what others have left to tell
 AT_ONCE = 100     # lines that are appended with one write
 LOCK_S = 5.0      # how long to wait for an outbox that somebody else has locked
+PROGRAMS = 4      # that run at the same time
 LAST_OUTPUT = 2000
 
 
@@ -35,12 +37,12 @@ class NotTold(Exception):
 
 
 class Program:
-    """A program that is run for each end: the outcome on its stdin, no shell, and not for ever."""
+    """A program that is run for each end, by any thread: the outcome on its stdin, no shell, and not for ever."""
 
     def __init__(self, words: Sequence[str], timeout_s: float) -> None:
         self.timeout_s = timeout_s
         self._words = list(words)
-        self._process: Any = None
+        self._running: Set[Any] = set()
         self._stopped = False
         if not timeout_s > 0:
             raise ConfigError("a program needs some time: more than %s" % duration_text(timeout_s))
@@ -48,49 +50,53 @@ class Program:
 
     def tell(self, telling: Telling) -> None:
         """Run it; NotTold unless it ends well."""
-        import subprocess
         import tempfile
         try:
             # A file and not a pipe: a program that reads nothing keeps nobody waiting.
             with tempfile.TemporaryFile() as given:
                 given.write(_line(telling.outcome))
                 given.seek(0)
-                self._start(given, telling)
+                process = self._started(given, _environment(telling, os.environ))
         except OSError as error:
-            raise NotTold("no temporary file for %s: %s" % (self._words[0], error.strerror or error)) from None
-        said = _Said(self._process.stdout)
-        try:
-            if self._stopped:
-                self._kill()
-            code = self._process.wait(self.timeout_s)
-        except subprocess.TimeoutExpired:
-            self._kill()
-            self._process.wait()
-            raise NotTold("%s took longer than %s%s" % (
-                self._words[0], duration_text(self.timeout_s), said.last_line())) from None
-        if code:
-            how = "exited with %d" % code if code > 0 else "was killed by signal %d" % -code
-            raise NotTold("%s %s%s" % (self._words[0], how, said.last_line()))
+            raise NotTold("can't make a temporary file: %s" % (error.strerror or error)) from None
+        self._wait_for(process, _Said(process.stdout))
 
-    def _start(self, given: IO[bytes], telling: Telling) -> None:
+    def _started(self, given: IO[bytes], environ: Mapping[Any, Any]) -> Any:
         import subprocess
         try:
-            self._process = subprocess.Popen(
-                [_for_system(word) for word in self._words], stdin=given, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, env=_environment(telling, os.environ), start_new_session=True)
+            return subprocess.Popen([_for_system(word) for word in self._words], stdin=given, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, env=environ, start_new_session=True)
         except (OSError, ValueError) as error:
             number = getattr(error, "errno", None)
             why = os.strerror(number) if number else error  # its own words have the path in them, on Python 3.6
             raise NotTold("can't run %s: %s" % (self._words[0], why)) from None
 
-    def stop(self) -> None:
-        """Kill it, if it is running; one that is just being started does not get far."""
-        self._stopped = True
-        self._kill()
+    def _wait_for(self, process: Any, said: "_Said") -> None:
+        import subprocess
+        self._running.add(process)
+        try:
+            if self._stopped:
+                self._kill(process)
+            code = process.wait(self.timeout_s)
+        except subprocess.TimeoutExpired:
+            self._kill(process)
+            process.wait()
+            raise NotTold("%s took longer than %s%s" % (
+                self._words[0], duration_text(self.timeout_s), said.last_line())) from None
+        finally:
+            self._running.discard(process)
+        if code:
+            how = "exited with %d" % code if code > 0 else "was killed by signal %d" % -code
+            raise NotTold("%s %s%s" % (self._words[0], how, said.last_line()))
 
-    def _kill(self) -> None:
-        process = self._process
-        if process is not None and process.returncode is None:
+    def stop(self) -> None:
+        """Kill it, wherever it is running; one that is just being started does not get far."""
+        self._stopped = True
+        for process in list(self._running):
+            self._kill(process)
+
+    def _kill(self, process: Any) -> None:
+        if process.returncode is None:
             try:
                 if os.name == "posix":
                     os.killpg(process.pid, 9)  # with all that it has started
@@ -128,21 +134,23 @@ def append(path: str, tellings: Sequence[Telling]) -> None:
 
 
 class Teller:
-    """A thread that tells of a ledger's ends as they come; `wake` it when there is one."""
+    """Tells of a ledger's ends as they come, in a thread, or in a few where a program is run; `wake` it for an end."""
 
     def __init__(self, ledger: Ledger, program: Optional[Program], outbox: Optional[str],
                  on_trouble: Callable[[Telling, str, bool], object]) -> None:
         self._ledger, self._program, self._outbox, self._on_trouble = ledger, program, outbox, on_trouble
         self._bell = new_bell()
         self._is_last = self._is_over = self._stopped = False
-        self._in_hand: List[Telling] = []
+        self._in_hand: Dict[int, Telling] = {}
         self._error: Optional[LedgerError] = None
-        self._thread = threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
+        self._threads = [threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
+                         for _ in range(1 if program is None else PROGRAMS)]
 
     def start(self, on_error: Callable[[LedgerError], object] = lambda error: None) -> None:
         """Begin; `on_error` is called where the ledger can't be used any more, and nothing will be told."""
         self._on_error = on_error
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def wake(self) -> None:
         """There is something to tell."""
@@ -152,11 +160,11 @@ class Teller:
         """Tell what is due; what was not begun in this time is left for another run."""
         self._is_last = True
         self.wake()
-        self._thread.join(within_s)
+        self._join(within_s)
         self._is_over = True
-        self._thread.join((0.0 if self._program is None else self._program.timeout_s) + 2 * LOCK_S)
-        if self._thread.is_alive():  # a pipe that nobody empties, a network file system that hangs
-            self._failed(self._in_hand, "it took too long, and was broken off")
+        self._join((0.0 if self._program is None else self._program.timeout_s) + 2 * LOCK_S)
+        if self._error is None:  # what is left: a pipe that nobody empties, a network file system that hangs
+            self._failed(list(self._in_hand.values()), "it took too long, and was broken off")
         self.stop()
         if self._error is not None:
             raise self._error
@@ -167,8 +175,13 @@ class Teller:
         if self._program is not None:
             self._program.stop()
         self.wake()
-        if self._thread.is_alive():
-            self._thread.join(0.5)
+        self._join(0.5)
+
+    def _join(self, within_s: float) -> None:
+        until = time.monotonic() + within_s
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(max(0.0, until - time.monotonic()))
 
     def _serve(self) -> None:
         try:
@@ -176,15 +189,17 @@ class Teller:
                 is_last = self._is_last  # before the look: what ended since is seen by another one
                 tellings = self._taken()
                 if tellings:
+                    self.wake()  # the next thread: there may be more
                     self._tell(tellings)
                 elif is_last:
-                    return
+                    break
                 else:
                     self._rest()
         except Exception as error:
             self._error = error if isinstance(error, LedgerError) else LedgerError(
                 "ends can't be told any more: %s" % _in_words(error))
             self._on_error(self._error)
+        self.wake()  # one wakes the other, until all are gone
 
     def _taken(self) -> List[Telling]:
         if self._program is None:
@@ -197,7 +212,7 @@ class Teller:
         clock.wait(self._bell, now + TURN_S if next_at is None else max(now + 0.1, min(next_at, now + TURN_S)))
 
     def _tell(self, tellings: List[Telling]) -> None:
-        self._in_hand = tellings
+        self._in_hand.update((telling.key, telling) for telling in tellings)
         try:
             if self._program is not None:
                 self._program.tell(tellings[0])
@@ -209,10 +224,11 @@ class Teller:
             return
         for telling in tellings:
             self._ledger.told(telling)
-        self._in_hand = []
+            self._in_hand.pop(telling.key, None)
 
     def _failed(self, tellings: List[Telling], why: str) -> None:
         for telling in tellings:
+            self._in_hand.pop(telling.key, None)
             self._on_trouble(telling, why, self._ledger.not_told(telling, why, retry_in_s(telling.tells)))
 
 

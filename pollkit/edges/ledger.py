@@ -249,19 +249,40 @@ class Ledger(History):
                                   (until, claim.key, claim.owner)).rowcount]
         return self._file.write(work) if claims else []
 
-    def release(self, claims: Sequence[Claim], not_before_s: float = 0.0) -> None:
+    def release(self, claims: Sequence[Claim]) -> None:
         """Give jobs back that have not ended: they wait again, as they were last saved."""
         if claims:
             self._file.write(lambda db: db.executemany(
-                "UPDATE jobs SET owner = NULL, free_at = MAX(due_at, ?) WHERE key = ? AND owner = ?",
-                [(self._time(db).at + not_before_s if not_before_s else 0.0, claim.key, claim.owner)
-                 for claim in claims]))
+                "UPDATE jobs SET owner = NULL, free_at = due_at WHERE key = ? AND owner = ?",
+                [(claim.key, claim.owner) for claim in claims]))
+
+    def put_off(self, claims: Sequence[Claim], for_s: float) -> None:
+        """Give jobs back that can't be asked about: nobody is to try again so soon, unless `resume` is called."""
+        def work(db: Connection) -> None:
+            at = self._time(db).at + for_s
+            db.executemany("UPDATE jobs SET owner = NULL, free_at = MAX(due_at, ?) WHERE key = ? AND owner = ?",
+                           [(at, claim.key, claim.owner) for claim in claims])
+        if claims:
+            self._file.write(work)
+
+    def resume(self, claims: Iterable[Claim]) -> None:
+        """Let jobs that were put off be claimed again when they are due."""
+        keys = [(claim.key,) for claim in claims]
+        if keys:
+            self._file.write(lambda db: db.executemany(
+                "UPDATE jobs SET free_at = due_at WHERE key = ? AND owner IS NULL AND free_at > due_at", keys))
 
     # Looking
 
     def next_due(self) -> Optional[float]:
         """When there is next something to claim, on the ledger's clock; None if nothing waits."""
         return self._earliest("free_at")
+
+    def are_all_put_off(self) -> bool:
+        """Whether nothing waits, or nothing but what can't be asked about."""
+        return self._file.read(lambda db: db.execute(
+            "SELECT 1 FROM jobs WHERE free_at IS NOT NULL AND (owner IS NOT NULL OR free_at <= due_at) LIMIT 1"
+        ).fetchone()) is None
 
     def summary(self) -> Summary:
         """What is in the ledger, counted."""

@@ -102,6 +102,14 @@ class History:
             "SELECT least_s, most_s FROM durations WHERE profile = ? AND label = ? ORDER BY serial",
             (profile or "", label or "")).fetchall())
 
+    def durations_by_kind(self) -> Dict[Tuple[str, str], List[Tuple[float, float]]]:
+        """All of these, by profile and label ('' where there is none)."""
+        kinds: Dict[Tuple[str, str], List[Tuple[float, float]]] = {}
+        for profile, label, least_s, most_s in self._file.read(lambda db: db.execute(
+                "SELECT profile, label, least_s, most_s FROM durations ORDER BY serial").fetchall()):
+            kinds.setdefault((profile, label), []).append((least_s, most_s))
+        return kinds
+
     def _learn(self, db: Connection, profile: Optional[str], label: Optional[str],
                duration: Tuple[float, float]) -> None:
         kind = profile or "", label or ""

@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Callable, Optional, TypeVar
+from typing import Callable, Optional, Tuple, TypeVar
 
 from ..errors import LedgerError
 
@@ -54,6 +54,7 @@ class SqliteFile:
         self._lock = threading.RLock()
         self._busy = False
         self._db: Optional[Connection] = None
+        self._identity: Optional[Tuple[int, int]] = None
         self._pid = os.getpid()
         for file in list(_files):
             file._close_copy()
@@ -66,7 +67,7 @@ class SqliteFile:
 
     def write(self, work: Work[_T]) -> _T:
         """What `work` gives, in a transaction of its own; done wholly or not at all, perhaps after several tries."""
-        return self._patiently(lambda: self._transaction(self._connection(), work))
+        return self._patiently(lambda: self._transaction(self._in_place(self._connection()), work))
 
     def close(self) -> None:
         """Let go of the file; it is opened again when it is used again."""
@@ -136,8 +137,16 @@ class SqliteFile:
             except BaseException:
                 db.close()
                 raise
+            self._identity = _identity(self.path)
             self._db, self._create = db, False  # one that is taken away is not made again behind anybody's back
         return self._db
+
+    def _in_place(self, db: Connection) -> Connection:
+        """The connection, if its file is still where it was: what goes into one that was taken away is lost."""
+        if _identity(self.path) != self._identity:
+            raise LedgerError("%s was removed or replaced while it was in use: nothing more is written to it; "
+                              "run again" % self.path)
+        return db
 
     def _make(self) -> None:
         """Make the file, for its owner alone; what SQLite puts beside it gets the same mode.
@@ -159,7 +168,8 @@ class SqliteFile:
         if not os.path.exists(self.path):
             raise LedgerError("%s: there is no such file ('pollkit add' makes a ledger)" % self.path)
         if not os.access(self.path, os.R_OK | os.W_OK):
-            raise LedgerError("%s can't be opened for writing: check its owner and mode" % self.path)
+            raise LedgerError("%s can't be opened for writing: check its owner and mode, and whether the disk is "
+                              "read-only" % self.path)
 
     def _set_up(self, db: Connection) -> None:
         is_current = self._is_current(db)
@@ -174,6 +184,14 @@ class SqliteFile:
         db.execute("PRAGMA journal_size_limit=%d" % LOG_BYTES)
         if not is_current:
             self._transaction(db, self._prepare)
+
+
+def _identity(path: str) -> Optional[Tuple[int, int]]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def connect(path: str) -> Connection:

@@ -17,6 +17,7 @@ alone never quite teach it."""),
     ("progress", """Jobs of 2 to 15 min that report progress, as a share of the cost of the learned rule alone. How far
 progress is trusted was chosen with most of these lies in view."""),
     ("deciding", "Time to decide, the best of several rounds."),
+    ("a day", "pollkit simulate --scenario moderation: a day's jobs, with all paces and the optimum."),
 ]
 
 

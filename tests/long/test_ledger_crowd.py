@@ -6,6 +6,7 @@ import pytest
 
 from job_api import JobApi
 from ledger_place import placed
+from raw_server import wait_for
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
 RATE, BURST, DELAY_S = 150, 5, 0.1  # the last: what a request may take on a busy machine, from its token to the server
@@ -36,3 +37,18 @@ def test_eight_processes_share_500_jobs_and_one_limit_and_each_end_is_in_the_out
     for i, begin in enumerate(times):
         for count, end in enumerate(times[i:], 1):
             assert count <= RATE * (end - begin + DELAY_S) + BURST
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_who_was_stopped_until_its_leases_ran_out_goes_on_and_each_end_is_told_once(runs):
+    """A machine that was paused, a Ctrl-Z: time has passed for all but those who were at work."""
+    names = ["job_%d" % i for i in range(40)]
+    with JobApi(lambda name, count: "done" if count >= 20 else "running") as api, placed(api) as place:
+        place.add(names)
+        at_work = [place.start("run", place.ledger, "--outbox", "told") for _ in range(runs)]
+        for least in range(100, 700, 100):
+            wait_for(lambda least=least: len(api.asked) > least)
+            place.time_passes(40)
+        assert [run.communicate(timeout=20) + (run.returncode,) for run in at_work] == [("", "", 0)] * runs
+        assert sorted(line["id"] for line in place.lines("told")) == sorted(names)
+        assert len(api.asked) <= 21 * 40 + 3 * runs * 8

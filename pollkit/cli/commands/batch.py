@@ -17,6 +17,7 @@ from ...core.model import Job, State, shown_id
 from ...core.pace import Adaptive
 from ...core.profile import Profile
 from ...drivers.batch import BatchPoller
+from ...edges.history import History
 from .. import display, flags
 from ..drawing import Numbers
 from ..exits import exit_code
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                         help="requests under way at once (default: 8)")
     flags.add_arguments(parser, one_job=False)
     flags.add_bucket(parser)
+    flags.add_history(parser)
     display.add_arguments(parser)
 
 
@@ -47,9 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     shown = display.display_from(arguments, batch=True, limit=profile.limit)
     states: List[State] = []
     left = Counter(map(shown_id, jobs))  # a count: URLs that differ in a secret are shown alike
-    with shown:
+    with flags.history_from(arguments, shown.say) as history, shown:
         try:
-            _poll(profile, jobs, arguments, shown, states, left)
+            _poll(profile, jobs, arguments, shown, history, states, left)
         except (KeyboardInterrupt, Terminated):
             shown.say(_left(list(left.elements()), len(jobs)))
             raise
@@ -58,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _poll(profile: Profile, jobs: List[Job], arguments: argparse.Namespace, shown: display.Display,
-          states: List[State], left: "Counter[str]") -> None:
-    with BatchPoller(profile, workers=arguments.workers, on_event=shown.on_event,
+          history: History, states: List[State], left: "Counter[str]") -> None:
+    with BatchPoller(profile, workers=arguments.workers, on_event=shown.on_event, history=history,
                      bucket=flags.bucket_from(arguments, profile), **flags.options_from(arguments)) as batch:
         shown.numbers = lambda: Numbers(len(jobs), batch.stats.polls, batch.stats.rate_limited)
         for outcome in batch.as_completed(jobs):

@@ -4,12 +4,12 @@ Without a terminal it is silent while all is well: a line for each job that did 
 no more, as cron mails what is printed; -v logs everything. --once and --for leave jobs waiting, and
 exit with 0 if nothing else is to be told.
 
---exec PROGRAM [ARGS...] runs a program for each job that ended, without a shell: the outcome as
-JSON on its stdin; POLLKIT_ID, POLLKIT_STATE, POLLKIT_TRY and, if there is any, POLLKIT_METADATA in
-its environment. It must be the last flag: what follows is the program's. Told is what it exits
-with 0 for; the rest is tried again, by this or a later run, for a day. --outbox appends outcomes to
-a file. Both tell at least once, so the same end may come twice: id and ended_at name it. A run
-with neither leaves ends for a later one to tell.
+--exec PROGRAM [ARGS...] runs a program for each job that ended, up to four at once, without a
+shell: the outcome as JSON on its stdin; POLLKIT_ID, POLLKIT_STATE, POLLKIT_TRY and, if there is
+any, POLLKIT_METADATA in its environment. It must be the last flag: what follows is the program's.
+Told is what it exits with 0 for; the rest is tried again, by this or a later run, for a day.
+--outbox appends outcomes to a file. Both tell at least once, so the same end may come twice: id
+and ended_at name it. A run with neither leaves ends for a later one to tell.
 
 examples:
   pollkit run jobs.db --for 55s --outbox outcomes.jsonl

@@ -9,19 +9,21 @@ examples:
   pollkit simulate --scenario models --arrive 'poisson 40/m' --jobs 500 --svg frontier.svg
   pollkit simulate --durations 'lognormal 5m x1.6' --limit 60/m --pace adaptive --pace 'fixed 10s'
   pollkit simulate --durations measured.txt --price 5s --json
+  pollkit simulate --durations ledger:/var/lib/jobs.db --arrive 'over 1d' --limit 60/m
 """
 import argparse
 import os
 import sys
 from textwrap import fill
-from typing import List, Tuple
+from typing import Dict, List, Tuple, Union
 
+from ...core.durations import point_between
 from ...core.model import one_line
 from ...core.profile import pace_of
-from ...core.spread import Listed, Spread, parse_spread
+from ...core.spread import Listed, parse_spread
 from ...core.units import duration_text, seconds
 from ...drivers.scenarios import MOST_JOBS, SCENARIOS, described
-from ...drivers.simulate import Figures, Simulation
+from ...drivers.simulate import Figures, Lasting, Simulation
 from ...drivers.simulated_api import WINDOWS
 from ...errors import ConfigError
 from .. import flags, frontier
@@ -38,8 +40,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the jobs")
     group.add_argument("--scenario", metavar="NAME", help="one of: " + ", ".join(SCENARIOS))
     group.add_argument("--durations", metavar="D", help="'uniform 2m..15m', 'lognormal 5m x1.6', "
-                       "or a FILE with a duration a line, used in order")
-    group.add_argument("--jobs", metavar="N", type=_jobs, help="how many (default: 200, or all of FILE)")
+                       "a FILE with a duration a line, used in order, or ledger:PATH: those of its jobs")
+    group.add_argument("--jobs", metavar="N", type=_jobs, help="how many (default: 200, or all that are listed)")
     group.add_argument("--arrive", metavar="A", help="burst, 'every 10m', 'over 1h' or 'poisson 40/m' (default: burst)")
     group.add_argument("--warm-up", metavar="N", type=_count, default=0, help="leave the first N out of the figures")
     group.add_argument("--timeout", metavar="D", help="how long to wait for a job (default: for ever)")
@@ -123,10 +125,10 @@ def _headline(simulation: Simulation) -> str:
     return fill(text, 79)
 
 
-def _durations(text: str) -> Spread:
-    """A spread as it is written, or from the lines of a file."""
+def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
+    """A spread as it is written, from the lines of a file, or from a ledger."""
     if text.startswith("ledger:"):
-        raise ConfigError("durations from a ledger can't be had yet: write them to a file, one a line")
+        return _from_ledger(text[len("ledger:"):])
     if text.lower().split()[:1] in (["uniform"], ["lognormal"]):
         return parse_spread(text)
     try:
@@ -135,7 +137,7 @@ def _durations(text: str) -> Spread:
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
         raise ConfigError("durations %r: write 'uniform 2m..15m' or 'lognormal 5m x1.6', or name a file that can be "
-                          "read (%s)" % (text, what)) from None
+                          "read (%s), or ledger:PATH" % (text, what)) from None
     if len(data) > LARGEST_FILE:
         raise ConfigError("%s is too large for a list of durations" % text)
     durations = []
@@ -147,6 +149,21 @@ def _durations(text: str) -> Spread:
             except ConfigError as error:
                 raise ConfigError("%s:%d: %s" % (text, number, error)) from None
     return Listed.of(durations, one_line(text))
+
+
+def _from_ledger(path: str) -> Dict[str, Lasting]:
+    """How long the jobs of a ledger took, each kind by itself, as a run would learn it."""
+    if not path:
+        raise ConfigError("ledger: the name of the ledger's file is missing: write ledger:PATH")
+    from ...edges.ledger import Ledger  # late: it takes sqlite3
+    with Ledger(path, create=False) as ledger:
+        kinds = {kind: found for kind, found in ledger.durations_by_kind().items() if max(found)[1] > 0.0}
+    if not kinds:
+        raise ConfigError("%s has no durations yet: no job in it was seen to end" % path)
+    name = one_line("ledger:%s%s" % (path, ", %d kinds of jobs" % len(kinds) if len(kinds) > 1 else ""))
+    return {":".join(filter(None, kind)): Listed.of(
+        [point_between(least_s, most_s, i + 1) for i, (least_s, most_s) in enumerate(found)], name)
+        for kind, found in kinds.items()}
 
 
 def _check_writable(path: str) -> None:

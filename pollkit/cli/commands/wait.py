@@ -23,6 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--result", action="store_true", help="print the result alone, as it is if it is text")
     flags.add_arguments(parser)
     flags.add_bucket(parser)
+    flags.add_history(parser)
     display.add_arguments(parser)
 
 
@@ -31,15 +32,16 @@ def run(arguments: argparse.Namespace) -> int:
     profile = flags.profile_from(arguments)
     job = flags.job_from(arguments, arguments.job, profile)
     shown = display.display_from(arguments, title=redacted(job.id), limit=profile.limit)
-    with Poller(profile, headers=flags.headers_from(arguments), on_event=shown.on_event,
-                bucket=flags.bucket_from(arguments, profile)) as poller, shown:
-        try:
-            outcome = poller.poll(job)
-        except (KeyboardInterrupt, Terminated):
-            shown.say("pollkit: interrupted: %s had not ended" % redacted(job.id))
-            raise
-        flags.warn(arguments, shown.say)
-    _print(outcome, arguments.result, shown)
+    with flags.history_from(arguments, shown.say) as history:  # saved last: the outcome matters more
+        with Poller(profile, headers=flags.headers_from(arguments), on_event=shown.on_event,
+                    bucket=flags.bucket_from(arguments, profile), history=history) as poller, shown:
+            try:
+                outcome = poller.poll(job)
+            except (KeyboardInterrupt, Terminated):
+                shown.say("pollkit: interrupted: %s had not ended" % redacted(job.id))
+                raise
+            flags.warn(arguments, shown.say)
+        _print(outcome, arguments.result, shown)
     return exit_code([outcome.state])
 
 

@@ -1,0 +1,162 @@
+"""Runs of a ledger where things happen behind their back: leases run out, profiles go, the file is replaced."""
+import os
+import sqlite3
+import threading
+import time
+
+import pytest
+
+from ledger_host import folder
+from pollkit import Ledger
+from pollkit.cli import main
+from pollkit.testing import FakeJobApi
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@pytest.fixture(autouse=True)
+def place(monkeypatch):
+    with folder() as path:
+        monkeypatch.setenv("HOME", path)
+        monkeypatch.setenv("POLLKIT_PROFILES", os.path.join(path, "mine.ini"))
+        monkeypatch.chdir(path)
+        yield path
+        monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def api():
+    with FakeJobApi() as served:
+        profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 1000/s burst 50" % served.base)
+        yield served
+
+
+@pytest.fixture
+def pollkit(capsys):
+    def runs(*words):
+        code = main(list(words))
+        out, err = capsys.readouterr()
+        assert out == ""
+        return code, err
+    return runs
+
+
+def profiles(text):
+    with open("mine.ini", "w") as file:
+        file.write(text)
+
+
+def added(api, names, **job):
+    for name in names:
+        api.add(name, **job)
+    assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + list(names)) == 0
+
+
+def states():
+    with Ledger("jobs.db") as ledger:
+        return {state: count for state, count in ledger.summary().states.items() if count}
+
+
+def meanwhile(work, every_s=0.02):
+    """Does something again and again, in a thread, until the block is left."""
+    over = threading.Event()
+
+    def loop():
+        while not over.wait(every_s):
+            work()
+
+    class Meanwhile:
+        def __enter__(self):
+            self.thread = threading.Thread(target=loop)
+            self.thread.start()
+
+        def __exit__(self, *exc_info):
+            over.set()
+            self.thread.join()
+
+    return Meanwhile()
+
+
+def test_a_run_whose_leases_run_out_unseen_claims_its_jobs_again_and_goes_on(api, pollkit):
+    names = ["job_%d" % i for i in range(12)]
+    added(api, names, lasts=0.6)
+
+    def expire():
+        db = sqlite3.connect("jobs.db", timeout=5)
+        with db:
+            db.execute("UPDATE jobs SET free_at = 0 WHERE owner IS NOT NULL")
+        db.close()
+
+    with meanwhile(expire):
+        assert pollkit("run", "jobs.db", "--pace", "fixed 20ms", "--profile", "fake", "--quiet") == (0, "")
+    assert states() == {"done": 12}
+
+
+def test_a_job_that_is_forgotten_and_added_again_while_it_is_polled(api, pollkit):
+    names = ["job_%d" % i for i in range(6)]
+    added(api, names, lasts=0.5)
+
+    def anew():
+        with Ledger("jobs.db") as ledger:
+            if any(row.state in ("waiting", "leased") for row in ledger.rows(ids=["job_0"])):
+                ledger.forget(["job_0", "job_1"])
+                ledger.add(jobs)
+
+    with Ledger("jobs.db") as ledger:
+        jobs = [row.job for row in ledger.rows(ids=["job_0", "job_1"])]
+    with meanwhile(anew):
+        assert pollkit("run", "jobs.db", "--pace", "fixed 20ms", "--profile", "fake", "--quiet") == (0, "")
+    assert states() == {"done": 6}
+
+
+@pytest.mark.parametrize("first", ["slow", "quick"])
+def test_a_label_with_a_limit_of_its_own_has_a_bucket_of_its_own(api, pollkit, first):
+    profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 400/s\npace = fixed 10ms\n"
+             "[fake:slow]\nlimit = 4/s\n[fake:other]\npace = fixed 20ms\n" % api.base)
+    for kind in ("slow", "quick", "other"):
+        for i in range(3):
+            api.add("%s_%d" % (kind, i), lasts=60)
+    for kind in (["slow", "quick", "other"] if first == "slow" else ["quick", "other", "slow"]):
+        label = [] if kind == "quick" else ["--label", kind]
+        assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + label
+                    + ["%s_%d" % (kind, i) for i in range(3)]) == 0
+    pollkit("run", "jobs.db", "--for", "800ms", "--quiet")
+    asked = [request.ids[0].partition("_")[0] for request in api.requests]
+    assert 1 <= asked.count("slow") <= 5 and asked.count("quick") > 20
+    db = sqlite3.connect("jobs.db")
+    assert {name for (name,) in db.execute("SELECT name FROM buckets")} == {"fake", "fake:slow"}
+    db.close()
+
+
+@pytest.mark.parametrize("words", [[], ["--once"], ["--for", "30s"]], ids=str)
+def test_jobs_that_cannot_be_asked_about_are_told_in_every_run_and_hold_up_none(api, pollkit, words):
+    added(api, ["job_1"])
+    profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\n[gone]\nurl = http://127.0.0.1:9/{id}\n" % api.base)
+    assert main(["add", "jobs.db", "x", "y", "--profile", "gone", "--quiet"]) == 0
+    profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\n" % api.base)
+    began = time.monotonic()
+    for _ in range(2):
+        code, err = pollkit("run", "jobs.db", *words)
+        assert code == 2 and err.count("there is no profile 'gone'") == err.count("\n") == 2
+    assert time.monotonic() - began < 10 and states() == {"waiting": 2, "done": 1}
+    profiles("[gone]\nurl = %s/jobs/{id}\nproxy = none\n" % api.base)
+    api.add("x")
+    api.add("y")
+    assert pollkit("run", "jobs.db", *words) == (0, "")
+    assert states() == {"done": 3}
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_ledger_that_is_taken_away_while_it_is_run_is_a_line_and_2(api, pollkit, how):
+    added(api, ["job_1"], lasts=60)
+
+    def take_away():
+        if len(api.requests) > 3 and not os.path.exists("old.db"):
+            os.rename("jobs.db", "old.db")
+            if how == "replaced":
+                with open("jobs.db", "wb"):
+                    pass
+
+    with meanwhile(take_away):
+        code, err = pollkit("run", "jobs.db", "--pace", "fixed 20ms", "--profile", "fake")
+    assert code == 2 and "was removed or replaced while it was in use" in err and err.count("\n") == 1
