@@ -119,3 +119,7 @@ def test_a_url_is_shown_without_its_secrets(url, shown):
 
 def test_hiding_secrets_takes_no_time_on_a_hostile_url():
     assert redacted("http://a/?" + "key" * 100000).count("key") == 100000
+
+
+def test_a_session_in_a_path_is_a_secret():
+    assert redacted("http://h/a;jsessionid=S3CRET?x=1&PHPSESSID=S3") == "http://h/a;jsessionid=***?x=1&PHPSESSID=***"

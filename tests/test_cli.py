@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from pollkit import __version__
 from pollkit.cli import main
 from pollkit.testing import FakeJobApi
 from raw_server import HANG, RawServer, reply, wait_for
@@ -314,3 +315,11 @@ def test_a_huge_result(api):
     process = started(["wait", "1", "--result", "--quiet"] + profile_file(api))
     out, err = process.communicate(timeout=20)
     assert (process.returncode, len(out), err) == (0, 5000001, b"")
+
+
+def test_the_folder_of_a_copied_package_is_a_program(tmp_path):
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    for place in (os.path.join(ROOT, "pollkit"), os.path.join(ROOT, "pollkit", "__main__.py")):
+        done = subprocess.run([sys.executable, place, "--version"], cwd=str(tmp_path), env=env,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        assert (done.returncode, done.stdout) == (0, "pollkit %s\n" % __version__)

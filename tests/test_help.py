@@ -295,6 +295,10 @@ def test_messages_that_troubleshooting_explains_are_given_somewhere(message):
 
 # The texts themselves
 
+def test_what_a_topic_is_called_otherwise_finds_it(capsys):
+    assert main(["help", "ledger"]) == 0 and capsys.readouterr().out.startswith("CRON:")
+
+
 @pytest.mark.parametrize("topic", list(TOPICS))
 def test_topics_are_plain_text(topic):
     text = TEXTS[topic]

@@ -55,7 +55,10 @@ def test_adding_again_changes_nothing_and_says_so(ledger):
     (Job("a", profile="sync"), "another URL or profile"), (Job("a", "https://other.internal/a"), "another URL"),
     (Job("x", "https://me:s3cr3t@api.internal/x"), "secret"), (Job.of("https://api.internal/?token=s3cr3t"), "secret"),
     (Job("x", metadata={"a": {1}}), "can't be put"), (Job("x", metadata="text"), "can't be put"),
-    (Job("x\ud800"), "can't be put"), (Job(""), "needs an id"), (Job("x", size="big"), "can't be put"),
+    (Job("x\ud800"), "can't be put"), (Job("x\0y"), "NUL"), (Job("x", size=10 ** 400), "can't be put"),
+    (Job("x", size=float("inf")), "size"), (Job("x", metadata={"y": "z" * 65536}), "over 64 KB"),
+    (Job("x", metadata={"y": float("nan")}), "can't be put"),
+    (Job(""), "needs an id"), (Job("x", size="big"), "can't be put"),
     (7, "a job is")])
 def test_what_can_not_be_kept_is_refused_and_nothing_is_added(ledger, job, said):
     ledger.add(["a"])
@@ -139,6 +142,13 @@ def test_the_earliest_come_first_and_no_more_than_wanted(ledger, clock):
 def test_a_lease_that_would_strand_jobs_is_refused(ledger, lease_s):
     with pytest.raises(ConfigError, match="lease"):
         ledger.claim(1, lease_s=lease_s)
+
+
+def test_fewer_than_none_can_not_be_claimed(ledger):
+    ledger.add(["a"])
+    with pytest.raises(ConfigError, match="-1 jobs"):
+        ledger.claim(-1)
+    assert ledger.claim(0) == [] and states(ledger) == {"waiting": 1}
 
 
 def test_a_wait_begins_when_its_job_is_added_and_a_passed_deadline_leaves_a_last_look(ledger, clock):

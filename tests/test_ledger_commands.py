@@ -19,6 +19,7 @@ from pollkit.cli.exits import combined
 from pollkit.edges.shared_bucket import SharedBucket
 from pollkit.testing import FakeJobApi
 from raw_server import wait_for
+from scripted_api import ScriptedApi
 
 KEYS = ["id", "url", "profile", "label", "state", "status", "result", "error", "progress", "polls", "faults",
         "waited_s", "slept_s", "notice_delay_s", "started_at", "ended_at"]
@@ -26,7 +27,8 @@ PLAIN = """
 import sys
 from pollkit.drivers import ledger_runs
 ledger_runs.TURN_S = 0.05
-from pollkit.cli import main
+from pollkit.cli import main, processes
+processes.PARENT_S = 0.05
 sys.exit(main(sys.argv[1:]))
 """
 posix = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
@@ -148,11 +150,56 @@ def test_a_profile_whose_base_only_run_will_know_can_be_added(pollkit):
     (["a", "--profile", "fake", "--label", "huge"], "label"),
     (["--from", "missing.txt", "--profile", "fake"], "can't read missing.txt"),
     (["http://x/1?token=s3cret"], "has a secret in it"),
+    (["http://x/1;jsessionid=s3cret"], "has a secret in it"),
+    (["a", "--profile", "fake", "--size", "inf"], "'a' can't be put in a ledger: its size is no number"),
     (["a", "--profile", "fake", "--token-env", "X"], "--token-env"),
 ])
 def test_what_cannot_be_added_is_one_line_and_makes_no_job(described, pollkit, words, said):
     code, out, err = pollkit("add", "jobs.db", *words)
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1 and "s3cret" not in err
+    assert not os.path.exists("jobs.db")
+
+
+@pytest.mark.parametrize("line, said", [
+    ('{"id": "a", "size": 1%s}' % ("0" * 400), "int too large"),
+    ('{"id": "a", "size": 1e400}', "its size is no number that can be written down"),
+    ('{"id": "a", "metadata": {"x": NaN}}', "not JSON compliant"),
+    ('{"id": "a", "metadata": {"x": 1e400}}', "not JSON compliant"),
+    ('{"id": "a", "metadata": {"x": %s1%s}}' % ("[" * 101, "]" * 101), "nested more than 100 levels deep"),
+    ('{"id": "a", "metadata": {"x": "%s"}}' % ("y" * 65536), "its id, URL and metadata have over 64 KB"),
+    ('{"id": "%s"}' % ("y" * 65537), "its id, URL and metadata have over 64 KB"),
+    ("http://x/1?token=s3cret", "has a secret in it"),
+])
+def test_what_a_ledger_cannot_keep_is_one_line_that_names_the_line_and_makes_no_ledger(described, pollkit, line, said):
+    with open("jobs.jsonl", "w") as file:
+        file.write("b\n%s\n" % line)
+    code, out, err = pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake")
+    assert (code, out) == (2, "") and said in err and err.count("\n") == 1 and "s3cret" not in err
+    assert err.startswith("pollkit: jobs.jsonl, line 2: ") and "bug" not in err and not os.path.exists("jobs.db")
+
+
+def test_a_result_nested_nearly_as_deep_as_python_bears_ends_and_is_told(pollkit):
+    """One that could be read but not written was polled again and again, or ended the telling of all."""
+    depths = range(900, 1000, 4)
+    with ScriptedApi([(200, {}, b'{"status": "done", "result": %s1%s}' % (b"[" * n, b"]" * n)) for n in depths]) as api:
+        profile(api.url)
+        names = ["job_%d" % n for n in depths]
+        pollkit("add", "jobs.db", "--profile", "fake", *names)
+        code, _, err = pollkit("run", "jobs.db", "--for", "5s", "--outbox", "out.jsonl", "--max-faults", "1")
+    assert code == 4 and err.count("nested more than 100 levels deep") > 10 and "bug" not in err
+    assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
+
+
+@posix
+def test_a_program_can_be_told_of_the_largest_job_that_can_be_added(api, pollkit):
+    from pollkit import Job
+    from pollkit.edges.ledger import LARGEST_JOB
+    name, room = "job_0", LARGEST_JOB - len('job_0fake{"x":[]}')
+    api.add(name)
+    with Ledger("jobs.db") as ledger:
+        ledger.add([Job(name, profile="fake", metadata={"x": [1] * ((room + 1) // 2)})])  # a blank more for each
+    assert pollkit("run", "jobs.db", "--once", "--exec", "true") == (0, "", "")
+    assert pollkit("status", "jobs.db")[1].splitlines()[-1].endswith("yes")
 
 
 @pytest.mark.parametrize("words", [
@@ -201,6 +248,16 @@ def test_flags_count_for_the_profile_that_they_go_with(api, pollkit, monkeypatch
     assert (headers["authorization"], headers["x-team"]) == ("Bearer s3cret", "me")
     with open("jobs.db", "rb") as file:
         assert b"s3cret" not in file.read()
+
+
+def test_flags_for_a_profile_that_no_job_has_are_worth_a_warning(api, pollkit):
+    added(api, 1)
+    with open("mine.ini", "a") as file:
+        file.write("[lim]\nurl = http://127.0.0.1:9/{id}\n")
+    words = ["run", "jobs.db", "--once", "--limit", "5/s", "--profile"]
+    said = "pollkit: warning: --limit counts for nothing: no job in the ledger has profile lim\n"
+    assert pollkit(*(words + ["lim"])) == (0, "", said)
+    assert pollkit(*(words + ["lim", "--quiet"])) == pollkit(*(words + ["fake"])) == (0, "", "")
 
 
 @pytest.mark.parametrize("words, said", [
@@ -299,7 +356,7 @@ def test_a_program_that_fails_and_then_does_not(api, pollkit, monkeypatch):
     assert (code, out) == (0, "")
     assert err == "pollkit: job_0: its end could not be told (try 1): %s exited with 1: no mail today\n" % program
     _, out, _ = pollkit("status", "jobs.db")
-    assert "1 ends to be told" in out and re.search(r"to be told \(try 1: .* exited with 1: no mail today\)", out)
+    assert "1 end to be told" in out and re.search(r"to be told \(try 1: .* exited with 1: no mail today\)", out)
     time.sleep(0.02)
     assert pollkit("run", "jobs.db", "--once", "--exec", program) == (0, "", "")
     assert list(lines_of("got.json")[0]) == KEYS
@@ -350,8 +407,7 @@ FILTERS = [
     (["--state", "failed", "--state", "done"], ["job_0", "job_1", "bad"], 1),
     (["bad"], ["bad"], 1),
     (["late", "job_1"], ["late", "job_1"], 5),
-    (["--profile", "other"], [], 0),
-    (["--label", "small"], [], 0),
+    (["--state", "timed_out"], [], 0),
 ]
 
 
@@ -367,10 +423,31 @@ def test_status_can_be_filtered_and_its_code_is_that_of_what_was_asked_for(api, 
         got, out, _ = pollkit("status", "jobs.db", "--json", *words)
         found = json.loads(out)
         assert (got, [job["id"] for job in found["jobs"]]) == (code, names), words
-        assert found["states"]["done"] == 2 and found["untold"] == 3
+        assert sum(found["states"].values()) == len(names) and found["untold"] == len(set(names) - {"late"})
+        assert (found["oldest_s"] is not None) == ("late" in names)
         got, out, _ = pollkit("status", "jobs.db", "--rows", "1", *words)
         assert got == code, words
         assert ("... and %d more" % (len(names) - 1) in out) == (len(names) > 1), words
+
+
+def test_the_headline_of_a_filtered_status_counts_what_was_asked_for(api, pollkit):
+    added(api, 2)
+    assert pollkit("status", "jobs.db", "--state", "timed_out") == (0, "no jobs\n", "")
+    assert pollkit("status", "jobs.db", "job_1")[1].startswith("1 waiting; the oldest waits for 0s\n")
+    for words, said in ((["--profile", "nosuch"], "profile nosuch"), (["--label", "big"], "label big"),
+                        (["--profile", "fake", "--label", "small"], "profile fake and label small")):
+        assert pollkit("status", "jobs.db", *words) == (2, "", "pollkit: no job in the ledger has %s\n" % said)
+    pollkit("forget", "jobs.db", "job_0", "job_1")
+    assert pollkit("status", "jobs.db", "--profile", "fake") == (0, "no jobs\n", "")
+
+
+def test_an_end_has_one_instant_which_names_it(api, pollkit):
+    added(api, 3)
+    pollkit("run", "jobs.db", "--outbox", "out.jsonl")
+    jobs = json.loads(pollkit("status", "jobs.db", "--json")[1])["jobs"]
+    told = {line["id"]: line["ended_at"] for line in lines_of("out.jsonl")}
+    assert {job["id"]: job["ended_at"] for job in jobs} == told
+    assert {job["id"]: job["outcome"]["ended_at"] for job in jobs} == told
 
 
 def test_status_of_what_is_not_there_is_a_line(api, pollkit):
@@ -384,8 +461,8 @@ def test_status_of_what_is_not_there_is_a_line(api, pollkit):
 def test_what_has_ended_can_wait_again_by_id_or_by_state(api, pollkit):
     added(api, 2, fails="no")
     pollkit("run", "jobs.db")
-    assert pollkit("retry", "jobs.db", "job_0") == (0, "", "pollkit: 1 wait again\n")
-    assert pollkit("retry", "jobs.db", "job_0", "job_1") == (0, "", "pollkit: 1 wait again, 1 had not ended\n")
+    assert pollkit("retry", "jobs.db", "job_0") == (0, "", "pollkit: 1 waits again\n")
+    assert pollkit("retry", "jobs.db", "job_0", "job_1") == (0, "", "pollkit: 1 waits again, 1 had not ended\n")
     pollkit("run", "jobs.db")
     assert pollkit("retry", "jobs.db", "--state", "failed", "--quiet") == (0, "", "")
     assert pollkit("status", "jobs.db")[0] == 5
@@ -409,6 +486,19 @@ def test_what_to_forget_must_be_clear(described, pollkit, words):
     pollkit("add", "jobs.db", "a", "--profile", "fake")
     code, _, err = pollkit("forget", "jobs.db", *words)
     assert code == 2 and err.count("\n") == 1
+
+
+@posix
+def test_files_may_have_names_beyond_ascii_without_a_locale(api, place):
+    api.add("job_1")
+    os.mkdir(b"f\xc3\xbcr")
+    bare = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ROOT, "POLLKIT_PROFILES": os.path.abspath("mine.ini")}
+    for words in (["add", b"f\xc3\xbcr/j.db", "job_1", "--profile", "fake", "--quiet"],
+                  ["run", b"f\xc3\xbcr/j.db", "--metrics", b"f\xc3\xbcr/m.prom", "--outbox", b"f\xc3\xbcr/out"]):
+        done = subprocess.run([sys.executable, "-m", "pollkit"] + words, env=bare, stderr=subprocess.PIPE)
+        assert (done.returncode, done.stderr) == (0, b"")
+    with open(b"f\xc3\xbcr/m.prom", "rb") as file:
+        assert b'f\xc3\xbcr/j.db"' in file.read()
 
 
 # Metrics
@@ -445,6 +535,29 @@ def test_metrics_are_in_the_format_of_prometheus(api, pollkit):
     assert [name for name in os.listdir(".") if name.endswith(".tmp")] == []
 
 
+@posix
+def test_metrics_replace_an_ordinary_file_and_nothing_else(api, pollkit):
+    added(api, 1)
+    os.mkfifo("pipe")
+    for path in ("pipe", os.devnull):
+        code, _, err = pollkit("run", "jobs.db", "--once", "--metrics", path)
+        assert code == 2 and "%s is no ordinary file" % path in err and err.count("\n") == 1
+    os.mkdir("real")
+    os.symlink("real/m.prom", "link.prom")
+    for _ in range(2):
+        assert pollkit("run", "jobs.db", "--once", "--metrics", "link.prom") == (0, "", "")
+        assert os.path.islink("link.prom") and os.listdir("real") == ["m.prom"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="for file systems that take any bytes")
+@pytest.mark.skipif(sys.version_info < (3, 7), reason="sqlite3 of 3.6 takes text alone")
+def test_metrics_of_a_ledger_whose_path_is_no_text(api, pollkit):
+    added(api, 1, ledger="n\udcff.db")
+    assert pollkit("run", "n\udcff.db", "--once", "--metrics", "m.prom") == (0, "", "")
+    with open("m.prom", encoding="utf-8") as file:
+        assert 'n\ufffd.db",state="done"} 1' in file.read()
+
+
 def test_totals_outlive_the_minutes_that_they_were_counted_in(place):
     from ledger_host import HostClock
     from pollkit.edges.ledger_history import KEPT_MINUTES, Counts
@@ -464,7 +577,8 @@ def test_waits_and_batches_share_a_limit_by_naming_a_file(api, pollkit):
     with open("jobs.txt", "w") as file:
         file.write("job_0\n")
     began = time.monotonic()
-    for words in (["wait", "job_0"], ["batch", "jobs.txt"], ["wait", "job_0"]):
+    assert main(["add", "jobs.db", "job_0", "--profile", "fake", "--quiet"]) == 0
+    for words in (["wait", "job_0"], ["batch", "jobs.txt"], ["run", "jobs.db"]):
         code, _, err = pollkit(*(words + ["--profile", "fake", "--limit", "5/s", "--bucket", "b.db", "--quiet"]))
         assert (code, err) == (0, "")
     times = [request.at for request in api.requests]
@@ -594,17 +708,45 @@ def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_
 
 
 @posix
-@pytest.mark.parametrize("number, code, processes", [(signal.SIGINT, 130, "3"), (signal.SIGTERM, 143, "3"),
-                                                     (signal.SIGTERM, 143, "1")])
+@pytest.mark.parametrize("number, code, processes", [(signal.SIGINT, 130, "3"), (signal.SIGTERM, 143, "1"),
+                                                     (signal.SIGHUP, 143, "3"), (signal.SIGHUP, 143, "1")])
 def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, number, code, processes):
-    added(api, 5, lasts=60)
+    count = 1 if number == signal.SIGTERM else 5
+    added(api, count, lasts=60)
     process = start("run", "jobs.db", "--processes", processes)
     wait_for(lambda: len(api.requests) > 8)
     began = time.monotonic()
     process.send_signal(number)
     got = ended(process)
-    assert got == (code, "", "pollkit: interrupted: 5 jobs still wait; run it again\n")
+    assert got == (code, "", "pollkit: interrupted: %s; run it again\n" % (
+        "5 jobs still wait" if count == 5 else "1 job still waits"))
     assert time.monotonic() - began < 2
+    with Ledger("jobs.db") as ledger:
+        assert ledger.summary().states["waiting"] == count
+
+
+@posix
+def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monkeypatch):
+    from pollkit.cli.processes import in_processes
+    real, waited = os.waitpid, []
+
+    def waitpid(*args):
+        waited.append(real(*args))
+        os.kill(os.getpid(), signal.SIGINT)
+        return waited[-1]
+    monkeypatch.setattr(os, "waitpid", waitpid)
+    with pytest.raises(KeyboardInterrupt):
+        in_processes(2, lambda number: 0)
+    assert len(waited) == 2 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@posix
+def test_processes_whose_parent_is_killed_give_back_what_they_have_and_end(api):
+    added(api, 5, lasts=60)
+    process = start("run", "jobs.db", "--processes", "2")
+    wait_for(lambda: len(api.requests) > 8)
+    process.kill()
+    assert ended(process)[0] == -signal.SIGKILL  # once nobody has its stderr any more
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["waiting"] == 5
 

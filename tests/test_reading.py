@@ -534,3 +534,43 @@ def test_a_result_that_is_not_where_the_profile_says_is_told():
 def test_xml_is_not_called_html():
     reading = Reader(Profile()).read(Reply(200, {"Content-Type": "text/xml"}, b"<wps>running</wps>"))
     assert reading.verdict is Verdict.FAULT and "XML" in reading.because
+
+
+# Results that nobody could read
+
+def nested(levels):
+    return '{"status": "done", "result": %s1%s}' % ("[" * levels, "]" * levels)
+
+
+def test_a_result_that_is_nested_too_deep_ends_the_wait_and_says_so():
+    """Python writes less deep than it reads, and others bear still less."""
+    assert reply(nested(100)).verdict is Verdict.DONE
+    items = '{"items": [%s]}' % nested(101).replace("{", '{"id": "a", ', 1)
+    inside = Reader(Profile(result="made|json"))
+    for reading in (reply(nested(101)), reply(nested(600)), reply("[" * 101 + "1" + "]" * 101, moved=True),
+                    GUESS.read_many(Reply(200, {}, items), ["a"])[1][0],
+                    reply({"status": "done", "made": "[" * 101 + "1" + "]" * 101}, reader=inside)):
+        assert (reading.verdict, reading.because) == (
+            Verdict.REFUSED, "the result can't be used: it is nested more than 100 levels deep")
+    assert reply(nested(101).replace("done", "running")).verdict is Verdict.PENDING
+
+
+def test_a_number_beyond_all_bounds_is_null_as_nan_is():
+    many = '{"items": [{"id": "a", "status": "done", "result": 1e999}]}'
+    assert reply('{"status": "done", "result": {"a": [1e999, NaN, 1.5], "b": -1e999}}').result == {
+        "a": [None, None, 1.5], "b": None}
+    assert reply("[1e999]", moved=True).result == [None]
+    assert GUESS.read_many(Reply(200, {}, many), ["a"])[1][0].result is None
+    assert reply({"status": "done", "made": "[NaN, 1]"}, reader=Reader(Profile(result="made|json"))).result == [None, 1]
+
+
+def test_what_a_callable_gives_is_left_as_it_is():
+    result = [float("inf"), object()]
+    assert GUESS.read({"status": "done", "result": result}).result is result
+
+
+def test_an_error_that_holds_itself_can_not_be_shown():
+    error = {}
+    error["error"] = error
+    reading = GUESS.read({"status": "failed", "error": error})
+    assert (reading.verdict, reading.error_message) == (Verdict.FAILED, "data that can't be shown")

@@ -2,12 +2,15 @@
 import json
 import os
 import stat
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 
 import pytest
 
-from ledger_host import folder, look
+from ledger_host import ROOT, folder, look
 from pollkit import ConfigError, Job, Ledger, LedgerError
 from pollkit.core.reading import Verdict
 from pollkit.drivers import telling
@@ -155,6 +158,80 @@ def test_a_program_that_reads_nothing_or_leaves_a_child_behind_keeps_nobody_wait
     assert told(ledger) == {"a": True} and time.monotonic() - began < 2
 
 
+def test_a_program_that_hangs_at_the_end_of_a_run_is_a_try_that_failed(ledger, place, teller_of, troubles,
+                                                                       monkeypatch):
+    """Also one that is begun only when the run is about to end."""
+    monkeypatch.setattr(telling, "PROGRAMS", 1)
+    ended(ledger, "a", "b")
+    began, program = time.monotonic(), script(place, "echo started; sleep 60\n")
+    teller_of(Program([program], 0.3)).finish(0.1)
+    assert [(t.id, error) for t, error, _ in troubles] == [("a", program + " took longer than 300ms: started")]
+    assert time.monotonic() - began < 3
+    a, b = ledger.rows()
+    assert (a.tells, a.tell_error) == (1, program + " took longer than 300ms: started") and b.tells == 0
+    assert ledger.next_telling() - ledger.clock.now() <= 10
+
+
+def test_a_program_that_hangs_is_given_up_after_a_day(ledger, place, teller_of, troubles):
+    ended(ledger, "a")
+    ledger.untold(1, -1)
+    ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_from = tell_from - 90000"))
+    teller_of(Program([script(place, "sleep 60\n")], 0.2)).finish(0.1)
+    assert [again for _, _, again in troubles] == [False]
+    assert [row.gave_up_telling for row in ledger.rows()] == [True]
+
+
+@pytest.mark.parametrize("locale", [{}, {"LC_ALL": "C"}])
+def test_ids_and_programs_beyond_ascii_need_no_locale(ledger, place, locale):
+    ended(ledger, Job("\xfcn\xef \u2603", metadata={"to": "\u2603"}))
+    program = script(place, 'echo "$POLLKIT_ID|$POLLKIT_METADATA|$1" > "$0.out"\n', "tell")
+    os.rename(program.encode(), program.encode() + "\u2603".encode("utf-8"))
+    code = ("import sys\nfrom pollkit import Ledger\nfrom pollkit.drivers.telling import Program\n"
+            "Program([sys.argv[2].encode('utf-8', 'surrogateescape').decode('utf-8') + '\\u2603', '\\u2603'], 10)"
+            ".tell(Ledger(sys.argv[1]).untold(1)[0])")
+    done = subprocess.run([sys.executable, "-c", code, os.path.join(place, "jobs.db"), program],
+                          env=dict(locale, PYTHONPATH=ROOT), stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (0, b"")
+    with open(program.encode() + "\u2603.out".encode("utf-8"), "rb") as file:
+        assert file.read().decode("utf-8") == '\xfcn\xef \u2603|{"to": "\\u2603"}|\u2603\n'
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
+def test_of_what_a_program_prints_only_the_end_is_kept(ledger, place, teller_of, troubles, monkeypatch):
+    """Not even for a moment: what would not fit in TMPDIR is no trouble."""
+    ended(ledger, "a")
+    monkeypatch.setattr(tempfile, "tempdir", place)
+    program = script(place, "yes | head -c 50000000; echo the end; exit 1\n")
+    sizes = []
+    teller = teller_of(Program([program], 10))
+    wait_for(lambda: sizes.append(sum(os.stat("/proc/self/fd/%s" % name).st_size for name in os.listdir("/proc/self/fd")
+                                      if deleted("/proc/self/fd/" + name))) or troubles)
+    teller.finish(5)
+    assert max(sizes) < 100000
+    assert [error for _, error, _ in troubles] == [program + " exited with 1: the end"]
+
+
+def deleted(path):
+    try:
+        return os.readlink(path).endswith("(deleted)") and os.path.exists(path)
+    except OSError:
+        return False
+
+
+def test_whatever_goes_wrong_with_one_end_the_others_are_told(ledger, place, teller_of, troubles, monkeypatch):
+    ended(ledger, "a", "b")
+    real = Program.tell
+
+    def tell(self, telling):
+        if telling.id == "a":
+            raise MemoryError("no memory")
+        real(self, telling)
+    monkeypatch.setattr(Program, "tell", tell)
+    teller_of(Program([script(place, "exit 0\n")], 10)).finish(5)
+    assert [(t.id, error) for t, error, _ in troubles] == [("a", "MemoryError: no memory")]
+    assert told(ledger) == {"a": False, "b": True}
+
+
 def test_a_program_that_was_stopped_by_us_is_nobodys_fault_and_told_again(ledger, place, teller_of, troubles):
     ended(ledger, "a")
     began, mark = time.monotonic(), os.path.join(place, "mark")
@@ -242,6 +319,49 @@ def test_an_outbox_that_cannot_be_written_is_tried_again(ledger, place, teller_o
     assert told(ledger) == {"a": False}
 
 
+def test_an_outbox_that_somebody_keeps_locked_is_tried_again(ledger, place, teller_of, troubles, monkeypatch):
+    import fcntl
+    monkeypatch.setattr(telling, "LOCK_S", 0.05)
+    ended(ledger, "a")
+    out = os.path.join(place, "out.jsonl")
+    with open(out, "w") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        teller_of(outbox=out).finish(5)
+        assert [error for _, error, _ in troubles] == ["can't append to %s: another program has it locked" % out]
+    ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_at = 0"))
+    threading.Timer(0.02, holder.close).start()
+    teller_of(outbox=out).finish(5)
+    assert told(ledger) == {"a": True}
+
+
+def test_a_pipe_is_an_outbox_while_somebody_reads_it(ledger, place, teller_of, troubles):
+    ended(ledger, "a")
+    out = os.path.join(place, "pipe")
+    os.mkfifo(out)
+    teller_of(outbox=out).finish(5)
+    assert [error for _, error, _ in troubles] == ["can't append to %s: it is a pipe, and nobody reads it" % out]
+    assert told(ledger) == {"a": False}
+    ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_at = 0"))
+    reader = os.open(out, os.O_RDONLY | os.O_NONBLOCK)
+    teller_of(outbox=out).finish(5)
+    assert json.loads(os.read(reader, 10000).decode())["id"] == "a" and told(ledger) == {"a": True}
+    os.close(reader)
+
+
+def test_a_pipe_that_nobody_empties_is_a_try_that_failed(ledger, place, teller_of, troubles, monkeypatch):
+    monkeypatch.setattr(telling, "LOCK_S", 0.05)
+    ledger.add(["a"])
+    claim, = ledger.claim(1)
+    look(ledger, claim, Verdict.DONE, result="x" * 300000)
+    out = os.path.join(place, "pipe")
+    os.mkfifo(out)
+    reader = os.open(out, os.O_RDONLY | os.O_NONBLOCK)
+    teller_of(outbox=out).finish(0.1)
+    os.close(reader)
+    assert [error for _, error, _ in troubles] == ["it took too long, and was broken off"]
+    assert [row.tell_error for row in ledger.rows()] == ["it took too long, and was broken off"]
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 def test_a_full_disk_is_tried_again(ledger):
     ended(ledger, "a")
@@ -287,6 +407,16 @@ def test_a_ledger_that_breaks_is_told_at_the_end(ledger, place, teller_of, monke
     teller = teller_of(outbox=os.path.join(place, "out.jsonl"))
     with pytest.raises(LedgerError, match="it broke"):
         teller.finish(5)
+
+
+def test_an_error_that_nobody_thought_of_is_told_at_the_end_too(ledger, place, teller_of, monkeypatch):
+    ended(ledger, "a")
+
+    def broken(*args):
+        raise RecursionError("too deep")
+    monkeypatch.setattr(ledger, "untold", broken)
+    with pytest.raises(LedgerError, match="ends can't be told any more: RecursionError: too deep"):
+        teller_of(outbox=os.path.join(place, "out.jsonl")).finish(5)
 
 
 def test_no_thread_is_left_behind(ledger, place, teller_of):

@@ -258,7 +258,8 @@ def path(text: str) -> str:
     """The name of a file, as an argument."""
     if not text:
         raise argparse.ArgumentTypeError("the name of a file is missing")
-    return text
+    # Without a locale, as in cron, Python 3.6 opens only what it has not understood as text.
+    return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
 
 def _variable(text: str) -> str:

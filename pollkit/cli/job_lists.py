@@ -2,7 +2,7 @@
 import argparse
 import json
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
 
 from ..core.addresses import parse_url
 from ..core.model import Job, shown_id
@@ -16,10 +16,12 @@ _FIELDS = ("id", "url", "profile", "label", "size", "metadata")
 _HOW_TO = "write an id or a URL a line, or JSON lines such as {\"id\": \"job_1\"}"
 
 
-def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile) -> List[Job]:
+def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile,
+              check: Callable[[Job], object] = lambda job: None) -> List[Job]:
     """The jobs of a file, or of stdin for '-', each once; or a ConfigError that names the line.
 
-    All of it is read before anything is done: a list with a mistake in it starts nothing.
+    All of it is read before anything is done: a list with a mistake in it starts nothing. `check`
+    complains of jobs that the command can't use.
     """
     name = "standard input" if path == "-" else path
     asker = _asker(arguments, profile)
@@ -32,6 +34,7 @@ def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile) -> Lis
                 raise ConfigError("%r stands in line %d, too, and not for the same job" % (shown_id(job), before))
             if before == number:
                 _check_address(asker, job)
+                check(job)
         except ConfigError as error:
             raise ConfigError("%s, line %d: %s" % (name, number, error)) from None
     if not jobs:

@@ -15,10 +15,12 @@ _Sample = Tuple[str, Dict[str, str], float]  # what comes after the name, labels
 def check_path(path: str) -> None:
     """See to it that the file can be written, before anything is done."""
     folder = os.path.dirname(path) or "."
-    if os.path.isdir(path) or not os.path.isdir(folder):
-        raise ConfigError("--metrics: %s" % (
-            "%s is a directory: name a file in it" % path if os.path.isdir(path) else
-            "there is no directory %s" % folder))
+    if os.path.isdir(path):
+        raise ConfigError("--metrics: %s is a directory: name a file in it" % path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ConfigError("--metrics: %s is no ordinary file, which could be replaced: name another" % path)
+    if not os.path.isdir(folder):
+        raise ConfigError("--metrics: there is no directory %s" % folder)
 
 
 def write_metrics(path: str, ledger: Ledger, name: str) -> None:
@@ -27,6 +29,7 @@ def write_metrics(path: str, ledger: Ledger, name: str) -> None:
     `name` is the ledger's: it goes with every figure, as one host may have several.
     """
     text = metrics_text(ledger, name)
+    path = os.path.realpath(path)  # where a link points: the link itself stays
     # The collector reads what ends in .prom: this does not.
     passing = os.path.join(os.path.dirname(path), ".%s.%d.tmp" % (os.path.basename(path), os.getpid()))
     try:
@@ -71,6 +74,7 @@ class MetricsFile:
 def metrics_text(ledger: Ledger, name: str) -> str:
     """The figures."""
     lines = []
+    name = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # the format is UTF-8: a path need not be
     for metric, kind, about, samples in _families(ledger):
         lines += ["# HELP pollkit_%s %s" % (metric, about), "# TYPE pollkit_%s %s" % (metric, kind)]
         lines += ["pollkit_%s%s{%s} %s" % (metric, more, _labels(dict(labels, ledger=name)), _number(value))

@@ -3,18 +3,23 @@ import os
 import random
 import signal
 import sys
-from typing import Any, Callable, List, Optional
+import threading
+import time
+from typing import Any, Callable, Dict, List
 
 from ..errors import ConfigError
 from .exits import USAGE, combined
 from .ledger_words import say
 from .running import Terminated, failed
 
+SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
+PARENT_S = 1.0  # how soon a child sees that its parent is gone
+
 
 def in_processes(count: int, work: Callable[[int], int]) -> int:
     """Do the work in so many processes, each with its number; the exit code for all of them.
 
-    Signals that come to this process are passed on, and all are waited for.
+    Signals that come to this process are passed on, SIGHUP as SIGTERM, and all are waited for.
     """
     if not hasattr(os, "fork"):
         raise ConfigError("--processes is not for this system, which can't fork: start pollkit run several times")
@@ -22,41 +27,57 @@ def in_processes(count: int, work: Callable[[int], int]) -> int:
     sys.stderr.flush()
     children: List[int] = []
     codes: List[int] = []
-    stopped: Optional[BaseException] = None
-    while stopped is None and len(children) < count:
-        try:
-            _fork(children, work)
-        except (KeyboardInterrupt, Terminated) as error:
-            stopped = _passed_on(error, children)
-    while children:
-        try:
+    stopped: List[int] = []  # the signals that came
+
+    def pass_on(number: int, frame: object) -> None:
+        stopped.append(number)
+        for child in children:
+            try:
+                os.kill(child, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
+            except OSError:
+                pass
+
+    # No exceptions here: one might come between the end of a child and the note of it.
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, pass_on) for number in SIGNALS
+              if is_main and signal.getsignal(number) != signal.SIG_IGN}
+    try:
+        while not stopped and len(children) < count:
+            _fork(children, work, before)
+        while children:
             codes.append(_code_of(os.waitpid(children[-1], 0)[1]))
             children.pop()
-        except (KeyboardInterrupt, Terminated) as error:
-            stopped = _passed_on(error, children)
-    if stopped is not None:
-        raise stopped
+    finally:
+        _listen(before)
+    if stopped:
+        raise KeyboardInterrupt() if stopped[0] == signal.SIGINT else Terminated()
     return combined(codes)
 
 
-def _fork(children: List[int], work: Callable[[int], int]) -> None:
+def _listen(handlers: Dict[int, Any]) -> None:
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def _fork(children: List[int], work: Callable[[int], int], handlers: Dict[int, Any]) -> None:
     # A signal must not come between the birth of a child and the note of it.
-    minded = {signal.SIGINT, signal.SIGTERM}
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, minded)
+    mask, parent = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS), os.getpid()
     try:
         child = os.fork()
         if not child:
-            _be_child(len(children), work, before)
+            _listen(handlers)
+            _be_child(len(children), work, mask, parent)
         children.append(child)
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _be_child(number: int, work: Callable[[int], int], mask: Any) -> None:
+def _be_child(number: int, work: Callable[[int], int], mask: Any, parent: int) -> None:
     code = USAGE
     try:
         random.seed()  # not the same jitter as the others
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        threading.Thread(target=_follow, args=(parent,), name="pollkit-follower", daemon=True).start()
         code = work(number)
         sys.stdout.flush()
     except BaseException as error:
@@ -68,13 +89,11 @@ def _be_child(number: int, work: Callable[[int], int], mask: Any) -> None:
             os._exit(code)
 
 
-def _passed_on(error: BaseException, children: List[int]) -> BaseException:
-    for child in children:
-        try:
-            os.kill(child, signal.SIGINT if isinstance(error, KeyboardInterrupt) else signal.SIGTERM)
-        except OSError:
-            pass
-    return error
+def _follow(parent: int) -> None:
+    """End this process once its parent was killed, which can pass on nothing any more."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_S)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _code_of(status: int) -> int:

@@ -24,7 +24,7 @@ _LONG_WORD = re.compile(r"(\S{80})\S{120,}")
 
 
 class Terminated(BaseException):
-    """SIGTERM came."""
+    """SIGTERM came, or SIGHUP."""
 
 
 class Parser(argparse.ArgumentParser):
@@ -143,7 +143,7 @@ def _prepared(is_program: bool) -> Iterator[None]:
 
 
 def _listen() -> Dict[int, Any]:
-    """Make SIGTERM an exception, as SIGINT is; the handlers that were there before.
+    """Make SIGTERM and SIGHUP an exception, as SIGINT is; the handlers that were there before.
 
     Another signal within a second is passed over: whoever is impatient must not spoil the tidying up.
     """
@@ -158,7 +158,8 @@ def _listen() -> Dict[int, Any]:
     if threading.current_thread() is not threading.main_thread():
         return {}  # whoever called us minds the signals
     # One that is ignored, as in the background of a script, or minded by our caller stays so.
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL,
+             getattr(signal, "SIGHUP", signal.SIGTERM): signal.SIG_DFL}
     return {number: signal.signal(number, hear) for number, handler in usual.items()
             if signal.getsignal(number) == handler}
 

@@ -16,14 +16,13 @@ How HTTP itself is read (RFC 9110, 15), before any body:
     408 425 5xx  a fault, and so is any 3xx that led nowhere
     other 4xx    refused
 """
-import json
 from enum import Enum
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import hints, places
 from .addresses import join, redacted
 from .hints import Quota
-from .lookup import Path
+from .lookup import Path, as_text, decoded, plain
 from .model import Fault, Reply, one_line
 from .profile import Profile
 from .words import Words
@@ -67,7 +66,6 @@ _HINTED = Reading._fields.index("retry_after")  # and the quota after it
 
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
 
-_DECODER = json.JSONDecoder(parse_constant=lambda name: None)  # NaN is no JSON; nor would it be in an outcome
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
 _RETRIED = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the server asks for another try
@@ -119,7 +117,7 @@ class Reader:
             whole = self.read(seen)
             return whole, [whole] * len(ids)
         try:
-            items = self._find_items(_decoded(seen.body or b" "))
+            items = self._find_items(decoded(seen.body or b" "))
         except (ValueError, RecursionError):
             items = None
         if items is None:
@@ -127,7 +125,7 @@ class Reader:
             return self._with_hints(whole, seen), [whole] * len(ids)
         whole = self._with_hints(Reading(Verdict.PENDING, "%d jobs in one answer" % len(items)), seen)
         return whole, [
-            self._judge(items[name], None)._replace(retry_after=whole.retry_after) if name in items
+            _passed_on(self._judge(items[name], None))._replace(retry_after=whole.retry_after) if name in items
             else Reading(Verdict.PENDING, "not in the answer: pending", retry_after=whole.retry_after)
             for name in ids]
 
@@ -170,7 +168,7 @@ class Reader:
         if not body or body.isspace():
             return _read_empty(reply, moved or accepted)
         try:
-            data = _decoded(body)
+            data = decoded(body)
         except (ValueError, RecursionError):
             return self._read_text(reply, moved or accepted)
         return self._judge(data, reply, moved, accepted)
@@ -217,11 +215,12 @@ class Reader:
         code, message = self._find_error(data) if verdict is Verdict.FAILED else (None, None)
         fraction = self._find_fraction(data)
         duration, delay = self._find_times(data, reply)
-        return Reading(verdict, because, word,
-                       result=self._find_result(data) if verdict is Verdict.DONE else None,
-                       error_code=code, error_message=message,
-                       fraction=1.0 if fraction is not None and verdict is Verdict.DONE else fraction,
-                       duration_s=duration, notice_delay_s=delay, warnings=warnings)
+        reading = Reading(verdict, because, word,
+                          result=self._find_result(data) if verdict is Verdict.DONE else None,
+                          error_code=code, error_message=message,
+                          fraction=1.0 if fraction is not None and verdict is Verdict.DONE else fraction,
+                          duration_s=duration, notice_delay_s=delay, warnings=warnings)
+        return reading if reply is None else _passed_on(reading)
 
     def _find_status(self, data: Any) -> Tuple[Optional[str], str]:
         if isinstance(data, str):
@@ -282,7 +281,7 @@ class Reader:
         for path in self._error:
             value = path.find(data)
             if value:
-                return code, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+                return code, value if isinstance(value, str) else as_text(value)
         return code, None
 
     def _find_times(self, data: Any, reply: Optional[Reply]) -> Tuple[Optional[float], Optional[float]]:
@@ -332,7 +331,16 @@ def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None,
 
 def _arrived(reply: Reply, result: Any) -> Reading:
     """What comes after a bare 202 or a 303 is the result, unless it has a status of its own."""
-    return Reading(Verdict.DONE, "%d with the result: done" % reply.status, result=result)
+    return _passed_on(Reading(Verdict.DONE, "%d with the result: done" % reply.status, result=result))
+
+
+def _passed_on(ended: Reading) -> Reading:
+    """An end whose result whoever hears of it can read: this is once a job, and not once a poll."""
+    try:
+        result = plain(ended.result)
+    except ValueError as error:
+        return Reading(Verdict.REFUSED, "the result can't be used: %s" % error)
+    return ended if result is ended.result else ended._replace(result=result)
 
 
 def _link(reply: Reply) -> Optional[str]:
@@ -349,16 +357,10 @@ def _is_operation(data: Any) -> bool:
     return isinstance(data, dict) and "operations/" in str(data.get("name")) and "done" not in data
 
 
-def _decoded(body: bytes) -> Any:
-    # UTF-8 is what JSON is written in (RFC 8259, 8.1); older software may still send UTF-16 or 32.
-    is_usual = body[0] < 0x80 and b"\0" not in body[:4]  # no byte-order mark, and no wide characters
-    return _DECODER.decode(body.decode("utf-8" if is_usual else json.detect_encoding(body)))
-
-
 def _said(reply: Reply) -> str:
     """The server's own words about an error, cut short."""
     try:
-        data = _decoded(reply.body or b" ")
+        data = decoded(reply.body or b" ")
     except (ValueError, RecursionError):
         return ""
     for path in places.ERROR_PLACES:

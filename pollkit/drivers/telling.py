@@ -8,6 +8,7 @@ same end twice; its id and `ended_at` together name it. What can't be told is tr
 Threads of their own do it, so that a slow program holds up no poll and no lease, and not every
 other end.
 """
+import errno
 import json
 import os
 import stat
@@ -26,6 +27,7 @@ FIRST_RETRY_S, LAST_RETRY_S = 10.0, 3600.0
 LEASE_S = 60.0
 TURN_S = 5.0      # how often to look for what others have left to tell
 AT_ONCE = 100     # lines that are appended with one write
+LOCK_S = 5.0      # how long to wait for an outbox that somebody else has locked
 PROGRAMS = 4      # that run at the same time
 LAST_OUTPUT = 2000
 
@@ -50,23 +52,27 @@ class Program:
         """Run it; NotTold unless it ends well."""
         import tempfile
         try:
-            # Files and not pipes: a program that reads nothing, or leaves a child behind, keeps nobody waiting.
-            with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as given:
+            # A file and not a pipe: a program that reads nothing keeps nobody waiting.
+            with tempfile.TemporaryFile() as given:
                 given.write(_line(telling.outcome))
                 given.seek(0)
-                self._run(given, said, _environment(telling, os.environ))
+                process = self._started(given, _environment(telling, os.environ))
         except OSError as error:
             raise NotTold("can't make a temporary file: %s" % (error.strerror or error)) from None
+        self._wait_for(process, _Said(process.stdout))
 
-    def _run(self, given: IO[bytes], said: IO[bytes], environ: Dict[str, str]) -> None:
+    def _started(self, given: IO[bytes], environ: Mapping[Any, Any]) -> Any:
         import subprocess
         try:
-            process = subprocess.Popen(self._words, stdin=given, stdout=said, stderr=said, env=environ,
-                                       start_new_session=True)
+            return subprocess.Popen([_for_system(word) for word in self._words], stdin=given, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, env=environ, start_new_session=True)
         except (OSError, ValueError) as error:
             number = getattr(error, "errno", None)
             why = os.strerror(number) if number else error  # its own words have the path in them, on Python 3.6
             raise NotTold("can't run %s: %s" % (self._words[0], why)) from None
+
+    def _wait_for(self, process: Any, said: "_Said") -> None:
+        import subprocess
         self._running.add(process)
         try:
             if self._stopped:
@@ -76,12 +82,12 @@ class Program:
             self._kill(process)
             process.wait()
             raise NotTold("%s took longer than %s%s" % (
-                self._words[0], duration_text(self.timeout_s), _last_line(said))) from None
+                self._words[0], duration_text(self.timeout_s), said.last_line())) from None
         finally:
             self._running.discard(process)
         if code:
             how = "exited with %d" % code if code > 0 else "was killed by signal %d" % -code
-            raise NotTold("%s %s%s" % (self._words[0], how, _last_line(said)))
+            raise NotTold("%s %s%s" % (self._words[0], how, said.last_line()))
 
     def stop(self) -> None:
         """Kill it, wherever it is running; one that is just being started does not get far."""
@@ -108,9 +114,9 @@ def append(path: str, tellings: Sequence[Telling]) -> None:
     """
     data = b"".join(_line(telling.outcome) for telling in tellings)
     try:
-        handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        handle = _opened(path)
         try:
-            _lock(handle)
+            _lock(handle, path)
             about = os.fstat(handle)
             is_file = stat.S_ISREG(about.st_mode)
             if is_file and about.st_size:
@@ -123,7 +129,8 @@ def append(path: str, tellings: Sequence[Telling]) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        raise NotTold("can't append to %s: %s" % (path, error.strerror or error)) from None
+        why = "it is a pipe, and nobody reads it" if error.errno == errno.ENXIO else error.strerror or error
+        raise NotTold("can't append to %s: %s" % (path, why)) from None
 
 
 class Teller:
@@ -133,7 +140,8 @@ class Teller:
                  on_trouble: Callable[[Telling, str, bool], object]) -> None:
         self._ledger, self._program, self._outbox, self._on_trouble = ledger, program, outbox, on_trouble
         self._bell = new_bell()
-        self._is_last = self._stopped = False
+        self._is_last = self._is_over = self._stopped = False
+        self._in_hand: Dict[int, Telling] = {}
         self._error: Optional[LedgerError] = None
         self._threads = [threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
                          for _ in range(1 if program is None else PROGRAMS)]
@@ -149,17 +157,21 @@ class Teller:
         ring(self._bell)
 
     def finish(self, within_s: float) -> None:
-        """Tell what is due, in this time; what is left is for another run."""
+        """Tell what is due; what was not begun in this time is left for another run."""
         self._is_last = True
         self.wake()
         self._join(within_s)
+        self._is_over = True
+        self._join((0.0 if self._program is None else self._program.timeout_s) + 2 * LOCK_S)
+        if self._error is None:  # what is left: a pipe that nobody empties, a network file system that hangs
+            self._failed(list(self._in_hand.values()), "it took too long, and was broken off")
         self.stop()
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
         """Break off: what is being told is told again by another run."""
-        self._stopped = self._is_last = True
+        self._stopped = self._is_last = self._is_over = True
         if self._program is not None:
             self._program.stop()
         self.wake()
@@ -173,7 +185,7 @@ class Teller:
 
     def _serve(self) -> None:
         try:
-            while not self._stopped:
+            while not self._is_over:
                 is_last = self._is_last  # before the look: what ended since is seen by another one
                 tellings = self._taken()
                 if tellings:
@@ -183,9 +195,10 @@ class Teller:
                     break
                 else:
                     self._rest()
-        except LedgerError as error:
-            self._error = error
-            self._on_error(error)
+        except Exception as error:
+            self._error = error if isinstance(error, LedgerError) else LedgerError(
+                "ends can't be told any more: %s" % _in_words(error))
+            self._on_error(self._error)
         self.wake()  # one wakes the other, until all are gone
 
     def _taken(self) -> List[Telling]:
@@ -199,19 +212,24 @@ class Teller:
         clock.wait(self._bell, now + TURN_S if next_at is None else max(now + 0.1, min(next_at, now + TURN_S)))
 
     def _tell(self, tellings: List[Telling]) -> None:
+        self._in_hand.update((telling.key, telling) for telling in tellings)
         try:
             if self._program is not None:
                 self._program.tell(tellings[0])
             if self._outbox is not None:
                 append(self._outbox, tellings)
-        except NotTold as error:
+        except Exception as error:  # whatever it is, the others are still told
             if not self._stopped:  # broken off by us: that is nobody's fault
-                for telling in tellings:
-                    again = self._ledger.not_told(telling, str(error), retry_in_s(telling.tells))
-                    self._on_trouble(telling, str(error), again)
+                self._failed(tellings, _in_words(error))
             return
         for telling in tellings:
             self._ledger.told(telling)
+            self._in_hand.pop(telling.key, None)
+
+    def _failed(self, tellings: List[Telling], why: str) -> None:
+        for telling in tellings:
+            self._in_hand.pop(telling.key, None)
+            self._on_trouble(telling, why, self._ledger.not_told(telling, why, retry_in_s(telling.tells)))
 
 
 def retry_in_s(tries: int) -> float:
@@ -227,36 +245,79 @@ def _line(outcome: Mapping[str, Any]) -> bytes:
     return (json.dumps(outcome) + "\n").encode("ascii")
 
 
-def _lock(handle: int) -> None:
+def _in_words(error: Exception) -> str:
+    return str(error) if isinstance(error, NotTold) else "%s: %s" % (type(error).__name__, error)
+
+
+def _opened(path: str) -> int:
+    """A file to append to; a pipe only where somebody reads it: who reads and writes would be its own reader."""
+    if not os.path.exists(path) or not stat.S_ISFIFO(os.stat(path).st_mode):
+        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    os.set_blocking(handle, True)
+    return handle
+
+
+def _lock(handle: int, path: str) -> None:
     """Keep others from appending until the file is closed: half of what they write would look like a broken line."""
     try:
         import fcntl
-        fcntl.flock(handle, fcntl.LOCK_EX)
-    except (ImportError, OSError):
-        pass  # a file system or a system without: whoever reads passes over empty lines
+    except ImportError:
+        return  # a system without: whoever reads passes over empty lines
+    until = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise NotTold("can't append to %s: another program has it locked" % path) from None
+            time.sleep(0.02)
+        except OSError:
+            return  # a file system without
 
 
-def _environment(telling: Telling, environ: Mapping[str, str]) -> Dict[str, str]:
-    found = dict(environ, POLLKIT_ID=telling.id, POLLKIT_STATE=str(telling.outcome["state"]),
-                 POLLKIT_TRY="%d" % telling.tells)
-    found.pop("POLLKIT_METADATA", None)
+def _environment(telling: Telling, environ: Mapping[str, str]) -> Mapping[Any, Any]:
+    found = {"POLLKIT_ID": telling.id, "POLLKIT_STATE": telling.outcome["state"], "POLLKIT_TRY": "%d" % telling.tells}
     if telling.metadata:
         found["POLLKIT_METADATA"] = json.dumps(telling.metadata)
-    return found
+    others = {name: value for name, value in environ.items() if name != "POLLKIT_METADATA"}
+    return dict(others, **{name: _for_system(value) for name, value in found.items()})
 
 
-def _last_line(said: IO[bytes]) -> str:
-    """The end of what a program said, to be shown after what became of it."""
-    said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_OUTPUT))
-    lines = said.read().decode("utf-8", "replace").strip().splitlines()
-    return ": " + one_line(lines[-1]) if lines else ""
+def _for_system(text: str) -> Any:
+    """Text as a program gets it: in UTF-8 also without a locale, where Python 3.6 could pass on ASCII alone."""
+    return text.encode("utf-8", "surrogateescape") if os.name == "posix" else text
+
+
+class _Said:
+    """The end of what a program says; the rest is thrown away while it speaks.
+
+    A child that it leaves behind may hold on to the pipe, and keeps nobody waiting.
+    """
+
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._end = b""
+        self._thread = threading.Thread(target=self._listen, args=(pipe,), name="pollkit-listener", daemon=True)
+        self._thread.start()
+
+    def last_line(self) -> str:
+        """What it said last, to be shown after what became of it."""
+        self._thread.join(0.2)
+        lines = self._end.decode("utf-8", "replace").strip().splitlines()
+        return ": " + one_line(lines[-1]) if lines else ""
+
+    def _listen(self, pipe: IO[bytes]) -> None:
+        with pipe:
+            for heard in iter(lambda: os.read(pipe.fileno(), 65536), b""):
+                self._end = (self._end + heard)[-LAST_OUTPUT:]
 
 
 def _check_program(words: Sequence[str]) -> None:
     if not words or not words[0]:
         raise ConfigError("--exec needs a program: give it last, with its arguments")
     places = [""] if os.path.dirname(words[0]) else os.get_exec_path()
-    names = [os.path.join(place, words[0]) for place in places]
+    names = [_for_system(os.path.join(place, words[0])) for place in places]
     if os.name == "posix" and not any(os.path.isfile(name) and os.access(name, os.X_OK) for name in names):
         raise ConfigError("--exec: there is no program %s that can be run: give its whole path, and chmod +x"
                           % words[0])

@@ -18,10 +18,12 @@ last look when it is claimed (`Claim.resumed`).
 """
 import json
 import os
+from math import isfinite
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from ..core.addresses import is_url, redacted
 from ..core.learning import taught
+from ..core.lookup import plain
 from ..core.machine import Progress, Rules, start
 from ..core.model import Job, Outcome, State
 from ..core.saved import is_instant, progress_from_row, progress_to_row, with_last_look
@@ -36,6 +38,7 @@ from .sqlite_files import Connection
 
 WAITING, LEASED = "waiting", "leased"
 LONGEST_LEASE_S = 600.0  # so long a job may lie idle after whoever had it was killed
+LARGEST_JOB = 64 * 1024  # bytes of its id, URL, names and metadata
 PAGE = 500               # rows that are read, or ids that are named, in one statement
 _JOB = "key, id, url, profile, label, size, metadata"
 _T = TypeVar("_T")
@@ -135,7 +138,7 @@ class Ledger(History):
 
     def add(self, jobs: Iterable[Union[Job, str]]) -> Added:
         """Put jobs in, all of them or none; those that are there already stay as they are."""
-        rows = [_row_of(Job.of(job)) for job in _several(jobs)]
+        rows = [row_of(Job.of(job)) for job in _several(jobs)]
 
         def work(db: Connection) -> Added:
             at, known = self._time(db).at, []
@@ -188,6 +191,8 @@ class Ledger(History):
 
     def claim(self, most: int, lease_s: float = 60.0, horizon_s: float = 0.0) -> List[Claim]:
         """Take jobs that are due, now or within `horizon_s`, the earliest first; nobody else has them then."""
+        if most < 0:
+            raise ConfigError("%r jobs can't be claimed" % (most,))
         if not 0 < lease_s <= LONGEST_LEASE_S:
             raise ConfigError("a lease is for up to %.0f s, not %r" % (LONGEST_LEASE_S, lease_s))
 
@@ -357,17 +362,26 @@ def _several(jobs: Iterable[_T]) -> Iterable[_T]:
     return jobs
 
 
-def _row_of(job: Job) -> Tuple[Any, ...]:
+def row_of(job: Job) -> Tuple[Any, ...]:
     """A job as it is written, or a ConfigError."""
     for url in filter(None, (job.url, job.id if is_url(job.id) else None)):
         if redacted(url) != url:
             raise ConfigError("%s has a secret in it, which a ledger would keep: leave it out, and name the "
                               "credential in a profile (auth = ...)" % redacted(url))
     try:
-        metadata = None if job.metadata is None else json.dumps(dict(job.metadata), separators=(",", ":"))
-        "\0".join(text for text in job[:4] if text is not None).encode("utf-8")
+        metadata = None if job.metadata is None else json.dumps(
+            dict(job.metadata), separators=(",", ":"), allow_nan=False)
+        if metadata is not None:
+            plain(json.loads(metadata))  # complains where it is nested too deep
         size = None if job.size is None else float(job.size)
-    except (TypeError, ValueError) as error:
+        if not isfinite(size or 0.0):
+            raise ValueError("its size is no number that can be written down")
+        text = "".join(text for text in job[:4] + (metadata,) if text is not None)
+        if "\0" in text:
+            raise ValueError("it has a NUL character in it")
+        if len(text.encode("utf-8")) > LARGEST_JOB:  # a program gets it in its environment, which takes no more
+            raise ValueError("its id, URL and metadata have over %d KB: keep them elsewhere" % (LARGEST_JOB >> 10))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ConfigError("%.80r can't be put in a ledger: %s" % (job.id, error)) from None
     if not job.id:
         raise ConfigError("a job needs an id")

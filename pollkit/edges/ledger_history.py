@@ -168,5 +168,5 @@ class History:
     def _json(self, text: str) -> Any:
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise LedgerError("%s is damaged: it holds %.40r where JSON should be" % (self._file.path, text)) from None

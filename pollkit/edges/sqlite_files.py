@@ -18,6 +18,7 @@ import logging
 import os
 import random
 import sqlite3
+import sys
 import threading
 import time
 import weakref
@@ -195,6 +196,12 @@ def _identity(path: str) -> Optional[Tuple[int, int]]:
 
 def connect(path: str) -> Connection:
     """A connection that begins no transaction by itself."""
+    if sys.version_info < (3, 7):  # it takes text alone, and passes it on as UTF-8
+        try:
+            path = os.fsencode(path).decode("utf-8")
+        except UnicodeDecodeError:
+            raise LedgerError("%s: Python 3.6 opens ledgers only where their path is UTF-8: name another"
+                              % path) from None
     return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 

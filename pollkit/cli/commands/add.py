@@ -14,7 +14,7 @@ from typing import List
 
 from ...core.model import Job
 from ...core.profile import Profile
-from ...edges.ledger import Ledger
+from ...edges.ledger import Ledger, row_of
 from ...errors import ConfigError
 from .. import flags
 from ..exits import ALL_DONE
@@ -41,8 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
     profile = _profile(arguments)
     if arguments.ids:
         jobs = named_jobs(arguments.ids, arguments, profile)
+        for job in jobs:
+            row_of(job)  # complains, if it must, before a ledger is made
     else:
-        jobs = read_jobs(arguments.source, arguments, profile)
+        jobs = read_jobs(arguments.source, arguments, profile, row_of)
     with Ledger(arguments.ledger, warn=lambda text: say("warning: " + text)) as ledger:
         added = ledger.add(_kept(job, profile) for job in jobs)
     if not arguments.quiet:

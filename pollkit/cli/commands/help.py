@@ -26,6 +26,9 @@ TOPICS = {
 }
 
 
+ALIASES = {"ledger": "cron"}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     parser.add_argument("topic", nargs="?", help="one of: " + ", ".join(TOPICS))
@@ -45,6 +48,7 @@ def topic_list() -> str:
 
 def text_of(topic: str) -> str:
     """A topic's text, which is a file of the package: readable from a zip, too."""
+    topic = ALIASES.get(topic, topic)
     if topic in COMMANDS and topic not in TOPICS:
         raise ConfigError("%s is a command: see pollkit %s --help" % (topic, topic))
     if topic not in TOPICS:

@@ -35,5 +35,6 @@ def run(arguments: argparse.Namespace) -> int:
         again = ledger.retry(known)
     if not arguments.quiet:
         waiting = len(known) - len(again)
-        say("%d wait again" % len(again) + (", %d had not ended" % waiting if waiting else ""))
+        say("%d wait%s again%s" % (len(again), "s" * (len(again) == 1),
+                                   ", %d had not ended" % waiting if waiting else ""))
     return ALL_DONE

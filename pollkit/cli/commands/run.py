@@ -33,7 +33,7 @@ from ...edges.ledger_history import Telling
 from ...errors import ConfigError
 from .. import display, flags
 from ..exits import USAGE, exit_code
-from ..ledger_words import add_ledger, open_ledger
+from ..ledger_words import add_ledger, open_ledger, say
 from ..metrics import MetricsFile, check_path, write_metrics
 from ..running import Terminated
 from ..terminal import can_draw
@@ -51,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--processes", metavar="N", type=lambda text: flags.count(text, 64), default=1,
                         help="share the work between so many processes (default: 1)")
     flags.add_arguments(parser, one_job=False, of_jobs=False)
+    flags.add_bucket(parser)
     group = parser.add_argument_group("telling of ends")
     group.add_argument("--outbox", metavar="FILE", type=flags.path, help="append each outcome to it, as a line of JSON")
     group.add_argument("--exec", dest="program", nargs=argparse.REMAINDER,
@@ -107,7 +108,9 @@ class _Run:
                 code = self._poll(ledger)
             except (KeyboardInterrupt, Terminated):
                 if self._is_first:
-                    shown.say("pollkit: interrupted: %d jobs still wait; run it again" % _waiting(ledger))
+                    left = _waiting(ledger)
+                    shown.say("pollkit: interrupted: %s; run it again" % (
+                        "1 job still waits" if left == 1 else "%d jobs still wait" % left))
                 raise
             if self._is_first:
                 flags.warn(arguments, shown.say)
@@ -116,7 +119,8 @@ class _Run:
     def _poll(self, ledger: Ledger) -> int:
         arguments, shown, teller = self._arguments, self._shown, self._teller
         polling = LedgerRun(ledger, self._trouble, self._ended, profile=self._profile, workers=arguments.workers,
-                            on_event=shown.on_event, **flags.options_from(arguments))
+                            on_event=shown.on_event, bucket=flags.bucket_from(arguments, self._profile),
+                            **flags.options_from(arguments))
         if shown.on_event is not None:
             from ..drawing import Numbers  # late: cron watches no bar
             total = _waiting(ledger)
@@ -165,7 +169,11 @@ class _Run:
 def _check_flags(arguments: argparse.Namespace, ledger: Ledger) -> None:
     """A limit or a credential that would silently count for none of the jobs is a mistake."""
     given = flags.for_one_profile(arguments)
-    if given and arguments.profile is None:
+    if given and arguments.profile is not None:
+        if next(ledger.rows(profile=arguments.profile), None) is None and not arguments.quiet:
+            say("warning: %s counts for nothing: no job in the ledger has profile %s"
+                % (" and ".join(given), arguments.profile))
+    elif given:
         name = next((row.job.profile for row in ledger.rows([WAITING, LEASED]) if row.job.profile is not None), None)
         if name is not None:
             raise ConfigError("%s would not count for the jobs of profile %s: give --profile %s, too"

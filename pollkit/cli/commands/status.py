@@ -26,6 +26,7 @@ from ..exits import WAITING, exit_code
 from ..ledger_words import add_ids, add_ledger, listed, open_ledger
 
 STATES = [words.WAITING, LEASED] + [state.value for state in State]
+NEVER = float("inf")
 HEADS = ("ID", "STATE", "STATUS", "PROGRESS", "POLLS", "WHEN", "TOLD")
 _WIDEST = 60
 
@@ -46,28 +47,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print it, and say by the exit code whether anything waits."""
     with open_ledger(arguments) as ledger:
-        summary = ledger.summary()
+        summary = _summary(arguments, ledger)
         rows = _rows(arguments, ledger)
         if arguments.json:
-            return _print_json(summary, rows)
-        shown = list(islice(rows, arguments.rows))
-        states = {row.state for row in shown}
-        if _is_filtered(arguments):
-            rest = [row.state for row in rows]
-            states, more = states.union(rest), len(rest)
+            _print_json(summary, rows)
         else:
-            states = {state for state, count in summary.states.items() if count}
-            more = sum(summary.states.values()) - len(shown)
-    output.write(_headline(summary))
-    if shown:
-        output.write("\n" + _table(shown, time.time()))
-    if more > 0:
-        output.write("... and %d more: --rows N shows more, --json all\n" % more)
-    return _code(states)
+            _print_table(summary, list(islice(rows, arguments.rows)))
+    return _code({state for state, count in summary.states.items() if count})
 
 
-def _is_filtered(arguments: argparse.Namespace) -> bool:
-    return bool(arguments.ids or arguments.state or arguments.profile is not None or arguments.label is not None)
+def _summary(arguments: argparse.Namespace, ledger: Ledger) -> Summary:
+    """What is in the ledger; with ids or filters, of what they leave."""
+    whole, kind = ledger.summary(), {"profile": arguments.profile, "label": arguments.label}
+    kind = {name: value for name, value in kind.items() if value is not None}
+    if not (arguments.ids or arguments.state or kind):
+        return whole
+    if kind and any(whole.states.values()) and next(ledger.rows(**kind), None) is None:
+        raise ConfigError("no job in the ledger has " + " and ".join("%s %s" % pair for pair in kind.items()))
+    states, oldest_at, untold, gave_up = dict.fromkeys(STATES, 0), NEVER, 0, 0
+    for row in _rows(arguments, ledger):
+        states[row.state] += 1
+        if row.ended_at is None:
+            oldest_at = min(oldest_at, row.added_at)
+        untold += row.ended_at is not None and row.told_at is None and not row.gave_up_telling
+        gave_up += row.gave_up_telling
+    return Summary(states, None if oldest_at == NEVER else max(0.0, time.time() - oldest_at), untold, gave_up)
 
 
 def _rows(arguments: argparse.Namespace, ledger: Ledger) -> Iterator[JobRow]:
@@ -92,10 +96,19 @@ def _headline(summary: Summary) -> str:
     if summary.oldest_s is not None:
         text += "; the oldest waits for %s" % _age(summary.oldest_s)
     if summary.untold:
-        text += "; %d ends to be told" % summary.untold
+        text += "; %d end%s to be told" % (summary.untold, "s" * (summary.untold > 1))
     if summary.gave_up_telling:
-        text += "; %d ends could not be told" % summary.gave_up_telling
+        text += "; %d end%s could not be told" % (summary.gave_up_telling, "s" * (summary.gave_up_telling > 1))
     return text + "\n"
+
+
+def _print_table(summary: Summary, shown: List[JobRow]) -> None:
+    output.write(_headline(summary))
+    if shown:
+        output.write("\n" + _table(shown, time.time()))
+    more = sum(summary.states.values()) - len(shown)
+    if more > 0:
+        output.write("... and %d more: --rows N shows more, --json all\n" % more)
 
 
 def _table(rows: List[JobRow], now: float) -> str:
@@ -137,16 +150,13 @@ def _about(row: JobRow) -> Dict[str, Any]:
             "error": None}
 
 
-def _print_json(summary: Summary, rows: Iterator[JobRow]) -> int:
-    states: Set[str] = set()
+def _print_json(summary: Summary, rows: Iterator[JobRow]) -> None:
     head = output.as_json({"states": summary.states, "oldest_s": summary.oldest_s, "untold": summary.untold,
                            "gave_up_telling": summary.gave_up_telling}).rstrip("\n")
     sys.stdout.write(head[:-1] + ', "jobs": [')
     for number, row in enumerate(rows):
-        states.add(row.state)
         sys.stdout.write((",\n " if number else "\n ") + output.as_json(_as_dict(row)).rstrip("\n"))
     sys.stdout.write("]}\n")
-    return _code(states)
 
 
 def _as_dict(row: JobRow) -> Dict[str, Any]:
@@ -154,8 +164,10 @@ def _as_dict(row: JobRow) -> Dict[str, Any]:
     return {"id": job.id, "url": job.url, "profile": job.profile, "label": job.label, "size": job.size,
             "metadata": job.metadata, "state": row.state, "status": about["status"], "progress": about["progress"],
             "polls": about["polls"], "added_at": iso_text(row.added_at), "due_at": _iso(row.due_at),
-            "ended_at": _iso(row.ended_at), "told_at": _iso(row.told_at), "tells": row.tells,
-            "tell_error": row.tell_error, "gave_up_telling": row.gave_up_telling, "outcome": row.outcome}
+            # With the id it names an end, so it is the one that was told.
+            "ended_at": (row.outcome or {}).get("ended_at") or _iso(row.ended_at),
+            "told_at": _iso(row.told_at), "tells": row.tells, "tell_error": row.tell_error,
+            "gave_up_telling": row.gave_up_telling, "outcome": row.outcome}
 
 
 def _iso(at: Optional[float]) -> Optional[str]:
