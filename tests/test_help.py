@@ -213,6 +213,7 @@ def test_examples_that_ask_an_api_go_as_far_as_asking_it(words, tmp_path, monkey
         words = [word.replace("proxy.internal:3128", "127.0.0.1:9") for word in words]
     if words[0] != "doctor":
         words = words + ["--timeout", "0"]
+    words = [word.replace("/var/tmp", str(tmp_path)) for word in words]
     assert main(list(words)) == 4, capsys.readouterr().err
 
 
