@@ -18,13 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from concurrent.futures import ThreadPoolExecutor
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from xml.etree import ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPPORTED = [(3, minor) for minor in range(6, 14)]
-AT_ONCE = 2
 PARTS = 3  # of a suite, side by side: much of what it does is to wait
 # These take 4 s or more each, the slowest first: not all of them in one part.
 SLOWEST = "batch cli zipapp ledger_commands secrets simulate ledger_files bad_input transport shared_bucket".split()
@@ -79,6 +78,9 @@ class Outcome(NamedTuple):
     seconds: float = 0.0
     counts: Counts = Counts()
     output: bytes = b""
+
+
+Work = Callable[[str, str], List[Outcome]]
 
 
 def dotted(version: Tuple[int, ...]) -> str:
@@ -291,36 +293,34 @@ def here(arguments: List[str]) -> int:
 
 
 def everywhere(required: List[Tuple[int, ...]], arguments: List[str]) -> int:
-    """The suite on every Python found, one after the other, each one's output whole when it is done."""
+    """The suite on every Python found, one after the other; then, side by side, what need not run on each of them."""
     wanted = sorted(set(SUPPORTED + required))
     found = find_pythons(wanted)
     if not found:
         raise Trouble("found no Python 3.6 to 3.13, neither in pyenv nor on PATH")
-    oldest, newest = min(found), max(found)
+    newest = max(found)
 
-    outcomes: Dict[Tuple[int, ...], List[Outcome]] = {}
-    with ThreadPoolExecutor(1) as pool:
-        # The newest comes first: what its checks find is found soon.
-        jobs: Dict["Future[List[Outcome]]", Tuple[int, ...]] = {
-            pool.submit(examine, found[version], version in (oldest, newest), version == newest, arguments): version
-            for version in sorted(found, reverse=True)
-        }
-        try:
-            for job in as_completed(jobs):
-                outcomes[jobs[job]] = job.result()
-                for outcome in job.result():
-                    print("\n=== {}".format(outcome.name))
-                    show(outcome.output)
-        finally:
-            for job in jobs:
-                job.cancel()
-
+    rows = {}
+    for version in sorted(found, reverse=True):
+        (rows[version],) = revealed(examine(found[version], version == newest, lambda name, inner: [
+            suite(name, inner, arguments, test_environment())]))
     for version in wanted:
-        ok = False if version in required else None
-        outcomes.setdefault(version, [Outcome(dotted(version), ok, "not found")])
-    # The first outcome of each Python is its suite; what else was run on it comes after it.
-    return close([outcomes[version][0] for version in wanted] +
-                 [outcome for version in wanted for outcome in outcomes[version][1:]])
+        rows.setdefault(version, Outcome(dotted(version), False if version in required else None, "not found"))
+
+    rest = [(newest, lambda name, inner: checks(inner, not arguments))]
+    for version in () if arguments else sorted({min(found), newest}):
+        rest.append((version, lambda name, inner: [suite(name + " long", inner, [LONG], test_environment())]))
+    with ThreadPoolExecutor(len(rest)) as pool:
+        others = list(pool.map(lambda each: examine(found[each[0]], each[0] == newest, each[1]), rest))
+    return close([rows[version] for version in wanted] + [row for outcomes in others for row in revealed(outcomes)])
+
+
+def revealed(outcomes: List[Outcome]) -> List[Outcome]:
+    """Outcomes, once their output has been shown."""
+    for outcome in outcomes:
+        print("\n=== {}".format(outcome.name))
+        show(outcome.output)
+    return outcomes
 
 
 def close(rows: List[Outcome]) -> int:
@@ -333,19 +333,14 @@ def close(rows: List[Outcome]) -> int:
     return 1 if any(row.ok is False for row in rows) else 0
 
 
-def examine(python: Python, at_length: bool, newest: bool, arguments: List[str]) -> List[Outcome]:
-    """The suite on one Python, with what takes long or without; on the newest also what is checked only once."""
+def examine(python: Python, newest: bool, work: Work) -> List[Outcome]:
+    """What comes of a piece of work on one Python: its name and its interpreter are what it gets."""
     name = dotted(python.version)
     try:
-        inner = prepare(python, tools=newest)
-        outcomes = [suite(name, inner, arguments, test_environment())]
-        if at_length and not arguments:
-            outcomes.append(suite(name + " long", inner, [LONG], test_environment()))
-        return outcomes + (checks(inner, not arguments) if newest else [])
+        return work(name, prepare(python, tools=newest))
     except (Trouble, OSError) as error:
         output = getattr(error, "output", b"") + os.fsencode("test.py: {}\n".format(error))
-        failed = [Outcome(name, False, "not set up", output=output)]
-        return failed + [Outcome(tool, False, "not set up") for tool in TOOLS if newest]
+        return [Outcome(name, False, "not set up", output=output)]
 
 
 def suite(name: str, inner: str, arguments: List[str], env: Dict[str, str]) -> Outcome:
@@ -390,8 +385,7 @@ def checks(inner: str, whole: bool) -> List[Outcome]:
                     output += said
         return Outcome(name, code == 0, note, time.monotonic() - start, output=output)
 
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(check, checked))
+    return [check(row) for row in checked]
 
 
 def series_list(text: str) -> List[Tuple[int, ...]]:
