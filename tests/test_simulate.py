@@ -481,6 +481,35 @@ def test_axes_have_a_few_round_numbers(low, high, most):
     assert len(set(map(number_text, ticks))) == len(ticks)
 
 
+@pytest.mark.parametrize("value, text", [
+    (0.0, "0"), (0.0003, "0.0003"), (0.003, "0.003"), (0.03, "0.03"), (0.3, "0.3"), (1, "1"), (1.05, "1.1"), (3, "3"),
+    (10, "10"), (30.04, "30"), (100, "100"), (1300, "1,300")])
+def test_numbers_on_an_axis(value, text):
+    assert number_text(value) == text
+
+
+def test_what_is_nothing_has_its_place_on_a_log_axis_below_the_least_of_the_others():
+    axis = Log.around([0.0, 1e-14, 2.0, 50.0])
+    assert 0.0 < axis.place(0.0) == axis.place(1e-14) < axis.place(1.9) and axis.ticks()[:2] == [0.0, 1.0]
+    assert Log.around([0.0, 0.0]).ticks()[0] == 0.0
+    assert 0.0 not in Log.around([0.01, 50.0]).ticks()
+
+
+@pytest.mark.parametrize("durations, ticks", [("0\n0\n5\n", ["0", "1", "2"]), ("60\n60\n60\n", ["0", "0.5", "0.7", "1"])])
+def test_a_pace_that_misses_nothing_is_drawn_like_the_others(capsys, tmp_path, durations, ticks):
+    path, svg = tmp_path / "durations.txt", tmp_path / "f.svg"
+    path.write_text(durations)
+    code, out, err = run(capsys, "--durations", str(path), "--pace", "fixed 5s", "--pace", "fixed 10s", "--svg", str(svg))
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    axis = next(i for i, line in enumerate(lines) if line.endswith("mean notice delay, seconds (log)"))
+    chart = [line[9:] for line in lines[axis - 16:axis - 2]]
+    assert any("A" in line for line in chart) and any("B" in line for line in chart)
+    assert lines[axis - 1].split() == ticks
+    names = [name for name, _, _, _, _ in boxes_of(ElementTree.parse(str(svg)))]
+    assert {"fixed 5s", "fixed 10s", "the optimum", "0"} <= set(names) and "0.0 s instead of 0.0 s" not in out
+
+
 def test_even_axes_begin_at_zero_and_go_past_the_highest_value():
     for high in (0.3, 1, 7, 58.2, 60, 61, 999, 12345):
         ticks = even_ticks(high, 5)

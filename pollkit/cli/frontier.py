@@ -87,8 +87,9 @@ def comparison(pairs: Sequence[Tuple[Figures, Figures]]) -> str:
 def _against(one: Figures, best: Figures) -> str:
     """How a pace compares with the best."""
     polls = _times(one.polls_per_job, best.polls_per_job, "polls")
-    delay = "notices ends after %s s instead of %s s" % (_short(one.mean), _short(best.mean))
-    return "makes %s and %s" % (polls, delay)
+    late, soon = _short(one.mean), _short(best.mean)
+    return "makes %s and notices ends %s" % (
+        polls, "as soon" if late == soon else "after %s s instead of %s s" % (late, soon))
 
 
 def _times(value: float, other: float, what: str) -> str:
@@ -99,17 +100,17 @@ def _times(value: float, other: float, what: str) -> str:
 
 def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Optimum], unicode: bool = True) -> str:
     """Polls per job against mean notice delay, both on log scales; the optimum as a dotted line."""
-    points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean and one.polls_per_job]
+    points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean is not None]
     if not points:
         return ""
     across, up = axes(points, optimum)
     cells: Dict[Tuple[int, int], str] = {}
     dot, bar, dash, corner, cross = "·│─└┬" if unicode else ".|-++"
-    for polls, delay in _between(curve):
+    for polls, delay in _between(curve, across.zero):
         if across.low <= delay <= across.high and up.low <= polls <= up.high:
             cells[_cell(across, up, delay, polls)] = dot
     for i, one in enumerate(all_figures):
-        if one.mean and one.polls_per_job:
+        if one.mean is not None:
             _put(cells, _cell(across, up, one.mean, one.polls_per_job), letter(i))
     marks = {_cell(across, up, across.low, tick)[0]: number_text(tick) for tick in up.ticks(5)}
     lines = ["polls per job (log); %s the optimum" % (dot * 3)]
@@ -129,19 +130,17 @@ def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Opti
 def axes(points: Sequence[Tuple[float, float]], optimum: Optimum) -> Tuple[Log, Log]:
     """An axis for the delays and one for the polls: the points have room, and so has the optimum."""
     delays, polls = [delay for _, delay in points], [number for number, _ in points]
-    return (Log.around(delays + [max(optimum.delay, max(delays) / 1000)]),
-            Log.around(polls + [max(optimum.polls, max(polls) / 1000)]))
+    return Log.around(delays + [optimum.delay]), Log.around(polls + [optimum.polls])
 
 
-def _between(curve: Sequence[Optimum], steps: int = 12) -> List[Tuple[float, float]]:
-    """The curve's points, and more of them on straight lines in between."""
+def _between(curve: Sequence[Optimum], zero: float, steps: int = 12) -> List[Tuple[float, float]]:
+    """The curve's points, and more of them on straight lines in between; no delay is less than `zero`."""
     found = []
-    for one, other in zip(curve, curve[1:]):
-        if min(one.delay, other.delay, one.polls, other.polls) > 0.0:
-            for i in range(steps):
-                part = i / steps
-                found.append((one.polls * (other.polls / one.polls) ** part,
-                              one.delay * (other.delay / one.delay) ** part))
+    points = [(best.polls, max(best.delay, zero)) for best in curve if best.delay or zero]
+    for (polls, delay), (next_polls, next_delay) in zip(points, points[1:]):
+        for i in range(steps):
+            part = i / steps
+            found.append((polls * (next_polls / polls) ** part, delay * (next_delay / delay) ** part))
     return found
 
 

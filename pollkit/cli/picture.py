@@ -71,7 +71,7 @@ def _caption(simulation: Simulation) -> str:
 
 
 def _frontier(simulation: Simulation, all_figures: Sequence[Figures]) -> List[str]:
-    points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean and one.polls_per_job]
+    points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean is not None]
     if not points:
         return [_text(LEFT, TOP + 40, "no pace saw any job end", size=13)]
     across, up = axes(points, simulation.optimum)
@@ -86,7 +86,7 @@ def _frontier(simulation: Simulation, all_figures: Sequence[Figures]) -> List[st
         y = _y(up, tick)
         shapes += [_line(FRAME.left, y, FRAME.right, y), _text(FRAME.left - 8, y + 4, number_text(tick), anchor="end")]
     line = _curve(across, up, [best for _, best in simulation.frontier])
-    dots = [(_x(across, one.mean), _y(up, one.polls_per_job)) if one.mean and one.polls_per_job else None
+    dots = [(_x(across, one.mean), _y(up, one.polls_per_job)) if one.mean is not None else None
             for one in all_figures]
     taken = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in filter(None, dots)] + _along(line)
     shapes += _curve_shapes(line)
@@ -141,15 +141,16 @@ def _room(dot: Tuple[float, float], width: float, taken: Sequence[Box]) -> Box:
 def _curve(across: Log, up: Log, curve: Sequence[Optimum]) -> List[Tuple[float, float]]:
     """The curve, as far as it lies in the frame or near it."""
     return [(_x(across, one.delay), _y(up, one.polls)) for one in curve
-            if across.low / 10 <= one.delay <= across.high * 10 and up.low / 10 <= one.polls <= up.high * 10]
+            if across.low / 10 <= max(one.delay, across.zero) <= across.high * 10 and up.low / 10 <= one.polls <= up.high * 10]
 
 
 def _along(line: Sequence[Tuple[float, float]]) -> List[Box]:
     """Small boxes along a line, for names to keep clear of."""
     boxes = []
     for (x1, y1), (x2, y2) in zip(line, line[1:]):
-        for i in range(8):
-            x, y = x1 + (x2 - x1) * i / 8, y1 + (y2 - y1) * i / 8
+        steps = max(8, int(max(abs(x2 - x1), abs(y2 - y1)) / 6))
+        for i in range(steps):
+            x, y = x1 + (x2 - x1) * i / steps, y1 + (y2 - y1) * i / steps
             boxes.append(Box(x - 3, y - 3, x + 3, y + 3))
     return boxes
 
