@@ -11,7 +11,7 @@ import pytest
 
 from job_api import JobApi
 from pollkit import BatchPoller, ConfigError, Job, Ledger, Profile, Simulation
-from pollkit.cli import main
+from pollkit.cli import frontier, main
 from pollkit.cli.commands.help import text_of
 from pollkit.cli.commands.simulate import _durations
 from pollkit.cli.scales import Log, even_ticks, number_text
@@ -209,8 +209,30 @@ def test_every_scenario_runs_and_its_optimum_is_below_every_pace():
 
 def test_a_pace_that_would_never_end_is_refused(monkeypatch):
     monkeypatch.setattr(simulate, "MOST_POLLS", 1000)
-    with pytest.raises(ConfigError, match="more than 1000 polls"):
-        Simulation(durations="uniform 2m..15m", jobs=10, limit="none").run("fixed 100ms")
+    for pace in ("fixed 100ms", "adaptive price=1ms min=10ms"):  # told beforehand, and found out
+        with pytest.raises(ConfigError, match="more than 1000 polls"):
+            Simulation(durations="uniform 2m..15m", jobs=10, limit="none").run(pace)
+
+
+@pytest.mark.parametrize("options, pace", [
+    ({}, "fixed 100ms attempts=60"), ({"timeout": "1s"}, "fixed 100ms"), ({"limit": "60/m"}, "fixed 100ms"),
+    ({"latency": "1m"}, "fixed 100ms"), ({"workers": 1, "latency": "10s"}, "backoff 1ms..10ms"),
+    ({"fault_rate": 0.99}, "fixed 100ms")], ids=repr)
+def test_a_pace_is_not_refused_for_polls_that_it_would_not_make(monkeypatch, options, pace):
+    monkeypatch.setattr(simulate, "MOST_POLLS", 1000)
+    assert Simulation(durations=[300] * 10, **options).run(pace).polls_per_job <= 100
+
+
+def test_a_pace_that_would_take_minutes_is_refused_at_once():
+    asked = []
+    with pytest.raises(ConfigError, match="'fixed 1ms' makes more than 3000000 polls"):
+        Simulation(durations="uniform 2m..15m").run("fixed 1ms", on_poll=lambda at, job_id: asked.append(at))
+    assert not asked
+
+
+def test_many_jobs_may_make_more_polls_than_few(monkeypatch):
+    monkeypatch.setattr(simulate, "MOST_POLLS", 1000)
+    assert Simulation(durations=[50], jobs=300).run("fixed 10s").polls_per_job == 6
 
 
 @pytest.mark.parametrize("options", [
@@ -221,10 +243,17 @@ def test_a_pace_that_would_never_end_is_refused(monkeypatch):
     {"scenario": "models", "warm_up": 1000}, {"scenario": "models", "window": "sliding"}, {"durations": []},
     {"durations": {}}, {"durations": {"a": []}},
     {"scenario": "models", "arrive": "soon"}, {"scenario": "models", "limit": "much"}, {"durations": [-1]},
-    {"scenario": "models", "fault_rate": 1.0}, {"scenario": "models", "workers": 0}, {"durations": "normal 5m"}])
+    {"scenario": "models", "fault_rate": 1.0}, {"scenario": "models", "workers": 0}, {"durations": "normal 5m"},
+    {"durations": 5}, {"durations": b"5"}, {"durations": {"a": 5}}, {"durations": {1: [5], 2: [6]}}, {"scenario": []},
+    {"durations": [5], "limit": 60}, {"durations": [5], "fault_rate": "2%"}, {"durations": [5], "fault_rate": None},
+    {"durations": [5], "arrive": 5}, {"durations": [5], "seed": None}, {"durations": [5], "seed": "1"}], ids=repr)
 def test_a_simulation_that_makes_no_sense_is_refused(options):
     with pytest.raises(ConfigError):
         Simulation(**options)
+
+
+def test_a_timeout_may_be_never():
+    assert Simulation(durations=[5, 6], timeout="never").run("fixed 4s") == Simulation(durations=[5, 6]).run("fixed 4s")
 
 
 # The simulated server
@@ -329,9 +358,61 @@ def test_what_cannot_be_matched_is_left_out():
     (["fixed 5s", "fixed 5001ms", "fixed 30s"], "Take 'fixed 5s': at "),
     (["fixed 5s", "fixed 5001ms"], "Take 'fixed 5s': at ")])
 def test_it_recommends_a_pace_and_says_why(capsys, paces, said):
-    words = [word for pace in paces for word in ("--pace", pace)]
-    code, out, _ = run(capsys, *SMALL + words)
-    assert code == 0 and said in " ".join(out.split())
+    assert said in advice(capsys, SMALL, paces)
+
+
+def advice(capsys, words, paces):
+    code, out, _ = run(capsys, *words + [word for pace in paces for word in ("--pace", pace)])
+    assert code == 0
+    return " ".join(out.split())
+
+
+@pytest.mark.parametrize("words, is_so", [
+    (["--jobs", "100", "--limit", "10/m"], True), (["--jobs", "100", "--limit", "600/h"], True),
+    (["--jobs", "20"], False), (["--jobs", "20", "--limit", "600/m"], False),
+    (["--jobs", "3", "--latency", "10h"], False)])
+def test_the_limit_is_said_to_decide_only_where_it_does(capsys, words, is_so):
+    paces = ["fixed 30s"] * 2 if not is_so else ["fixed 30s", "backoff 2s..10s x1.5"]
+    said = advice(capsys, ["--durations", "uniform 2m..15m"] + words, paces)
+    assert " it is as good as any here%s." % (", where the limit decides and not the pace" if is_so else "") in said
+
+
+@pytest.mark.parametrize("words, pace, why", [
+    (["--fault-rate", "99%"], "fixed 5s", "there are too many faults in a row"),
+    (["--timeout", "5s"], "fixed 5s", "the timeout is too short for these jobs"),
+    ([], "fixed 1s attempts=2", "the attempts are too few"),
+    (["--timeout", "never"], "fixed 1s attempts=2", "the attempts are too few"),
+    (["--timeout", "5s"], "fixed 1s attempts=2",
+     "the timeout is too short for these jobs or the attempts are too few")])
+def test_where_no_end_was_seen_only_what_was_asked_for_is_blamed(capsys, words, pace, why):
+    said = advice(capsys, ["--durations", "uniform 2m..15m", "--jobs", "5"] + words, [pace])
+    assert "No pace saw any job end: %s." % why in said
+
+
+def test_a_comparison_that_adaptive_loses_is_told_as_such():
+    ours = Simulation(durations=[30] * 3, arrive="every 1m").run("adaptive price=2s")
+    lines = frontier.comparison([(ours._replace(mean=mean), ours._replace(pace="x", mean=5.0)) for mean in (
+        4.0, 6.0, 5.01)]).splitlines()[2:]
+    assert lines == ["   4.0 s instead of  5.0 s, at price=2s, beside x",
+                     "   6.0 s, later than 5.0 s, at price=2s, beside x",
+                     "   5.0 s, as after 5.0 s, at price=2s, beside x"]
+
+
+def test_a_price_that_matches_two_rivals_is_listed_once(capsys):
+    _, out, _ = run(capsys, "--durations", "uniform 2m..15m", "--limit", "10/m", "--jobs", "100")
+    (price,) = {line.partition(" at ")[2].split(",")[0] for line in out.splitlines() if ", beside " in line}
+    assert out.count("adaptive %s " % price) == 1 and out.count("at %s," % price) == 3
+
+
+@pytest.mark.parametrize("columns, widest", [("40", 39), ("3", 39), ("60", 59), ("500", 79), ("wide", 79)])
+def test_all_but_the_table_fits_on_a_narrow_terminal(capsys, monkeypatch, columns, widest):
+    monkeypatch.setenv("COLUMNS", columns)
+    code, out, _ = run(capsys, "--durations", "uniform 10s..30s", "--jobs", "1")
+    lines = out.splitlines()
+    head = next(i for i, line in enumerate(lines) if line.endswith("against"))
+    rest = lines[:head] + lines[lines.index("", head):]
+    assert widest - 10 < max(map(len, rest)) <= widest
+    assert "uniform 10s..30s: 1 job, all at once" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
@@ -418,7 +499,8 @@ def test_a_ledger_that_tells_no_durations_is_one_line_and_exit_code_2(capsys, tm
     (SMALL + ["--fault-rate", "200%"], "not a share: write 0.02 or 2%;"), (SMALL + ["--seed", "x"], "seed"),
     (SMALL + ["--timeout", "x"], "timeout"),
     (SMALL + ["--svg", "/nowhere/at/all.svg"], "can't be written"), (SMALL + ["--svg", "/"], "can't be written"),
-    (SMALL + ["--svg", "/dev/full"], "can't be written")])
+    (SMALL + ["--svg", "/dev/full"], "can't be written"), (SMALL + ["--svg", "-"], "stdout has the figures"),
+    (SMALL + ["--pace", "fixed 1ms", "--jobs", "100000"], "more than 3000000 polls")])
 def test_bad_input_is_one_line_and_exit_code_2(capsys, words, said):
     code, out, err = run(capsys, *words)
     assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ") and re.search(said, err), err
@@ -495,11 +577,13 @@ def test_what_is_nothing_has_its_place_on_a_log_axis_below_the_least_of_the_othe
     assert 0.0 not in Log.around([0.01, 50.0]).ticks()
 
 
-@pytest.mark.parametrize("durations, ticks", [("0\n0\n5\n", ["0", "1", "2"]), ("60\n60\n60\n", ["0", "0.5", "0.7", "1"])])
+@pytest.mark.parametrize("durations, ticks", [
+    ("0\n0\n5\n", ["0", "1", "2"]), ("60\n60\n60\n", ["0", "0.5", "0.7", "1"])])
 def test_a_pace_that_misses_nothing_is_drawn_like_the_others(capsys, tmp_path, durations, ticks):
     path, svg = tmp_path / "durations.txt", tmp_path / "f.svg"
     path.write_text(durations)
-    code, out, err = run(capsys, "--durations", str(path), "--pace", "fixed 5s", "--pace", "fixed 10s", "--svg", str(svg))
+    code, out, err = run(capsys, "--durations", str(path), "--pace", "fixed 5s", "--pace", "fixed 10s",
+                         "--svg", str(svg))
     assert (code, err) == (0, "")
     lines = out.splitlines()
     axis = next(i for i, line in enumerate(lines) if line.endswith("mean notice delay, seconds (log)"))
@@ -522,6 +606,7 @@ def test_the_help_is_short_and_names_every_scenario(capsys):
     text = text_of("simulate")
     assert len(text.splitlines()) <= 100 and max(map(len, text.splitlines())) <= 92
     text.encode("ascii")
+    assert "no pace comes near it." in text  # nor do they tie: fixed 30s is twice as good as doubling, say
     for name in SCENARIOS:
         assert re.search(r"^  %s +[0-9,]+ " % name, text, re.MULTILINE), name
     code, out, _ = run(capsys, "--help")

@@ -3,12 +3,15 @@ from textwrap import fill
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from ..core.optimum import Optimum
+from ..core.units import Limit
 from ..drivers.simulate import Figures
 from .scales import Log, number_text
 
-ROWS, COLUMNS = 14, 66
+ROWS, MARGIN = 14, 13         # of the chart: its lines, and what it takes beside its columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+WIDTH = 79
 TIE = 1.02                    # costs that differ by less are the same
+BUSY = 0.8                    # of what a limit allows; less is left by the first and the last jobs
 
 
 def letter(index: int) -> str:
@@ -47,11 +50,13 @@ def recommended(all_figures: Sequence[Figures]) -> Optional[Figures]:
     return next((one for cost, one in seen if cost <= TIE * lowest), None)
 
 
-def recommendation(all_figures: Sequence[Figures]) -> str:
-    """One sentence: which pace, and why."""
+def recommendation(all_figures: Sequence[Figures], limit: Optional[Limit] = None, because: Sequence[str] = (),
+                   width: int = WIDTH) -> str:
+    """One sentence: which pace, and why; or, where nobody saw a job end, what that may be `because` of."""
     best = recommended(all_figures)
     if best is None or best.cost is None:
-        return "No pace saw any job end: the timeout is too short for these jobs, or the attempts too few.\n"
+        return fill("No pace saw any job end%s." % (because and ": " + " or ".join(because) or ""),
+                    width) + "\n"
     text, ratio = "Take '%s': " % (best.pace,), "%.2f times the optimum" % (best.cost_ratio or 0.0)
     rest = [(one.cost, one) for one in all_figures if one is not best and one.cost is not None]
     patient = [(cost, one) for cost, one in rest if one.timed_out <= best.timed_out]
@@ -61,7 +66,9 @@ def recommendation(all_figures: Sequence[Figures]) -> str:
         text += "it is the cheapest that %s, at %s" % (
             "gives up on so few jobs" if best.timed_out else "sees all jobs through", ratio)
     elif all(abs(cost / best.cost - 1.0) <= TIE - 1.0 for cost, _ in rest):
-        text += "at %s it is as good as any here, where the limit decides and not the pace" % ratio
+        decides = limit is not None and all(_is_busy(one, limit) for _, one in rest)
+        text += "at %s it is as good as any here%s" % (
+            ratio, ", where the limit decides and not the pace" if decides else "")
         patient = []
     elif any(cost <= TIE * best.cost for cost, _ in patient):
         text += "at %s no other is cheaper by more than %.0f%%" % (ratio, 100 * (TIE - 1.0))
@@ -70,17 +77,28 @@ def recommendation(all_figures: Sequence[Figures]) -> str:
     if patient:
         cost, rival = min(patient, key=lambda pair: pair[0])
         text += "; '%s', the next, %s" % (rival.pace, _against(rival, best))
-    return fill(text + ".", 79) + "\n"
+    return fill(text + ".", width) + "\n"
 
 
-def comparison(pairs: Sequence[Tuple[Figures, Figures]]) -> str:
-    """A line for each pair of paces that make as many polls."""
+def _is_busy(one: Figures, limit: Limit) -> bool:
+    """Whether a pace had hardly a minute to spare, from the first request to the last."""
+    minutes = 1 + max(one.per_minute) - min(one.per_minute)
+    return sum(one.per_minute.values()) >= BUSY * minutes * 60 * limit.polls / limit.per
+
+
+def comparison(pairs: Sequence[Tuple[Figures, Figures]], width: int = WIDTH) -> str:
+    """A line for each pair of paces that make as many polls: it may be the later one."""
     if not pairs:
         return ""
-    lines = ["", "With no more polls than these make, adaptive notices ends after"]
-    lines += ["  %s s instead of %s s, at %s, beside %s" % (
-        _short(ours.mean).rjust(4), _short(theirs.mean).rjust(4),
-        str(ours.pace).partition(" ")[2] or "price=1s", theirs.pace) for ours, theirs in pairs]
+    lines = ["", fill("With no more polls than these make, adaptive notices ends after", width)]
+    for ours, theirs in pairs:
+        soon, late = _short(ours.mean), _short(theirs.mean)
+        than = (", as after " if soon == late else ", later than ") + late
+        if (ours.mean or 0.0) < (theirs.mean or 0.0) and soon != late:
+            than = " instead of " + late.rjust(4)
+        lines.append(fill("  %s s%s s, at %s, beside %s" % (
+            soon.rjust(4), than, str(ours.pace).partition(" ")[2] or "price=1s", theirs.pace),
+            width, subsequent_indent="    "))
     return "".join(line + "\n" for line in lines)
 
 
@@ -98,32 +116,35 @@ def _times(value: float, other: float, what: str) -> str:
     return "%.1f %s a job instead of %.1f" % (value, what, other)
 
 
-def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Optimum], unicode: bool = True) -> str:
+def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Optimum], unicode: bool = True,
+          width: int = WIDTH) -> str:
     """Polls per job against mean notice delay, both on log scales; the optimum as a dotted line."""
     points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean is not None]
     if not points:
         return ""
     across, up = axes(points, optimum)
+    columns = width - MARGIN
     cells: Dict[Tuple[int, int], str] = {}
     dot, bar, dash, corner, cross = "·│─└┬" if unicode else ".|-++"
     for polls, delay in _between(curve, across.zero):
         if across.low <= delay <= across.high and up.low <= polls <= up.high:
-            cells[_cell(across, up, delay, polls)] = dot
+            cells[_row(up, polls), _column(across, delay, columns)] = dot
     for i, one in enumerate(all_figures):
         if one.mean is not None:
-            _put(cells, _cell(across, up, one.mean, one.polls_per_job), letter(i))
-    marks = {_cell(across, up, across.low, tick)[0]: number_text(tick) for tick in up.ticks(5)}
+            _put(cells, _row(up, one.polls_per_job), _column(across, one.mean, columns), letter(i), columns)
+    marks = {_row(up, tick): number_text(tick) for tick in up.ticks(5)}
     lines = ["polls per job (log); %s the optimum" % (dot * 3)]
     for row in range(ROWS):
-        lines.append("%7s %s%s" % (marks.get(row, ""), bar, "".join(cells.get((row, i), " ") for i in range(COLUMNS))))
-    axis, below = [dash] * COLUMNS, [" "] * (COLUMNS + 8)
-    for tick in across.ticks(7):
-        at = _cell(across, up, tick, up.low)[1]
+        lines.append("%7s %s%s" % (marks.get(row, ""), bar, "".join(cells.get((row, i), " ") for i in range(columns))))
+    axis, below = [dash] * columns, [" "] * (columns + 8)
+    for tick in across.ticks(max(3, columns // 9)):
+        at = _column(across, tick, columns)
         axis[at] = cross
         text = number_text(tick)
         first = max(0, at - len(text) // 2)
         below[first:first + len(text)] = text
-    lines += [" " * 8 + corner + "".join(axis), " " * 9 + "".join(below), " " * 9 + "mean notice delay, seconds (log)"]
+    lines += [" " * 8 + corner + "".join(axis), " " * 9 + "".join(below),
+              "mean notice delay, seconds (log)".rjust(41)[-width:]]
     return "".join(line.rstrip() + "\n" for line in lines)
 
 
@@ -144,13 +165,16 @@ def _between(curve: Sequence[Optimum], zero: float, steps: int = 12) -> List[Tup
     return found
 
 
-def _cell(across: Log, up: Log, delay: float, polls: float) -> Tuple[int, int]:
-    return (ROWS - 1 - int(min(0.9999, up.place(polls)) * ROWS), int(min(0.9999, across.place(delay)) * COLUMNS))
+def _row(up: Log, polls: float) -> int:
+    return ROWS - 1 - int(min(0.9999, up.place(polls)) * ROWS)
 
 
-def _put(cells: Dict[Tuple[int, int], str], cell: Tuple[int, int], mark: str) -> None:
+def _column(across: Log, delay: float, columns: int) -> int:
+    return int(min(0.9999, across.place(delay)) * columns)
+
+
+def _put(cells: Dict[Tuple[int, int], str], row: int, column: int, mark: str, columns: int) -> None:
     """A letter, beside one that stands there already."""
-    row, column = cell
-    while cells.get((row, column), " ") in LETTERS and column < COLUMNS - 1:
+    while cells.get((row, column), " ") in LETTERS and column < columns - 1:
         column += 1
     cells[row, column] = mark

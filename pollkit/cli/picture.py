@@ -66,8 +66,8 @@ def _caption(simulation: Simulation) -> str:
     limit = "no limit" if simulation.limit is None else "limit %s" % (simulation.limit,)
     spreads = list(simulation.spreads.values())
     lasting = ", %s" % (spreads[0],) if len(spreads) == 1 and str(spreads[0]) != simulation.name else ""
-    return "%s jobs%s, %s; %s; a poll is worth %s" % (
-        number_text(simulation.count), lasting, arrive, limit, duration_text(simulation.price))
+    jobs = "1 job" if simulation.count == 1 else "%s jobs" % number_text(simulation.count)
+    return "%s%s, %s; %s; a poll is worth %s" % (jobs, lasting, arrive, limit, duration_text(simulation.price))
 
 
 def _frontier(simulation: Simulation, all_figures: Sequence[Figures]) -> List[str]:
@@ -140,8 +140,9 @@ def _room(dot: Tuple[float, float], width: float, taken: Sequence[Box]) -> Box:
 
 def _curve(across: Log, up: Log, curve: Sequence[Optimum]) -> List[Tuple[float, float]]:
     """The curve, as far as it lies in the frame or near it."""
-    return [(_x(across, one.delay), _y(up, one.polls)) for one in curve
-            if across.low / 10 <= max(one.delay, across.zero) <= across.high * 10 and up.low / 10 <= one.polls <= up.high * 10]
+    points = [(max(one.delay, across.zero), one.polls) for one in curve]
+    return [(_x(across, delay), _y(up, polls)) for delay, polls in points
+            if across.low / 10 <= delay <= across.high * 10 and up.low / 10 <= polls <= up.high * 10]
 
 
 def _along(line: Sequence[Tuple[float, float]]) -> List[Box]:

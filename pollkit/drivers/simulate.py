@@ -2,15 +2,15 @@
 import math
 from heapq import heappop, heappush
 from random import Random
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..core.agenda import Agenda, Entry, Lane
 from ..core.durations import Durations
 from ..core.learning import learn
-from ..core.machine import Progress, Rules
+from ..core.machine import SHORTEST_S, Progress, Rules
 from ..core.model import Job, State
 from ..core.optimum import Optimum
-from ..core.pace import Adaptive, Pace
+from ..core.pace import Adaptive, Backoff, Fixed, Pace
 from ..core.profile import Profile, pace_of, whole_number
 from ..core.reading import Reading, Verdict
 from ..core.spread import Listed, Lognormal, Spread, Uniform, optima, parse_spread
@@ -24,7 +24,8 @@ from .simulated_api import WINDOWS, SimJob, SimulatedApi
 NEVER = float("inf")
 USUAL_JOBS = 200
 TRIES, MANY = 5, 2000      # one try where each takes seconds
-MOST_POLLS = 20000000     # an hour or so of this program's time
+MOST_POLLS = 3000000       # of a pace: a minute or two of this program's time
+POLLS_A_JOB = 20           # and where jobs are many, so many on average
 
 OnPoll = Callable[[float, str], object]
 Lasting = Union[str, Spread, Sequence[float]]
@@ -83,10 +84,11 @@ class Simulation:
         self._set_scenario(scenario, durations, jobs, arrive, limit)
         self.window, self.warm_up, self.timestamps = _one_of(WINDOWS, window), warm_up, timestamps
         self.price, self.seed = seconds(price, "price"), seed
-        self._timeout = None if timeout is None else seconds(timeout, "timeout")
+        self._timeout = None if timeout in (None, "never") else seconds(timeout, "timeout")
         self._workers = whole_number("workers", workers)
         self._latency, self._fault_rate, self._knows_limit = seconds(latency, "latency"), fault_rate, knows_limit
         self._check()
+        self._most_polls = max(MOST_POLLS, POLLS_A_JOB * self.count)
         self.jobs: List[SimJob] = jobs_of(self.spreads, self.count, self.arrive, Random("jobs %r" % seed).random)
         (self.optimum,) = self._optima([self.price])
         self._frontier: List[Tuple[float, Optimum]] = []  # worked out when asked for
@@ -96,7 +98,7 @@ class Simulation:
         if (name is None) == (durations is None):
             raise ConfigError("a simulation needs a scenario, or durations; and not both")
         if name is not None:
-            known = SCENARIOS.get(name)
+            known = SCENARIOS.get(name) if isinstance(name, str) else None
             if known is None:
                 raise ConfigError("there is no scenario %r: there is %s" % (name, ", ".join(SCENARIOS)))
             self.spreads: Dict[Optional[str], Spread] = spreads_of(known)
@@ -104,6 +106,8 @@ class Simulation:
             limit = known.limit if limit is None else limit
         else:
             labelled = durations if isinstance(durations, Mapping) and durations else {None: durations}
+            if not all(label is None or isinstance(label, str) for label in labelled):
+                raise ConfigError("labels are text, not %r" % (list(labelled),))
             self.spreads = {label: _spread(each) for label, each in labelled.items()}
             listed = sum(len(spread.durations) for spread in self.spreads.values() if isinstance(spread, Listed))
             jobs = listed or USUAL_JOBS if jobs is None else jobs
@@ -118,15 +122,42 @@ class Simulation:
                 raise ConfigError("%s must be a whole number from %d to %d, not %r" % (name, least, most, value))
         if self.price <= 0.0:
             raise ConfigError("a poll's price must be above zero")
-        if not 0.0 <= self._fault_rate < 1.0:
-            raise ConfigError("a fault rate goes from 0 to below 1, not %r" % (self._fault_rate,))
+        if not isinstance(self._fault_rate, (int, float)) or not 0.0 <= self._fault_rate < 1.0:
+            raise ConfigError("a fault rate is a number from 0 to below 1, not %r" % (self._fault_rate,))
+        if not isinstance(self.limit, (Limit, type(None))):
+            raise ConfigError("a limit is text such as '60/m', or 'none', not %r" % (self.limit,))
+        if not isinstance(self.arrive, str):
+            raise ConfigError("arrivals are text such as 'over 1h', not %r" % (self.arrive,))
+        if not isinstance(self.seed, int):
+            raise ConfigError("a seed is a whole number, not %r" % (self.seed,))
 
     def run(self, pace: Union[Pace, str], on_poll: Optional[OnPoll] = None) -> Figures:
         """Let all jobs be polled at this pace; `on_poll(at, job id)` hears of each request.
 
         A pace given as text, `adaptive` without a price of its own, gets the simulation's.
         """
-        return self._figures(_Run(self, self._priced(pace), on_poll))
+        priced = self._priced(pace)
+        if self._fewest_polls(priced) > self._most_polls:
+            raise self._too_many_polls(priced)
+        return self._figures(_Run(self, priced, on_poll))
+
+    def _fewest_polls(self, pace: Pace) -> float:
+        """So many polls a pace makes at least: known before minutes are spent on them."""
+        if self._fault_rate:
+            return 0.0  # waits after a fault are longer
+        wait = pace.every if isinstance(pace, Fixed) else pace.cap if isinstance(pace, Backoff) else pace.max
+        apart = max(wait, SHORTEST_S) + self._latency
+        most = pace.attempts if isinstance(pace, Fixed) and pace.attempts else NEVER
+        timeout = NEVER if self._timeout is None else self._timeout
+        rate = NEVER if self.limit is None else self.limit.polls / self.limit.per
+        if self._latency:
+            rate = min(rate, self._workers / self._latency)
+        polls = sum(min(most, job.duration / apart, timeout / apart) for job in self.jobs)
+        return min(polls, rate * max(job.ends_at for job in self.jobs))
+
+    def _too_many_polls(self, pace: Pace) -> ConfigError:
+        return ConfigError("pace '%s' makes more than %d polls of this: take fewer jobs, or a slower pace"
+                           % (pace, self._most_polls))
 
     def matched(self, rival: Figures) -> Optional[Figures]:
         """Adaptive at a price at which it makes no more polls than another pace did; None if there is no such price.
@@ -199,7 +230,8 @@ class _Run:
         self.delays: List[float] = []
         self.per_minute: Dict[int, int] = {}
         self._on_poll, self._latency = on_poll, simulation._latency
-        self._jobs = simulation.jobs
+        self._jobs, self._most_polls = simulation.jobs, simulation._most_polls
+        self._too_many_polls = simulation._too_many_polls
         self._warm_up = simulation.warm_up
         self._rng = Random(simulation.seed).random
         self._api = simulation.api()
@@ -240,9 +272,8 @@ class _Run:
         """Send a request; the server answers it half-way."""
         job_id, back_at = entries[0].progress.job.id, now + self._latency
         self.requests += 1
-        if self.requests > MOST_POLLS:
-            raise ConfigError("pace '%s' makes more than %d polls of this: take fewer jobs, or a slower pace"
-                              % (self.pace, MOST_POLLS))
+        if self.requests > self._most_polls:
+            raise self._too_many_polls(self.pace)
         minute = int(now // 60)
         self.per_minute[minute] = self.per_minute.get(minute, 0) + 1
         if self._on_poll is not None:
@@ -272,7 +303,11 @@ class _Run:
 def _spread(durations: Optional[Lasting]) -> Spread:
     if isinstance(durations, (Uniform, Lognormal, Listed)):
         return durations
-    return parse_spread(durations) if isinstance(durations, str) else Listed.of(durations or ())
+    if isinstance(durations, str):
+        return parse_spread(durations)
+    if not isinstance(durations, Iterable) or isinstance(durations, bytes):
+        raise ConfigError("durations are text such as 'uniform 2m..15m', or a list of seconds, not %r" % (durations,))
+    return Listed.of(tuple(durations))
 
 
 def _one_of(words: Sequence[str], word: str) -> str:

@@ -15,10 +15,11 @@ import argparse
 import os
 import sys
 from textwrap import fill
-from typing import Dict, List, Tuple, Union
+from typing import Dict, List, Optional, Tuple, Union
 
 from ...core.durations import point_between
 from ...core.model import one_line
+from ...core.pace import Fixed
 from ...core.profile import pace_of
 from ...core.spread import Listed, parse_spread
 from ...core.units import duration_text, seconds
@@ -29,7 +30,7 @@ from ...errors import ConfigError
 from .. import flags, frontier
 from ..output import as_json, as_text
 from ..running import unknown
-from ..terminal import style_for
+from ..terminal import NARROWEST, size_of, style_for
 
 USUAL_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
 LARGEST_FILE = 64 * 1024 * 1024
@@ -44,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--jobs", metavar="N", type=_jobs, help="how many (default: 200, or all that are listed)")
     group.add_argument("--arrive", metavar="A", help="burst, 'every 10m', 'over 1h' or 'poisson 40/m' (default: burst)")
     group.add_argument("--warm-up", metavar="N", type=_count, default=0, help="leave the first N out of the figures")
-    group.add_argument("--timeout", metavar="D", help="how long to wait for a job (default: for ever)")
+    group.add_argument("--timeout", metavar="D", type=_timeout,
+                       help="how long to wait for a job: 90s, 10m, or never (the default)")
     group = parser.add_argument_group("the server")
     group.add_argument("--limit", metavar="L", help="60/m, '10/s burst 20', or none")
     group.add_argument("--window", choices=WINDOWS, default="fixed",
@@ -84,7 +86,8 @@ def run(arguments: argparse.Namespace) -> int:
         not arguments.unknown_limit)
     found = [simulation.run(pace) for pace in arguments.pace or USUAL_PACES]
     pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:])
-    matched = [one for one, _ in pairs]
+    # One price may match several rivals, and be the price that adaptive had anyway.
+    matched = list({one.pace: one for one, _ in pairs if one.pace != found[0].pace}.values())
     shown = found + matched
     if arguments.svg is not None:
         from ..picture import drawn
@@ -93,12 +96,29 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(as_json({"scenario": simulation.name, "jobs": simulation.count,
                                   "paces": [one.as_dict() for one in shown]}))
         return 0
-    style = style_for(sys.stdout, os.environ)
+    width, style = _width(), style_for(sys.stdout, os.environ)
+    sentences = frontier.recommendation(found, simulation.limit, _given_up(arguments, found), width)
     sys.stdout.write(as_text("%s\n\n%s\n%s\n%s" % (
-        _headline(simulation), frontier.table(shown, simulation.optimum),
-        frontier.chart(shown, simulation.optimum, [best for _, best in simulation.frontier], style.unicode),
-        (frontier.recommendation(found) + frontier.comparison(pairs)).rstrip("\n"))))
+        _headline(simulation, width), frontier.table(shown, simulation.optimum),
+        frontier.chart(shown, simulation.optimum, [best for _, best in simulation.frontier], style.unicode, width),
+        (sentences + frontier.comparison(pairs, width)).rstrip("\n"))))
     return 0
+
+
+def _width() -> int:
+    """Columns to write in: those of the terminal, where it is narrower than what is usual."""
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns[:6]) if columns.isdecimal() else 0
+    return min(frontier.WIDTH, max(NARROWEST, width or size_of(sys.stdout).columns) - 1)
+
+
+def _given_up(arguments: argparse.Namespace, found: List[Figures]) -> List[str]:
+    """Why jobs may have been given up, of what was asked for."""
+    paces = [one.pace for one in found]
+    causes = [(arguments.timeout is not None, "the timeout is too short for these jobs"),
+              (any(isinstance(pace, Fixed) and pace.attempts for pace in paces), "the attempts are too few"),
+              (arguments.fault_rate, "there are too many faults in a row")]
+    return [words for is_cause, words in causes if is_cause]
 
 
 def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures]) -> List[Tuple[Figures, Figures]]:
@@ -112,7 +132,7 @@ def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures]) -
     return pairs
 
 
-def _headline(simulation: Simulation) -> str:
+def _headline(simulation: Simulation, width: int) -> str:
     """What was simulated."""
     name = simulation.name
     about = SCENARIOS[name].about + "; " + described(simulation.spreads) if name in SCENARIOS else ""
@@ -121,8 +141,8 @@ def _headline(simulation: Simulation) -> str:
              "a poll is worth %s" % duration_text(simulation.price), "seed %d" % simulation.seed]
     if simulation.warm_up:
         parts.insert(0, "the first %d not counted" % simulation.warm_up)
-    text = "%s%s: %d jobs, %s." % (name, " (%s)" % about if about else "", simulation.count, ", ".join(parts))
-    return fill(text, 79)
+    jobs = "1 job" if simulation.count == 1 else "%d jobs" % simulation.count
+    return fill("%s%s: %s, %s." % (name, " (%s)" % about if about else "", jobs, ", ".join(parts)), width)
 
 
 def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
@@ -169,6 +189,8 @@ def _from_ledger(path: str) -> Dict[str, Lasting]:
 def _check_writable(path: str) -> None:
     """Before minutes are spent on what could not be written."""
     folder = os.path.dirname(path) or "."
+    if path == "-":
+        raise ConfigError("--svg - is no file, and stdout has the figures: name one, f.svg say")
     if not path or os.path.isdir(path) or not os.path.isdir(folder) or not os.access(
             path if os.path.exists(path) else folder, os.W_OK):
         raise ConfigError("--svg %r can't be written: is it a file, in a folder that exists and is yours?" % path)
@@ -204,6 +226,10 @@ def _rate(text: str) -> float:
     if not 0.0 <= rate < 1.0:
         raise argparse.ArgumentTypeError("%r is not a share: write 0.02 or 2%%" % text)
     return rate
+
+
+def _timeout(text: str) -> Optional[str]:
+    return None if text.lower() == "never" else text
 
 
 def _pace(text: str) -> str:
