@@ -5,6 +5,7 @@ from functools import lru_cache
 import pytest
 
 from pollkit import Adaptive, Backoff, Fixed, Job, Profile
+from pollkit.cli.commands.help import text_of
 from pollkit.core import agenda as agenda_module
 from pollkit.core import events, learning
 from pollkit.core.agenda import Agenda, Lane
@@ -75,6 +76,12 @@ def test_a_job_that_is_done_already_is_noticed_at_once_whatever_past_jobs_took()
 
 def test_a_timeout_of_zero_looks_once_and_at_once():
     assert wait_for(50.0, rules(STEADY, timeout=0.0))[1] == [0.0]
+
+
+def test_no_bound_holds_for_a_first_that_is_given_and_the_help_says_so():
+    pace = Adaptive(first=10, every=10, max=2)
+    assert start(JOB, URL, rules([], pace), 0.0).next_at == 10 and pace.delay(1, 0.0, 10.0, 0.5) == 2
+    assert "the bounds of every wait but first;" in text_of("paces")
 
 
 # Learned durations
@@ -295,7 +302,8 @@ def test_a_look_without_a_reading_keeps_the_forecast_and_outliving_it_ends_it():
 # In words
 
 @pytest.mark.parametrize("age, text", [
-    (0.5, "0.5 s"), (38.2, "38 s"), (89.0, "89 s"), (90.0, "1.5 min"), (240.0, "4 min"), (5400.0, "1.5 h"),
+    (0.02, "20 ms"), (0.0999, "0.1 s"), (0.5, "0.5 s"),
+    (38.2, "38 s"), (89.0, "89 s"), (90.0, "1.5 min"), (240.0, "4 min"), (5400.0, "1.5 h"),
     (86400.0, "24 h")])
 def test_ages_in_words(age, text):
     assert age_text(age) == text
@@ -322,11 +330,47 @@ def test_the_poll_event_says_why():
     assert told.startswith("poll 2: pending; its progress points to an end at 5-6.3 min; looking again in ")
 
 
+@pytest.mark.parametrize("by, why", [
+    (rules(None), "nothing known of jobs like this yet; looking again in 36 s"),
+    (rules([]), "nothing known of jobs like this yet; looking again in 36 s"),
+    (rules([], Adaptive(max=20)), "nothing known of jobs like this yet; looking again in 20 s (max)"),
+    (rules([9.0] * 4, Adaptive(every=15)), "every=15s until 5 jobs like this have ended; looking again in 15 s"),
+    (rules([], Adaptive(every=15, max=15)), "every=15s until 5 jobs like this have ended; looking again in 15 s"),
+    (rules([], Adaptive(every=15, min=15)), "every=15s until 5 jobs like this have ended; looking again in 15 s"),
+    (rules([], Adaptive(every=15, max=4)), "every=15s until 5 jobs like this have ended; looking again in 4 s (max)"),
+    (rules([], Adaptive(every=1, min=4)), "every=1s until 5 jobs like this have ended; looking again in 4 s (min)"),
+    (rules([300.0 + i for i in range(9)], Adaptive(max=4, every=15), is_fresh=False),
+     "most jobs like this end at 5-5.1 min; looking again in 4 s (max)"),
+    (rules([1.0] * 60, Adaptive(min=0.02, price=1e-6)),
+     "most jobs like this end by 1 s, this one is late; looking again in 35 ms"),
+    (rules(STEADY, timeout=301.0), "the deadline: a last look in 1 s"),
+    (rules(STEADY, Fixed(5), timeout=301.5), "the deadline: a last look in 1.5 s"),
+    (rules(STEADY, Fixed(5))._replace(timeout=310.0, spacing=6.0), "the deadline: a last look in 10 s")])
+def test_each_look_has_its_reason(by, why):
+    at = 300.0 if by.timeout or len(by.durations or ()) != 9 else 290.0
+    assert texts(by, (at, PENDING))[0] == "poll 1: pending; " + why
+
+
+@pytest.mark.parametrize("every, why", [
+    (None, "nothing known of jobs like this yet"), (15, "every=15s until 5 jobs like this have ended")])
+def test_progress_of_which_too_little_is_known_is_named_as_such(every, why):
+    readings = [(10.0, PENDING._replace(fraction=0.0)), (100.0, PENDING._replace(fraction=0.1))]
+    said = texts(rules([], Adaptive(every=every)), *readings)
+    assert said[0].startswith("poll 1: pending; %s; looking again in " % why)
+    assert said[1].startswith("poll 2: pending; %s, and its progress says little; looking again in " % why)
+
+
+def test_a_fault_and_the_deadline_and_a_look_at_once_have_their_reasons():
+    by = rules(STEADY, timeout=100.0)
+    fault, other = Reading(Verdict.FAULT, "503"), Reading(Verdict.SEE_OTHER, "303", location="http://api/jobs/2")
+    assert texts(by, (99.9, fault))[0] == "poll 1: 503; the deadline: a last look in 0.1 s"
+    assert "; next in " in texts(by, (10.0, fault))[0] and "(fault)" in texts(by, (10.0, fault))[0]
+    assert texts(by, (10.0, other))[0] == "poll 1: 303; looking again at once"
+
+
 @pytest.mark.parametrize("by, reading", [
-    (rules(None), PENDING), (rules([]), PENDING), (rules([9.0] * 4, Adaptive(every=15)), PENDING),
-    (rules(STEADY, Fixed(5)), PENDING), (rules(STEADY), PENDING._replace(retry_after=99.0)),
-    (rules(STEADY, timeout=301.0), PENDING), (rules([], is_fresh=False), PENDING._replace(fraction=0.1))])
-def test_where_there_is_nothing_to_explain_it_is_the_pace(by, reading):
+    (rules(STEADY, Fixed(5)), PENDING), (rules(STEADY), PENDING._replace(retry_after=99.0))])
+def test_where_there_is_nothing_to_explain_it_is_what_the_wait_is_for(by, reading):
     progress = observe(start(JOB, URL, by, 0.0), by, reading, 300.0, 0.5)
     assert reason(progress, by, 300.0) is None
     assert "; next in" in texts(by, (300.0, reading))[0]

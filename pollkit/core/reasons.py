@@ -1,25 +1,33 @@
-"""Why an adaptive pace looks when it does, in words.
+"""Why the next look comes when it does, in words.
 
 House rules: what is said here is read from the same values that decided; nothing decides by it.
 """
 from typing import Optional
 
 from .durations import ENOUGH
-from .machine import PACE, Progress, Rules
+from .machine import FAULT, PACE, Progress, Rules
 from .pace import Adaptive
+from .units import duration_text
 
 MOST = 0.1, 0.9     # between these shares of past jobs end 'most' of them
 TRUSTED = 0.5
 
 
 def reason(progress: Progress, rules: Rules, now: float) -> Optional[str]:
-    """Why the next look is when it is; None where there is no more to say than that it is the pace."""
-    pace = rules.pace
-    if not isinstance(pace, Adaptive) or progress.why != PACE or progress.next_at >= progress.deadline:
+    """Why the next look is when it is; None where there is no more to say than what the wait is for."""
+    wait, pace = progress.next_at - now, rules.pace
+    if wait <= 0.0:
+        return "looking again at once"
+    if progress.next_at >= progress.deadline and progress.why in (PACE, FAULT):
+        return "the deadline: a last look in %s" % age_text(wait)
+    if not isinstance(pace, Adaptive) or progress.why != PACE:
         return None
     age = now - progress.started_at
-    said = _by_progress(progress, age) or _by_past_jobs(pace, rules, age)
-    return said and "%s; looking again in %s" % (said, age_text(progress.next_at - now))
+    known = 0 if rules.durations is None else len(rules.durations)
+    every = pace.every if known < ENOUGH else None
+    said = _by_progress(progress, age) or (
+        _by_past_jobs(rules, age) if known and every is None else _by_little(progress, every))
+    return "%s; looking again in %s%s" % (said, age_text(wait), _bound(pace, progress.pace_wait, every))
 
 
 def _by_progress(progress: Progress, age: float) -> Optional[str]:
@@ -29,23 +37,36 @@ def _by_progress(progress: Progress, age: float) -> Optional[str]:
     return "its progress points to an end at %s" % span_text(max(age, foreseen.earliest), foreseen.latest)
 
 
-def _by_past_jobs(pace: Adaptive, rules: Rules, age: float) -> Optional[str]:
-    durations = rules.durations
-    if not durations or (pace.every is not None and len(durations) < ENOUGH):
-        return None
-    early, late = map(durations.curve.age_by, MOST)
+def _by_past_jobs(rules: Rules, age: float) -> str:
+    assert rules.durations is not None
+    early, late = map(rules.durations.curve.age_by, MOST)
     if age < late:
         return "most jobs like this end at %s" % span_text(early, late)
     return "most jobs like this end by %s, this one is late" % age_text(late)
 
 
+def _by_little(progress: Progress, every: Optional[float]) -> str:
+    """What there is to go by until jobs have ended: a table, or nothing; perhaps a hint of progress."""
+    said = "nothing known of jobs like this yet"
+    if every is not None:
+        said = "every=%s until %d jobs like this have ended" % (duration_text(every), ENOUGH)
+    return said + (", and its progress says little" if progress.forecast and progress.forecast.foreseen else "")
+
+
+def _bound(pace: Adaptive, wait: float, every: Optional[float]) -> str:
+    """Which of the pace's bounds a wait was cut to, or stretched."""
+    if wait >= pace.max and every != pace.max:
+        return " (max)"
+    return " (min)" if wait <= pace.min and every != pace.min else ""
+
+
 def age_text(age: float) -> str:
     """An age as people say it.
 
-    >>> age_text(38.2), age_text(90), age_text(7200)
-    ('38 s', '1.5 min', '2 h')
+    >>> age_text(38.2), age_text(90), age_text(7200), age_text(0.02)
+    ('38 s', '1.5 min', '2 h', '20 ms')
     """
-    return span_text(age, age)
+    return "%.0f ms" % (1000 * age) if age < 0.0995 else span_text(age, age)
 
 
 def span_text(low: float, high: float) -> str:
