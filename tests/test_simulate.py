@@ -333,15 +333,6 @@ def test_the_table_is_aligned_and_the_whole_fits_on_a_terminal(capsys):
     assert all(any(row[0] in line[9:] for line in chart) for row in rows[1:-1])
 
 
-def test_adaptive_is_shown_with_no_more_polls_than_each_of_its_rivals_makes(capsys):
-    said = json.loads(run(capsys, "--scenario", "healthcare", "--jobs", "40", "--warm-up", "10", "--json")[1])["paces"]
-    adaptive = [one for one in said if one["pace"].startswith("adaptive")]
-    for rival in (said[1], said[3]):
-        assert any(one["polls_per_job"] <= rival["polls_per_job"]
-                   and one["notice_delay_s"]["mean"] <= rival["notice_delay_s"]["mean"] for one in adaptive), rival
-    assert all(one["rate_limited"] == 0 for one in said)
-
-
 def test_what_cannot_be_matched_is_left_out():
     simulation = Simulation(durations=[60] * 5, arrive="every 2m", timeout="30s")
     assert simulation.matched(simulation.run("fixed 5s")) is None

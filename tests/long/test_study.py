@@ -1,10 +1,18 @@
 """The rows of polling-theory.md for many jobs under one limit of 60 requests a minute."""
+import json
+
 import pytest
 
 from pollkit import Simulation
+from pollkit.cli import main
 from pollkit.core import agenda
 
 SEEDS = range(1, 6)
+
+
+def printed(capsys, *words):
+    assert main(["simulate"] + list(words)) == 0
+    return json.loads(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize("scenario, jobs, arrive, mean, p95", [
@@ -39,3 +47,12 @@ def test_where_nothing_is_learned_no_order_by_age_is_much_better(monkeypatch):
     ours = p95()
     monkeypatch.setattr(agenda, "_place", lambda entry, now: entry.progress.wait_from)  # who waits longest
     assert ours <= 1.1 * p95()
+
+
+def test_adaptive_is_shown_with_no_more_polls_than_each_of_its_rivals_makes(capsys):
+    said = printed(capsys, "--scenario", "healthcare", "--jobs", "40", "--warm-up", "10", "--json")["paces"]
+    adaptive = [one for one in said if one["pace"].startswith("adaptive")]
+    for rival in (said[1], said[3]):
+        assert any(one["polls_per_job"] <= rival["polls_per_job"]
+                   and one["notice_delay_s"]["mean"] <= rival["notice_delay_s"]["mean"] for one in adaptive), rival
+    assert all(one["rate_limited"] == 0 for one in said)
