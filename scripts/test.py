@@ -26,8 +26,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPPORTED = [(3, minor) for minor in range(6, 14)]
 PARTS = 3  # of a suite, side by side: much of what it does is to wait
 # These take 4 s or more each, the slowest first: not all of them in one part.
-SLOWEST = ("ledger_commands cli history zipapp batch simulate bad_input secrets transport ledger_files terminal telling "
-           "help shared_bucket ledger_runs").split()
+SLOWEST = ("ledger_commands cli history zipapp batch simulate bad_input secrets transport ledger_files terminal "
+           "telling help shared_bucket ledger_runs").split()
 
 # CI has 20 minutes; a captured command that still runs at this point is stopped and shown.
 STOP_AT = time.monotonic() + 18 * 60
