@@ -12,7 +12,7 @@ from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.bucket import Bucket
 from pollkit.core.durations import NOTHING_KNOWN, Curve, Durations, accrued_delay, cold_interval
 from pollkit.core.forecast import LEAST_ODDS, MOST_ODDS, reckoned
-from pollkit.core.learning import learn
+from pollkit.core.learning import InOrder, learn
 from pollkit.core.machine import Rules, Sleep, cancel, next_action, observe, start
 from pollkit.core.pace import POSTPONED
 from pollkit.core.reading import Reading, Verdict
@@ -191,6 +191,54 @@ def test_a_wait_that_ended_otherwise_teaches_nothing():
     assert taught(start(JOB, URL, by, 0.0)) == []
     assert taught(cancel(start(JOB, URL, by, 0.0), 5.0)) == []
     assert taught(ended(Reading(Verdict.REFUSED, "no"))) == []
+
+
+# In which order waits teach
+
+def handed_on(order, *ends):
+    """Which jobs are learned from as these end, each named by how long it took."""
+    return [[lesson.most_s for lesson in order.end(name, (0.0, float(name)))] for name in ends]
+
+
+def test_waits_teach_in_the_order_in_which_they_began():
+    order = InOrder()
+    for name in (9, 2, 5, 4):
+        order.begin(name, 100.0)
+    assert handed_on(order, 2, 4, 9, 5) == [[], [], [9, 2], [5, 4]]
+    order.begin(7, 300.0)
+    assert order.end(7, (1.0, 2.0)) == [(1.0, 2.0, 300.0)]
+
+
+def test_waits_that_began_at_once_are_told_apart_by_the_order_in_which_they_were_begun():
+    order = InOrder()
+    for name, at in [(1, 100.0), (2, 100.0), (3, 99.0), (4, 200.0)]:
+        order.begin(name, at)
+    began = [lesson.began for name in (4, 3, 2, 1) for lesson in order.end(name, (0.0, 1.0))]
+    assert began == [100.0, 100.000001, 100.000002, 200.0]
+
+
+def test_a_wait_that_teaches_nothing_holds_up_nobody():
+    order = InOrder()
+    for name in (9, 2):
+        order.begin(name, 0.0)
+    assert order.end(2, None) == order.end(9, None) == [] == order.end("never begun", (1.0, 2.0))
+
+
+def test_while_most_that_began_with_it_still_run_a_job_teaches_nothing():
+    """Nobody knows yet whether it was a short one."""
+    order = InOrder()
+    for name in range(1, 9):
+        order.begin(name, 100.0)
+    assert handed_on(order, 1, 2, 3, 4, 8, 7) == [[], [], [], [1], [2, 3], [4]]
+
+
+def test_a_wait_that_outlasts_nine_in_ten_of_those_that_began_next_is_passed_over():
+    order = InOrder()
+    for name in range(50):
+        order.begin(name, 100.0 + name)
+    assert handed_on(order, *range(1, 45)) == [[]] * 44
+    assert handed_on(order, 45) == [list(range(1, 43))]
+    assert order.end(0, (0.0, 99.0)) == [(0.0, 99.0, 100.0)]   # late: others are known that began after it
 
 
 # Progress

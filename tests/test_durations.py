@@ -7,7 +7,7 @@ import pytest
 
 from pollkit import ConfigError
 from pollkit.core import durations as module
-from pollkit.core.durations import ENOUGH, PRIOR_S, RECENT, Curve, Durations, Foreseen, cold_interval
+from pollkit.core.durations import ENOUGH, PRIOR_S, RECENT, Curve, Durations, Foreseen, Lesson, cold_interval
 
 RNG = random.Random(6)
 UNIFORM = [RNG.uniform(120, 900) for _ in range(200)]
@@ -193,7 +193,7 @@ def test_it_is_kept_as_json_and_read_back(name):
     text = json.dumps(durations.as_dict())
     again = Durations.of(json.loads(text))
     assert again.as_dict() == durations.as_dict()
-    assert sum(len(value) if isinstance(value, list) else 1 for value in json.loads(text).values()) <= 213
+    assert sum(len(value) if isinstance(value, list) else 1 for value in json.loads(text).values()) <= 413
     for one in (durations, again):
         one.record_between(2.0, 50.0)
     assert again.as_dict() == durations.as_dict()
@@ -207,6 +207,8 @@ KEPT = Durations([1.0, 2.0, 3.0]).as_dict()
     None, [], "x", {}, {"durations": [1.0]}, dict(KEPT, more=1),
     dict(KEPT, durations=None), dict(KEPT, durations=[1.0, "2"]), dict(KEPT, durations=[float("nan")]),
     dict(KEPT, durations=[-1.0]), dict(KEPT, durations=[True]), dict(KEPT, durations=[1.0] * 201, count=500),
+    dict(KEPT, begun=None), dict(KEPT, begun=[1.0, 2.0]), dict(KEPT, begun=[1.0, 2.0, None]),
+    dict(KEPT, begun=[1.0, 2.0, float("nan")]), dict(KEPT, begun=[-1.0, 2.0, 3.0]), dict(KEPT, begun=[0, 0, 1e15]),
     dict(KEPT, fits=[2.0]), dict(KEPT, fits=[0.5] * 13), dict(KEPT, fits="0"), dict(KEPT, fits=[None]),
     dict(KEPT, count=-1), dict(KEPT, count=2), dict(KEPT, count=3.0), dict(KEPT, count=True), dict(KEPT, count=None),
     dict(KEPT, count=10 ** 400)])
@@ -214,6 +216,75 @@ def test_a_damaged_one_is_refused_in_one_line(damaged):
     with pytest.raises(ConfigError) as caught:
         Durations.of(damaged)
     assert "\n" not in str(caught.value)
+
+
+# In which order
+
+def test_what_began_before_others_that_are_known_is_put_in_its_place_and_witnesses_no_drift():
+    durations = Durations()
+    for began in (10.0, 20.0, 30.0):
+        durations.record(began, began)
+    fits = durations.as_dict()["fits"]
+    assert durations.record(25.0, 25.0) and durations.record_between(5.0, 5.0, 5.0)
+    assert durations.as_dict() == {"durations": [5.0, 10.0, 20.0, 25.0, 30.0], "begun": [5.0, 10.0, 20.0, 25.0, 30.0],
+                                   "fits": fits, "count": 5}
+    assert durations.curve.survival(15.0) == Curve([5.0, 10.0, 20.0, 25.0, 30.0]).survival(15.0)
+    assert durations.record(40.0) and durations.as_dict()["begun"][-1] == 30.0  # it began last, for all we know
+
+
+def test_the_last_that_began_are_kept_and_not_the_last_that_ended():
+    durations = Durations()
+    for began in range(1, RECENT + 1):
+        durations.record(UNIFORM[began - 1], began)
+    assert durations.record(600.0, 0.5) and durations.as_dict()["count"] == RECENT + 1
+    assert durations.as_dict()["begun"] == [float(began) for began in range(1, RECENT + 1)]
+    durations.record(600.0, 1.5)
+    assert durations.as_dict()["begun"][:2] == [1.5, 2.0]
+
+
+@pytest.mark.parametrize("began", [float("nan"), -1.0, 1e15])
+def test_what_began_at_no_instant_is_refused(began):
+    durations = Durations([10.0])
+    assert not durations.record(5.0, began) and durations.as_dict() == Durations([10.0]).as_dict()
+
+
+def test_drift_is_seen_by_what_began_one_after_the_other_whatever_ended_late():
+    durations = Durations(UNIFORM)
+    for i in range(4):
+        durations.record(1300.0, 100.0 + 10 * i)
+        durations.record(500.0, 50.0 + i)
+    assert durations.as_dict()["begun"][-3:] == [110.0, 120.0, 130.0] and len(durations) == 4
+
+
+def lessons_of(durations, began, apart=0.0):
+    return [Lesson(each, each, began + apart * i) for i, each in enumerate(durations)]
+
+
+def test_what_others_tell_of_jobs_that_ran_beside_known_ones_witnesses_no_drift():
+    """Sixty processes wait for a job each, all begun together: whoever is done first tells first."""
+    durations, rng = Durations(), random.Random(3)
+    for wave in range(6):
+        for duration in sorted(rng.uniform(120, 900) for _ in range(60)):
+            durations.record_all(lessons_of([duration], 10000.0 * wave + rng.random()))
+    assert len(durations) == RECENT
+    for i in range(4):      # but where each began when the one before it had ended, they do
+        durations.record_all(lessons_of([2000.0], 10.0 ** 6 + 3000 * i))
+    assert len(durations) == 3
+
+
+def test_what_one_process_tells_witnesses_drift_in_order_of_beginning():
+    durations = Durations(UNIFORM)
+    durations.record_all(lessons_of([2000.0] * 3 + [3000.0] * 3, 10.0 ** 6, apart=1.0))
+    assert durations.as_dict()["durations"] == [2000.0, 2000.0, 3000.0, 3000.0, 3000.0]
+
+
+def test_what_ended_after_now_ended_just_now():
+    """The clock was a year ahead once: what is learned today still counts for more than what was then."""
+    value = dict(KEPT, begun=[10.0, 5000.0, 10.0 ** 8])
+    assert Durations.of(value, 1000.0).as_dict()["begun"] == [10.0, 997.0, 998.0]
+    assert Durations.of(value).as_dict() == value
+    unsorted = dict(KEPT, begun=[30.0, 10.0, 20.0])
+    assert Durations.of(unsorted).as_dict()["durations"] == [2.0, 3.0, 1.0]
 
 
 def test_ages_by_share():

@@ -1,5 +1,6 @@
 """What ended jobs teach outlives the process, in a file that many share; and never costs a job its outcome."""
 import errno
+import itertools
 import json
 import os
 import random
@@ -15,13 +16,14 @@ import pytest
 from job_api import JobApi
 from pollkit import BatchPoller, Ledger, Poller, Profile
 from pollkit.cli import main
-from pollkit.core.durations import RECENT
+from pollkit.core.durations import RECENT, Lesson
 from pollkit.edges import history as history_module
 from pollkit.edges.history import LARGEST_BYTES, LONGEST_NAME, MOST_KINDS, History, Kind, usual_path
 from pollkit.testing import FakeJobApi, VirtualClock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 KIND = Kind("knowhere", "small")
+BEGINNINGS = itertools.count(10 ** 9, 10 ** 4)  # of jobs that run one after the other
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 
 
@@ -43,7 +45,7 @@ def teach(path, durations, kind=KIND):
     said = []
     with History(path, said.append, said.append) as history:
         for duration in durations:
-            history.note(kind, duration, duration)
+            history.note(kind, Lesson(duration, duration, next(BEGINNINGS)))
     return said
 
 
@@ -73,7 +75,7 @@ def put(path, data):
 
 def kept(*kinds, **changes):
     """A file's bytes, with these things changed in what was learned of its first kind."""
-    learned = dict({"durations": [1.5, 2], "fits": [0.5], "count": 2}, **changes)
+    learned = dict({"durations": [1.5, 2], "begun": [7, 8.5], "fits": [0.5], "count": 2}, **changes)
     return json.dumps({"version": 1, "kinds": [{"profile": KIND.profile, "label": KIND.label, "learned": learned}]
                        + list(kinds)}).encode()
 
@@ -90,12 +92,13 @@ def test_durations_known_between_two_looks_and_drift_go_on_as_if_it_had_been_one
     rng = random.Random(5)
     jobs = [(at, at + rng.uniform(1, 20)) for at in (rng.uniform(100, 200) for _ in range(40))]
     jobs += [(at * 9, at * 9 + 5) for at, _ in jobs[:15]]
-    for least_s, most_s in jobs:
+    lessons = [Lesson(*between, began=next(BEGINNINGS)) for between in jobs]
+    for lesson in lessons:
         with History(path) as history:
-            history.note(KIND, least_s, most_s)
+            history.note(KIND, lesson)
     at_once = History().durations(KIND)
-    for least_s, most_s in jobs:
-        at_once.record_between(least_s, most_s)
+    for lesson in lessons:
+        at_once.record_between(*lesson)
     assert History(path).durations(KIND).as_dict() == at_once.as_dict()
     assert len(at_once) < len(jobs)  # things changed, and what went before was forgotten
 
@@ -115,7 +118,7 @@ def test_only_so_much_is_kept_of_each_kind_and_of_so_many_kinds(path):
     assert len(known(path)) == RECENT and known(path)[-1] == 100
     with History(path) as history:
         for i in range(MOST_KINDS):
-            history.note(Kind("p%d" % i), 5, 5)
+            history.note(Kind("p%d" % i), Lesson(5, 5, 7))
     assert known(path) == [] and known(path, Kind("p0")) == [5]
     teach(path, [6], Kind("p0"))  # which makes it the last to go
     teach(path, [7], Kind("new"))
@@ -124,7 +127,8 @@ def test_only_so_much_is_kept_of_each_kind_and_of_so_many_kinds(path):
 
 def test_the_largest_file_that_is_written_is_one_that_is_read(path):
     name = "\U0001f600" * (LONGEST_NAME - 3)
-    learned = {"durations": [314159265.123456] * RECENT, "fits": [0.123456] * 12, "count": 10 ** 9}
+    learned = {"durations": [314159265.123456] * RECENT, "begun": [1412345678.123456] * RECENT,
+               "fits": [0.123456] * 12, "count": 10 ** 9}
     put(path, json.dumps({"version": 1, "kinds": [{"profile": name + "%03d" % i, "label": None, "learned": learned}
                                                   for i in range(MOST_KINDS)]}).encode())
     assert teach(path, [5], Kind(name + "007")) == []
@@ -145,6 +149,57 @@ def test_the_file_and_its_folder_are_for_their_owner_alone(tmp_path):
     assert stat.S_IMODE(os.stat(path).st_mode) == 0o600
     assert stat.S_IMODE(os.stat(os.path.dirname(path)).st_mode) == 0o700
     assert os.listdir(os.path.dirname(path)) == ["history.json"]
+
+
+# Many jobs at once
+
+def waves(path, poll, size=60, number=4):
+    """Batches of jobs that begin together, each batch through a History of its own; what one costs a job."""
+    rng, costs = random.Random(5), []
+    clock = VirtualClock(wall=time.time() - 10 ** 6)
+    with FakeJobApi(clock=clock) as api:
+        profile = api.profile._replace(timeout=None, pace="adaptive")
+        for wave in range(number):
+            lasts = {"%d.%d" % (wave, i): rng.uniform(120, 900) for i in range(size)}
+            for name, duration in lasts.items():
+                api.add(name, lasts=duration)
+            outcomes = poll(path, profile, clock, list(lasts))
+            costs.append(sum(one.polls + one.waited_s - lasts[one.id] for one in outcomes) / size)
+    return costs
+
+
+def by_batch(path, profile, clock, names):
+    with History(path) as history, BatchPoller(profile, clock=clock, workers=1, history=history) as batch:
+        return batch.run(names)
+
+
+def test_what_is_kept_of_jobs_that_began_together_is_no_matter_of_which_ended_last(path):
+    costs = waves(path, by_batch)
+    found = known(path, Kind("fake"))
+    assert len(found) == RECENT and min(found) < 150 and max(found) > 870
+    assert max(costs[1:]) < 0.8 * costs[0]
+
+
+def test_processes_that_began_together_and_end_one_by_one_take_nothing_for_drift(path):
+    rng = random.Random(6)
+    for wave in range(4):
+        for duration in sorted(rng.uniform(120, 900) for _ in range(60)):
+            with History(path) as history:
+                history.note(KIND, Lesson(duration, duration, 10 ** 9 + 10000 * wave + rng.random()))
+    assert len(known(path)) == RECENT
+
+
+def test_a_clock_that_was_ahead_does_no_lasting_harm(path, monkeypatch):
+    now = 1.7e9
+    monkeypatch.setattr(history_module.time, "time", lambda: now)
+    with History(path) as history:
+        for i in range(RECENT):
+            history.note(KIND, Lesson(100, 100 + i / RECENT, now + 10 ** 7 + i))
+    for _ in range(3):
+        now += 1000
+        with History(path) as history:
+            history.note(KIND, Lesson(100.3, 100.3, now - 101))
+    assert known(path)[-2:] == [100.3] * 2  # the first of them is among those that were ahead, by then
 
 
 # Many processes at once
@@ -205,12 +260,13 @@ def test_without_locks_it_is_still_replaced_as_a_whole(path, monkeypatch, has_lo
 
 
 WRITER = """
-import sys
+import sys, time
+from pollkit.core.durations import Lesson
 from pollkit.edges.history import History, Kind
 while True:
     with History(sys.argv[1]) as history:
-        history.note(Kind("knowhere", "small"), 95, 105)
-        history.note(Kind("other"), 95, 105)
+        history.note(Kind("knowhere", "small"), Lesson(95, 105, time.time() - 105))
+        history.note(Kind("other"), Lesson(95, 105, time.time() - 105))
     print(flush=True)
 """
 
@@ -226,7 +282,7 @@ def test_a_process_that_is_killed_leaves_one_version_or_the_next(path):
         writer.kill()
         writer.communicate()
         assert len(known(path)) == RECENT and known(path, Kind("other"))
-        assert teach(path, [100]) == [] and known(path)[-1] == 100
+        assert teach(path, [100]) == [] and 100 in known(path)
     assert os.listdir(os.path.dirname(path)) == ["history.json"]  # what a writer had begun is gone
 
 
@@ -247,6 +303,9 @@ DAMAGED = {
     "durations: true": kept(durations=[True, 2]), "durations: too many": kept(durations=[5] * 201, count=201),
     "durations: object": kept(durations={}), "durations: nested": kept(durations=[[5]]),
     "fits: above one": kept(fits=[1.5]), "fits: too many": kept(fits=[0.5] * 13), "fits: null": kept(fits=None),
+    "begun: NaN": kept(begun=[1, float("nan")]), "begun: too few": kept(begun=[1]), "begun: text": kept(begun="12"),
+    "begun: true": kept(begun=[1, True]), "begun: never": kept(begun=[1, 1e300]),
+    "from before there was begun": kept().replace(b'"begun": [7, 8.5], ', b""),
     "count: huge": kept(count=10 ** 400), "count: below": kept(count=1), "count: 2.5": kept(count=2.5),
     "count: true": kept(durations=[], count=True), "more keys": kept(more=1),
     "learned is a list": kept().replace(b'"learned": {', b'"learned": [{').replace(b"2}}", b"2}]}"),
@@ -261,7 +320,7 @@ def test_a_damaged_file_is_set_aside_with_one_warning(path, name, reads_first):
     with History(path, damage.append, trouble.append) as history:
         if reads_first:
             assert len(history.durations(KIND)) == 0 == len(history.durations(Kind("other")))
-        history.note(KIND, 5, 5)
+        history.note(KIND, Lesson(5, 5, next(BEGINNINGS)))
     assert (len(damage), trouble) == (1, []) and "%s.damaged" % os.path.basename(path) in damage[0]
     assert "\n" not in damage[0] and len(damage[0]) < 300 + len(path)
     assert content(path + ".damaged") == data and known(path) == [5]
@@ -276,7 +335,7 @@ def test_a_damaged_file_that_can_not_be_set_aside_stays_and_is_told_once(path, r
     with History(path, damage.append, trouble.append) as history:
         if reads_first:
             assert len(history.durations(KIND)) == 0 == len(history.durations(Kind("other")))
-        history.note(KIND, 5, 5)
+        history.note(KIND, Lesson(5, 5, next(BEGINNINGS)))
     assert (damage, len(trouble)) == ([], 1) and content(path) == b"damaged"
 
 
@@ -344,9 +403,9 @@ def test_a_place_that_can_not_be_used_is_told_once_and_no_more(path, name):
     path, damage, trouble = unusable(name, path), [], []
     with History(path, damage.append, trouble.append) as history:
         assert len(history.durations(KIND)) == 0
-        history.note(KIND, 5, 5)
+        history.note(KIND, Lesson(5, 5, next(BEGINNINGS)))
         history.save()
-        history.note(KIND, 5, 5)
+        history.note(KIND, Lesson(5, 5, next(BEGINNINGS)))
     assert (damage, len(trouble)) == ([], 1) and "\n" not in trouble[0], trouble
 
 

@@ -57,8 +57,11 @@ def through_batch(simulation, pace, **options):
         return 200, {}, said
     with JobApi(answer) as api:
         profile = Profile(url=api.url + "/jobs/{id}", proxy="none", pace=pace, timeout=None, **options)
+        outcomes = []
         with BatchPoller(profile, workers=1, clock=clock, rng=random.Random(simulation.seed).random) as batch:
-            outcomes = batch.run([Job(job.id, label=job.label) for job in simulation.jobs])
+            for at in sorted({job.starts_at for job in simulation.jobs}):
+                clock.sleep_until(at)
+                outcomes += batch.run([Job(job.id, label=job.label) for job in simulation.jobs if job.starts_at == at])
             limited = batch.stats.rate_limited
     return polls, kinds, outcomes, limited
 
@@ -84,10 +87,17 @@ def test_the_same_polls_at_the_same_times_through_simulation_and_batchpoller(pac
         assert Verdict.FAULT in kinds
 
 
+def in_waves(simulation, size, every):
+    """Jobs teach those that begin after they are all through: so they come in several waves."""
+    simulation.jobs = [job._replace(starts_at=i // size * every) for i, job in enumerate(simulation.jobs)]
+    return simulation
+
+
 @pytest.mark.parametrize("timestamps", [False, True])
 def test_the_same_polls_where_the_pace_learns(monkeypatch, timestamps):
-    """BatchPoller is made to learn just as Simulation does: each completion teaches the jobs that wait."""
-    simulation = Simulation(durations="uniform 20s..2m", jobs=40, limit="60/m", workers=1, timestamps=timestamps)
+    """BatchPoller is made to learn just as Simulation does: a wave that is through teaches the next one."""
+    simulation = in_waves(Simulation(durations="uniform 20s..2m", jobs=40, limit="60/m", workers=1,
+                                     timestamps=timestamps), 10, 600.0)
     expected, _ = polls_of(simulation, "adaptive")
     monkeypatch.setattr(asking, "Rules", Fresh)
     polls, _, _, _ = through_batch(simulation, "adaptive", limit=simulation.limit)
@@ -104,7 +114,7 @@ def test_the_same_polls_where_the_pace_learns(monkeypatch, timestamps):
 def test_the_same_polls_where_the_pace_learns_each_label_by_itself(options):
     """With nothing changed in either: a `first` says to both of them that jobs are fresh."""
     pace = "adaptive first=8s every=6s"
-    simulation = Simulation(jobs=40, arrive="burst", workers=1, **options)
+    simulation = in_waves(Simulation(jobs=40, arrive="burst", workers=1, **options), 20, 3600.0)
     expected, figures = polls_of(simulation, pace)
     polls, _, outcomes, _ = through_batch(simulation, pace, limit=simulation.limit)
     assert polls == expected and len(polls) > 80

@@ -27,7 +27,7 @@ it is worked out anew for all of them after every n/4 jobs handed out: four look
 however many are queued.
 """
 from heapq import heapify, heappop, heappush
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .durations import ENOUGH, accrued_delay
 from .machine import RETRY_AFTER, Progress, Rules, cancel, give_up, hold, nudge, observe, start
@@ -89,10 +89,14 @@ class Step(NamedTuple):
 
 
 class Agenda:
-    """Every outstanding job of a batch; at most `places` exchanges are under way at once."""
+    """Every outstanding job of a batch; at most `places` exchanges are under way at once.
 
-    def __init__(self, places: int) -> None:
+    `on_end` hears of every wait that ends, in whichever way.
+    """
+
+    def __init__(self, places: int, on_end: Callable[[Entry], object] = lambda entry: None) -> None:
         self._places = places
+        self._on_end = on_end
         self._entries: Dict[str, Entry] = {}
         self._schedule: List[Tuple[float, int, Entry]] = []
         self._lanes: List[Lane] = []      # those with something in their queue
@@ -214,6 +218,7 @@ class Agenda:
         entry.stamp = self._stamp
         if has_ended:
             entry.phase = ENDED
+            self._on_end(entry)
         else:
             entry.phase = SCHEDULED
             heappush(self._schedule, (entry.progress.next_at, entry.stamp, entry))

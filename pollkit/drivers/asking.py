@@ -3,7 +3,7 @@ import enum
 import functools
 import random
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Tuple, Union
 
 from ..core import events, machine
 from ..core.addresses import fill, fill_many
@@ -139,7 +139,7 @@ class Asker:
         self.rng = rng or random.random
         self._on_event = on_event
         self._history = history or History()
-        self.is_since_submitted = False     # whether waits begin when their jobs are submitted
+        self._offset = self.clock.wall() - self.clock.now()  # once: what began later shall never seem to be earlier
         self.default = self._manner(None, self._profiles[None], None)
 
     def manner(self, job: Job) -> Manner:
@@ -159,13 +159,13 @@ class Asker:
         """What is known of jobs of that manner, at that origin."""
         return self._history.durations(_kind(manner, home))
 
-    def learn(self, progress: machine.Progress, rules: Rules, manner: Manner, home: str) -> None:
-        """If a job has ended, remember how long it took: for those that wait, where the pace learns, and for later."""
-        between = taught(progress, self.is_since_submitted)
-        if between is not None:
-            if rules.durations is not None:
-                rules.durations.record_between(*between)
-            self._history.note(_kind(manner, home), *between)
+    def begin(self, wait: Hashable, manner: Manner, home: str, now: float) -> None:
+        """A wait of that manner begins."""
+        self._history.begin(_kind(manner, home), wait, now + self._offset)
+
+    def end(self, wait: Hashable, manner: Manner, home: str, progress: machine.Progress) -> None:
+        """It is over: remember how long its job took, for those that wait, where the pace learns, and for later."""
+        self._history.end(_kind(manner, home), wait, taught(progress, is_since_submitted=False))
 
     def limit_of(self, name: Optional[str]) -> Union[Limit, str, None]:
         """The limit of a profile that is in use, for those of its labels that have none of their own."""

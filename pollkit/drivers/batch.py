@@ -61,7 +61,7 @@ class BatchPoller:
         self._buckets: Dict[Tuple[str, Any], TokenBucket] = {}
         self._lanes: Dict[Tuple[TokenBucket, Optional[Manner]], Lane] = {}
         self._ways: Dict[Tuple[Manner, str, bool], Way] = {}
-        self._agenda = Agenda(workers)
+        self._agenda = Agenda(workers, self._learn)
         self._lock = threading.Lock()
         self._drained: List[threading.Lock] = []  # the bells of those who wait until nothing is outstanding
         self._polls = self._faults = self._rate_limited = 0
@@ -184,7 +184,8 @@ class BatchPoller:
             for job, url, way in admitted:
                 known = self._agenda.get(job.id)
                 if known is None:
-                    self._agenda.add(job, url, way.rules, way.lane, now, owners, latest, way)
+                    entry = self._agenda.add(job, url, way.rules, way.lane, now, owners, latest, way)
+                    self._asker.begin(entry, way.manner, way.home, now)
                 else:
                     known.owner += owners
 
@@ -364,13 +365,15 @@ class BatchPoller:
                                  if entry.progress.ending is not None)
             self._break_off(error)
             return None
-        for step in steps:
-            self._asker.learn(step.after, step.entry.rules, step.entry.manner.manner, step.entry.manner.home)
         self._polls += 1
         self._faults += heard.verdict is Verdict.FAULT
         self._rate_limited += heard.verdict is Verdict.LIMITED
         self._after_removal()
         return Polled(steps, readings, heard, now)
+
+    def _learn(self, entry: Entry) -> None:
+        """From a wait that is over."""
+        self._asker.end(entry, entry.manner.manner, entry.manner.home, entry.progress)
 
     def _announce(self, polled: Optional[Polled]) -> None:
         while self._expired:

@@ -12,6 +12,7 @@ turn, more are taken all the same: those of another API may be among them.
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 from ..core.agenda import Entry, Step
+from ..core.learning import taught
 from ..core.model import Outcome, State
 from ..core.profile import Profile
 from ..core.reading import Reading, Verdict
@@ -58,7 +59,6 @@ class LedgerRun(BatchPoller):
     def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
                  on_end: Optional[Callable[[Outcome], object]] = None, **settings: Any) -> None:
         super().__init__(clock=ledger.clock, **settings)
-        self._asker.is_since_submitted = True      # jobs are added when they are submitted
         self._ledger = ledger
         self._on_trouble = on_trouble
         self._on_end = on_end
@@ -233,6 +233,11 @@ class LedgerRun(BatchPoller):
                 self._agenda.withdraw(step.entry)
         self._after_removal()
         return polled
+
+    def _learn(self, entry: Entry) -> None:
+        between = taught(entry.progress)
+        if between is not None and entry.rules.durations is not None:
+            entry.rules.durations.record_between(*between)
 
     def _announce(self, polled: Any) -> None:
         super()._announce(polled)

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Opt
 
 from ..core.agenda import Agenda, Entry, Lane
 from ..core.durations import Durations
-from ..core.learning import learn
+from ..core.learning import InOrder, taught
 from ..core.machine import SHORTEST_S, Progress, Rules
 from ..core.model import Job, State
 from ..core.optimum import Optimum
@@ -242,7 +242,8 @@ class _Run:
         self._durations = {label: Durations() for label in simulation.spreads if isinstance(pace, Adaptive)}
         self._rules = {label: Rules.of(profile, bucket.spacing, self._durations.get(label), is_fresh=True)
                        for label in simulation.spreads}
-        self._agenda = Agenda(simulation._workers)
+        self._orders = {label: InOrder() for label in self._durations}
+        self._agenda = Agenda(simulation._workers, self._learn)
         self._replies: List[Tuple[float, int, List[Entry], Reading]] = []
         self._go()
 
@@ -255,7 +256,9 @@ class _Run:
                 self._finish(entries, reading, now)
             while arrived < len(jobs) and jobs[arrived].starts_at <= now:
                 job = jobs[arrived]
-                agenda.add(Job(job.id, label=job.label), "", self._rules[job.label], self._lane, now, arrived)
+                entry = agenda.add(Job(job.id, label=job.label), "", self._rules[job.label], self._lane, now, arrived)
+                if self._orders:
+                    self._orders[job.label].begin(entry, now)
                 arrived += 1
             work = agenda.take(now)
             for step in agenda.expired():
@@ -289,10 +292,15 @@ class _Run:
         if step.after.ending is not None:
             self._count(entry, step.after)
 
+    def _learn(self, entry: Entry) -> None:
+        """From a wait that is over, as BatchPoller does."""
+        if self._orders:
+            label = entry.progress.job.label
+            for lesson in self._orders[label].end(entry, taught(entry.progress)):
+                self._durations[label].record_between(*lesson)
+
     def _count(self, entry: Entry, ended: Progress) -> None:
         """A wait is over."""
-        if self._durations:
-            learn(ended, self._durations[ended.job.label])
         if entry.owner < self._warm_up:
             return
         self.polls += ended.polls

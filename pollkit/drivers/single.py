@@ -96,26 +96,29 @@ class Poller:
              stop: Optional[threading.Event]) -> Outcome:
         asker, clock, bucket = self._asker, self._clock, self._bucket_for(manner.profile.limit)
         rules = asker.rules(manner, home, bucket.spacing)
-        progress = machine.start(job, url, rules, clock.now())
-        while True:
-            now = clock.now()
-            if _is_set(stop) and progress.ending is None:
-                progress = machine.cancel(progress, now)
-                asker.tell(events.ended(progress, now))
-            action = machine.next_action(progress, now)
-            if isinstance(action, machine.Ending):
-                return asker.outcome(progress)
-            if isinstance(action, machine.Sleep):
-                clock.sleep_until(action.until, stop)
-                continue
-            before = progress = self._await_token(progress, bucket, stop)
-            if progress.ending is None and not _is_set(stop):
-                reading = look(action)
+        begun = progress = machine.start(job, url, rules, clock.now())
+        asker.begin(id(begun), manner, home, begun.started_at)
+        try:
+            while True:
                 now = clock.now()
-                progress = machine.observe(before, rules, reading, now, asker.rng())
-                asker.learn(progress, rules, manner, home)
-                bucket.hear(reading, now, progress.next_at)
-                asker.tell_poll(before, progress, reading, now, rules)
+                if _is_set(stop) and progress.ending is None:
+                    progress = machine.cancel(progress, now)
+                    asker.tell(events.ended(progress, now))
+                action = machine.next_action(progress, now)
+                if isinstance(action, machine.Ending):
+                    return asker.outcome(progress)
+                if isinstance(action, machine.Sleep):
+                    clock.sleep_until(action.until, stop)
+                    continue
+                before = progress = self._await_token(progress, bucket, stop)
+                if progress.ending is None and not _is_set(stop):
+                    reading = look(action)
+                    now = clock.now()
+                    progress = machine.observe(before, rules, reading, now, asker.rng())
+                    bucket.hear(reading, now, progress.next_at)
+                    asker.tell_poll(before, progress, reading, now, rules)
+        finally:
+            asker.end(id(begun), manner, home, progress)
 
     def _bucket_for(self, limit: Union[Limit, str, None]) -> TokenBucket:
         """The bucket that all jobs under one limit share."""

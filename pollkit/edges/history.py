@@ -14,18 +14,18 @@ import os
 import stat
 import threading
 import time
-from collections import deque
 from contextlib import contextmanager
 from errno import EAGAIN, EINVAL
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..core.durations import RECENT, Durations
+from ..core.durations import RECENT, Durations, Lesson
+from ..core.learning import InOrder
 from ..errors import ConfigError
 
 VERSION = 1
 MOST_KINDS = 100            # those that were taught last
 LONGEST_NAME = 300          # of a profile and its label together; what is longer is not kept
-LARGEST_BYTES = 1 << 20     # of a file that is read; so many kinds come to less
+LARGEST_BYTES = 1 << 21     # of a file that is read; so many kinds come to less
 PATIENCE_S = 0.5            # for others who write
 PAUSE_S = 0.005
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # for whoever is at the other end of a pipe
@@ -57,7 +57,8 @@ class History:
         self._lock = threading.Lock()
         self._kinds: Optional[Dict[Kind, Any]] = None        # the file, as it was found
         self._durations: Dict[Kind, Durations] = {}
-        self._noted: Dict[Kind, Deque[Tuple[float, float]]] = {}
+        self._orders: Dict[Kind, InOrder] = {}
+        self._noted: Dict[Kind, List[Lesson]] = {}
 
     def durations(self, kind: Kind) -> Durations:
         """What is known of a kind: by the file at first, and then by what this process adds to it."""
@@ -67,11 +68,30 @@ class History:
                 found = self._durations[kind] = self._from_file(kind)
             return found
 
-    def note(self, kind: Kind, least_s: float, most_s: float) -> None:
-        """A job of that kind ended between these ages: to be saved."""
+    def begin(self, kind: Kind, wait: Hashable, now: float) -> None:
+        """The wait for a job of that kind begins, at an instant in wall-clock time."""
+        with self._lock:
+            self._orders.setdefault(kind, InOrder()).begin(wait, now)
+
+    def end(self, kind: Kind, wait: Hashable, between: Optional[Tuple[float, float]]) -> None:
+        """It is over, its job having ended between these ages, if that is known: to be learned in its turn."""
+        with self._lock:
+            for lesson in self._orders[kind].end(wait, between):
+                if kind in self._durations:
+                    self._durations[kind].record_between(*lesson)
+                self._note(kind, lesson)
+
+    def note(self, kind: Kind, lesson: Lesson) -> None:
+        """A job of that kind has ended: to be saved."""
+        with self._lock:
+            self._note(kind, lesson)
+
+    def _note(self, kind: Kind, lesson: Lesson) -> None:
         if self._path is not None and kind.profile and len(kind.profile + (kind.label or "")) <= LONGEST_NAME:
-            with self._lock:
-                self._noted.setdefault(kind, deque(maxlen=RECENT)).append((least_s, most_s))
+            noted = self._noted.setdefault(kind, [])
+            noted.append(lesson)
+            noted.sort(key=_began)  # which takes no time: there is one that may be out of place
+            del noted[:-RECENT]
 
     def save(self) -> None:
         """Add to the file what was noted since it was last saved; if that can't be, it is forgotten."""
@@ -83,10 +103,9 @@ class History:
             os.makedirs(os.path.dirname(self._path) or ".", 0o700, exist_ok=True)
             with _locked(self._path) as is_alone:
                 kinds = self._sound(self._path, noted)
-                for kind, between in noted.items():
+                for kind, lessons in noted.items():
                     durations = _learned(kinds, kind)
-                    for least_s, most_s in between:
-                        durations.record_between(least_s, most_s)
+                    durations.record_all(lessons)
                     kinds.pop(kind, None)
                     kinds[kind] = durations.as_dict()  # at the end: those that come first are let go first
                 _write(self._path, dict(list(kinds.items())[-MOST_KINDS:]), is_alone)
@@ -186,9 +205,13 @@ def _kind(profile: Any, label: Any) -> Kind:
     return Kind(profile, label)
 
 
+def _began(lesson: Lesson) -> float:
+    return lesson.began
+
+
 def _learned(kinds: Dict[Kind, Any], kind: Kind) -> Durations:
     try:
-        return Durations.of(kinds[kind]) if kind in kinds else Durations()
+        return Durations.of(kinds[kind], time.time()) if kind in kinds else Durations()
     except ConfigError as error:
         raise _Damaged(str(error)) from None
 

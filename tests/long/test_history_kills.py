@@ -7,20 +7,22 @@ import time
 
 import pytest
 
-from pollkit.core.durations import RECENT
+from pollkit.core.durations import RECENT, Lesson
 from pollkit.edges.history import History, Kind
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 KINDS = [Kind("p%d" % i) for i in range(3)]
 WRITER = """
-import sys
+import sys, time
+from pollkit.core.durations import Lesson
 from pollkit.edges.history import History, Kind
 i = 0
 while True:
     i += 1
     with History(sys.argv[1]) as history:
         for kind in range(3):
-            history.note(Kind("p%d" % kind), 90 + 20 * (i * 0.618 % 1), 90 + 20 * (i * 0.618 % 1))
+            lasted = 90 + 20 * (i * 0.618 % 1)
+            history.note(Kind("p%d" % kind), Lesson(lasted, lasted, time.time() - lasted))
     print(flush=True)
 """
 
@@ -54,5 +56,5 @@ def test_writers_that_are_killed_leave_a_whole_file_and_lose_nothing(tmp_path):
             process.communicate()
     assert before > RECENT
     with History(path) as history:
-        history.note(KINDS[0], 100, 100)
+        history.note(KINDS[0], Lesson(100, 100, time.time() - 100))
     assert os.listdir(str(tmp_path)) == ["history.json"]
