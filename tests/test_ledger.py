@@ -292,20 +292,77 @@ def test_told_beats_not_told_and_neither_touches_another_end(ledger, clock):
 
 # Durations and counts
 
+def ends(ledger, claim, duration_s):
+    look(ledger, claim, Verdict.DONE, duration_s=float(duration_s))
+
+
 def test_the_last_durations_of_each_kind_are_kept(ledger, clock, monkeypatch):
-    monkeypatch.setattr(ledger_history, "KEPT_DURATIONS", 3)
+    monkeypatch.setattr(ledger_history, "RECENT", 3)
     for i in range(5):
         ledger.add([Job("s%d" % i, label="small"), Job("l%d" % i, label="large", profile="p")])
         for claim in ledger.claim(2):
-            look(ledger, claim, Verdict.DONE, duration_s=float(i))
+            ends(ledger, claim, i)
+        clock.pass_s(1)
     assert ledger.durations(None, "small") == ledger.durations("p", "large") == [(2, 2), (3, 3), (4, 4)]
     assert ledger.durations() == []
+    assert ledger.durations_by_kind() == {("", "small"): [(2, 2), (3, 3), (4, 4)],
+                                          ("p", "large"): [(2, 2), (3, 3), (4, 4)]}
     ledger.add(["x"])
     claim = ledger.claim(1)[0]
     look(ledger, claim)
     clock.pass_s(10)
     look(ledger, claim, Verdict.DONE)
     assert ledger.durations() == [(0, 10)]
+
+
+def kept_rows(ledger):
+    return ledger._file.read(lambda db: [least_s for least_s, in db.execute("SELECT least_s FROM durations")])
+
+
+def test_the_last_to_begin_are_kept_and_not_the_last_to_end(ledger, monkeypatch):
+    monkeypatch.setattr(ledger_history, "KEPT_DURATIONS", 4)
+    ledger.add(["job_%d" % i for i in range(9)])    # at once: then in the order in which they were given
+    claims = ledger.claim(9)
+    for i in (8, 5, 7, 2, 0, 6, 1, 4, 3):
+        ends(ledger, claims[i], i)
+    assert sorted(kept_rows(ledger)) == [5, 6, 7, 8] and ledger.durations() == [(5, 5), (6, 6), (7, 7), (8, 8)]
+
+
+def test_durations_come_by_when_their_jobs_began_and_are_held_up_by_those_that_wait(ledger, clock):
+    for name in "abcd":
+        ledger.add([name])
+        clock.pass_s(1)
+    claims = {claim.job.id: claim for claim in ledger.claim(9)}
+    for name, duration in [("d", 4), ("b", 2)]:
+        ends(ledger, claims[name], duration)
+        assert ledger.durations() == [] and ledger.durations_by_kind() == {}
+    ends(ledger, claims["a"], 1)
+    assert ledger.durations() == [(1, 1), (2, 2)]
+    ends(ledger, claims["c"], 3)
+    assert ledger.durations() == [(1, 1), (2, 2), (3, 3), (4, 4)]
+    ledger.add(["later"])
+    assert len(ledger.durations()) == 4
+    ledger.retry(["a"])
+    assert len(ledger.durations()) == 4     # it waits anew, and from now on
+
+
+@pytest.mark.parametrize("waits, held", [
+    (Job("w"), False), (Job("w", label="small"), True), (Job("w", profile="p", label="small"), True),
+    (Job("w", size=3.0), True), (Job("w", profile="p", size=3.0), True), (Job("w", label="large"), False),
+    (Job("w", profile="q", label="small"), False), (Job("w", profile="q", size=3.0), False)], ids=str)
+def test_what_may_be_of_the_same_kind_holds_up_durations(ledger, waits, held):
+    """A job need not name its profile, and its size may say what its label is."""
+    ledger.add([waits, Job("x", profile="p", label="small")])
+    ends(ledger, ledger.claim(2)[1], 5)
+    assert ledger.durations("p", "small") == ([] if held else [(5, 5)])
+
+
+def test_one_that_never_ends_holds_up_fifty(ledger):
+    ledger.add(["stuck"] + ["job_%d" % i for i in range(60)])
+    for i, claim in enumerate(ledger.claim(99)[1:]):
+        ends(ledger, claim, i)
+        assert bool(ledger.durations()) == (i >= 44)
+    assert len(ledger.durations()) == 60
 
 
 def test_what_was_asked_is_counted_by_the_minute_for_thirty_days(ledger, clock):

@@ -213,6 +213,8 @@ def test_a_file_of_every_older_version_becomes_one_of_this(path, version):
             db.execute(statement)
         db.execute("PRAGMA user_version=%d" % version)
         db.execute("INSERT INTO jobs (id, state, added_at, free_at, due_at) VALUES ('old', 'waiting', 1, 1, 1)")
+        db.executemany("INSERT INTO durations (profile, label, least_s, most_s) VALUES ('p', '', ?, ?)",
+                       [(9, 10), (5, 6), (7, 7)])
         db.commit()
         db.close()
     else:
@@ -220,6 +222,7 @@ def test_a_file_of_every_older_version_becomes_one_of_this(path, version):
     with Ledger(path) as ledger:
         ledger.add(["new"])
         assert {claim.job.id for claim in ledger.claim(9)} == {"new"} | ({"old"} if version else set())
+        assert ledger.durations("p") == ([(9, 10), (5, 6), (7, 7)] if version else [])
 
 
 def test_migrations_go_one_by_one_wholly_or_not_at_all(path, monkeypatch):

@@ -302,6 +302,14 @@ class Durations:
         for lesson in lessons:
             self.record_between(*lesson, is_witness=is_witness)
 
+    def relearn(self, ends: Iterable[Tuple[float, float]]) -> None:
+        """Know nothing but these, given as ages between which jobs ended, in order of beginning."""
+        anew = Durations()
+        for least_s, most_s in ends:
+            anew.record_between(least_s, most_s)
+        self._recent, self._begun, self._fits, self._count = anew._recent, anew._begun, anew._fits, anew._count
+        self._curve = None
+
     def _forget(self) -> None:
         """Let go of what is past, where the last completions say that things have changed."""
         fits = self._fits

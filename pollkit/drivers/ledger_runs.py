@@ -12,7 +12,7 @@ turn, more are taken all the same: those of another API may be among them.
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
 from ..core.agenda import Entry, Step
-from ..core.learning import taught
+from ..core.durations import Durations
 from ..core.model import Outcome, State
 from ..core.profile import Profile
 from ..core.reading import Reading, Verdict
@@ -66,6 +66,7 @@ class LedgerRun(BatchPoller):
         self._unasked: Set[str] = set()            # those of them that have not been polled yet
         self._claim_at, self._renew_at = self._clock.now(), self._clock.now() + RENEW_S
         self._unusable: Dict[int, Claim] = {}      # jobs that can't be asked about: each is told once
+        self._ends: Dict[Durations, List[Tuple[float, float]]] = {}   # what was last learned, of each kind
         self._goes_on = True                       # whether a job that is due soon stays here
         self._bell = new_bell()
         self.ended: List[State] = []               # how jobs ended in this run
@@ -156,6 +157,8 @@ class LedgerRun(BatchPoller):
             return
         self._renew_at = now + RENEW_S
         held = list(self._held.values())
+        for way in list(self._ways.values()):
+            self._relearn(way)
         kept = {claim.key for claim in self._ledger.renew([one.claim for one in held], LEASE_S)}
         with self._lock:
             for one in held:
@@ -210,11 +213,17 @@ class LedgerRun(BatchPoller):
         return work
 
     def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
-        durations = self._asker.durations(manner, home)
-        if not len(durations):
-            for least_s, most_s in self._ledger.durations(manner.profile.name, manner.label):
-                durations.record_between(least_s, most_s)
-        return super()._new_way(manner, home, is_many)
+        way = super()._new_way(manner, home, is_many)
+        self._relearn(way)
+        return way
+
+    def _relearn(self, way: Way) -> None:
+        """Know what the ledger knows by now: what all runs have seen."""
+        if way.rules.durations is not None:
+            ends = self._ledger.durations(way.manner.profile.name, way.manner.label)
+            if ends != self._ends.get(way.rules.durations):
+                self._ends[way.rules.durations] = ends
+                way.rules.durations.relearn(ends)
 
     def _bucket_for(self, profile: Profile, home: str) -> TokenBucket:
         name = profile.name or home
@@ -235,9 +244,7 @@ class LedgerRun(BatchPoller):
         return polled
 
     def _learn(self, entry: Entry) -> None:
-        between = taught(entry.progress)
-        if between is not None and entry.rules.durations is not None:
-            entry.rules.durations.record_between(*between)
+        """Not here: the ledger does, from what all runs write, and from time to time it is read again."""
 
     def _announce(self, polled: Any) -> None:
         super()._announce(polled)

@@ -236,7 +236,8 @@ class Ledger(History):
             db.execute("INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)", (claim.key, text))
             duration = taught(progress)
             if duration is not None:
-                self._learn(db, outcome.profile, outcome.label, duration)
+                self._learn(db, (outcome.profile or "", outcome.label or ""), duration,
+                            (claim.added_at + claim.offset, claim.key))
             return True
         return self._file.write(work)
 

@@ -2,6 +2,8 @@
 import json
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
+from ..core.durations import RECENT
+from ..core.learning import InOrder
 from ..core.model import one_line
 from ..errors import LedgerError
 from .ledger_schema import Time, read_time
@@ -9,7 +11,7 @@ from .ledger_time import Stopwatch
 from .sqlite_files import Connection, SqliteFile
 
 DAY_S = 86400.0
-KEPT_DURATIONS = 200     # of each profile and label
+KEPT_DURATIONS = 2000    # of each profile and label: many more than are learned from, since ends may be held up
 KEPT_MINUTES = 30 * 1440
 
 
@@ -22,6 +24,7 @@ class Counts(NamedTuple):
 
 
 NOTHING_COUNTED = Counts()
+Kind = Tuple[str, str]    # a profile and a label, '' where there is none
 
 
 class Telling(NamedTuple):
@@ -97,27 +100,42 @@ class History:
     # What ended jobs teach
 
     def durations(self, profile: Optional[str] = None, label: Optional[str] = None) -> List[Tuple[float, float]]:
-        """Between which ages the last jobs of a kind ended, the oldest first; the same twice where it is known."""
-        return self._file.read(lambda db: db.execute(
-            "SELECT least_s, most_s FROM durations WHERE profile = ? AND label = ? ORDER BY serial",
-            (profile or "", label or "")).fetchall())
+        """Between which ages the last jobs of a kind ended, by when they began; the same twice where it is known.
 
-    def durations_by_kind(self) -> Dict[Tuple[str, str], List[Tuple[float, float]]]:
+        Those that began beside or after jobs which still wait are held up, as InOrder has it.
+        """
+        return self._file.read(lambda db: self._in_order(db, (profile or "", label or "")))
+
+    def durations_by_kind(self) -> Dict[Kind, List[Tuple[float, float]]]:
         """All of these, by profile and label ('' where there is none)."""
-        kinds: Dict[Tuple[str, str], List[Tuple[float, float]]] = {}
-        for profile, label, least_s, most_s in self._file.read(lambda db: db.execute(
-                "SELECT profile, label, least_s, most_s FROM durations ORDER BY serial").fetchall()):
-            kinds.setdefault((profile, label), []).append((least_s, most_s))
-        return kinds
+        def work(db: Connection) -> Dict[Kind, List[Tuple[float, float]]]:
+            kinds = db.execute("SELECT profile, label FROM durations GROUP BY 1, 2 ORDER BY MIN(serial)").fetchall()
+            return {kind: self._in_order(db, kind) for kind in kinds}
+        return {kind: found for kind, found in self._file.read(work).items() if found}
 
-    def _learn(self, db: Connection, profile: Optional[str], label: Optional[str],
-               duration: Tuple[float, float]) -> None:
-        kind = profile or "", label or ""
-        db.execute("INSERT INTO durations (profile, label, least_s, most_s) VALUES (?, ?, ?, ?)",
-                   kind + (round(duration[0], 3), round(duration[1], 3)))
-        db.execute("DELETE FROM durations WHERE profile = ? AND label = ? AND serial <= (SELECT serial FROM durations "
-                   "WHERE profile = ? AND label = ? ORDER BY serial DESC LIMIT 1 OFFSET ?)",
-                   kind + kind + (KEPT_DURATIONS,))
+    def _in_order(self, db: Connection, kind: Kind) -> List[Tuple[float, float]]:
+        ended = db.execute("SELECT began_at, job, serial, least_s, most_s FROM durations "
+                           "WHERE profile = ? AND label = ? ORDER BY 1, 2, 3", kind).fetchall()
+        if not ended:
+            return []
+        # A job need not name its profile, where there is but one, nor its label, where its size says which.
+        waiting = db.execute(
+            "SELECT added_at, key, 0 FROM jobs WHERE free_at IS NOT NULL AND added_at <= ? AND "
+            "COALESCE(profile, '') IN (?, '') AND (? = COALESCE(label, '') OR label IS NULL AND size IS NOT NULL)",
+            (ended[-1][0],) + kind).fetchall()
+        order, found = InOrder(), []
+        for row in sorted([row[:3] for row in ended] + waiting):
+            order.begin(row, 0.0)
+        for row in ended:
+            found += [(lesson.least_s, lesson.most_s) for lesson in order.end(row[:3], row[3:])]
+        return found[-RECENT:]
+
+    def _learn(self, db: Connection, kind: Kind, duration: Tuple[float, float], began: Tuple[float, int]) -> None:
+        db.execute("INSERT INTO durations (profile, label, least_s, most_s, began_at, job) VALUES (?, ?, ?, ?, ?, ?)",
+                   kind + (round(duration[0], 3), round(duration[1], 3)) + began)
+        db.execute("DELETE FROM durations WHERE serial IN (SELECT serial FROM durations WHERE profile = ? "
+                   "AND label = ? ORDER BY began_at DESC, job DESC, serial DESC LIMIT -1 OFFSET ?)",
+                   kind + (KEPT_DURATIONS,))
 
     # What was asked, a minute
 

@@ -39,6 +39,12 @@ MIGRATIONS = [
             name TEXT PRIMARY KEY, rule TEXT NOT NULL, boot TEXT NOT NULL, now REAL NOT NULL, wall REAL NOT NULL,
             state TEXT NOT NULL)""",
     ),
+    (   # What jobs teach goes by when they began, and of those added together by their keys.
+        "ALTER TABLE durations ADD COLUMN began_at REAL NOT NULL DEFAULT 0",
+        "ALTER TABLE durations ADD COLUMN job INTEGER NOT NULL DEFAULT 0",
+        "DROP INDEX durations_of",
+        "CREATE INDEX durations_of ON durations (profile, label, began_at, job)",
+    ),
 ]
 NOTED_S = 10.0  # how old the last Moment may get: so much may be lost when the clock is set back at a reboot
 

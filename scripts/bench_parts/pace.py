@@ -14,6 +14,7 @@ TEXTS = [
 alone never quite teach it."""),
     ("drift", "Jobs 13 to 25 after all began to take so many times as long."),
     ("trap", "Where only intervals are known: jobs 351 to 450 beside jobs 51 to 150. Learned wrongly, it rises."),
+    ("waves", "Waves of 60 jobs that begin together, and so end in order of their length; six, one after the other."),
     ("progress", """Jobs of 2 to 15 min that report progress, as a share of the cost of the learned rule alone. How far
 progress is trusted was chosen with most of these lies in view."""),
     ("deciding", "Time to decide, the best of several rounds."),

@@ -12,6 +12,7 @@ import multiprocessing
 import random
 import sys
 import time
+from collections import Counter
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from pollkit.cli import main as pollkit_main
@@ -21,6 +22,8 @@ from pollkit.core.machine import Progress, Rules, Sleep, next_action, observe, s
 from pollkit.core.model import Job
 from pollkit.core.pace import parse_pace
 from pollkit.core.reading import Reading, Verdict
+from pollkit.drivers.simulate import Simulation
+from pollkit.drivers.simulated_api import SimJob
 
 from .optimum import HELD_OUT, SCENARIOS, SEEN, Draw, Shape, lognormal, scaled, shape, uniform
 
@@ -35,6 +38,7 @@ LIPSYNC = uniform(120, 900)
 DRIFTING: Dict[str, Draw] = {"a1": LIPSYNC, "a2": lognormal(300, math.log(1.6)), "c": lognormal(190, 0.58)}
 FACTORS = [2.0, 5.0, 0.5, 0.2]
 SETTLED = 60
+TOGETHER, WAVES, APART_S = 60, 6, 60000.0   # jobs that begin at once, how often, and when again
 Says = Callable[[float, float], float]
 
 # What a job of so long a duration says of its progress at an age; `rng` is its own.
@@ -164,6 +168,27 @@ def trap(name: str, seeds: int) -> float:
     return _ratio(late) / _ratio(early)
 
 
+def waves(name: str, is_told: bool, seeds: int) -> List[float]:
+    """Jobs that begin together and end in order of their length: the first wave, the later ones, the worst of them."""
+    made = shape(name, DRIFTING[name])
+    measured: List[List[float]] = []
+    for seed in range(seeds):
+        rng = random.Random("%s %d" % (name, seed))
+        simulation = Simulation(durations=[1.0], jobs=1, limit="none", timestamps=is_told, workers=TOGETHER)
+        simulation.jobs = [SimJob(str(i), None, i // TOGETHER * APART_S, made.draw(rng))
+                           for i in range(WAVES * TOGETHER)]
+        polls: List[Tuple[float, str]] = []
+        simulation.run("adaptive", on_poll=_noting(polls))
+        last = {job_id: at for at, job_id in polls}
+        looks = Counter(job_id for _, job_id in polls)
+        costs = [looks[job.id] + last[job.id] - job.ends_at for job in simulation.jobs]
+        best = [made.best_cost(job.duration) for job in simulation.jobs]
+        measured.append([sum(costs[i:i + TOGETHER]) / sum(best[i:i + TOGETHER])
+                         for i in range(0, len(costs), TOGETHER)])
+    mean = [sum(column) / seeds for column in zip(*measured)]
+    return [mean[0], sum(mean[1:]) / len(mean[1:]), max(mean[1:])]
+
+
 def progress(case: str, jobs: int) -> float:
     """What jobs cost that report progress, as a share of what they cost without it."""
     rng, rules = random.Random("progress"), _rules()
@@ -194,6 +219,10 @@ def a_day() -> float:
         return _took(lambda: pollkit_main(["simulate", "--scenario", "moderation"]))
 
 
+def _noting(polls: List[Tuple[float, str]]) -> Callable[[float, str], None]:
+    return lambda at, job_id: polls.append((at, job_id))
+
+
 def _took(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
     work()
@@ -219,6 +248,8 @@ def _tasks(seeds: int) -> Iterator[Task]:
             for is_told in (True, False):
                 yield Task("drift", (name, factor, is_told, 6 * seeds))
         yield Task("trap", (name, seeds // 2 + 1))
+        for is_told in (True, False):
+            yield Task("waves", (name, is_told, 2 * seeds))
     for case in list(HONEST) + list(LYING):
         yield Task("progress", (case, 40 * seeds))
     yield Task("deciding", ())
@@ -239,6 +270,11 @@ def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
             yield "drift", "%s, %s" % (name, TOLD if is_told else UNTOLD), "x%g" % factor, value, 1.25
         elif task.function == "trap":
             yield "trap", task.arguments[0], "later / earlier", value, 1.03
+        elif task.function == "waves":
+            row = "%s, %s" % (task.arguments[0], TOLD if task.arguments[1] else UNTOLD)
+            yield "waves", row, "the first", value[0], None
+            yield "waves", row, "later ones", value[1], 1.25
+            yield "waves", row, "the worst of these", value[2], 1.25
         elif task.function == "progress":
             case = task.arguments[0]
             yield "progress", case, "of the cost without", value, 0.6 if case in HONEST else 1.3

@@ -1,10 +1,14 @@
 """Jobs that begin together end in order of their length: that must not be taken for drift, nor for all there is."""
 import math
 import random
+from heapq import heappop, heappush
 
 import pytest
 
-from pollkit import BatchPoller, Simulation
+from pollkit import Adaptive, BatchPoller, Ledger, Profile, Simulation
+from pollkit.core.durations import Durations
+from pollkit.core.machine import Rules, observe, outcome
+from pollkit.core.reading import Reading, Verdict
 from pollkit.core.spread import optima, parse_spread
 from pollkit.drivers import simulate
 from pollkit.drivers.simulated_api import SimJob
@@ -122,3 +126,40 @@ def test_a_job_in_fifty_that_takes_an_hour_does_not_stop_learning(rate):
     costs = [(i, cost) for i, (cost, job) in enumerate(zip(costs_of(jobs), jobs)) if job[1] < 3600]
     assert mean([cost for i, cost in costs if 500 <= i < 1000]) <= 1.3 * best("uniform 10s..30s")
     assert mean([cost for i, cost in costs if i >= 1500]) <= 1.3 * best("uniform 30s..90s")
+
+
+def through_ledger(ledger, clock, lasts, durations):
+    """What jobs cost that are polled as a run of the ledger does, and what is learned read anew every 20 s."""
+    rules = Rules(pace=Adaptive(), timeout=None, durations=durations)
+    ledger.add(lasts)
+    began, cost, relearn_at = clock.now(), 0.0, 0.0
+    heap = [(0.0, i, claim, None) for i, claim in enumerate(ledger.claim(len(lasts), horizon_s=1.0))]
+    assert len(heap) == len(lasts)
+    while heap:
+        at, i, claim, progress = heappop(heap)
+        clock.sleep_until(at)
+        now = clock.now()
+        if now >= relearn_at:
+            durations.relearn(ledger.durations())
+            relearn_at = now + 20.0
+        if progress is None:
+            progress = claim.resumed("u", rules, now)
+        late = now - began - lasts[claim.job.id]
+        progress = observe(progress, rules, Reading(Verdict.PENDING if late < 0 else Verdict.DONE, ""), now, 0.5)
+        if progress.ending is None:
+            heappush(heap, (progress.next_at, i, claim, progress))
+        else:
+            cost += progress.polls + late
+            ledger.renew([claim])
+            assert ledger.settle(claim, progress, outcome(progress, Profile(), 0.0))
+    return cost / len(lasts)
+
+
+@every_spread
+def test_what_a_ledger_knows_of_waves_is_as_good(name, tmp_path):
+    draw, spread = SPREADS[name]
+    rng, clock, durations = random.Random(5), VirtualClock(), Durations()
+    with Ledger(str(tmp_path / "jobs.db"), clock=clock) as ledger:
+        costs = [through_ledger(ledger, clock, {"%d.%d" % (wave, i): draw(rng) for i in range(60)}, durations)
+                 for wave in range(6)]
+    assert max(costs[1:]) <= costs[0] and max(costs[1:]) <= 1.25 * (best(spread(1)) + 1.0)
