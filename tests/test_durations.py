@@ -278,6 +278,16 @@ def test_what_one_process_tells_witnesses_drift_in_order_of_beginning():
     assert durations.as_dict()["durations"] == [2000.0, 2000.0, 3000.0, 3000.0, 3000.0]
 
 
+def test_to_relearn_is_to_know_nothing_else_and_to_find_drift_again():
+    durations, anew = Durations(UNIFORM), Durations()
+    ends = [(each, each + 5.0) for each in UNIFORM[:30]] + [(each, each) for each in (5e3, 6e3, 7e3, 8e3)]
+    before = durations.curve
+    durations.relearn(ends)
+    for least_s, most_s in ends:
+        anew.record_between(least_s, most_s)
+    assert durations.as_dict() == anew.as_dict() and len(durations) == 3 and durations.curve is not before
+
+
 def test_what_ended_after_now_ended_just_now():
     """The clock was a year ahead once: what is learned today still counts for more than what was then."""
     value = dict(KEPT, begun=[10.0, 5000.0, 10.0 ** 8])

@@ -7,8 +7,9 @@ import time
 import pytest
 
 from ledger_host import folder
-from pollkit import Ledger
+from pollkit import Job, Ledger
 from pollkit.cli import main
+from pollkit.drivers.ledger_runs import LedgerRun
 from pollkit.testing import FakeJobApi
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -160,3 +161,21 @@ def test_a_ledger_that_is_taken_away_while_it_is_run_is_a_line_and_2(api, pollki
     with meanwhile(take_away):
         code, err = pollkit("run", "jobs.db", "--pace", "fixed 20ms", "--profile", "fake")
     assert code == 2 and "was removed or replaced while it was in use" in err and err.count("\n") == 1
+
+
+def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_path):
+    """So that all runs know the same, whichever of them saw a job end."""
+    def teach(began):
+        ledger._file.write(lambda db: ledger._learn(db, ("fake", ""), (5.0, 6.0), (began, 1)))
+    with FakeJobApi() as api, Ledger(str(tmp_path / "jobs.db")) as ledger:
+        teach(1.0)
+        run = LedgerRun(ledger, pytest.fail, profile=api.profile, pace="adaptive", workers=1)
+        durations = run._admitted(Job("a"))[2].rules.durations
+        assert len(durations) == 1
+        teach(2.0)
+        run._renew()
+        assert len(durations) == 1
+        run._renew_at = 0.0
+        run._renew()
+        assert len(durations) == 2
+        run.close(wait=False)
