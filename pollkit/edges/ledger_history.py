@@ -119,10 +119,10 @@ class History:
         if not ended:
             return []
         # A job need not name its profile, where there is but one, nor its label, where its size says which.
-        waiting = db.execute(
+        waiting = db.execute(  # the oldest: they hold up all others
             "SELECT added_at, key, 0 FROM jobs WHERE free_at IS NOT NULL AND added_at <= ? AND "
-            "COALESCE(profile, '') IN (?, '') AND (? = COALESCE(label, '') OR label IS NULL AND size IS NOT NULL)",
-            (ended[-1][0],) + kind).fetchall()
+            "COALESCE(profile, '') IN (?, '') AND (? = COALESCE(label, '') OR label IS NULL AND size IS NOT NULL) "
+            "ORDER BY 1, 2 LIMIT ?", (ended[-1][0],) + kind + (KEPT_DURATIONS,)).fetchall()
         order, found = InOrder(), []
         for row in sorted([row[:3] for row in ended] + waiting):
             order.begin(row, 0.0)
