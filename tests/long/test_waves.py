@@ -15,7 +15,7 @@ from pollkit.drivers import simulate
 from pollkit.drivers.simulated_api import SimJob
 from pollkit.testing import FakeJobApi, VirtualClock
 
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 7), reason="virtual time, the same on every Python: once will do")
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 7), reason="virtual time, the same on all: once will do")
 GAP_S = 60000.0     # from one wave to the next, which is longer than any job
 SPREADS = {
     "uniform": (lambda rng: rng.uniform(120, 900), lambda times: "uniform %gs..%gs" % (120 * times, 900 * times)),
