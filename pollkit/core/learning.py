@@ -42,15 +42,18 @@ def learn(progress: Progress, durations: Durations) -> bool:
     return between is not None and durations.record_between(*between)
 
 
+RUNNING, PASSED, OVER = "running", "passed", "over"
+
+
 class _Wait:
     """A wait, as it stands in line to be learned from."""
 
-    __slots__ = ("began", "between", "is_over", "is_passed")
+    __slots__ = ("began", "between", "phase")  # small: there is one for each job that is outstanding
 
     def __init__(self, began: float) -> None:
         self.began = began
         self.between: Optional[Tuple[float, float]] = None
-        self.is_over = self.is_passed = False
+        self.phase = RUNNING
 
     def lessons(self) -> List[Lesson]:
         return [] if self.between is None else [Lesson(*self.between, began=self.began)]
@@ -94,17 +97,18 @@ class InOrder:
         ended = self._waits.pop(wait, None)
         if ended is None:
             return []
-        ended.between, ended.is_over = between, True
-        if ended.is_passed:
+        is_passed = ended.phase is PASSED
+        ended.between, ended.phase = between, OVER
+        if is_passed:
             return ended.lessons()
         lessons: List[Lesson] = []
         while self._moves_up():
             oldest = self._line.popleft()
-            oldest.is_passed = True
+            oldest.phase = OVER if oldest.phase is OVER else PASSED
             lessons += oldest.lessons()
         return lessons
 
     def _moves_up(self) -> bool:
         """Whether the first in line is to be learned from by now, or passed over."""
-        over = [wait.is_over for wait in islice(self._line, NEXT)]
+        over = [wait.phase is OVER for wait in islice(self._line, NEXT)]
         return sum(over) >= (max(1, len(over) / 2) if over and over[0] else NEARLY_ALL)
