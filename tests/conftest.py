@@ -2,6 +2,7 @@
 import faulthandler
 import itertools
 import os
+import threading
 
 import pytest
 
@@ -20,3 +21,11 @@ def history_of_its_own(monkeypatch, tmp_path_factory):
     place = tmp_path_factory.getbasetemp() / "histories" / str(next(_numbers))
     monkeypatch.setenv("XDG_STATE_HOME", str(place))
     return place / "pollkit" / "history.json"
+
+
+@pytest.fixture
+def no_thread_is_left():
+    """Whatever a test does, after it no thread is left that was not there before."""
+    before = threading.enumerate()
+    yield
+    assert [thread.name for thread in threading.enumerate() if thread not in before] == []

@@ -7,6 +7,7 @@ import sys
 import tempfile
 import traceback
 import warnings
+from contextlib import contextmanager
 
 from pollkit import Fixed, Ledger  # noqa: F401 (for the processes that tests start)
 from pollkit.core.machine import Rules, observe, outcome
@@ -24,6 +25,18 @@ def folder():
     """A folder of one's own, in memory where there is room: what a disk takes to sync is not our subject."""
     shm = "/dev/shm"
     return tempfile.TemporaryDirectory(dir=shm if os.path.isdir(shm) and os.access(shm, os.W_OK) else None)
+
+
+@contextmanager
+def home(monkeypatch):
+    """A folder of one's own that is HOME and where we are, and nothing that the environment says about pollkit."""
+    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    with folder() as path:
+        monkeypatch.setenv("HOME", path)
+        monkeypatch.chdir(path)
+        yield path
+        monkeypatch.chdir(ROOT)
 
 
 class HostClock(Clock):

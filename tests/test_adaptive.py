@@ -12,7 +12,7 @@ from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.bucket import Bucket
 from pollkit.core.durations import NOTHING_KNOWN, Curve, Durations, accrued_delay, cold_interval
 from pollkit.core.forecast import LEAST_ODDS, MOST_ODDS, reckoned
-from pollkit.core.learning import InOrder, learn
+from pollkit.core.learning import InOrder
 from pollkit.core.machine import Rules, Sleep, cancel, next_action, observe, start
 from pollkit.core.pace import POSTPONED
 from pollkit.core.reading import Reading, Verdict
@@ -138,8 +138,8 @@ def ended(reading, now=100.0, seen_at=(40.0,), by=None):
 
 
 def taught(progress):
-    durations = Durations()
-    assert learn(progress, durations) == (len(durations) == 1)
+    durations, between = Durations(), learning.taught(progress)
+    assert between is None or durations.record_between(*between)
     return durations.as_dict()["durations"]
 
 

@@ -17,6 +17,7 @@ from job_api import JobApi
 from pollkit import BatchPoller, ConfigError, Job, PollkitError, Profile, TokenBucket
 from pollkit.testing import VirtualClock
 
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 QUICK = "fixed 20ms"
 
@@ -33,14 +34,6 @@ def profile(api, **more):
 def plenty():
     """A limit that nobody notices."""
     return TokenBucket(10000, burst=1000)
-
-
-@pytest.fixture(autouse=True)
-def no_thread_is_left():
-    """Whatever a test does, after close no thread of the batch is left."""
-    before = threading.enumerate()
-    yield
-    assert [thread.name for thread in threading.enumerate() if thread not in before] == []
 
 
 # What users call

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from job_api import JobApi
-from ledger_host import ROOT, fail_the, folder, time_passes
+from ledger_host import ROOT, fail_the, home, time_passes
 from pollkit import Ledger, LedgerError
 from pollkit.cli import main
 from pollkit.cli.commands.help import text_of
@@ -36,13 +36,8 @@ posix = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
 
 @pytest.fixture(autouse=True)
 def place(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
-    with folder() as path:
-        monkeypatch.setenv("HOME", path)
-        monkeypatch.chdir(path)
+    with home(monkeypatch) as path:
         yield path
-        monkeypatch.chdir(ROOT)
 
 
 @pytest.fixture
@@ -748,8 +743,7 @@ def test_processes_whose_parent_is_killed_give_back_what_they_have_and_end(api):
     process.kill()
     assert ended(process)[0] == -signal.SIGKILL  # once nobody has its stderr any more
     with Ledger("jobs.db") as ledger:
-        states = ledger.summary().states
-    assert states["waiting"] + states["leased"] == 5  # where a host is slow, a lease may have to run out
+        assert ledger.summary().states["waiting"] == 5
 
 
 @posix

@@ -6,23 +6,18 @@ import time
 
 import pytest
 
-from ledger_host import folder
+from ledger_host import home
 from pollkit import Job, Ledger
 from pollkit.cli import main
 from pollkit.drivers.ledger_runs import LedgerRun
 from pollkit.testing import FakeJobApi
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-
 
 @pytest.fixture(autouse=True)
 def place(monkeypatch):
-    with folder() as path:
-        monkeypatch.setenv("HOME", path)
+    with home(monkeypatch) as path:
         monkeypatch.setenv("POLLKIT_PROFILES", os.path.join(path, "mine.ini"))
-        monkeypatch.chdir(path)
         yield path
-        monkeypatch.chdir(ROOT)
 
 
 @pytest.fixture
@@ -179,3 +174,16 @@ def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_p
         run._renew()
         assert len(durations) == 2
         run.close(wait=False)
+
+
+def test_what_was_claimed_when_a_signal_came_is_given_back(api, monkeypatch):
+    added(api, ["a", "b"], lasts=60)
+    claim = Ledger.claim
+
+    def broken_off(*words):
+        assert len(claim(*words)) == 2
+        raise KeyboardInterrupt()
+
+    monkeypatch.setattr(Ledger, "claim", broken_off)
+    assert main(["run", "jobs.db", "--quiet"]) == 130
+    assert states() == {"waiting": 2} and not api.requests

@@ -3,12 +3,13 @@ from collections import deque
 from itertools import islice
 from typing import Deque, Dict, Hashable, List, Optional, Tuple
 
-from .durations import Durations, Lesson
+from .durations import Lesson
 from .machine import Progress
 from .model import State
 
 TICK_S = 1e-6       # by which jobs that begin at once are kept apart
 NEXT, NEARLY_ALL = 50, 45  # waits in line that are looked at
+RUNNING, PASSED, OVER = "running", "passed", "over"  # a wait's phase: PASSED, it runs and lost its turn
 AT_ONCE_S = 2.0     # a first look that was answered so soon was not put off: an exchange takes its time
 
 
@@ -34,15 +35,6 @@ def taught(progress: Progress, is_since_submitted: bool = True) -> Optional[Tupl
             not is_since_submitted or ending.at <= progress.started_at + AT_ONCE_S):
         return None
     return last - progress.started_at, ending.at - progress.started_at
-
-
-def learn(progress: Progress, durations: Durations) -> bool:
-    """Record how long an ended job took, as well as that can be known; whether anything was learned."""
-    between = taught(progress)
-    return between is not None and durations.record_between(*between)
-
-
-RUNNING, PASSED, OVER = "running", "passed", "over"
 
 
 class _Wait:
@@ -104,7 +96,8 @@ class InOrder:
         lessons: List[Lesson] = []
         while self._moves_up():
             oldest = self._line.popleft()
-            oldest.phase = OVER if oldest.phase is OVER else PASSED
+            if oldest.phase is RUNNING:
+                oldest.phase = PASSED
             lessons += oldest.lessons()
         return lessons
 

@@ -16,7 +16,7 @@ from ..core.durations import Durations
 from ..core.model import Outcome, State
 from ..core.profile import Profile
 from ..core.reading import Reading, Verdict
-from ..edges.ledger import Claim, Ledger
+from ..edges.ledger import Claim, Ledger, new_token
 from ..edges.ledger_history import NOTHING_COUNTED, Counts
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError, PollkitError
@@ -67,6 +67,7 @@ class LedgerRun(BatchPoller):
         self._claim_at, self._renew_at = self._clock.now(), self._clock.now() + RENEW_S
         self._unusable: Dict[int, Claim] = {}      # jobs that can't be asked about: each is told once
         self._ends: Dict[Durations, List[Tuple[float, float]]] = {}   # what was last learned, of each kind
+        self._token = new_token()                  # of the latest claim
         self._goes_on = True                       # whether a job that is due soon stays here
         self._bell = new_bell()
         self.ended: List[State] = []               # how jobs ended in this run
@@ -112,7 +113,8 @@ class LedgerRun(BatchPoller):
         if room <= 0 or (len(self._unasked) > PORTION // 2 and now < self._claim_at):
             return None
         self._claim_at = now + TURN_S
-        return self._ledger.claim(room, LEASE_S, horizon_s)
+        self._token = new_token()
+        return self._ledger.claim(room, LEASE_S, horizon_s, self._token)
 
     def _take_all_in(self, claims: List[Claim]) -> None:
         unusable = []
@@ -188,6 +190,13 @@ class LedgerRun(BatchPoller):
         until = self._clock.now() + LEAVE_S
         while self._held and self._clock.now() < until:
             self._wait(until)
+
+    def __exit__(self, kind: Optional[type], *exc_info: object) -> None:
+        super().__exit__(kind, *exc_info)
+        if self._error is None:  # of threads that were too slow to do it themselves
+            self._ledger.release([held.claim for held in list(self._held.values())])
+            if kind is not None:  # a signal may have come between a claim and the note of it
+                self._ledger.take_back(self._token)
 
     def break_off(self, error: LedgerError) -> None:
         """End the run with an error: the ledger can't be used any more."""
@@ -274,14 +283,12 @@ class LedgerRun(BatchPoller):
             if stays:
                 self._agenda.adopt(progress, entry.rules, entry.lane, entry.owner, entry.manner)
                 self._crew.wake()
-            else:
-                self._drop(held)
-        if is_ours and not stays:
+                return
+        if is_ours:
             self._ledger.release([held.claim])
+        self._let_go(held)
 
     def _settle(self, step: Step, held: _Held) -> None:
-        with self._lock:
-            self._drop(held)
         outcome = self._asker.outcome(step.after)
         if outcome.state is State.CANCELLED:  # broken off, by us: it goes on some other time
             self._ledger.release([held.claim])
@@ -289,3 +296,9 @@ class LedgerRun(BatchPoller):
             self.ended.append(outcome.state)
             if self._on_end is not None:
                 call(self._on_end, outcome, "on_end failed")
+        self._let_go(held)
+
+    def _let_go(self, held: _Held) -> None:
+        """Last: whoever closes meanwhile gives back all that is held."""
+        with self._lock:
+            self._drop(held)

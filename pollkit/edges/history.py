@@ -54,7 +54,7 @@ class History:
     def __init__(self, path: Optional[str] = None, on_damage: Optional[Callable[[str], object]] = None,
                  on_trouble: Optional[Callable[[str], object]] = None) -> None:
         self._path, self._on_damage, self._on_trouble = path, on_damage, on_trouble
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._kinds: Optional[Dict[Kind, Any]] = None        # the file, as it was found
         self._durations: Dict[Kind, Durations] = {}
         self._orders: Dict[Kind, InOrder] = {}
@@ -79,19 +79,16 @@ class History:
             for lesson in self._orders[kind].end(wait, between):
                 if kind in self._durations:
                     self._durations[kind].record_between(*lesson)
-                self._note(kind, lesson)
+                self.note(kind, lesson)
 
     def note(self, kind: Kind, lesson: Lesson) -> None:
         """A job of that kind has ended: to be saved."""
-        with self._lock:
-            self._note(kind, lesson)
-
-    def _note(self, kind: Kind, lesson: Lesson) -> None:
         if self._path is not None and kind.profile and len(kind.profile + (kind.label or "")) <= LONGEST_NAME:
-            noted = self._noted.setdefault(kind, [])
-            noted.append(lesson)
-            noted.sort(key=_began)  # which takes no time: there is one that may be out of place
-            del noted[:-RECENT]
+            with self._lock:
+                noted = self._noted.setdefault(kind, [])
+                noted.append(lesson)
+                noted.sort(key=_began)  # which takes no time: there is one that may be out of place
+                del noted[:-RECENT]
 
     def save(self) -> None:
         """Add to the file what was noted since it was last saved; if that can't be, it is forgotten."""

@@ -52,6 +52,11 @@ class Added(NamedTuple):
     known: List[str]
 
 
+def new_token() -> str:
+    """What nobody else ever claims by."""
+    return os.urandom(8).hex()
+
+
 class Claim(NamedTuple):
     """A job that is ours until the lease runs out."""
 
@@ -189,15 +194,19 @@ class Ledger(History):
 
     # Claiming, and what only the one who claimed may do
 
-    def claim(self, most: int, lease_s: float = 60.0, horizon_s: float = 0.0) -> List[Claim]:
-        """Take jobs that are due, now or within `horizon_s`, the earliest first; nobody else has them then."""
+    def claim(self, most: int, lease_s: float = 60.0, horizon_s: float = 0.0,
+              token: Optional[str] = None) -> List[Claim]:
+        """Take jobs that are due, now or within `horizon_s`, the earliest first; nobody else has them then.
+
+        Who may be broken off here by a signal brings a `new_token()`, to `take_back` what was claimed by it.
+        """
         if most < 0:
             raise ConfigError("%r jobs can't be claimed" % (most,))
         if not 0 < lease_s <= LONGEST_LEASE_S:
             raise ConfigError("a lease is for up to %.0f s, not %r" % (LONGEST_LEASE_S, lease_s))
 
         def work(db: Connection) -> List[Claim]:
-            time, owner = self._time(db), os.urandom(8).hex()
+            time, owner = self._time(db), token or new_token()
             rows = db.execute("SELECT %s, added_at, progress FROM jobs WHERE free_at <= ? AND (owner IS NULL OR "
                               "free_at <= ?) ORDER BY free_at LIMIT ?" % _JOB,
                               (time.at + horizon_s, time.at, most)).fetchall()
@@ -256,6 +265,12 @@ class Ledger(History):
             self._file.write(lambda db: db.executemany(
                 "UPDATE jobs SET owner = NULL, free_at = due_at WHERE key = ? AND owner = ?",
                 [(claim.key, claim.owner) for claim in claims]))
+
+    def take_back(self, token: str) -> None:
+        """Give all jobs back that were claimed by this token."""
+        self._file.write(lambda db: db.execute(
+            "UPDATE jobs SET owner = NULL, free_at = due_at WHERE free_at > ? AND owner = ?",
+            (self._time(db).at, token)))
 
     def put_off(self, claims: Sequence[Claim], for_s: float) -> None:
         """Give jobs back that can't be asked about: nobody is to try again so soon, unless `resume` is called."""

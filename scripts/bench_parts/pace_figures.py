@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 from pollkit.cli import main as pollkit_main
 from pollkit.core.durations import RECENT, Curve, Durations
-from pollkit.core.learning import learn
+from pollkit.core.learning import taught as between_ages
 from pollkit.core.machine import Progress, Rules, Sleep, next_action, observe, start
 from pollkit.core.model import Job
 from pollkit.core.pace import parse_pace
@@ -97,6 +97,12 @@ def costs(made: Shape, rules: Rules, jobs: int, rng: random.Random, is_told: boo
             if again == 2:
                 learn(progress, rules.durations)
     return cost, best
+
+
+def learn(progress: Progress, durations: Durations) -> None:
+    between = between_ages(progress)
+    if between is not None:
+        durations.record_between(*between)
 
 
 def taught(made: Shape, rules: Rules, jobs: int, rng: random.Random, is_told: bool) -> None:

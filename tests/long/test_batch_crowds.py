@@ -3,7 +3,6 @@ import gc
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -11,14 +10,8 @@ from job_api import JobApi
 from pollkit import BatchPoller, Profile, TokenBucket
 from stress import flaky, stress
 
+pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-@pytest.fixture(autouse=True)
-def no_thread_is_left():
-    before = threading.enumerate()
-    yield
-    assert [thread.name for thread in threading.enumerate() if thread not in before] == []
 
 
 def test_a_thousand_jobs_on_eight_workers_keep_the_limit_and_few_connections():
