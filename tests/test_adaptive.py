@@ -144,11 +144,23 @@ def taught(progress):
 
 
 def test_a_duration_that_was_told_is_learned_as_it_is():
-    assert taught(ended(DONE._replace(duration_s=77.0, notice_delay_s=1.0))) == [77.0]
+    assert taught(ended(DONE._replace(duration_s=77.0))) == [77.0]
+    assert taught(ended(DONE._replace(duration_s=77.0, notice_delay_s=500.0), seen_at=())) == [77.0]
+    assert taught(ended(DONE._replace(duration_s=77.0, notice_delay_s=22.5))) == [77.0]  # Date has whole seconds
 
 
 def test_a_notice_delay_tells_when_it_ended():
     assert taught(ended(DONE._replace(notice_delay_s=10.0))) == [90.0]
+
+
+def test_a_job_that_was_created_long_before_teaches_the_age_its_wait_had():
+    """The next wait is at that age when it is looked at, whatever its job's own age may be."""
+    assert taught(ended(DONE._replace(duration_s=700.0, notice_delay_s=10.0))) == [90.0]
+
+
+def test_a_notice_delay_of_nothing_is_one_of_clocks_that_disagree():
+    """Taken at its word it would teach the look's own age, and each schedule the next one to be later."""
+    assert taught(ended(DONE._replace(notice_delay_s=0.0))) == [pytest.approx(40 + 60 * 0.618034)]
 
 
 def test_otherwise_it_ended_between_the_last_two_looks():

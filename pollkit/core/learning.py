@@ -16,6 +16,9 @@ AT_ONCE_S = 2.0     # a first look that was answered so soon was not put off: an
 def taught(progress: Progress, is_since_submitted: bool = True) -> Optional[Tuple[float, float]]:
     """Between which ages a job ended: the same twice where that is known, None where nothing is.
 
+    Ages count from the start of the wait, as they do for the pace. Where a job was created long
+    before that, its own duration is not the age at which it ended.
+
     A job that was found ended at the first look, at the very start of the wait, teaches nothing:
     it may have ended long before. Where waits need not begin when their jobs are submitted, that
     goes for a first look at any time, unless it was the pace that had put it off: then jobs are
@@ -25,16 +28,19 @@ def taught(progress: Progress, is_since_submitted: bool = True) -> Optional[Tupl
     ending = progress.ending
     if ending is None or ending.state not in (State.DONE, State.FAILED):
         return None
-    if ending.duration_s is not None:
-        return ending.duration_s, ending.duration_s
-    last = progress.started_at if progress.seen_at is None else progress.seen_at
-    if ending.notice_delay_s is not None and ending.at - ending.notice_delay_s > last:
-        duration = ending.at - ending.notice_delay_s - progress.started_at
-        return duration, duration
+    looked = 0.0 if progress.seen_at is None else progress.seen_at - progress.started_at
+    found = ending.at - progress.started_at
+    # A delay of nothing at all is one of clocks that disagree: it would teach the look's own age.
+    age = found - ending.notice_delay_s if ending.notice_delay_s else looked
+    told = ending.duration_s
+    if told is not None and (age <= looked or progress.seen_at is None or abs(told - age) <= AT_ONCE_S):
+        return told, told
+    if age > looked:
+        return age, age
     if progress.seen_at is None and not progress.slept.pace and (
-            not is_since_submitted or ending.at <= progress.started_at + AT_ONCE_S):
+            not is_since_submitted or found <= AT_ONCE_S):
         return None
-    return last - progress.started_at, ending.at - progress.started_at
+    return looked, found
 
 
 class _Wait:
