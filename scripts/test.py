@@ -226,11 +226,12 @@ def parts() -> List[List[str]]:
 
 
 def test_environment() -> Dict[str, str]:
-    """The environment without what would change how pollkit behaves under test."""
+    """The environment without what would change how pollkit behaves under test, or compile it for each process."""
     return {
         name: value
         for name, value in os.environ.items()
-        if not name.lower().endswith("_proxy") and not name.upper().startswith("POLLKIT_")
+        if not (name.lower().endswith("_proxy") or name.upper().startswith("POLLKIT_")
+                or name == "PYTHONDONTWRITEBYTECODE")
     }
 
 

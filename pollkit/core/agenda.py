@@ -62,7 +62,7 @@ class Lane:
 class Entry:
     """A job on the agenda; `owner` and `manner` are the caller's own: who waits, and how to ask."""
 
-    __slots__ = ("progress", "rules", "lane", "phase", "stamp", "owner", "nudged", "manner")
+    __slots__ = ("progress", "rules", "lane", "phase", "stamp", "owner", "nudged", "manner", "turn")
 
     def __init__(self, progress: Progress, rules: Rules, lane: Lane, owner: Any, manner: Any) -> None:
         self.progress = progress
@@ -73,6 +73,7 @@ class Entry:
         self.owner = owner
         self.nudged = False
         self.manner = manner
+        self.turn: Optional[int] = None   # to be learned from, where somebody learns
 
     @property
     def is_out(self) -> bool:

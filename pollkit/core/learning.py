@@ -1,7 +1,5 @@
 """What an ended wait teaches about jobs of its kind, and in which order."""
-from collections import deque
-from itertools import islice
-from typing import Deque, Dict, Hashable, List, Optional, Tuple
+from typing import Dict, List, Optional, Set, Tuple
 
 from .durations import Lesson
 from .machine import Progress
@@ -9,7 +7,6 @@ from .model import State
 
 TICK_S = 1e-6       # by which jobs that begin at once are kept apart
 NEXT, NEARLY_ALL = 50, 45  # waits in line that are looked at
-RUNNING, PASSED, OVER = "running", "passed", "over"  # a wait's phase: PASSED, it runs and lost its turn
 AT_ONCE_S = 2.0     # a first look that was answered so soon was not put off: an exchange takes its time
 
 
@@ -43,20 +40,6 @@ def taught(progress: Progress, is_since_submitted: bool = True) -> Optional[Tupl
     return looked, found
 
 
-class _Wait:
-    """A wait, as it stands in line to be learned from."""
-
-    __slots__ = ("began", "between", "phase")  # small: there is one for each job that is outstanding
-
-    def __init__(self, began: float) -> None:
-        self.began = began
-        self.between: Optional[Tuple[float, float]] = None
-        self.phase = RUNNING
-
-    def lessons(self) -> List[Lesson]:
-        return [] if self.between is None else [Lesson(*self.between, began=self.began)]
-
-
 class InOrder:
     """Hands on what waits of one kind teach, in the order in which they began.
 
@@ -69,45 +52,47 @@ class InOrder:
     to 1.01 of that; 1.03 without the half), and the next wave of them 1.02 to 1.1 times the optimum.
 
     >>> order = InOrder()
-    >>> order.begin("long", 0.0), order.begin("short", 0.0)
-    (None, None)
-    >>> order.end("short", (5.0, 6.0))
+    >>> long, short = order.begin(), order.begin()
+    >>> order.end(short, 0.0, (5.0, 6.0))
     []
-    >>> [lesson.least_s for lesson in order.end("long", (60.0, 70.0))]
+    >>> [lesson.least_s for lesson in order.end(long, 0.0, (60.0, 70.0))]
     [60.0, 5.0]
     """
 
-    __slots__ = ("_waits", "_line", "_last")
+    __slots__ = ("_first", "_next", "_over", "_passed", "_last")
 
     def __init__(self) -> None:
-        self._waits: Dict[Hashable, _Wait] = {}     # those that are not over
-        self._line: Deque[_Wait] = deque()          # by beginning, none that was handed on or passed over
+        # Waits are numbered, and no more than that is kept of those that run: there may be 100,000.
+        self._first = self._next = 0               # of those that are neither handed on nor passed over
+        self._over: Dict[int, List[Lesson]] = {}   # what those of them teach that are over
+        self._passed: Set[int] = set()             # those that were passed over, and run
         self._last = 0.0
 
-    def begin(self, wait: Hashable, now: float) -> None:
-        """A wait begins."""
-        self._last = round(max(now, self._last + TICK_S), 6)
-        self._waits[wait] = _Wait(self._last)
-        self._line.append(self._waits[wait])
+    def begin(self) -> int:
+        """A wait begins; its turn."""
+        self._next += 1
+        return self._next - 1
 
-    def end(self, wait: Hashable, between: Optional[Tuple[float, float]]) -> List[Lesson]:
+    def end(self, turn: int, began: float, between: Optional[Tuple[float, float]]) -> List[Lesson]:
         """A wait is over, its job having ended between these ages if that is known; what is to be learned now."""
-        ended = self._waits.pop(wait, None)
-        if ended is None:
-            return []
-        is_passed = ended.phase is PASSED
-        ended.between, ended.phase = between, OVER
-        if is_passed:
-            return ended.lessons()
+        lesson = [] if between is None else [Lesson(*between, began=began)]
+        if turn in self._passed:
+            self._passed.remove(turn)
+            return lesson
+        if turn < self._first:
+            return []  # it was over already
+        self._over.setdefault(turn, lesson)
         lessons: List[Lesson] = []
         while self._moves_up():
-            oldest = self._line.popleft()
-            if oldest.phase is RUNNING:
-                oldest.phase = PASSED
-            lessons += oldest.lessons()
+            if self._first not in self._over:
+                self._passed.add(self._first)
+            for each in self._over.pop(self._first, ()):
+                self._last = round(max(each.began, self._last + TICK_S), 6)
+                lessons.append(each._replace(began=self._last))
+            self._first += 1
         return lessons
 
     def _moves_up(self) -> bool:
         """Whether the first in line is to be learned from by now, or passed over."""
-        over = [wait.phase is OVER for wait in islice(self._line, NEXT)]
+        over = [turn in self._over for turn in range(self._first, min(self._first + NEXT, self._next))]
         return sum(over) >= (max(1, len(over) / 2) if over and over[0] else NEARLY_ALL)

@@ -17,6 +17,7 @@ How HTTP itself is read (RFC 9110, 15), before any body:
     other 4xx    refused
 """
 from enum import Enum
+from sys import intern
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import hints, places
@@ -376,7 +377,7 @@ def _places(own: Optional[str], common: Tuple[Path, ...]) -> Tuple[Path, ...]:
 
 def _word(value: Any) -> Optional[str]:
     if isinstance(value, str):
-        return value.strip() or None
+        return intern(value.strip()) or None  # one for all jobs that say so: there may be 100,000
     return str(value).lower() if isinstance(value, int) else None  # also True and False
 
 

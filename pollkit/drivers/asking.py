@@ -3,7 +3,7 @@ import enum
 import functools
 import random
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, Hashable, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
 from ..core import events, machine
 from ..core.addresses import fill, fill_many
@@ -159,13 +159,14 @@ class Asker:
         """What is known of jobs of that manner, at that origin."""
         return self._history.durations(_kind(manner, home))
 
-    def begin(self, wait: Hashable, manner: Manner, home: str, now: float) -> None:
-        """A wait of that manner begins."""
-        self._history.begin(_kind(manner, home), wait, now + self._offset)
+    def begin(self, manner: Manner, home: str) -> Optional[int]:
+        """A wait of that manner begins; its turn to be learned from."""
+        return self._history.begin(_kind(manner, home))
 
-    def end(self, wait: Hashable, manner: Manner, home: str, progress: machine.Progress) -> None:
+    def end(self, turn: Optional[int], manner: Manner, home: str, progress: machine.Progress) -> None:
         """It is over: remember how long its job took, for those that wait, where the pace learns, and for later."""
-        self._history.end(_kind(manner, home), wait, taught(progress, is_since_submitted=False))
+        self._history.end(_kind(manner, home), turn, progress.started_at + self._offset,
+                          taught(progress, is_since_submitted=False))
 
     def limit_of(self, name: Optional[str]) -> Union[Limit, str, None]:
         """The limit of a profile that is in use, for those of its labels that have none of their own."""

@@ -185,7 +185,7 @@ class BatchPoller:
                 known = self._agenda.get(job.id)
                 if known is None:
                     entry = self._agenda.add(job, url, way.rules, way.lane, now, owners, latest, way)
-                    self._asker.begin(entry, way.manner, way.home, now)
+                    entry.turn = self._asker.begin(way.manner, way.home)
                 else:
                     known.owner += owners
 
@@ -373,7 +373,7 @@ class BatchPoller:
 
     def _learn(self, entry: Entry) -> None:
         """From a wait that is over."""
-        self._asker.end(entry, entry.manner.manner, entry.manner.home, entry.progress)
+        self._asker.end(entry.turn, entry.manner.manner, entry.manner.home, entry.progress)
 
     def _announce(self, polled: Optional[Polled]) -> None:
         while self._expired:

@@ -258,7 +258,7 @@ class _Run:
                 job = jobs[arrived]
                 entry = agenda.add(Job(job.id, label=job.label), "", self._rules[job.label], self._lane, now, arrived)
                 if self._orders:
-                    self._orders[job.label].begin(entry, now)
+                    entry.turn = self._orders[job.label].begin()
                 arrived += 1
             work = agenda.take(now)
             for step in agenda.expired():
@@ -294,9 +294,9 @@ class _Run:
 
     def _learn(self, entry: Entry) -> None:
         """From a wait that is over, as BatchPoller does."""
-        if self._orders:
-            label = entry.progress.job.label
-            for lesson in self._orders[label].end(entry, taught(entry.progress)):
+        if entry.turn is not None:
+            label, began = entry.progress.job.label, entry.progress.started_at
+            for lesson in self._orders[label].end(entry.turn, began, taught(entry.progress)):
                 self._durations[label].record_between(*lesson)
 
     def _count(self, entry: Entry, ended: Progress) -> None:

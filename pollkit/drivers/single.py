@@ -96,8 +96,8 @@ class Poller:
              stop: Optional[threading.Event]) -> Outcome:
         asker, clock, bucket = self._asker, self._clock, self._bucket_for(manner.profile.limit)
         rules = asker.rules(manner, home, bucket.spacing)
-        begun = progress = machine.start(job, url, rules, clock.now())
-        asker.begin(id(begun), manner, home, begun.started_at)
+        progress = machine.start(job, url, rules, clock.now())
+        turn = asker.begin(manner, home)
         try:
             while True:
                 now = clock.now()
@@ -118,7 +118,7 @@ class Poller:
                     bucket.hear(reading, now, progress.next_at)
                     asker.tell_poll(before, progress, reading, now, rules)
         finally:
-            asker.end(id(begun), manner, home, progress)
+            asker.end(turn, manner, home, progress)
 
     def _bucket_for(self, limit: Union[Limit, str, None]) -> TokenBucket:
         """The bucket that all jobs under one limit share."""

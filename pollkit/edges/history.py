@@ -16,7 +16,7 @@ import threading
 import time
 from contextlib import contextmanager
 from errno import EAGAIN, EINVAL
-from typing import Any, Callable, Dict, Hashable, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..core.durations import RECENT, Durations, Lesson
 from ..core.learning import InOrder
@@ -68,15 +68,19 @@ class History:
                 found = self._durations[kind] = self._from_file(kind)
             return found
 
-    def begin(self, kind: Kind, wait: Hashable, now: float) -> None:
-        """The wait for a job of that kind begins, at an instant in wall-clock time."""
+    def begin(self, kind: Kind) -> Optional[int]:
+        """The wait for a job of that kind begins; its turn to be learned from, None if nobody does."""
+        if self._path is None and kind not in self._durations:
+            return None
         with self._lock:
-            self._orders.setdefault(kind, InOrder()).begin(wait, now)
+            return self._orders.setdefault(kind, InOrder()).begin()
 
-    def end(self, kind: Kind, wait: Hashable, between: Optional[Tuple[float, float]]) -> None:
+    def end(self, kind: Kind, turn: Optional[int], began: float, between: Optional[Tuple[float, float]]) -> None:
         """It is over, its job having ended between these ages, if that is known: to be learned in its turn."""
+        if turn is None:
+            return
         with self._lock:
-            for lesson in self._orders[kind].end(wait, between):
+            for lesson in self._orders[kind].end(turn, began, between):
                 if kind in self._durations:
                     self._durations[kind].record_between(*lesson)
                 self.note(kind, lesson)

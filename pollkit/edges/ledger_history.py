@@ -124,10 +124,9 @@ class History:
             "COALESCE(profile, '') IN (?, '') AND (? = COALESCE(label, '') OR label IS NULL AND size IS NOT NULL) "
             "ORDER BY 1, 2 LIMIT ?", (ended[-1][0],) + kind + (KEPT_DURATIONS,)).fetchall()
         order, found = InOrder(), []
-        for row in sorted([row[:3] for row in ended] + waiting):
-            order.begin(row, 0.0)
+        turns = {row: order.begin() for row in sorted([row[:3] for row in ended] + waiting)}
         for row in ended:
-            found += [(lesson.least_s, lesson.most_s) for lesson in order.end(row[:3], row[3:])]
+            found += [(lesson.least_s, lesson.most_s) for lesson in order.end(turns[row[:3]], row[0], row[3:])]
         return found[-RECENT:]
 
     def _learn(self, db: Connection, kind: Kind, duration: Tuple[float, float], began: Tuple[float, int]) -> None:

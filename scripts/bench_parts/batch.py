@@ -12,7 +12,7 @@ POLLERS = ["pollkit", "aiohttp", "requests", "urllib"]
 # pollkit's polls per CPU-second, as a multiple of the peer's
 POLL_GOALS: Dict[Tuple[int, str], float] = {(16, "requests"): 5, (16, "aiohttp"): 1, (2, "aiohttp"): 1.5}
 
-KEEPERS = ["pollkit", "pollkit with timeout", "aiohttp", "aiohttp wait_for"]
+KEEPERS = ["pollkit", "pollkit adaptive", "aiohttp", "aiohttp wait_for"]
 OUTSTANDING = [10000, 100000]
 THREADS = 1000          # a thread a job does not go much further
 MOST_BYTES = 1024.0     # pollkit's goal, a job

@@ -35,10 +35,10 @@ def check(document: Any) -> None:
         raise RuntimeError("an unexpected reply: {}".format(document))
 
 
-def batch_poller(api: str, ca_file: Optional[str], every: float, **settings: Any) -> Any:
-    from pollkit import BatchPoller, Fixed, Profile, TokenBucket
+def batch_poller(api: str, ca_file: Optional[str], pace: str, **settings: Any) -> Any:
+    from pollkit import BatchPoller, Profile, TokenBucket
     profile = Profile(url=job_url(api, "{id}"), status="status", ca_file=ca_file)
-    return BatchPoller(profile, pace=Fixed(every), bucket=TokenBucket(1e6, burst=1e6), **settings)
+    return BatchPoller(profile, pace=pace, bucket=TokenBucket(1e6, burst=1e6), **settings)
 
 
 def check_batch(batch: Any, jobs: int) -> None:
@@ -75,7 +75,7 @@ def between(begun: Instant, ended: Instant) -> Dict[str, float]:
 
 
 def pollkit_polls(api: str, ca_file: Optional[str], at_once: int, seconds: float) -> Dict[str, float]:
-    batch = batch_poller(api, ca_file, PAUSE_S, workers=at_once, timeout=None)
+    batch = batch_poller(api, ca_file, "fixed {:.0f}ms".format(PAUSE_S * 1000), workers=at_once, timeout=None)
     for i in range(JOBS):
         batch.submit("job_{}".format(i))
     while batch.stats.polls < WARM_UP_POLLS:
@@ -182,9 +182,9 @@ def grown(before: int, jobs: int) -> Dict[str, float]:
     return {"bytes_per_job": (resident("VmHWM") - before) / jobs}
 
 
-def pollkit_memory(api: str, jobs: int, timeout: Optional[float]) -> Dict[str, float]:
+def pollkit_memory(api: str, jobs: int, pace: str, timeout: Optional[float]) -> Dict[str, float]:
     """Every job polled once, and waiting for its next poll."""
-    batch = batch_poller(api, None, LONG_S, workers=16, timeout=timeout)
+    batch = batch_poller(api, None, pace, workers=16, timeout=timeout)
     names = ["job_{}".format(i) for i in range(jobs)]
     batch.submit("warm_up")
     while not batch.stats.polls:
@@ -265,7 +265,7 @@ def pollkit_lateness(api: str, seconds: float) -> Dict[str, float]:
                 lateness.note(due[event.id], event.at)
             due[event.id] = event.progress.next_at
 
-    batch = batch_poller(api, None, EVERY_S, workers=8, timeout=None, on_event=heard)
+    batch = batch_poller(api, None, "fixed {:.0f}s".format(EVERY_S), workers=8, timeout=None, on_event=heard)
     lateness, begun = Lateness(seconds), time.monotonic()
     for i in range(TIMED_JOBS):
         sleep_until(begun + i * TICK_S)
@@ -325,7 +325,9 @@ def polls_of(name: str, api: str, ca_file: str, at_once: str, seconds: str) -> D
 
 def memory_of(name: str, api: str, jobs: str) -> Dict[str, float]:
     if name.startswith("pollkit"):
-        return pollkit_memory(api, int(jobs), LONG_S if "timeout" in name else None)
+        if "adaptive" in name:  # all that a job can have: it learns, and has a deadline
+            return pollkit_memory(api, int(jobs), "adaptive min={0:.0f}s max={0:.0f}s".format(LONG_S), LONG_S)
+        return pollkit_memory(api, int(jobs), "fixed {:.0f}s".format(LONG_S), None)
     if name == "threads":
         return thread_memory(int(jobs))
     wrapped = "wait_for" in name
