@@ -173,6 +173,19 @@ def test_after_twelve_off_the_middle_the_past_is_forgotten(low, high):
     assert len(durations) == 11
 
 
+@pytest.mark.parametrize("factor", [2, 5, 0.5, 0.2])
+def test_jobs_that_end_where_there_were_none_between_two_kinds_say_that_both_have_changed(factor):
+    rng = random.Random(7)
+
+    def drawn(i):
+        return rng.uniform(1.8, 2.2) if i % 2 else rng.uniform(460, 500)
+
+    durations = Durations(drawn(i) for i in range(60))
+    for i in range(12):
+        durations.record(factor * drawn(i))
+    assert len(durations) <= 12
+
+
 @pytest.mark.parametrize("name", ["uniform", "all the same", "whole minutes", "two kinds", "heavy tail"])
 def test_while_nothing_changes_nothing_is_forgotten(name):
     rng = random.Random(11)

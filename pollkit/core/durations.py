@@ -85,7 +85,7 @@ class Foreseen(NamedTuple):
 class Curve:
     """The survival function of durations, and its integral; immutable."""
 
-    __slots__ = ("count", "_ages", "_heights", "_slopes", "_areas")
+    __slots__ = ("count", "has_gaps", "_ages", "_heights", "_slopes", "_areas")
 
     def __init__(self, durations: Sequence[float] = ()) -> None:
         self.count = len(durations)
@@ -98,6 +98,7 @@ class Curve:
             width = next_age - age
             self._slopes.append((next_height - height) / width if width else 0.0)
             self._areas.append(self._areas[-1] + width * (height + next_height) / 2)
+        self.has_gaps = 0.0 in self._slopes
         self._slopes.append(0.0)
 
     def survival(self, age: float) -> float:
@@ -125,8 +126,14 @@ class Curve:
                 (count * area + PRIOR_WEIGHT * 2 * PRIOR_S * (root - 1.0)) / weight)
 
     def done_by(self, age: float) -> float:
-        """F, the share of jobs done at an age; of those that end just then, half."""
+        """F, the share of jobs done at an age; of those that end just then, half.
+
+        In an empty stretch between jobs, where none should end: all or none, as if there were only those
+        on that side which is nearer, by ratio.
+        """
         first = bisect_left(self._ages, age)
+        if 0 < first < len(self._ages) and self._ages[first] > age and not self._slopes[first - 1]:
+            return float(age * age < self._ages[first - 1] * self._ages[first])
         jump = 0.0
         if first < len(self._ages) and self._ages[first] == age:
             jump = self._heights[first] - self._heights[bisect_right(self._ages, age) - 1]
@@ -274,7 +281,9 @@ class Durations:
             return False
         duration = round(float(duration), 6)
         if is_witness and began >= latest:
-            self._fits = (self._fits + [round(self.curve.done_by(duration), 6)])[-FITS:]
+            # What fell into a gap fills it: so that the next ones are seen to fall into it, too.
+            curve = Curve(self._recent[:1 - IN_ROW]) if self.curve.has_gaps else self.curve
+            self._fits = (self._fits + [round(curve.done_by(duration), 6)])[-FITS:]
         place = bisect_right(self._begun, began)
         self._recent = (self._recent[:place] + [duration] + self._recent[place:])[-RECENT:]
         self._begun = (self._begun[:place] + [began] + self._begun[place:])[-RECENT:]
