@@ -267,8 +267,8 @@ class Agenda:
     def _reorder(self, lane: Lane, now: float) -> None:
         """By urgency as it is now; what has come to its deadline, to the front."""
         lane.next_deadline = NEVER
-        queue = []
-        for place, stamp, entry in lane.queue:
+        queue, kept = lane.queue, 0
+        for place, stamp, entry in queue:
             if stamp != entry.stamp:
                 continue
             deadline = entry.progress.deadline
@@ -277,9 +277,11 @@ class Agenda:
             else:
                 lane.next_deadline = min(lane.next_deadline, deadline)
                 place = place if place == NUDGED else _place(entry, now)
-            queue.append((place, stamp, entry))
+            # In its old place: 100,000 new tuples beside the old ones would have Python collect garbage.
+            queue[kept] = place, stamp, entry
+            kept += 1
+        del queue[kept:]
         heapify(queue)
-        lane.queue = queue
         lane.in_order_for = 1 + len(queue) // REORDER_SHARE
 
     def _gives_up(self, entry: Entry, now: float) -> bool:
