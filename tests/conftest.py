@@ -1,10 +1,17 @@
-"""What holds for every test: one that hangs shows where, and none writes into the history of whoever runs them."""
+"""What holds for every test: one that hangs shows where, and none writes into the history of whoever runs them.
+
+And the fixtures that three files or more share.
+"""
+import contextlib
 import faulthandler
 import itertools
 import os
 import threading
 
 import pytest
+
+from pollkit import Profile
+from pollkit.edges.transport import Transport
 
 HANGS_S = 300  # all of them together take a fraction of it
 _numbers = itertools.count()
@@ -29,3 +36,29 @@ def no_thread_is_left():
     before = threading.enumerate()
     yield
     assert [thread.name for thread in threading.enumerate() if thread not in before] == []
+
+
+@pytest.fixture
+def transport_settings():
+    """What holds for a transport unless a test says otherwise. Files that need more override it."""
+    return {"request_timeout": 10.0, "proxy": "none"}
+
+
+@pytest.fixture
+def new_transport(transport_settings):
+    """Makes transports, and closes them."""
+    with contextlib.ExitStack() as stack:
+        def new(headers=None, **settings):
+            made = Transport(Profile(**dict(transport_settings, **settings)), headers)
+            stack.callback(made.close)
+            return made
+        yield new
+
+
+@pytest.fixture
+def fetch(new_transport):
+    """Asks once, with a transport of its own."""
+    def ask(url, etag=None, headers=None, **settings):
+        transport = new_transport(headers, **settings)
+        return transport.fetch(url, transport.check(url), etag)
+    return ask

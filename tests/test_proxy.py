@@ -10,7 +10,6 @@ import time
 import pytest
 
 from pollkit import ConfigError, Fault, Poller, Profile
-from pollkit.edges.transport import Transport
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, redirect, reply, wait_for
 from test_tls import CA, pass_on, tls_server
@@ -28,24 +27,9 @@ def environment(monkeypatch):
 
 
 @pytest.fixture
-def new_transport():
-    """Makes transports that trust the test CA, and closes them."""
-    with contextlib.ExitStack() as stack:
-        def new(headers=None, **settings):
-            settings = dict({"request_timeout": 10.0, "ca_file": CA}, **settings)
-            made = Transport(Profile(**settings), headers)
-            stack.callback(made.close)
-            return made
-        yield new
-
-
-@pytest.fixture
-def fetch(new_transport):
-    """Asks once, with a transport of its own."""
-    def ask(url, headers=None, **settings):
-        transport = new_transport(headers, **settings)
-        return transport.fetch(url, transport.check(url))
-    return ask
+def transport_settings():
+    """Trust in the test CA; the proxies are those of the environment."""
+    return {"request_timeout": 10.0, "ca_file": CA}
 
 
 def tunnel(connection, request):
@@ -186,7 +170,7 @@ def test_proxy_gets_its_password_and_the_origin_does_not(fetch, environment):
     """Each side gets its own credential: nothing of the origin's is in CONNECT, or the reverse."""
     environment.setenv("TOKEN", "ORIGINS")
     with tls_server(DONE) as server, RawServer(tunnel) as proxy:
-        got = fetch(server.url(), {"X-API-Key": "ORIGINS", "Cookie": "a=ORIGINS"},
+        got = fetch(server.url(), headers={"X-API-Key": "ORIGINS", "Cookie": "a=ORIGINS"},
                     auth="bearer env:TOKEN", proxy="http://us%40er:p%3Ass@" + proxy.authority)
     assert got.status == 200
     outer, inner = proxy.requests[0], server.requests[0]
@@ -211,7 +195,7 @@ def test_forwarding_proxy_gets_its_password_with_each_request(new_transport):
 
 def test_credentials_do_not_travel_to_another_origin_through_the_same_proxy(fetch):
     with RawServer(redirect("http://elsewhere.invalid/there"), DONE) as proxy:
-        got = fetch("http://me:ORIGINS@jobs.invalid/1", {"X-API-Key": "ORIGINS"},
+        got = fetch("http://me:ORIGINS@jobs.invalid/1", headers={"X-API-Key": "ORIGINS"},
                     proxy="http://user:pass@" + proxy.authority)
     assert got.status == 200
     home, there = proxy.requests

@@ -48,24 +48,9 @@ def tls_server(*answers, **options):
 
 
 @pytest.fixture
-def new_transport():
-    """Makes transports that trust the test CA unless told otherwise, and closes them."""
-    with contextlib.ExitStack() as stack:
-        def new(headers=None, **settings):
-            settings = dict({"request_timeout": 10.0, "proxy": "none", "ca_file": CA}, **settings)
-            made = Transport(Profile(**settings), headers)
-            stack.callback(made.close)
-            return made
-        yield new
-
-
-@pytest.fixture
-def fetch(new_transport):
-    """Asks once, with a transport of its own."""
-    def ask(url, headers=None, **settings):
-        transport = new_transport(headers, **settings)
-        return transport.fetch(url, transport.check(url))
-    return ask
+def transport_settings():
+    """Trust in the test CA, unless a test says otherwise."""
+    return {"request_timeout": 10.0, "proxy": "none", "ca_file": CA}
 
 
 # Trust
@@ -377,7 +362,7 @@ def test_large_body_arrives_whole(fetch):
 def test_redirect_from_http_to_https_carries_no_credentials(fetch):
     """Another scheme is another origin."""
     with tls_server(DONE) as there, RawServer(redirect(there.url("/there"))) as home:
-        got = fetch(home.url("/here", "me:SECRET"), {"X-API-Key": "SECRET", "Cookie": "SECRET"})
+        got = fetch(home.url("/here", "me:SECRET"), headers={"X-API-Key": "SECRET", "Cookie": "SECRET"})
     assert got.status == 200
     assert b"SECRET" in home.requests[0].raw
     assert b"SECRET" not in there.requests[0].raw
@@ -386,7 +371,7 @@ def test_redirect_from_http_to_https_carries_no_credentials(fetch):
 
 def test_redirect_from_https_to_http_carries_no_credentials(fetch):
     with RawServer(DONE) as there, tls_server(redirect(there.url("/there"))) as home:
-        got = fetch(home.url("/here", "me:SECRET"), {"X-API-Key": "SECRET", "Cookie": "SECRET"})
+        got = fetch(home.url("/here", "me:SECRET"), headers={"X-API-Key": "SECRET", "Cookie": "SECRET"})
     assert got.status == 200
     assert b"SECRET" in home.requests[0].raw
     assert b"SECRET" not in there.requests[0].raw
