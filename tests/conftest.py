@@ -10,8 +10,12 @@ import threading
 
 import pytest
 
+from ledger_host import home
+from ledger_shell import profile
 from pollkit import Profile
+from pollkit.cli import main
 from pollkit.edges.transport import Transport
+from pollkit.testing import FakeJobApi
 
 HANGS_S = 300  # all of them together take a fraction of it
 _numbers = itertools.count()
@@ -62,3 +66,35 @@ def fetch(new_transport):
         transport = new_transport(headers, **settings)
         return transport.fetch(url, transport.check(url), etag)
     return ask
+
+
+@pytest.fixture
+def pollkit(capsys):
+    """Runs a command; its exit code, what it printed, what it complained of."""
+    def runs(*words):
+        code = main(list(words))
+        out, err = capsys.readouterr()
+        return code, out, err
+    return runs
+
+
+@pytest.fixture
+def place(monkeypatch):
+    """A home of our own, where we are: the names of ledgers are short. Its profiles end with it."""
+    with home(monkeypatch) as path:
+        yield path
+        os.environ.pop("POLLKIT_PROFILES", None)
+
+
+@pytest.fixture
+def api(place):
+    """A server, and its profile in our place."""
+    with FakeJobApi() as served:
+        profile(served.base)
+        yield served
+
+
+@pytest.fixture
+def described(place):
+    """A profile of an API that is not there."""
+    profile("http://127.0.0.1:9")

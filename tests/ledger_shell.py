@@ -1,0 +1,60 @@
+"""What the tests of commands on ledgers have in common: jobs in a ledger, and pollkit as a program, where we are."""
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from ledger_host import ROOT
+from pollkit.cli import main
+
+PLAIN = """
+import sys
+from pollkit.drivers import ledger_runs
+ledger_runs.TURN_S = 0.05
+from pollkit.cli import main, processes
+processes.PARENT_S = 0.05
+sys.exit(main(sys.argv[1:]))
+"""
+posix = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
+
+
+def profile(base, more="limit = 1000/s burst 50\n"):
+    """Describe the API at `base` as fake, to this process and those that it starts."""
+    with open("mine.ini", "w") as file:
+        file.write("[fake]\nurl = %s/jobs/{id}\nresult = result\nerror = error.message\npace = fixed 30ms\n"
+                   "created = created_at\nfinished = finished_at\nproxy = none\n%s"
+                   "[fake:small]\nup_to = 10\n" % (base, more))
+    os.environ["POLLKIT_PROFILES"] = os.path.abspath("mine.ini")
+
+
+def start(*words, **options):
+    return subprocess.Popen([sys.executable, "-c", PLAIN] + list(words), stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, universal_newlines=True,
+                            env=dict(os.environ, PYTHONPATH=ROOT), **options)
+
+
+def ended(process, timeout=30):
+    out, err = process.communicate(timeout=timeout)
+    return process.returncode, out, err
+
+
+def added(api, count, ledger="jobs.db", **job):
+    names = ["job_%d" % i for i in range(count)]
+    for name in names:
+        api.add(name, **job)
+    assert main(["add", ledger, "--profile", "fake", "--quiet"] + names) == 0
+    return names
+
+
+def lines_of(path):
+    with open(path) as file:
+        return [json.loads(line) for line in file]
+
+
+def script(text, name="notify"):
+    with open(name, "w") as file:
+        file.write("#!/bin/sh\n" + text)
+    os.chmod(name, 0o755)
+    return os.path.abspath(name)
