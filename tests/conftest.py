@@ -10,10 +10,11 @@ import threading
 
 import pytest
 
-from ledger_host import home
+import ledger_host
 from ledger_shell import profile
 from pollkit import Profile
 from pollkit.cli import main
+from pollkit.edges import profiles
 from pollkit.edges.transport import Transport
 from pollkit.testing import FakeJobApi
 
@@ -81,7 +82,7 @@ def pollkit(capsys):
 @pytest.fixture
 def place(monkeypatch):
     """A home of our own, where we are: the names of ledgers are short. Its profiles end with it."""
-    with home(monkeypatch) as path:
+    with ledger_host.home(monkeypatch) as path:
         yield path
         os.environ.pop("POLLKIT_PROFILES", None)
 
@@ -98,3 +99,24 @@ def api(place):
 def described(place):
     """A profile of an API that is not there."""
     profile("http://127.0.0.1:9")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """A home of our own, nothing in /etc."""
+    monkeypatch.setattr(profiles, "SYSTEM_FILE", str(tmp_path / "etc.ini"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("USERPROFILE", "POLLKIT_PROFILES", "POLLKIT_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Writes a file, with profiles say; its path."""
+    def write(text, name="mine.ini"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
+        return str(path)
+    return write
