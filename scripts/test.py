@@ -26,8 +26,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPPORTED = [(3, minor) for minor in range(6, 14)]
 PARTS = 4  # of a suite, side by side: much of what it does is to wait
 # These take 3 s or more each, the slowest first: not all of them in one part.
-SLOWEST = ("cli simulate zipapp ledger_commands history batch bad_input secrets transport ledger_files shared_bucket "
-           "profiles ledger_runs telling terminal_commands help doctor").split()
+SLOWEST = ("cli zipapp batch history_commands ledger_processes simulate_command bad_input secrets simulate "
+           "ledger_files shared_bucket ledger_commands profile_mistakes ledger_runs telling terminal_commands help "
+           "doctor").split()
 
 # CI takes 15 minutes, and may take 90; a captured command that still runs at this point is stopped and shown.
 STOP_AT = time.monotonic() + 40 * 60
@@ -40,8 +41,9 @@ LONG = "tests/long"
 COVERED = "pollkit/core"
 # What core is tested by. Measuring makes tests slow, and those of the edges would cover it by chance.
 CORE_TESTS = ["tests/test_{}.py".format(name) for name in (
-    "units pace bucket reading addresses machine walks agenda trace sources single profiles optimum public "
-    "durations adaptive findings doctor simulate batch_corners saved").split()]
+    "units pace bucket reading reading_http addresses machine walks agenda trace sources single profiles "
+    "profile_mistakes profile_commands optimum public durations adaptive findings doctor simulate simulate_command "
+    "batch_corners watch saved").split()]
 
 NO_TESTS_RAN = 5  # pytest's own exit code for it
 
