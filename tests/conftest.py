@@ -12,7 +12,7 @@ import pytest
 
 import ledger_host
 from ledger_shell import profile
-from pollkit import Profile
+from pollkit import Ledger, Profile
 from pollkit.cli import main
 from pollkit.edges import profiles
 from pollkit.edges.transport import Transport
@@ -77,6 +77,25 @@ def pollkit(capsys):
         out, err = capsys.readouterr()
         return code, out, err
     return runs
+
+
+@pytest.fixture
+def path():
+    """Where a ledger may be."""
+    with ledger_host.folder() as name:
+        yield os.path.join(name, "jobs.db")
+
+
+@pytest.fixture
+def clock():
+    """One that is moved by hand."""
+    return ledger_host.HostClock()
+
+
+@pytest.fixture
+def ledger(path, clock):
+    with Ledger(path, clock) as ledger:
+        yield ledger
 
 
 @pytest.fixture

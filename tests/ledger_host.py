@@ -17,6 +17,7 @@ from pollkit.edges import sqlite_files
 from pollkit.edges.clock import Clock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+HOUR, DAY = 3600.0, 86400.0
 RULES = Rules(pace=Fixed(10))
 _boots = itertools.count(1)
 
@@ -37,6 +38,10 @@ def home(monkeypatch):
         monkeypatch.chdir(path)
         yield path
         monkeypatch.chdir(ROOT)
+
+
+def states(ledger):
+    return {state: count for state, count in ledger.summary().states.items() if count}
 
 
 class HostClock(Clock):
