@@ -5,6 +5,8 @@ import socket
 import threading
 import time
 
+from pollkit import Profile
+
 REQUEST = re.compile(rb"GET (\S+) HTTP/1.1\r\n")
 
 
@@ -102,3 +104,12 @@ def http(status, headers, data):
     body = b"" if data is None else json.dumps(data).encode()
     lines = ["HTTP/1.1 %d X" % status, "Content-Length: %d" % len(body)] + ["%s: %s" % h for h in headers.items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+
+
+def done_after(polls):
+    """Jobs that are done when asked about for the given time."""
+    return lambda name, count: "done" if count >= polls else "running"
+
+
+def profile(api, **more):
+    return Profile(url=api.url + "/jobs/{id}", proxy="none", **more)
