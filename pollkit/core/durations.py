@@ -281,8 +281,9 @@ class Durations:
             return False
         duration = round(float(duration), 6)
         if is_witness and began >= latest:
-            # What fell into a gap fills it: so that the next ones are seen to fall into it, too.
-            curve = Curve(self._recent[:1 - IN_ROW]) if self.curve.has_gaps else self.curve
+            curve = self.curve
+            if curve.has_gaps and len(self._recent) >= 2 * FITS:
+                curve = Curve(self._recent[:1 - FITS])  # or what falls into a gap would fill it, and hide the next
             self._fits = (self._fits + [round(curve.done_by(duration), 6)])[-FITS:]
         place = bisect_right(self._begun, began)
         self._recent = (self._recent[:place] + [duration] + self._recent[place:])[-RECENT:]
