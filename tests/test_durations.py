@@ -52,9 +52,23 @@ def test_the_next_look_comes_when_the_accrued_delay_is_worth_its_price(name, pri
         if wait > 1e-3:
             assert curve.accrued(age, age + wait) <= price * 1.001
         # Where it comes sooner, nothing that was seen ends between it and when it would have come.
-        just_before = curve.accrued(age, age + wait * 0.999)
-        assert just_before <= price and (curve.accrued(age, age + wait) >= price * 0.999 or wait in (1e-3, 1e7)
-                                         or age + wait in SHAPES[name])
+        full = wait
+        while wait > 1e-3 and full < 1e7 and curve.accrued(age, age + full) < price * 0.999:
+            full *= 1.0005
+        assert not any(age + wait < each < age + full * 0.999 for each in SHAPES[name])
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.01, 0.1])
+def test_jobs_that_all_take_as_long_are_looked_at_just_then(spread):
+    """And not when the delay of one is worth a poll."""
+    curve = Curve([90 + spread * (i * 0.618 % 1) for i in range(100)])
+    assert 90 + spread * 0.9 <= curve.next_look(0.0, 1.0, 0.5, 300.0) <= 90 + spread * 1.1
+
+
+def test_after_a_cache_hit_a_look_waits_for_stragglers():
+    """Those that ended so far do not show the very edge, and the next look is minutes away."""
+    curve = Curve([2 + 0.4 * (i * 0.618 % 1) if i % 2 else 460 + i for i in range(60)])
+    assert 3.0 < curve.next_look(0.0, 1.0, 0.5, 300.0) < 5.0
 
 
 def test_with_nothing_known_it_is_the_cold_law():

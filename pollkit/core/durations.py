@@ -147,8 +147,17 @@ class Curve:
 
     def next_look(self, looked: float, price: float, least: float, most: float,
                   foreseen: Optional[Foreseen] = None) -> float:
-        """How long after a look that saw 'not done' the accrued delay is worth `price`; from `least` to `most`."""
-        at, looked = self.at, max(0.0, looked)
+        """How long after a look that saw 'not done' the next one is due; from `least` to `most`."""
+        looked = max(0.0, looked)
+        wait = self._worth_a_look(looked, price, least, most, foreseen)
+        if foreseen is None and least < wait < most:
+            return self._drawn_back(looked, price, least, most, wait)
+        return wait
+
+    def _worth_a_look(self, looked: float, price: float, least: float, most: float,
+                      foreseen: Optional[Foreseen] = None) -> float:
+        """How long after a look the accrued delay is worth `price`."""
+        at = self.at
         survival, integral = at(looked)
         trust = 0.0
         if foreseen is not None and foreseen.latest > looked:
@@ -178,20 +187,27 @@ class Curve:
             wait -= (missed - price) / slope
             if wait <= least:
                 return least
-        return wait if trust or wait >= most else self._drawn_back(looked, least, wait)
+        return wait
 
-    def _drawn_back(self, looked: float, least: float, wait: float) -> float:
-        """A look in an empty stretch that follows an age at which many jobs ended comes at that very age.
+    def _drawn_back(self, looked: float, price: float, least: float, most: float, wait: float) -> float:
+        """A look in an empty stretch comes at its beginning, where it sees all that it would see later.
 
-        There it sees all that it would see later, and the one after it comes no sooner. Without
-        this, jobs that take just 90 s each would be looked at when the delay of one is worth a
-        poll, at 91 s, and cost twice what they must.
+        Without this, jobs that take just 90 s each would be looked at when the delay of one is worth
+        a poll, at 91 s, and cost twice what they must. But those that have ended so far don't show
+        the very edge: one in as many, and one, may end in the stretch, and is seen at the next look
+        only. Where that costs more than is saved, after a cache hit, say, it stays as it was.
         """
         ages = self._ages
         i = bisect_right(ages, looked + wait) - 1
-        if i > 0 and ages[i - 1] == ages[i] > looked and self._slopes[i] == 0.0:
-            return max(least, ages[i] - looked)
-        return wait
+        if i <= 0 or self._slopes[i] or ages[i] <= looked:
+            return wait
+        edge = ages[i]
+        if ages[i - 1] < edge:  # else it is sharp: many ended just then
+            saved = self.accrued(looked, looked + wait) - self.accrued(looked, edge)
+            risked = self._worth_a_look(edge, price, least, most) / (self.count + 1) / self.survival(looked)
+            if saved <= risked:
+                return wait
+        return max(least, edge - looked)
 
     def age_by(self, share: float) -> float:
         """The age by which a share of the jobs seen so far has ended, the prior aside."""
