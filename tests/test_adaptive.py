@@ -13,7 +13,7 @@ from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.bucket import Bucket
 from pollkit.core.durations import NOTHING_KNOWN, Curve, Durations, accrued_delay, cold_interval
 from pollkit.core.forecast import LEAST_ODDS, MOST_ODDS, reckoned
-from pollkit.core.machine import Rules, Sleep, next_action, observe, start
+from pollkit.core.machine import Rules, Sleep, hold, next_action, observe, start
 from pollkit.core.pace import POSTPONED
 from pollkit.core.reading import Reading, Verdict
 from pollkit.core.reasons import age_text, reason, span_text
@@ -265,12 +265,22 @@ def test_the_poll_event_says_why():
      "most jobs like this end at 5-5.1 min; looking again in 4 s (max)"),
     (rules([1.0] * 60, Adaptive(min=0.02, price=1e-6)),
      "most jobs like this end by 1 s, this one is late; looking again in 35 ms"),
+    (rules([400.0]), "going by 1 job like this, most end at 4-9.3 min; looking again in 25 s"),
+    (rules([20.0, 30.0]), "going by 2 jobs like this, most end by 37 s, this one is late; looking again in 36 s"),
     (rules(STEADY, timeout=301.0), "the deadline: a last look in 1 s"),
     (rules(STEADY, Fixed(5), timeout=301.5), "the deadline: a last look in 1.5 s"),
     (rules(STEADY, Fixed(5))._replace(timeout=310.0, spacing=6.0), "the deadline: a last look in 10 s")])
 def test_each_look_has_its_reason(by, why):
     at = 300.0 if by.timeout or len(by.durations or ()) != 9 else 290.0
     assert texts(by, (at, PENDING))[0] == "poll 1: pending; " + why
+
+
+def test_a_poll_that_the_limit_held_back_says_so():
+    by = rules([])
+    before = hold(observe(start(JOB, URL, by, 0.0), by, PENDING, 10.0, 0.5), 60.0, 1.0, 20.0)
+    after = observe(before, by, PENDING, 60.0, 0.5)
+    assert next(events.events(before, after, PENDING, 60.0)).text.startswith(
+        "poll 2 (held back for 40s by the limit): pending; next in ")
 
 
 @pytest.mark.parametrize("every, why", [

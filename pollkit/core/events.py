@@ -13,6 +13,7 @@ from .reasons import reason
 from .units import duration_text
 
 POLL, STATUS, FAULT, PAUSE, WARNING, END = "poll", "status", "fault", "pause", "warning", "end"
+WORTH_TELLING_S = 1.0   # that the limit, and not the pace, made a poll wait
 TROUBLES = (Verdict.FAULT, Verdict.NOT_FOUND, Verdict.UNAUTHORISED, Verdict.REFUSED)
 
 
@@ -37,7 +38,10 @@ def events(before: Progress, after: Progress, reading: Reading, now: float,
            rules: Optional[Rules] = None) -> Iterator[Event]:
     """What a poll brought about, in order; with the rules it was done by, also why the next one is when it is."""
     name = shown_id(after.job)
-    yield Event(POLL, name, now, "poll %d: %s%s" % (after.polls, reading.because, _next(after, now, rules)), after)
+    held_s = after.slept.limit - before.slept.limit
+    late = " (held back for %s by the limit)" % _rounded(held_s) if held_s >= WORTH_TELLING_S else ""
+    yield Event(POLL, name, now, "poll %d%s: %s%s" % (after.polls, late, reading.because, _next(after, now, rules)),
+                after)
     for warning in reading.warnings:
         if warning not in before.said and len(before.said) < MAX_SAID:
             yield Event(WARNING, name, now, warning, after)

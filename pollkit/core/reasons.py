@@ -40,9 +40,13 @@ def _by_progress(progress: Progress, age: float) -> Optional[str]:
 def _by_past_jobs(rules: Rules, age: float) -> str:
     assert rules.durations is not None
     early, late = map(rules.durations.curve.age_by, MOST)
+    known = len(rules.durations)
+    who = "most jobs like this end"
+    if known < ENOUGH:
+        who = "going by %d job%s like this, most end" % (known, "" if known == 1 else "s")
     if age < late:
-        return "most jobs like this end at %s" % span_text(early, late)
-    return "most jobs like this end by %s, this one is late" % age_text(late)
+        return "%s at %s" % (who, span_text(early, late))
+    return "%s by %s, this one is late" % (who, age_text(late))
 
 
 def _by_little(progress: Progress, every: Optional[float]) -> str:
