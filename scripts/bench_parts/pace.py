@@ -8,7 +8,7 @@ from .common import Options, Results
 
 TEXTS = [
     ("learned", ""),
-    ("held out", "Shapes written down after the last change to the rule. They have no goal."),
+    ("held out", "Shapes by somebody who had not seen how the rule was made. They have no goal."),
     ("seen", """Shapes looked at while the rule was made: they prove less. The pace's max of 5 min costs a poll every
 5 min where jobs are long. Jobs of just 90 s, or of whole minutes, are best looked at just then; intervals
 alone never quite teach it."""),

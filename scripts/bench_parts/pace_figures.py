@@ -36,6 +36,7 @@ GOALS = {TOLD: 1.10, UNTOLD: 1.12, COLD: 2.5}
 GOALS_OF_D = {TOLD: 1.20, UNTOLD: 1.25, COLD: 2.5}
 LIPSYNC = uniform(120, 900)
 DRIFTING: Dict[str, Draw] = {"a1": LIPSYNC, "a2": lognormal(300, math.log(1.6)), "c": lognormal(190, 0.58)}
+BY_KIND: Dict[str, Draw] = {name: draw for _, labels in SCENARIOS for name, draw in labels if name in ("d", "e")}
 FACTORS = [2.0, 5.0, 0.5, 0.2]
 SETTLED = 60
 TOGETHER, WAVES, APART_S = 60, 6, 60000.0   # jobs that begin at once, how often, and when again
@@ -150,8 +151,9 @@ def label(i: int, j: int, seeds: int) -> Dict[str, float]:
 
 def drift(name: str, factor: float, is_told: bool, seeds: int) -> float:
     """Jobs 13 to 25 after all of them began to take so many times as long."""
-    before = shape(name, DRIFTING[name], samples=1000)
-    after = shape("%s x%g" % (name, factor), scaled(factor, DRIFTING[name]))
+    draw = dict(DRIFTING, **BY_KIND)[name]
+    before = shape(name, draw, samples=1000)
+    after = shape("%s x%g" % (name, factor), scaled(factor, draw))
     measured = []
     for seed in range(seeds):
         rng, rules = random.Random("%s %d" % (name, seed)), _rules()
@@ -249,10 +251,11 @@ def _tasks(seeds: int) -> Iterator[Task]:
             # A scenario of many labels is measured by all of them; what has no goal, by fewer jobs.
             share = seeds // (len(labels) if i < len(SCENARIOS) else 3)
             yield Task("label", (i, j, max(1, seeds // 3, share)))
-    for name in DRIFTING:
+    for name in dict(DRIFTING, **BY_KIND):
         for factor in FACTORS:
             for is_told in (True, False):
                 yield Task("drift", (name, factor, is_told, 6 * seeds))
+    for name in DRIFTING:
         yield Task("trap", (name, seeds // 2 + 1))
         for is_told in (True, False):
             yield Task("waves", (name, is_told, 2 * seeds))
