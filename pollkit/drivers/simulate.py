@@ -32,7 +32,10 @@ Lasting = Union[str, Spread, Sequence[float]]
 
 
 class Figures(NamedTuple):
-    """What one pace came to; seconds. Delays and what is made of them are None where no job's end was seen."""
+    """What one pace came to; seconds. Delays and what is made of them are None where no job's end was seen.
+
+    Polls are those of all `jobs`, delays those of the ones that were seen through.
+    """
 
     pace: Pace
     polls_per_job: float
@@ -45,11 +48,12 @@ class Figures(NamedTuple):
     cost: Optional[float]
     optimum_cost: float
     per_minute: Dict[int, int]     # requests in each minute that had any, all jobs counted
+    jobs: int
 
     @property
     def cost_ratio(self) -> Optional[float]:
-        """The cost against the best there is."""
-        return None if self.cost is None else self.cost / self.optimum_cost
+        """The cost against the best there is; None where jobs were given up, which the best there is never does."""
+        return None if self.cost is None or self.timed_out else self.cost / self.optimum_cost
 
     def as_dict(self) -> Dict[str, Any]:
         """The figures as JSON has them."""
@@ -176,7 +180,7 @@ class Simulation:
         for _ in range(tries):
             found = self.run(Adaptive(price=float("%.2g" % price)))
             ratio = found.polls_per_job / rival.polls_per_job
-            if ratio <= 1.0 and (best is None or found.polls_per_job > best.polls_per_job):
+            if ratio <= 1.0 and not found.timed_out and (best is None or found.polls_per_job > best.polls_per_job):
                 best = found
             if 0.97 <= ratio <= 1.0:
                 break
@@ -218,7 +222,7 @@ class Simulation:
         return Figures(
             run.pace, polls, mean, _percentile(delays, 0.5), _percentile(delays, 0.95), _percentile(delays, 1.0),
             run.rate_limited, count - len(delays), None if mean is None else self.price * polls + mean,
-            self.optimum.cost, run.per_minute)
+            self.optimum.cost, run.per_minute, count)
 
 
 class _Run:

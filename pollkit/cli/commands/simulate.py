@@ -114,10 +114,10 @@ def _width() -> int:
 
 def _given_up(arguments: argparse.Namespace, found: List[Figures]) -> List[str]:
     """Why jobs may have been given up, of what was asked for."""
-    paces = [one.pace for one in found]
-    causes = [(arguments.timeout is not None, "the timeout is too short for these jobs"),
-              (any(isinstance(pace, Fixed) and pace.attempts for pace in paces), "the attempts are too few"),
-              (arguments.fault_rate, "there are too many faults in a row")]
+    has_attempts = any(isinstance(one.pace, Fixed) and one.pace.attempts for one in found)
+    causes = [(arguments.timeout is not None, "the timeout is too short for these jobs (try a longer --timeout)"),
+              (has_attempts, "the attempts are too few (try more attempts=)"),
+              (arguments.fault_rate, "there are too many faults in a row (batch and run have --max-faults)")]
     return [words for is_cause, words in causes if is_cause]
 
 
