@@ -193,6 +193,14 @@ def test_each_label_has_its_own_optimum_weighted_by_its_jobs():
     assert simulation.optimum.cost == pytest.approx(sum(share[label] * alone[label] for label in alone))
 
 
+def test_a_list_that_is_used_again_and_again_is_known_to_the_optimum():
+    rng = random.Random(3)
+    durations = {label: [rng.uniform(120, 900) for _ in range(25)] for label in "ab"}
+    best = sum(simulate.optima(simulate.Listed.of(one), [1.0], jobs=50)[0].cost for one in durations.values()) / 2
+    assert Simulation(durations=durations, jobs=400).optimum.cost == pytest.approx(best, rel=0.02)
+    assert Simulation(durations=durations, jobs=50).optimum.cost > 1.1 * best
+
+
 def test_the_same_seed_gives_the_same_figures_and_another_one_others():
     one, again, other = [Simulation("healthcare", jobs=20, seed=seed).run("backoff 2s..60s x1.5") for seed in (1, 1, 2)]
     assert one == again and one != other

@@ -202,11 +202,12 @@ class Simulation:
 
     def _optima(self, prices: Sequence[float], is_rough: bool = False) -> List[Optimum]:
         """The best there is at each price, for the jobs that count, each label by its own best schedule."""
-        counted = [job.label for job in self.jobs[self.warm_up:]]
+        every = [job.label for job in self.jobs]
+        counted = every[self.warm_up:]
         polls, delays = [0.0] * len(prices), [0.0] * len(prices)
         for label, spread in self.spreads.items():
             share = counted.count(label) / len(counted)
-            for i, best in enumerate(optima(spread, prices, is_rough)):
+            for i, best in enumerate(optima(spread, prices, is_rough, every.count(label))):
                 polls[i] += share * best.polls
                 delays[i] += share * best.delay
         return [Optimum(price * one + other, one, other, ()) for price, one, other in zip(prices, polls, delays)]
