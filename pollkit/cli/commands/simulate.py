@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--seed", metavar="N", type=int, default=1, help="other numbers, other chance (default: 1)")
     group.add_argument("--json", action="store_true", help="the figures as one line of JSON")
-    group.add_argument("--svg", metavar="FILE", help="draw the frontier, and the requests per minute")
+    group.add_argument("--svg", metavar="FILE", type=flags.path, help="draw the frontier, and the requests per minute")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -152,7 +152,7 @@ def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
     if text.lower().split()[:1] in (["uniform"], ["lognormal"]):
         return parse_spread(text)
     try:
-        with open(text, "rb") as file:
+        with open(text and flags.path(text), "rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
@@ -176,7 +176,7 @@ def _from_ledger(path: str) -> Dict[str, Lasting]:
     if not path:
         raise ConfigError("ledger: the name of the ledger's file is missing: write ledger:PATH")
     from ...edges.ledger import Ledger  # late: it takes sqlite3
-    with Ledger(path, create=False) as ledger:
+    with Ledger(flags.path(path), create=False) as ledger:
         kinds = {kind: found for kind, found in ledger.durations_by_kind().items() if max(found)[1] > 0.0}
     if not kinds:
         raise ConfigError("%s has no durations yet: no job in it was seen to end" % path)
