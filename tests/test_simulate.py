@@ -253,6 +253,8 @@ def test_many_jobs_may_make_more_polls_than_few(monkeypatch):
     {"scenario": "models", "fault_rate": 1.0}, {"scenario": "models", "workers": 0}, {"durations": "normal 5m"},
     {"durations": 5}, {"durations": b"5"}, {"durations": {"a": 5}}, {"durations": {1: [5], 2: [6]}}, {"scenario": []},
     {"durations": [5], "limit": 60}, {"durations": [5], "fault_rate": "2%"}, {"durations": [5], "fault_rate": None},
+    {"durations": [5], "jobs": "x"}, {"durations": [5], "jobs": b"5"}, {"durations": [5], "jobs": [5]},
+    {"durations": [5], "jobs": {}}, {"durations": [5], "warm_up": "x"}, {"durations": [5], "window": []},
     {"durations": [5], "arrive": 5}, {"durations": [5], "seed": None}, {"durations": [5], "seed": "1"}], ids=repr)
 def test_a_simulation_that_makes_no_sense_is_refused(options):
     with pytest.raises(ConfigError):

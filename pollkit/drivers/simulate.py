@@ -120,10 +120,8 @@ class Simulation:
         self.limit = (None if limit == "none" else parse_limit(limit)) if isinstance(limit, str) else limit
 
     def _check(self) -> None:
-        for name, value, least, most in (("jobs", self.count, 1, MOST_JOBS),
-                                         ("warm-up", self.warm_up, 0, self.count - 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ConfigError("%s must be a whole number from %d to %d, not %r" % (name, least, most, value))
+        _check_whole("jobs", self.count, 1, MOST_JOBS)
+        _check_whole("warm-up", self.warm_up, 0, self.count - 1)
         if self.price <= 0.0:
             raise ConfigError("a poll's price must be above zero")
         if not isinstance(self._fault_rate, (int, float)) or not 0.0 <= self._fault_rate < 1.0:
@@ -321,6 +319,11 @@ def _spread(durations: Optional[Lasting]) -> Spread:
     if not isinstance(durations, Iterable) or isinstance(durations, bytes):
         raise ConfigError("durations are text such as 'uniform 2m..15m', or a list of seconds, not %r" % (durations,))
     return Listed.of(tuple(durations))
+
+
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ConfigError("%s must be a whole number from %d to %d, not %r" % (name, least, most, value))
 
 
 def _one_of(words: Sequence[str], word: str) -> str:
