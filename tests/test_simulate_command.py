@@ -263,6 +263,16 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, words, said):
     assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ") and re.search(said, err), err
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
+def test_a_drawing_is_not_written_to_a_pipe_that_nobody_may_read(capsys, tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # or this test would wait for ever where it fails
+    code, out, err = run(capsys, *SMALL + ["--svg", path])
+    os.close(reader)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "is it an ordinary file" in err
+
+
 @pytest.mark.parametrize("text, said", [
     ("", "no duration above zero"), ("5s\n-3s\n", ":2: .*not a duration"), ("5s\nfive\n", ":2:"),
     ("0\n0s\n", "above zero"), ("\x00\x01\n", ":1:")])

@@ -191,9 +191,11 @@ def _check_writable(path: str) -> None:
     folder = os.path.dirname(path) or "."
     if path == "-":
         raise ConfigError("--svg - is no file, and stdout has the figures: name one, f.svg say")
-    if not path or os.path.isdir(path) or not os.path.isdir(folder) or not os.access(
-            path if os.path.exists(path) else folder, os.W_OK):
-        raise ConfigError("--svg %r can't be written: is it a file, in a folder that exists and is yours?" % path)
+    # A pipe that nobody reads would never be opened.
+    is_odd = os.path.exists(path) and not os.path.isfile(path)
+    if is_odd or not os.path.isdir(folder) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise ConfigError("--svg %r can't be written: is it an ordinary file, in a folder that exists and is yours?"
+                          % path)
 
 
 def _write(path: str, text: str) -> None:
