@@ -163,6 +163,13 @@ def test_no_window_of_the_server_ever_sees_more_than_the_limit():
         assert figures.rate_limited == 0 and max(figures.per_minute.values()) <= 60
 
 
+@pytest.mark.parametrize("limit, window, is_refused", [
+    ("30/m burst 30", "fixed", True), ("30/m burst 30", "bucket", False), ("30/m", "fixed", False)])
+def test_only_a_burst_on_top_of_a_fixed_window_is_too_much_where_the_limit_is_known(limit, window, is_refused):
+    simulation = Simulation(durations="uniform 20s..60s", jobs=300, arrive="over 1h", limit=limit, window=window)
+    assert (simulation.run("backoff 2s..10s x1.5").rate_limited > 0) == is_refused
+
+
 def test_latency_comes_on_top_and_no_more_exchanges_are_out_than_there_are_workers():
     quick = Simulation(durations="uniform 1m..3m", jobs=40).run("fixed 10s")
     slow = Simulation(durations="uniform 1m..3m", jobs=40, latency="2s").run("fixed 10s")

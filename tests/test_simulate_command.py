@@ -146,6 +146,13 @@ def test_a_cheaper_pace_that_gave_up_a_few_jobs_is_told_of():
     assert "it gave up its only job and is as cheap as any; 'b'" in said(("a", 1, 30.0, 1), ("b", 1, 30.1, 1))
 
 
+def test_figures_that_print_the_same_are_not_compared():
+    best = figures("a", 0, 10.0)._replace(polls_per_job=1.16)
+    for polls, said in ((1.24, "makes as many polls and"), (1.26, "makes 1.3 polls a job instead of 1.2 and")):
+        rival = best._replace(pace="b", cost=20.0, polls_per_job=polls)
+        assert said in frontier.recommendation([best, rival], width=999)
+
+
 def test_a_comparison_that_adaptive_loses_is_told_as_such():
     ours = Simulation(durations=[30] * 3, arrive="every 1m").run("adaptive price=2s")
     lines = frontier.comparison([(ours._replace(mean=mean), ours._replace(pace="x", mean=5.0)) for mean in (

@@ -149,9 +149,9 @@ def _against(one: Figures, best: Figures) -> str:
 
 
 def _times(value: float, other: float, what: str) -> str:
-    if abs(value / other - 1.0) < 0.02:
+    if abs(value / other - 1.0) < 0.02 or _short(value) == _short(other):
         return "as many %s" % what
-    return "%.1f %s a job instead of %.1f" % (value, what, other)
+    return "%s %s a job instead of %s" % (_short(value), what, _short(other))
 
 
 def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Optimum], unicode: bool = True,
