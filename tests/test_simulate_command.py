@@ -10,6 +10,7 @@ import pytest
 
 from pollkit import Job, Ledger, Profile, Simulation
 from pollkit.cli import frontier, main
+from pollkit.cli.commands import simulate as command
 from pollkit.cli.commands.help import text_of
 from pollkit.cli.commands.simulate import _durations
 from pollkit.cli.scales import Log, even_ticks, number_text
@@ -177,6 +178,16 @@ def test_all_but_the_table_fits_on_a_narrow_terminal(capsys, monkeypatch, column
     rest = lines[:head] + lines[lines.index("", head):]
     assert widest - 10 < max(map(len, rest)) <= widest
     assert "uniform 10s..30s: 1 job, all at once" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_long_simulation_gives_a_sign_of_life_on_a_terminal_alone(capsys, monkeypatch, is_terminal):
+    for name, value in ("is_terminal", lambda stream: is_terminal), ("PATIENCE_S", 0.0), ("LOOK_EVERY", 10):
+        monkeypatch.setattr(command, name, value)
+    code, out, err = run(capsys, *SMALL + ["--pace", "fixed 5s", "--pace", "fixed 1s"])
+    signs = re.findall("\r([0-9,]+ polls simulated)", err)
+    assert code == 0 and "polls simulated" not in out and bool(err) == bool(signs) == is_terminal
+    assert not err or err.endswith("\r%s\r" % (" " * len(signs[-1])))  # and nothing is left of it
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])

@@ -24,8 +24,8 @@ from .simulated_api import WINDOWS, SimJob, SimulatedApi
 NEVER = float("inf")
 USUAL_JOBS = 200
 TRIES, MANY = 5, 2000      # one try where each takes seconds
-MOST_POLLS = 3000000       # of a pace: a minute or two of this program's time
-POLLS_A_JOB = 20           # and where jobs are many, so many on average
+MOST_POLLS = 3000000       # of a pace: three to seven minutes of this program's time
+POLLS_A_JOB = 20           # and where jobs are many, so many on average: a million jobs may take half an hour
 
 OnPoll = Callable[[float, str], object]
 Lasting = Union[str, Spread, Sequence[float]]
@@ -161,7 +161,7 @@ class Simulation:
         return ConfigError("pace '%s' makes more than %d polls of this: take fewer jobs, or a slower pace"
                            % (pace, self._most_polls))
 
-    def matched(self, rival: Figures) -> Optional[Figures]:
+    def matched(self, rival: Figures, on_poll: Optional[OnPoll] = None) -> Optional[Figures]:
         """Adaptive at a price at which it makes no more polls than another pace did; None if there is no such price.
 
         Where the two notice a job's end then tells which is better, whatever a poll is worth.
@@ -176,7 +176,7 @@ class Simulation:
         price = low * (high / low) ** (math.log(more / wanted) / math.log(more / fewer))
         best = None
         for _ in range(tries):
-            found = self.run(Adaptive(price=float("%.2g" % price)))
+            found = self.run(Adaptive(price=float("%.2g" % price)), on_poll)
             ratio = found.polls_per_job / rival.polls_per_job
             if ratio <= 1.0 and not found.timed_out and (best is None or found.polls_per_job > best.polls_per_job):
                 best = found

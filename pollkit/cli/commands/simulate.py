@@ -14,6 +14,7 @@ examples:
 import argparse
 import os
 import sys
+import time
 from textwrap import fill
 from typing import Dict, List, Optional, Tuple, Union
 
@@ -30,10 +31,11 @@ from ...errors import ConfigError
 from .. import flags, frontier
 from ..output import as_json, as_text
 from ..running import unknown
-from ..terminal import NARROWEST, size_of, style_for
+from ..terminal import NARROWEST, is_terminal, size_of, style_for
 
 USUAL_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
 LARGEST_FILE = 64 * 1024 * 1024
+PATIENCE_S, LOOK_EVERY = 1.0, 1000    # between two signs of life, and how many polls between looks at the clock
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,8 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.arrive, arguments.limit, arguments.window, arguments.warm_up, arguments.timestamps, arguments.price,
         arguments.seed, arguments.timeout, arguments.workers, arguments.latency, arguments.fault_rate,
         not arguments.unknown_limit)
-    found = [simulation.run(pace) for pace in arguments.pace or USUAL_PACES]
-    pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:])
+    with _SignOfLife() as sign:
+        found = [simulation.run(pace, sign.on_poll) for pace in arguments.pace or USUAL_PACES]
+        pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:], sign)
     # One price may match several rivals, and be the price that adaptive had anyway.
     matched = list({one.pace: one for one, _ in pairs if one.pace != found[0].pace}.values())
     shown = found + matched
@@ -121,13 +124,44 @@ def _given_up(arguments: argparse.Namespace, found: List[Figures]) -> List[str]:
     return [words for is_cause, words in causes if is_cause]
 
 
-def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures]) -> List[Tuple[Figures, Figures]]:
+class _SignOfLife:
+    """A line on a terminal, for who waits: so many polls were simulated. It is gone at the end."""
+
+    def __init__(self) -> None:
+        self._polls, self._shown, self._next_at = 0, "", time.monotonic() + PATIENCE_S
+        self.on_poll = self._count if is_terminal(sys.stderr) else None
+
+    def __enter__(self) -> "_SignOfLife":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._shown:
+            self._write("\r%s\r" % (" " * len(self._shown)))
+
+    def _count(self, at: float, job_id: str) -> None:
+        self._polls += 1
+        if self._polls % LOOK_EVERY == 0 and time.monotonic() >= self._next_at:
+            self._next_at = time.monotonic() + PATIENCE_S
+            self._shown = "{:,} polls simulated".format(self._polls)
+            self._write("\r" + self._shown)
+
+    @staticmethod
+    def _write(text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            pass  # a terminal that is gone: the figures matter
+
+
+def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures],
+             sign: _SignOfLife) -> List[Tuple[Figures, Figures]]:
     """Adaptive with as many polls as each rival that is not worse in both respects already."""
     pairs = []
     for rival in rivals:
         if rival.mean is not None and adaptive.mean is not None and not (
                 adaptive.polls_per_job <= rival.polls_per_job and adaptive.mean <= rival.mean):
-            found = simulation.matched(rival)
+            found = simulation.matched(rival, sign.on_poll)
             pairs += [] if found is None else [(found, rival)]
     return pairs
 
