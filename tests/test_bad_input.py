@@ -145,7 +145,7 @@ TYPED = [
     (wait("--progress"), "expected one arg"),
     # lists of jobs
     (["batch", "absent"], "absent: No such file"), (["batch", "folder"], "folder: Is a directory"),
-    (["batch", ""], "is empty"),
+    (["batch", ""], "name of a file is missing"),
     (["batch", "empty.txt"], "no jobs in empty.txt: write"), (["batch", "blank.txt"], "no jobs in blank.txt: write"),
     (["batch", "latin1.txt"] + MINE, "latin1.txt, line 1: 'a' is not|latin1.txt, line 2: not UTF-8"),
     (["batch", "utf16.txt"], "line 1: not UTF-8"), (["batch", "binary.dat"], "not UTF-8"),

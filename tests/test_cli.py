@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from pollkit import __version__
+from pollkit import Ledger, __version__
 from pollkit.cli import main
 from pollkit.testing import FakeJobApi
 from raw_server import HANG, RawServer, reply, wait_for
@@ -307,6 +307,25 @@ def test_a_profile_that_the_locale_can_not_spell():
     process = started(["profiles", "show", "mine", "--profiles", "mine.ini"], PYTHONIOENCODING="ascii")
     out, err = process.communicate(timeout=10)
     assert (process.returncode, err) == (0, b"") and b"termin\\xe9" in out
+
+
+@posix
+@pytest.mark.parametrize("words, out", [
+    (["batch", "jü", "--quiet", "--timeout", "0"], b'"state": "done"'), (["profiles", "check", "pü"], b"all well"),
+    (["simulate", "--durations", "dü", "--svg", "sü", "--json"], b'{"scenario": "d\\u00fc", "jobs": 2'),
+    (["simulate", "--durations", "ledger:lü"], b"has no durations yet")], ids=repr)
+def test_files_whose_names_the_locale_can_not_spell(api, words, out):
+    """As in cron on Python 3.6, which later ones can be made to behave like."""
+    for name, text in (("jü", api.url("1")), ("pü", "[p]\nurl = http://h/{id}\n"), ("dü", "5s\n9s\n")):
+        with open(name.encode("utf-8"), "w") as file:
+            file.write(text)
+    api.add("1")
+    Ledger("l").close()
+    os.rename("l", "lü".encode("utf-8"))
+    process = started([word.encode("utf-8") for word in words], LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+    printed, err = process.communicate(timeout=20)
+    assert out in printed + err and process.returncode == (2 if err else 0), err
+    assert os.path.exists("sü".encode("utf-8")) == ("--svg" in words)
 
 
 @posix

@@ -100,6 +100,13 @@ def test_two_kinds_in_one_list_are_looked_at_where_they_end():
     assert found.looks == (2.0, 480.0) and found.cost == pytest.approx(1.5, abs=0.01)
 
 
+def test_durations_that_jobs_use_again_and_again_are_taken_as_they_are():
+    durations = [30.0 * i + i * i for i in range(1, 26)]
+    again = optima(Listed.of(durations * 2), [1.0])[0]
+    assert optima(Listed.of(durations), [1.0], jobs=50)[0].cost == pytest.approx(again.cost)
+    assert optima(Listed.of(durations), [1.0], jobs=49)[0].cost > 1.02 * again.cost
+
+
 @pytest.mark.parametrize("text", ["uniform 2m..15m", "lognormal 5m x1.6", "uniform 10s..30s"])
 @pytest.mark.parametrize("count", [300, 3000])
 def test_from_a_sample_the_optimum_is_estimated_within_some_percent(text, count):

@@ -149,7 +149,8 @@ def test_jobs_of_the_warm_up_are_not_counted():
 def test_jobs_that_are_given_up_are_counted_and_not_in_the_delay():
     simulation = Simulation(durations=[10, 1000], arrive="every 1m", timeout=60)
     figures = simulation.run("fixed 5s")
-    assert figures.timed_out == 1 and figures.mean == 0.0
+    assert (figures.timed_out, figures.jobs, figures.mean) == (1, 2, 0.0)
+    assert figures.cost > 0.0 and figures.cost_ratio is None  # the optimum is that of all jobs
     nobody = Simulation(durations=[1000], arrive="burst").run("fixed 5s attempts=3")
     assert (nobody.timed_out, nobody.mean, nobody.cost, nobody.cost_ratio) == (1, None, None, None)
     json.dumps(nobody.as_dict(), allow_nan=False)
@@ -160,6 +161,13 @@ def test_no_window_of_the_server_ever_sees_more_than_the_limit():
     for pace in ("fixed 2s", "backoff 5s..300s x2 jitter=full", "adaptive"):
         figures = simulation.run(pace)
         assert figures.rate_limited == 0 and max(figures.per_minute.values()) <= 60
+
+
+@pytest.mark.parametrize("limit, window, is_refused", [
+    ("30/m burst 30", "fixed", True), ("30/m burst 30", "bucket", False), ("30/m", "fixed", False)])
+def test_only_a_burst_on_top_of_a_fixed_window_is_too_much_where_the_limit_is_known(limit, window, is_refused):
+    simulation = Simulation(durations="uniform 20s..60s", jobs=300, arrive="over 1h", limit=limit, window=window)
+    assert (simulation.run("backoff 2s..10s x1.5").rate_limited > 0) == is_refused
 
 
 def test_latency_comes_on_top_and_no_more_exchanges_are_out_than_there_are_workers():
@@ -190,6 +198,14 @@ def test_each_label_has_its_own_optimum_weighted_by_its_jobs():
     alone = {label: simulate.optima(spread, [1.0])[0].cost for label, spread in simulation.spreads.items()}
     share = {label: sum(job.label == label for job in simulation.jobs) / 300 for label in alone}
     assert simulation.optimum.cost == pytest.approx(sum(share[label] * alone[label] for label in alone))
+
+
+def test_a_list_that_is_used_again_and_again_is_known_to_the_optimum():
+    rng = random.Random(3)
+    durations = {label: [rng.uniform(120, 900) for _ in range(25)] for label in "ab"}
+    best = sum(simulate.optima(simulate.Listed.of(one), [1.0], jobs=50)[0].cost for one in durations.values()) / 2
+    assert Simulation(durations=durations, jobs=400).optimum.cost == pytest.approx(best, rel=0.02)
+    assert Simulation(durations=durations, jobs=50).optimum.cost > 1.1 * best
 
 
 def test_the_same_seed_gives_the_same_figures_and_another_one_others():
@@ -244,6 +260,8 @@ def test_many_jobs_may_make_more_polls_than_few(monkeypatch):
     {"scenario": "models", "fault_rate": 1.0}, {"scenario": "models", "workers": 0}, {"durations": "normal 5m"},
     {"durations": 5}, {"durations": b"5"}, {"durations": {"a": 5}}, {"durations": {1: [5], 2: [6]}}, {"scenario": []},
     {"durations": [5], "limit": 60}, {"durations": [5], "fault_rate": "2%"}, {"durations": [5], "fault_rate": None},
+    {"durations": [5], "jobs": "x"}, {"durations": [5], "jobs": b"5"}, {"durations": [5], "jobs": [5]},
+    {"durations": [5], "jobs": {}}, {"durations": [5], "warm_up": "x"}, {"durations": [5], "window": []},
     {"durations": [5], "arrive": 5}, {"durations": [5], "seed": None}, {"durations": [5], "seed": "1"}], ids=repr)
 def test_a_simulation_that_makes_no_sense_is_refused(options):
     with pytest.raises(ConfigError):

@@ -10,6 +10,7 @@ import pytest
 
 from pollkit import Job, Ledger, Profile, Simulation
 from pollkit.cli import frontier, main
+from pollkit.cli.commands import simulate as command
 from pollkit.cli.commands.help import text_of
 from pollkit.cli.commands.simulate import _durations
 from pollkit.cli.scales import Log, even_ticks, number_text
@@ -20,6 +21,8 @@ from pollkit.testing import VirtualClock
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SMALL = ["--durations", "uniform 10s..30s", "--jobs", "20"]
+TOO_SHORT = "the timeout is too short for these jobs (try a longer --timeout)"
+TOO_FEW = "the attempts are too few (try more attempts=)"
 
 
 # The command
@@ -70,7 +73,8 @@ def test_what_cannot_be_matched_is_left_out():
     (["fixed 5s"], "'fixed 5s' costs"),
     (["fixed 30s", "fixed 5s"], "Take 'fixed 5s': it costs least"),
     (["fixed 5s attempts=3", "fixed 5s"], "Take 'fixed 5s': it is the cheapest that sees all jobs through"),
-    (["fixed 5s attempts=4", "fixed 5s attempts=3"], "Take 'fixed 5s attempts=4': it is the cheapest that gives up"),
+    (["fixed 5s attempts=4", "fixed 5s attempts=3"],
+     "it gave up 13 of 20 jobs and costs least of those that gave up so few."),
     (["fixed 1s attempts=3"], "No pace saw any job end"),
     (["fixed 5s", "fixed 5001ms", "fixed 30s"], "Take 'fixed 5s': at "),
     (["fixed 5s", "fixed 5001ms"], "Take 'fixed 5s': at ")])
@@ -95,15 +99,59 @@ def test_the_limit_is_said_to_decide_only_where_it_does(capsys, words, is_so):
 
 
 @pytest.mark.parametrize("words, pace, why", [
-    (["--fault-rate", "99%"], "fixed 5s", "there are too many faults in a row"),
-    (["--timeout", "5s"], "fixed 5s", "the timeout is too short for these jobs"),
-    ([], "fixed 1s attempts=2", "the attempts are too few"),
-    (["--timeout", "never"], "fixed 1s attempts=2", "the attempts are too few"),
+    (["--fault-rate", "99%"], "fixed 5s", "there are too many faults in a row (batch and run have --max-faults)"),
+    (["--timeout", "5s"], "fixed 5s", TOO_SHORT),
+    ([], "fixed 1s attempts=2", TOO_FEW),
+    (["--timeout", "never"], "fixed 1s attempts=2", TOO_FEW),
     (["--timeout", "5s"], "fixed 1s attempts=2",
-     "the timeout is too short for these jobs or the attempts are too few")])
+     TOO_SHORT + " or " + TOO_FEW)])
 def test_where_no_end_was_seen_only_what_was_asked_for_is_blamed(capsys, words, pace, why):
     said = advice(capsys, ["--durations", "uniform 2m..15m", "--jobs", "5"] + words, [pace])
     assert "No pace saw any job end: %s." % why in said
+
+
+def test_a_pace_that_gives_up_jobs_is_not_held_against_the_optimum(capsys):
+    words = ["--durations", "uniform 2m..15m", "--timeout", "3m", "--jobs", "100"]
+    _, out, _ = run(capsys, *words)
+    said = " ".join(out.split())
+    assert "Every pace gave up jobs: %s. Take '" % TOO_SHORT in said
+    assert re.search(r"it gave up (\d+) of 100 jobs and costs least; '.*', the next, gave up \1, makes ", said)
+    assert "times the optimum" not in said
+    assert {line.split()[-1] for line in out.splitlines() if re.match("[A-D] ", line)} == {"-"}
+    assert [one["cost_ratio"] for one in json.loads(run(capsys, *words + ["--json"])[1])["paces"]] == [None] * 4
+    said = advice(capsys, words, ["fixed 30s"])
+    assert re.search(r"'fixed 30s' gave up \d+ of 100 jobs: the timeout is too short .*--timeout\)\.$", said)
+
+
+def figures(pace, timed_out, cost, jobs=100):
+    one = Simulation(durations=[30] * 3, arrive="every 1m").run("fixed 5s")
+    return one._replace(pace=pace, timed_out=timed_out, cost=cost, polls_per_job=cost - 9.0, mean=9.0, jobs=jobs)
+
+
+@pytest.mark.parametrize("found, best", [
+    ([("a", 0, 90.0), ("b", 0, 30.0), ("c", 0, 60.0)], "b"),
+    ([("a", 0, 90.0), ("b", 1, 30.0), ("c", 0, 60.0)], "c"),      # whoever sees all jobs through goes first
+    ([("a", 2, 90.0), ("b", 3, 30.0), ("c", 18, 20.0)], "b"),     # a few in a hundred may be chance
+    ([("a", 2, 90.0), ("b", 5, 30.0)], "b"), ([("a", 2, 90.0), ("b", 6, 30.0)], "a"),
+    ([("a", 1, 90.0, 9), ("b", 2, 30.0, 9)], "b"), ([("a", 1, 90.0, 9), ("b", 3, 30.0, 9)], "a")])
+def test_a_few_jobs_given_up_in_a_hundred_do_not_decide(found, best):
+    assert frontier.recommended([figures(*one) for one in found]).pace == best
+
+
+def test_a_cheaper_pace_that_gave_up_a_few_jobs_is_told_of():
+    def said(*found):
+        return " ".join(frontier.recommendation([figures(*one) for one in found]).split())
+    assert said(("a", 0, 90.0), ("b", 1, 30.0)).endswith(
+        "; 'b' gave up 1 of 100 jobs, but makes 21.0 polls a job instead of 81.0 and notices ends as soon.")
+    assert "'b'" not in said(("a", 0, 90.0), ("b", 1, 89.0)) + said(("a", 0, 90.0), ("b", 9, 30.0))
+    assert "it gave up its only job and is as cheap as any; 'b'" in said(("a", 1, 30.0, 1), ("b", 1, 30.1, 1))
+
+
+def test_figures_that_print_the_same_are_not_compared():
+    best = figures("a", 0, 10.0)._replace(polls_per_job=1.16)
+    for polls, said in ((1.24, "makes as many polls and"), (1.26, "makes 1.3 polls a job instead of 1.2 and")):
+        rival = best._replace(pace="b", cost=20.0, polls_per_job=polls)
+        assert said in frontier.recommendation([best, rival], width=999)
 
 
 def test_a_comparison_that_adaptive_loses_is_told_as_such():
@@ -130,6 +178,16 @@ def test_all_but_the_table_fits_on_a_narrow_terminal(capsys, monkeypatch, column
     rest = lines[:head] + lines[lines.index("", head):]
     assert widest - 10 < max(map(len, rest)) <= widest
     assert "uniform 10s..30s: 1 job, all at once" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_long_simulation_gives_a_sign_of_life_on_a_terminal_alone(capsys, monkeypatch, is_terminal):
+    for name, value in ("is_terminal", lambda stream: is_terminal), ("PATIENCE_S", 0.0), ("LOOK_EVERY", 10):
+        monkeypatch.setattr(command, name, value)
+    code, out, err = run(capsys, *SMALL + ["--pace", "fixed 5s", "--pace", "fixed 1s"])
+    signs = re.findall("\r([0-9,]+ polls simulated)", err)
+    assert code == 0 and "polls simulated" not in out and bool(err) == bool(signs) == is_terminal
+    assert not err or err.endswith("\r%s\r" % (" " * len(signs[-1])))  # and nothing is left of it
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
@@ -221,6 +279,16 @@ def test_a_ledger_that_tells_no_durations_is_one_line_and_exit_code_2(capsys, tm
 def test_bad_input_is_one_line_and_exit_code_2(capsys, words, said):
     code, out, err = run(capsys, *words)
     assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ") and re.search(said, err), err
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
+def test_a_drawing_is_not_written_to_a_pipe_that_nobody_may_read(capsys, tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # or this test would wait for ever where it fails
+    code, out, err = run(capsys, *SMALL + ["--svg", path])
+    os.close(reader)
+    assert (code, out, err.count("\n")) == (2, "", 1) and "is it an ordinary file" in err
 
 
 @pytest.mark.parametrize("text, said", [

@@ -11,6 +11,7 @@ ROWS, MARGIN = 14, 13         # of the chart: its lines, and what it takes besid
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 WIDTH = 79
 TIE = 1.02                    # costs that differ by less are the same
+FEW = 0.03                    # of all jobs: so many more or fewer given up decide nothing
 BUSY = 0.8                    # of what a limit allows; less is left by the first and the last jobs
 
 
@@ -43,41 +44,78 @@ def _short(value: Optional[float]) -> str:
 
 
 def recommended(all_figures: Sequence[Figures]) -> Optional[Figures]:
-    """Of those that miss the fewest jobs the cheapest, or the first that is nearly so; None where nobody saw an end."""
+    """The cheapest, or the first that is nearly so, of those that see all jobs through; None where nobody saw an end.
+
+    Where every pace gives up jobs, it is chance whether one gives up a few in a hundred more: then
+    they are all in the running.
+    """
     least = min(one.timed_out for one in all_figures)
-    seen = [(one.cost, one) for one in all_figures if one.cost is not None and one.timed_out == least]
+    seen = [(one.cost, one) for one in all_figures
+            if one.cost is not None and one.timed_out <= least + (_few(one) if least else 0)]
     lowest = min((cost for cost, _ in seen), default=0.0)
     return next((one for cost, one in seen if cost <= TIE * lowest), None)
 
 
+def _few(one: Figures) -> float:
+    """So many jobs given up may be chance."""
+    return max(1.0, FEW * one.jobs)
+
+
 def recommendation(all_figures: Sequence[Figures], limit: Optional[Limit] = None, because: Sequence[str] = (),
                    width: int = WIDTH) -> str:
-    """One sentence: which pace, and why; or, where nobody saw a job end, what that may be `because` of."""
-    best = recommended(all_figures)
-    if best is None or best.cost is None:
-        return fill("No pace saw any job end%s." % (because and ": " + " or ".join(because) or ""),
-                    width) + "\n"
+    """Which pace, and why, in a sentence or two; and what jobs that were given up may be `because` of."""
+    best, why = recommended(all_figures), ": " + " or ".join(because) if because else ""
+    if best is None:
+        return fill("No pace saw any job end%s." % why, width) + "\n"
+    rest = [one for one in all_figures if one is not best and one.cost is not None]
+    if not best.timed_out:
+        return fill(_of_complete(best, rest, limit) + ".", width) + "\n"
+    if len(all_figures) == 1:
+        return fill("'%s' gave up %s%s." % (best.pace, _given_up(best), why), width) + "\n"
+    text = "Every pace gave up jobs%s. Take '%s' all the same: " % (why, best.pace)
+    near = [one for one in rest if one.timed_out <= best.timed_out + _few(one)]
+    is_tie = any(_cost(one) <= TIE * _cost(best) for one in near)
+    text += "it gave up %s and %s%s" % (_given_up(best), "is as cheap as any" if is_tie else "costs least",
+                                        "" if len(near) == len(rest) else " of those that gave up so few")
+    if near:
+        rival = min(near, key=_cost)
+        text += "; '%s', the next, gave up %d, %s" % (rival.pace, rival.timed_out, _against(rival, best))
+    return fill(text + ".", width) + "\n"
+
+
+def _of_complete(best: Figures, rest: Sequence[Figures], limit: Optional[Limit]) -> str:
+    """Why a pace that saw all jobs through is the best."""
     text, ratio = "Take '%s': " % (best.pace,), "%.2f times the optimum" % (best.cost_ratio or 0.0)
-    rest = [(one.cost, one) for one in all_figures if one is not best and one.cost is not None]
-    patient = [(cost, one) for cost, one in rest if one.timed_out <= best.timed_out]
+    patient = [one for one in rest if not one.timed_out]
     if not rest:
-        text = "'%s' costs %s" % (best.pace, ratio)
-    elif len(patient) < len(rest):
-        text += "it is the cheapest that %s, at %s" % (
-            "gives up on so few jobs" if best.timed_out else "sees all jobs through", ratio)
-    elif all(abs(cost / best.cost - 1.0) <= TIE - 1.0 for cost, _ in rest):
-        decides = limit is not None and all(_is_busy(one, limit) for _, one in rest)
-        text += "at %s it is as good as any here%s" % (
+        return "'%s' costs %s" % (best.pace, ratio)
+    if len(patient) < len(rest):
+        text += "it is the cheapest that sees all jobs through, at %s" % ratio
+    elif all(abs(_cost(one) / _cost(best) - 1.0) <= TIE - 1.0 for one in rest):
+        decides = limit is not None and all(_is_busy(one, limit) for one in rest)
+        return text + "at %s it is as good as any here%s" % (
             ratio, ", where the limit decides and not the pace" if decides else "")
-        patient = []
-    elif any(cost <= TIE * best.cost for cost, _ in patient):
+    elif any(_cost(one) <= TIE * _cost(best) for one in patient):
         text += "at %s no other is cheaper by more than %.0f%%" % (ratio, 100 * (TIE - 1.0))
     else:
         text += "it costs least, %s" % ratio
     if patient:
-        cost, rival = min(patient, key=lambda pair: pair[0])
+        rival = min(patient, key=_cost)
         text += "; '%s', the next, %s" % (rival.pace, _against(rival, best))
-    return fill(text + ".", width) + "\n"
+    # Whoever can do with a few jobs less may want to know of it.
+    cheaper = [one for one in rest if 0 < one.timed_out <= _few(one) and TIE * _cost(one) < _cost(best)]
+    if cheaper:
+        rival = min(cheaper, key=_cost)
+        text += "; '%s' gave up %s, but %s" % (rival.pace, _given_up(rival), _against(rival, best))
+    return text
+
+
+def _cost(one: Figures) -> float:
+    return one.cost or 0.0
+
+
+def _given_up(one: Figures) -> str:
+    return "%d of %d jobs" % (one.timed_out, one.jobs) if one.jobs > 1 else "its only job"
 
 
 def _is_busy(one: Figures, limit: Limit) -> bool:
@@ -111,9 +149,9 @@ def _against(one: Figures, best: Figures) -> str:
 
 
 def _times(value: float, other: float, what: str) -> str:
-    if abs(value / other - 1.0) < 0.02:
+    if abs(value / other - 1.0) < 0.02 or _short(value) == _short(other):
         return "as many %s" % what
-    return "%.1f %s a job instead of %.1f" % (value, what, other)
+    return "%s %s a job instead of %s" % (_short(value), what, _short(other))
 
 
 def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Optimum], unicode: bool = True,

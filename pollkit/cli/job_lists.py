@@ -63,8 +63,6 @@ def _check_address(asker: Asker, job: Job) -> None:
 
 
 def _text(path: str, name: str) -> str:
-    if not path:
-        raise ConfigError("the name of the file with the jobs is empty")
     if path == "-" and sys.stdin is None:
         raise ConfigError("standard input is closed: there are no jobs to read")
     try:

@@ -123,14 +123,15 @@ class Listed(NamedTuple):
 Spread = Union[Uniform, Lognormal, Listed]
 
 
-def optima(spread: Spread, prices: Sequence[float], is_rough: bool = False) -> List[Optimum]:
+def optima(spread: Spread, prices: Sequence[float], is_rough: bool = False, jobs: int = 0) -> List[Optimum]:
     """The best schedule for jobs that last so, at each price of a poll.
 
     For a list, of which a sample is all that is known: the best schedule for what the sample says
     is too good to be true, since it is for just this sample; one that was made for half of it is
     too bad for the other half. The truth is in between. For samples of 400 from distributions of
     every kind, it was within 5 % of the middle, which is what this gives. Durations that are few,
-    or come again and again, are taken as they are.
+    or come again and again, are taken as they are: in the list, or since so many `jobs` use it up
+    more than once.
     """
     if not isinstance(spread, Listed):
         last = max(spread.marks + (spread.quantile(1.0 - TAIL),))
@@ -138,7 +139,7 @@ def optima(spread: Spread, prices: Sequence[float], is_rough: bool = False) -> L
         grid = Grid.of(spread.survival, ages)
         return [optimum(grid, price) for price in prices]
     distinct = len(set(spread.ordered))
-    if distinct < FEWEST or 2 * distinct <= len(spread.ordered):
+    if distinct < FEWEST or 2 * distinct <= max(jobs, len(spread.ordered)):
         grid = Grid.of(spread.survival, spread.marks)
         return [optimum(grid, price) for price in prices]
     known, most = spread.durations, ROUGH[1] if is_rough else MOST_LISTED

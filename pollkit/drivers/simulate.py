@@ -24,15 +24,18 @@ from .simulated_api import WINDOWS, SimJob, SimulatedApi
 NEVER = float("inf")
 USUAL_JOBS = 200
 TRIES, MANY = 5, 2000      # one try where each takes seconds
-MOST_POLLS = 3000000       # of a pace: a minute or two of this program's time
-POLLS_A_JOB = 20           # and where jobs are many, so many on average
+MOST_POLLS = 3000000       # of a pace: three to seven minutes of this program's time
+POLLS_A_JOB = 20           # and where jobs are many, so many on average: a million jobs may take half an hour
 
 OnPoll = Callable[[float, str], object]
 Lasting = Union[str, Spread, Sequence[float]]
 
 
 class Figures(NamedTuple):
-    """What one pace came to; seconds. Delays and what is made of them are None where no job's end was seen."""
+    """What one pace came to; seconds. Delays and what is made of them are None where no job's end was seen.
+
+    Polls are those of all `jobs`, delays those of the ones that were seen through.
+    """
 
     pace: Pace
     polls_per_job: float
@@ -45,11 +48,12 @@ class Figures(NamedTuple):
     cost: Optional[float]
     optimum_cost: float
     per_minute: Dict[int, int]     # requests in each minute that had any, all jobs counted
+    jobs: int
 
     @property
     def cost_ratio(self) -> Optional[float]:
-        """The cost against the best there is."""
-        return None if self.cost is None else self.cost / self.optimum_cost
+        """The cost against the best there is; None where jobs were given up, which the best there is never does."""
+        return None if self.cost is None or self.timed_out else self.cost / self.optimum_cost
 
     def as_dict(self) -> Dict[str, Any]:
         """The figures as JSON has them."""
@@ -116,10 +120,8 @@ class Simulation:
         self.limit = (None if limit == "none" else parse_limit(limit)) if isinstance(limit, str) else limit
 
     def _check(self) -> None:
-        for name, value, least, most in (("jobs", self.count, 1, MOST_JOBS),
-                                         ("warm-up", self.warm_up, 0, self.count - 1)):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise ConfigError("%s must be a whole number from %d to %d, not %r" % (name, least, most, value))
+        _check_whole("jobs", self.count, 1, MOST_JOBS)
+        _check_whole("warm-up", self.warm_up, 0, self.count - 1)
         if self.price <= 0.0:
             raise ConfigError("a poll's price must be above zero")
         if not isinstance(self._fault_rate, (int, float)) or not 0.0 <= self._fault_rate < 1.0:
@@ -159,7 +161,7 @@ class Simulation:
         return ConfigError("pace '%s' makes more than %d polls of this: take fewer jobs, or a slower pace"
                            % (pace, self._most_polls))
 
-    def matched(self, rival: Figures) -> Optional[Figures]:
+    def matched(self, rival: Figures, on_poll: Optional[OnPoll] = None) -> Optional[Figures]:
         """Adaptive at a price at which it makes no more polls than another pace did; None if there is no such price.
 
         Where the two notice a job's end then tells which is better, whatever a poll is worth.
@@ -174,9 +176,9 @@ class Simulation:
         price = low * (high / low) ** (math.log(more / wanted) / math.log(more / fewer))
         best = None
         for _ in range(tries):
-            found = self.run(Adaptive(price=float("%.2g" % price)))
+            found = self.run(Adaptive(price=float("%.2g" % price)), on_poll)
             ratio = found.polls_per_job / rival.polls_per_job
-            if ratio <= 1.0 and (best is None or found.polls_per_job > best.polls_per_job):
+            if ratio <= 1.0 and not found.timed_out and (best is None or found.polls_per_job > best.polls_per_job):
                 best = found
             if 0.97 <= ratio <= 1.0:
                 break
@@ -198,11 +200,12 @@ class Simulation:
 
     def _optima(self, prices: Sequence[float], is_rough: bool = False) -> List[Optimum]:
         """The best there is at each price, for the jobs that count, each label by its own best schedule."""
-        counted = [job.label for job in self.jobs[self.warm_up:]]
+        every = [job.label for job in self.jobs]
+        counted = every[self.warm_up:]
         polls, delays = [0.0] * len(prices), [0.0] * len(prices)
         for label, spread in self.spreads.items():
             share = counted.count(label) / len(counted)
-            for i, best in enumerate(optima(spread, prices, is_rough)):
+            for i, best in enumerate(optima(spread, prices, is_rough, every.count(label))):
                 polls[i] += share * best.polls
                 delays[i] += share * best.delay
         return [Optimum(price * one + other, one, other, ()) for price, one, other in zip(prices, polls, delays)]
@@ -218,7 +221,7 @@ class Simulation:
         return Figures(
             run.pace, polls, mean, _percentile(delays, 0.5), _percentile(delays, 0.95), _percentile(delays, 1.0),
             run.rate_limited, count - len(delays), None if mean is None else self.price * polls + mean,
-            self.optimum.cost, run.per_minute)
+            self.optimum.cost, run.per_minute, count)
 
 
 class _Run:
@@ -316,6 +319,11 @@ def _spread(durations: Optional[Lasting]) -> Spread:
     if not isinstance(durations, Iterable) or isinstance(durations, bytes):
         raise ConfigError("durations are text such as 'uniform 2m..15m', or a list of seconds, not %r" % (durations,))
     return Listed.of(tuple(durations))
+
+
+def _check_whole(name: str, value: object, least: int, most: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ConfigError("%s must be a whole number from %d to %d, not %r" % (name, least, most, value))
 
 
 def _one_of(words: Sequence[str], word: str) -> str:

@@ -31,7 +31,7 @@ _LISTED = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("file", metavar="FILE|-", help="the jobs; - for standard input")
+    parser.add_argument("file", metavar="FILE|-", type=flags.path, help="the jobs; - for standard input")
     parser.add_argument("--workers", metavar="N", type=lambda text: flags.count(text, 1000), default=8,
                         help="requests under way at once (default: 8)")
     flags.add_arguments(parser, one_job=False)

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _show(which, arguments.profiles)
     if arguments.profiles is not None:
         raise ConfigError("profiles check reads the FILE it is given: leave --profiles out")
-    return _check(which)
+    return _check(flags.path(which) if which else which)
 
 
 def table(listed: List[Listed]) -> str:

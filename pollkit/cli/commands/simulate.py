@@ -14,6 +14,7 @@ examples:
 import argparse
 import os
 import sys
+import time
 from textwrap import fill
 from typing import Dict, List, Optional, Tuple, Union
 
@@ -30,10 +31,11 @@ from ...errors import ConfigError
 from .. import flags, frontier
 from ..output import as_json, as_text
 from ..running import unknown
-from ..terminal import NARROWEST, size_of, style_for
+from ..terminal import NARROWEST, is_terminal, size_of, style_for
 
 USUAL_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
 LARGEST_FILE = 64 * 1024 * 1024
+PATIENCE_S, LOOK_EVERY = 1.0, 1000    # between two signs of life, and how many polls between looks at the clock
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("output")
     group.add_argument("--seed", metavar="N", type=int, default=1, help="other numbers, other chance (default: 1)")
     group.add_argument("--json", action="store_true", help="the figures as one line of JSON")
-    group.add_argument("--svg", metavar="FILE", help="draw the frontier, and the requests per minute")
+    group.add_argument("--svg", metavar="FILE", type=flags.path, help="draw the frontier, and the requests per minute")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,8 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.arrive, arguments.limit, arguments.window, arguments.warm_up, arguments.timestamps, arguments.price,
         arguments.seed, arguments.timeout, arguments.workers, arguments.latency, arguments.fault_rate,
         not arguments.unknown_limit)
-    found = [simulation.run(pace) for pace in arguments.pace or USUAL_PACES]
-    pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:])
+    with _SignOfLife() as sign:
+        found = [simulation.run(pace, sign.on_poll) for pace in arguments.pace or USUAL_PACES]
+        pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:], sign)
     # One price may match several rivals, and be the price that adaptive had anyway.
     matched = list({one.pace: one for one, _ in pairs if one.pace != found[0].pace}.values())
     shown = found + matched
@@ -114,20 +117,51 @@ def _width() -> int:
 
 def _given_up(arguments: argparse.Namespace, found: List[Figures]) -> List[str]:
     """Why jobs may have been given up, of what was asked for."""
-    paces = [one.pace for one in found]
-    causes = [(arguments.timeout is not None, "the timeout is too short for these jobs"),
-              (any(isinstance(pace, Fixed) and pace.attempts for pace in paces), "the attempts are too few"),
-              (arguments.fault_rate, "there are too many faults in a row")]
+    has_attempts = any(isinstance(one.pace, Fixed) and one.pace.attempts for one in found)
+    causes = [(arguments.timeout is not None, "the timeout is too short for these jobs (try a longer --timeout)"),
+              (has_attempts, "the attempts are too few (try more attempts=)"),
+              (arguments.fault_rate, "there are too many faults in a row (batch and run have --max-faults)")]
     return [words for is_cause, words in causes if is_cause]
 
 
-def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures]) -> List[Tuple[Figures, Figures]]:
+class _SignOfLife:
+    """A line on a terminal, for who waits: so many polls were simulated. It is gone at the end."""
+
+    def __init__(self) -> None:
+        self._polls, self._shown, self._next_at = 0, "", time.monotonic() + PATIENCE_S
+        self.on_poll = self._count if is_terminal(sys.stderr) else None
+
+    def __enter__(self) -> "_SignOfLife":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._shown:
+            self._write("\r%s\r" % (" " * len(self._shown)))
+
+    def _count(self, at: float, job_id: str) -> None:
+        self._polls += 1
+        if self._polls % LOOK_EVERY == 0 and time.monotonic() >= self._next_at:
+            self._next_at = time.monotonic() + PATIENCE_S
+            self._shown = "{:,} polls simulated".format(self._polls)
+            self._write("\r" + self._shown)
+
+    @staticmethod
+    def _write(text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            pass  # a terminal that is gone: the figures matter
+
+
+def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures],
+             sign: _SignOfLife) -> List[Tuple[Figures, Figures]]:
     """Adaptive with as many polls as each rival that is not worse in both respects already."""
     pairs = []
     for rival in rivals:
         if rival.mean is not None and adaptive.mean is not None and not (
                 adaptive.polls_per_job <= rival.polls_per_job and adaptive.mean <= rival.mean):
-            found = simulation.matched(rival)
+            found = simulation.matched(rival, sign.on_poll)
             pairs += [] if found is None else [(found, rival)]
     return pairs
 
@@ -152,7 +186,7 @@ def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
     if text.lower().split()[:1] in (["uniform"], ["lognormal"]):
         return parse_spread(text)
     try:
-        with open(text, "rb") as file:
+        with open(text and flags.path(text), "rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
@@ -176,7 +210,7 @@ def _from_ledger(path: str) -> Dict[str, Lasting]:
     if not path:
         raise ConfigError("ledger: the name of the ledger's file is missing: write ledger:PATH")
     from ...edges.ledger import Ledger  # late: it takes sqlite3
-    with Ledger(path, create=False) as ledger:
+    with Ledger(flags.path(path), create=False) as ledger:
         kinds = {kind: found for kind, found in ledger.durations_by_kind().items() if max(found)[1] > 0.0}
     if not kinds:
         raise ConfigError("%s has no durations yet: no job in it was seen to end" % path)
@@ -191,9 +225,11 @@ def _check_writable(path: str) -> None:
     folder = os.path.dirname(path) or "."
     if path == "-":
         raise ConfigError("--svg - is no file, and stdout has the figures: name one, f.svg say")
-    if not path or os.path.isdir(path) or not os.path.isdir(folder) or not os.access(
-            path if os.path.exists(path) else folder, os.W_OK):
-        raise ConfigError("--svg %r can't be written: is it a file, in a folder that exists and is yours?" % path)
+    # A pipe that nobody reads would never be opened.
+    is_odd = os.path.exists(path) and not os.path.isfile(path)
+    if is_odd or not os.path.isdir(folder) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise ConfigError("--svg %r can't be written: is it an ordinary file, in a folder that exists and is yours?"
+                          % path)
 
 
 def _write(path: str, text: str) -> None:
