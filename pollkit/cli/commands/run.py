@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         Program(arguments.program, arguments.exec_timeout)  # complains if it must
     if arguments.metrics is not None:
         check_path(arguments.metrics)
+    _check_files(arguments)
     with open_ledger(arguments) as ledger:  # closed again before anything forks
         _check_flags(arguments, ledger)
     if arguments.processes == 1:
@@ -164,6 +165,27 @@ class _Run:
         self._said.add(error)
         self._shown.say("pollkit: %s: its end could not be told (try %d): %s%s" % (
             telling.id, telling.tells, error, "" if again else "; that was the last try: see pollkit status"))
+
+
+def _check_files(arguments: argparse.Namespace) -> None:
+    """What is written over or appended to must be no file of the run's own: that would be lost, or the ledger."""
+    taken = []
+    for what, path in (("the ledger", arguments.ledger), ("--bucket", arguments.bucket)):
+        if path is not None:  # SQLite keeps the others beside the file itself, and not beside a link to it
+            taken += [(what, os.path.realpath(path) + more) for more in ("", "-wal", "-shm", "-journal")]
+    for flag, path in (("--outbox", arguments.outbox), ("--metrics", arguments.metrics)):
+        if path is not None:
+            for what, other in taken:
+                if _is_same_file(path, other):
+                    raise ConfigError("%s: %s is the file of %s, or belongs to it: name another" % (flag, path, what))
+            taken.append((flag, path))
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    try:
+        return os.path.realpath(path) == os.path.realpath(other) or os.path.samefile(path, other)
+    except OSError:  # one is not there yet
+        return False
 
 
 def _check_flags(arguments: argparse.Namespace, ledger: Ledger) -> None:
