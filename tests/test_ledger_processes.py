@@ -177,6 +177,19 @@ def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, n
 
 
 @posix
+@pytest.mark.parametrize("jobs, said", [(1, "0 jobs still wait, and 1 end is still to be told"),
+                                        (2, "0 jobs still wait, and 2 ends are still to be told")])
+def test_ends_that_are_being_told_when_a_signal_comes_are_told_by_the_next_run(api, pollkit, jobs, said):
+    added(api, jobs)
+    process = start("run", "jobs.db", "--exec", script('touch "begun.$POLLKIT_ID"; sleep 60\n'))
+    wait_for(lambda: len([name for name in os.listdir(".") if name.startswith("begun.")]) == jobs)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process) == (143, "", "pollkit: interrupted: %s; run it again\n" % said)
+    assert pollkit("run", "jobs.db", "--once", "--outbox", "out") == (0, "", "")
+    assert len(lines_of("out")) == jobs
+
+
+@posix
 def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monkeypatch):
     from pollkit.cli.processes import in_processes
     real, waited = os.waitpid, []

@@ -170,12 +170,17 @@ class Teller:
             raise self._error
 
     def stop(self) -> None:
-        """Break off: what is being told is told again by another run."""
+        """Break off: what is being told is told again by another run, as soon as there is one."""
         self._stopped = self._is_last = self._is_over = True
         if self._program is not None:
             self._program.stop()
         self.wake()
         self._join(0.5)
+        if self._error is None:
+            try:
+                self._ledger.give_back(list(self._in_hand.values()))
+            except LedgerError:
+                pass  # then when the lease has run out
 
     def _join(self, within_s: float) -> None:
         until = time.monotonic() + within_s

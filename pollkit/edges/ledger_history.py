@@ -1,6 +1,6 @@
 """What a ledger keeps besides its jobs: ends that are to be told, durations, counts a minute."""
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..core.durations import RECENT
 from ..core.learning import InOrder
@@ -96,6 +96,15 @@ class History:
             return db.execute("SELECT 1 FROM jobs WHERE key = ? AND ended_at = ? AND tell_at IS NOT NULL",
                               mine).fetchone() is not None
         return self._file.write(work)
+
+    def give_back(self, tellings: Sequence[Telling]) -> None:
+        """Telling was broken off: whoever comes next may tell it, unless somebody has begun to already."""
+        def work(db: Connection) -> None:
+            at = self._time(db).at
+            db.executemany("UPDATE jobs SET tell_at = ? WHERE key = ? AND ended_at = ? AND tells = ? "
+                           "AND tell_at IS NOT NULL", [(at, one.key, one.ended_at, one.tells) for one in tellings])
+        if tellings:
+            self._file.write(work)
 
     # What ended jobs teach
 

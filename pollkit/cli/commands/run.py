@@ -109,13 +109,16 @@ class _Run:
                 code = self._poll(ledger)
             except (KeyboardInterrupt, Terminated):
                 if self._is_first:
-                    left = _waiting(ledger)
-                    shown.say("pollkit: interrupted: %s; run it again" % (
-                        "1 job still waits" if left == 1 else "%d jobs still wait" % left))
+                    shown.say("pollkit: interrupted: %s; run it again" % self._left(ledger))
                 raise
             if self._is_first:
                 flags.warn(arguments, shown.say)
         return code
+
+    def _left(self, ledger: Ledger) -> str:
+        waiting, untold = _waiting(ledger), 0 if self._teller is None else ledger.summary().untold
+        return ("1 job still waits" if waiting == 1 else "%d jobs still wait" % waiting) + (
+            ", and %d end%s still to be told" % (untold, " is" if untold == 1 else "s are") if untold else "")
 
     def _poll(self, ledger: Ledger) -> int:
         arguments, shown, teller = self._arguments, self._shown, self._teller
