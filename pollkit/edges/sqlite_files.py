@@ -35,6 +35,7 @@ _T = TypeVar("_T")
 log = logging.getLogger("pollkit")
 
 Connection = sqlite3.Connection
+Cursor = sqlite3.Cursor
 _files: "weakref.WeakSet[SqliteFile]" = weakref.WeakSet()  # of this process, and those it inherited
 Work = Callable[[Connection], _T]
 

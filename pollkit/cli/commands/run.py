@@ -195,11 +195,12 @@ def _check_flags(arguments: argparse.Namespace, ledger: Ledger) -> None:
     """A limit or a credential that would silently count for none of the jobs is a mistake."""
     given = flags.for_one_profile(arguments)
     if given and arguments.profile is not None:
-        if next(ledger.rows(profile=arguments.profile), None) is None and not arguments.quiet:
+        if next(ledger.rows(profile=arguments.profile, outcomes=False), None) is None and not arguments.quiet:
             say("warning: %s counts for nothing: no job in the ledger has profile %s"
                 % (" and ".join(given), arguments.profile))
     elif given:
-        name = next((row.job.profile for row in ledger.rows([WAITING, LEASED]) if row.job.profile is not None), None)
+        name = next((row.job.profile for row in ledger.rows([WAITING, LEASED], outcomes=False)
+                     if row.job.profile is not None), None)
         if name is not None:
             raise ConfigError("%s would not count for the jobs of profile %s: give --profile %s, too"
                               % (" and ".join(given), name, name))
