@@ -22,7 +22,7 @@ import sys
 import threading
 import time
 import weakref
-from typing import Callable, Optional, Tuple, TypeVar
+from typing import Callable, Dict, Optional, Tuple, TypeVar
 
 from ..errors import LedgerError
 
@@ -56,6 +56,7 @@ class SqliteFile:
         self._busy = False
         self._db: Optional[Connection] = None
         self._identity: Optional[Tuple[int, int]] = None
+        self._beside: Dict[str, Optional[Tuple[int, int]]] = {}  # the log and its index, and which files they are
         self._pid = os.getpid()
         for file in list(_files):
             file._close_copy()
@@ -139,14 +140,20 @@ class SqliteFile:
                 db.close()
                 raise
             self._identity = _identity(self.path)
+            self._beside = {name: _identity(name) for name in (self.path + "-wal", self.path + "-shm")}
             self._db, self._create = db, False  # one that is taken away is not made again behind anybody's back
         return self._db
 
     def _in_place(self, db: Connection) -> Connection:
         """The connection, if its file is still where it was: what goes into one that was taken away is lost."""
         if _identity(self.path) != self._identity:
-            raise LedgerError("%s was removed or replaced while it was in use: nothing more is written to it; "
-                              "run again" % self.path)
+            # SQLite would read the log of the old file as that of the new one.
+            left = [os.path.basename(name) for name, which in self._beside.items()
+                    if which is not None and _identity(name) == which]
+            raise LedgerError("%s was removed or replaced while it was in use: nothing more is written to it; %srun "
+                              "again" % (self.path, "before anything else, remove %s beside it: left by the old file, "
+                                         "of no use, and harmful to a new one; then " % " and ".join(left)
+                                         if left else ""))
         return db
 
     def _make(self) -> None:
