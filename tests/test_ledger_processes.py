@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -213,6 +214,30 @@ def test_processes_whose_parent_is_killed_give_back_what_they_have_and_end(api):
     assert ended(process)[0] == -signal.SIGKILL  # once nobody has its stderr any more
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["waiting"] == 5
+
+
+@posix
+@pytest.mark.parametrize("how", ["replaced", "removed"])
+def test_processes_whose_ledger_is_replaced_leave_the_new_one_alone(api, how):
+    """Nor is it opened for figures at the end: the log of the old one would be read over it."""
+    added(api, 1, lasts=60)
+    shutil.copy("jobs.db", "backup.db")
+    added(api, 60, lasts=60)
+    with open("backup.db", "rb") as file:
+        backup = file.read()
+    process = start("run", "jobs.db", "--processes", "2", "--metrics", "m.prom")
+    wait_for(lambda: len({request.path for request in api.requests}) > 50)
+    if how == "replaced":
+        os.rename("backup.db", "jobs.db")
+    else:
+        os.remove("jobs.db")
+    code, out, err = ended(process)
+    assert (code, out) == (2, "") and err.count("remove jobs.db-wal and jobs.db-shm") == err.count("\n") > 0
+    if how == "replaced":
+        with open("jobs.db", "rb") as file:
+            assert file.read() == backup
+    else:
+        assert not os.path.exists("jobs.db")
 
 
 @posix

@@ -73,13 +73,15 @@ def run(arguments: argparse.Namespace) -> int:
     _check_files(arguments)
     with open_ledger(arguments) as ledger:  # closed again before anything forks
         _check_flags(arguments, ledger)
+        there = os.stat(arguments.ledger)
     if arguments.processes == 1:
         return _Run(arguments, profile).run()
     if arguments.progress in ("auto", "bar"):  # they would paint over each other
         arguments.progress = "log" if arguments.progress == "bar" else "none"
     from ..processes import in_processes
     code = in_processes(arguments.processes, lambda number: _Run(arguments, profile, number == 0).run())
-    if arguments.metrics is not None:
+    # One that was put in its place, as the processes have said, would be damaged by the log of the old one.
+    if arguments.metrics is not None and _is_still(arguments.ledger, there):
         with open_ledger(arguments) as ledger:
             write_metrics(arguments.metrics, ledger, os.path.realpath(arguments.ledger))
     return code
@@ -188,6 +190,13 @@ def _is_same_file(path: str, other: str) -> bool:
     try:
         return os.path.realpath(path) == os.path.realpath(other) or os.path.samefile(path, other)
     except OSError:  # one is not there yet
+        return False
+
+
+def _is_still(path: str, there: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(there, os.stat(path))
+    except OSError:  # it was taken away
         return False
 
 
