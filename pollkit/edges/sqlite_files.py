@@ -18,6 +18,7 @@ import logging
 import os
 import random
 import sqlite3
+import stat
 import sys
 import threading
 import time
@@ -162,8 +163,9 @@ class SqliteFile:
         One that is there is not opened here: a process that closes a file loses all its locks on it.
         """
         folder = os.path.dirname(self.path)
-        if not os.path.isdir(folder):
-            raise LedgerError("%s: there is no such directory" % folder)
+        missing = "%s: there is no such directory" % folder
+        if not stat.S_ISDIR(_look_at(folder, missing)):
+            raise LedgerError(missing)
         try:
             if self._create:
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -171,10 +173,11 @@ class SqliteFile:
             pass
         except OSError as error:
             raise LedgerError("%s can't be made: %s" % (self.path, error.strerror)) from None
-        if os.path.isdir(self.path):
+        mode = _look_at(self.path, "%s: there is no such file ('pollkit add' makes a ledger)" % self.path)
+        if stat.S_ISDIR(mode):
             raise LedgerError("%s is a directory: name a file in it" % self.path)
-        if not os.path.exists(self.path):
-            raise LedgerError("%s: there is no such file ('pollkit add' makes a ledger)" % self.path)
+        if not stat.S_ISREG(mode):
+            raise LedgerError("%s is no ordinary file, but a pipe, a device or the like: name another" % self.path)
         if not os.access(self.path, os.R_OK | os.W_OK):
             raise LedgerError("%s can't be opened for writing: check its owner and mode, and whether the disk is "
                               "read-only" % self.path)
@@ -192,6 +195,19 @@ class SqliteFile:
         db.execute("PRAGMA journal_size_limit=%d" % LOG_BYTES)
         if not is_current:
             self._transaction(db, self._prepare)
+
+
+def _look_at(path: str, missing: str) -> int:
+    """What kind of file it is."""
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise LedgerError(missing) from None
+    except PermissionError:
+        raise LedgerError("%s can't be reached: no permission to enter its directory: check who may, and who runs "
+                          "this" % path) from None
+    except OSError as error:  # a link that leads to itself, a name that is too long
+        raise LedgerError("%s can't be opened: %s" % (path, error.strerror)) from None
 
 
 def _identity(path: str) -> Optional[Tuple[int, int]]:
