@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import tracemalloc
 import warnings
 from contextlib import contextmanager
 
@@ -120,6 +121,16 @@ def fail_the(monkeypatch, nth, text, after=None):
         return None, False
     monkeypatch.setattr(sqlite_files, "connect", lambda path: FaultyConnection(real(path), fails))
     return hit
+
+
+def peak_of(work):
+    """How much memory it takes at the most, in bytes."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def python(code, *arguments, **options):

@@ -1,7 +1,7 @@
 """Ledger: what is in it stays, whoever is killed; nobody ends a job twice."""
 import pytest
 
-from ledger_host import DAY, HOUR, RULES, look, states
+from ledger_host import DAY, HOUR, RULES, look, peak_of, states
 from pollkit import ConfigError, Job, Ledger
 from pollkit.core.reading import Verdict
 from pollkit.edges import ledger_history
@@ -196,6 +196,38 @@ def test_rows_can_be_asked_for_by_state_profile_label_and_id_and_come_in_order(l
     assert found(profile="p1", label="l0") == [3, 9] and found(ids=["job 7", "job 2", "?"]) == [7, 2]
     with pytest.raises(ConfigError, match="no state 'asleep'"):
         found(states=["asleep"])
+
+
+def test_rows_come_without_outcomes_if_these_are_not_wanted(ledger):
+    ledger.add(["a", "b"])
+    look(ledger, ledger.claim(1)[0], Verdict.DONE)
+    rows, bare = list(ledger.rows()), list(ledger.rows(outcomes=False))
+    assert [row.outcome is None for row in rows] == [False, True]
+    assert bare == [row._replace(outcome=None) for row in rows]
+
+
+def test_of_large_outcomes_few_are_in_memory_at_once_and_none_is_left_out(ledger, monkeypatch):
+    size = 100000
+    monkeypatch.setattr(ledger_history, "ENOUGH", 2 * size)
+    names = ["job %02d" % i for i in range(30)]
+    ledger.add(names)
+    for claim in ledger.claim(30):
+        look(ledger, claim, Verdict.DONE, result="x" * size)
+    assert peak_of(lambda: [len(row.outcome["result"]) for row in ledger.rows()]) < 8 * size
+    assert [row.job.id for row in ledger.rows()] == names
+    batches = []
+
+    def tell():
+        for tellings in iter(lambda: ledger.untold(100), []):
+            batches.append([one.id for one in tellings])
+    assert peak_of(tell) < 12 * size
+    assert sum(batches, []) == names and {len(batch) for batch in batches} == {2}
+    monkeypatch.setattr(ledger_history, "ENOUGH", 1)  # one that is larger is still told
+    ledger.retry(names[:2])
+    for claim in ledger.claim(2):
+        look(ledger, claim, Verdict.DONE, result="x" * size)
+    assert [len(ledger.untold(100)) for _ in range(3)] == [1, 1, 0]
+    assert [row.job.id for row in ledger.rows()] == names
 
 
 def test_a_row_that_waits_shows_how_far_it_has_come(ledger, clock):

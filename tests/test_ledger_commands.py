@@ -10,10 +10,12 @@ import time
 import pytest
 
 from job_api import JobApi
-from ledger_host import ROOT, time_passes
+from ledger_host import ROOT, FaultyConnection, look, peak_of, time_passes
 from ledger_shell import added, lines_of, posix, profile
 from pollkit import Ledger, LedgerError
 from pollkit.cli.exits import combined
+from pollkit.core.reading import Verdict
+from pollkit.edges import ledger_history, sqlite_files
 from scripted_api import ScriptedApi
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -309,6 +311,35 @@ def test_the_headline_of_a_filtered_status_counts_what_was_asked_for(api, pollki
         assert pollkit("status", "jobs.db", *words) == (2, "", "pollkit: no job in the ledger has %s\n" % said)
     pollkit("forget", "jobs.db", "job_0", "job_1")
     assert pollkit("status", "jobs.db", "--profile", "fake") == (0, "no jobs\n", "")
+
+
+def test_outcomes_are_read_only_where_they_are_shown(api, pollkit, monkeypatch):
+    """They may have megabytes each."""
+    added(api, 2)
+    pollkit("run", "jobs.db")
+    seen, real = [], sqlite_files.connect
+    monkeypatch.setattr(sqlite_files, "connect", lambda path: FaultyConnection(
+        real(path), lambda statement: (seen.append(statement) if "SELECT" in statement else None, False)))
+    pollkit("run", "jobs.db", "--limit", "5/s", "--profile", "fake", "--metrics", "m.prom")
+    pollkit("run", "jobs.db", "--limit", "5/s")
+    assert len(seen) > 10 and not [statement for statement in seen if "outcome" in statement]
+    with open("m.prom") as file:
+        assert re.search(r"notice_delay_seconds_count\{.*\} 2\n", file.read())
+    assert pollkit("status", "jobs.db", "job_0", "--profile", "fake", "--rows", "1")[0] == 0
+    assert len([statement for statement in seen if "outcome" in statement]) == 1
+    pollkit("retry", "jobs.db", "job_1")
+    assert len([statement for statement in seen if "outcome" in statement and "DELETE" not in statement]) == 1
+
+
+def test_a_table_of_large_results_takes_little_memory(place, pollkit, monkeypatch):
+    size = 100000
+    monkeypatch.setattr(ledger_history, "ENOUGH", size)
+    with Ledger("jobs.db") as ledger:
+        ledger.add("job_%d" % i for i in range(30))
+        for claim in ledger.claim(30):
+            look(ledger, claim, Verdict.DONE, result="x" * size)
+    codes = []
+    assert peak_of(lambda: codes.append(pollkit("status", "jobs.db")[0])) < 10 * size and codes == [0]
 
 
 def test_an_end_has_one_instant_which_names_it(api, pollkit):

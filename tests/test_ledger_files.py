@@ -98,7 +98,12 @@ def content(path):
 @pytest.mark.parametrize("make, said", [
     (not_sqlite, "is not a ledger"), (of_another_program, "of another program"), (damaged, "is damaged"),
     (newer, "newer pollkit.*99"), (os.mkdir, "is a directory"),
-    (lambda path: os.symlink("/no/where/jobs.db", path), "/no/where: there is no such directory")])
+    (lambda path: os.symlink("/no/where/jobs.db", path), "/no/where: there is no such directory"),
+    (lambda path: os.symlink("/etc/passwd/jobs.db", path), "/etc/passwd: there is no such directory"),
+    (lambda path: os.symlink(path, path), "jobs.db can't be opened: Too many levels of symbolic links"),
+    (lambda path: os.mkfifo(path), "is no ordinary file"),
+    (lambda path: os.symlink("/dev/null", path), "/dev/null is no ordinary file"),
+    (lambda path: os.symlink("/dev/zero", path), "/dev/zero is no ordinary file")])
 def test_a_file_that_is_no_ledger_is_refused_in_one_line(path, make, said):
     make(path)
     before = content(path)
@@ -133,7 +138,7 @@ if os.getuid() == 0:
     os.setgid(65534)
     os.setuid(65534)
 try:
-    with Ledger(sys.argv[1]) as ledger:
+    with Ledger(sys.argv[1], create=len(sys.argv) < 3) as ledger:
         ledger.add(["x"])
 except LedgerError as error:
     print(error)
@@ -151,6 +156,20 @@ def test_a_file_that_may_not_be_written_says_so(file_mode, folder_mode):
         out, err = python(NOBODY, path).communicate()
         os.chmod(folder, 0o755)
         assert err == "" and out.count("\n") == 1 and re.search("can't be (opened|written)", out)
+
+
+@pytest.mark.parametrize("name", ["jobs.db", "new.db", "deep/jobs.db"])
+@pytest.mark.parametrize("more", [[], ["only if it is there"]])
+def test_a_directory_that_may_not_be_entered_says_so(name, more):
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "deep"))
+        path = os.path.join(folder, name)
+        if name != "new.db":
+            Ledger(path).close()
+        os.chmod(folder, 0o600)
+        out, err = python(NOBODY, path, *more).communicate()
+        os.chmod(folder, 0o755)
+        assert err == "" and out.count("\n") == 1 and re.search("(?i)permission", out) and "no such" not in out
 
 
 FULL = """

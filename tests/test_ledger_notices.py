@@ -100,6 +100,35 @@ def test_metrics_replace_an_ordinary_file_and_nothing_else(api, pollkit):
         assert os.path.islink("link.prom") and os.listdir("real") == ["m.prom"]
 
 
+@posix
+@pytest.mark.parametrize("words, said", [
+    (["--metrics", "jobs.db"], "--metrics: jobs.db is the file of the ledger"),
+    (["--metrics", "jobs.db-wal"], "--metrics: jobs.db-wal is the file of the ledger, or belongs to it"),
+    (["--metrics", "./link.db"], "is the file of the ledger"),
+    (["--metrics", "hard.db"], "is the file of the ledger"),
+    (["--outbox", "jobs.db"], "--outbox: jobs.db is the file of the ledger"),
+    (["--outbox", "../jobs.db-journal", "--processes", "2"], "is the file of the ledger"),
+    (["--outbox", "shm"], "is the file of the ledger"),
+    (["--bucket", "b.db", "--limit", "9/s", "--profile", "fake", "--metrics", "b.db"], "is the file of --bucket"),
+    (["--bucket", "b.db", "--limit", "9/s", "--profile", "fake", "--outbox", "b.db-shm"], "is the file of --bucket"),
+    (["--outbox", "out", "--metrics", "./out"], "--metrics: ./out is the file of --outbox"),
+])
+def test_what_is_written_to_is_no_file_of_the_run_itself(described, pollkit, words, said):
+    pollkit("add", "jobs.db", "a", "--profile", "fake")
+    os.symlink("jobs.db", "link.db")
+    os.symlink("jobs.db-shm", "shm")
+    os.link("jobs.db", "hard.db")
+    words = [word.replace("..", os.path.join("..", os.path.basename(os.getcwd()))) for word in words]
+    with open("jobs.db", "rb") as file:
+        before = file.read()
+    names = set(os.listdir("."))
+    for ledger in ("jobs.db", "link.db"):
+        code, out, err = pollkit("run", ledger, "--once", *words)
+        assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+    with open("jobs.db", "rb") as file:
+        assert file.read() == before and set(os.listdir(".")) == names
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="for file systems that take any bytes")
 @pytest.mark.skipif(sys.version_info < (3, 7), reason="sqlite3 of 3.6 takes text alone")
 def test_metrics_of_a_ledger_whose_path_is_no_text(api, pollkit):

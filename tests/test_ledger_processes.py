@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -177,6 +178,19 @@ def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, n
 
 
 @posix
+@pytest.mark.parametrize("jobs, said", [(1, "0 jobs still wait, and 1 end is still to be told"),
+                                        (2, "0 jobs still wait, and 2 ends are still to be told")])
+def test_ends_that_are_being_told_when_a_signal_comes_are_told_by_the_next_run(api, pollkit, jobs, said):
+    added(api, jobs)
+    process = start("run", "jobs.db", "--exec", script('touch "begun.$POLLKIT_ID"; sleep 60\n'))
+    wait_for(lambda: len([name for name in os.listdir(".") if name.startswith("begun.")]) == jobs)
+    process.send_signal(signal.SIGTERM)
+    assert ended(process) == (143, "", "pollkit: interrupted: %s; run it again\n" % said)
+    assert pollkit("run", "jobs.db", "--once", "--outbox", "out") == (0, "", "")
+    assert len(lines_of("out")) == jobs
+
+
+@posix
 def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monkeypatch):
     from pollkit.cli.processes import in_processes
     real, waited = os.waitpid, []
@@ -200,6 +214,30 @@ def test_processes_whose_parent_is_killed_give_back_what_they_have_and_end(api):
     assert ended(process)[0] == -signal.SIGKILL  # once nobody has its stderr any more
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["waiting"] == 5
+
+
+@posix
+@pytest.mark.parametrize("how", ["replaced", "removed"])
+def test_processes_whose_ledger_is_replaced_leave_the_new_one_alone(api, how):
+    """Nor is it opened for figures at the end: the log of the old one would be read over it."""
+    added(api, 1, lasts=60)
+    shutil.copy("jobs.db", "backup.db")
+    added(api, 60, lasts=60)
+    with open("backup.db", "rb") as file:
+        backup = file.read()
+    process = start("run", "jobs.db", "--processes", "2", "--metrics", "m.prom")
+    wait_for(lambda: len({request.path for request in api.requests}) > 50)
+    if how == "replaced":
+        os.rename("backup.db", "jobs.db")
+    else:
+        os.remove("jobs.db")
+    code, out, err = ended(process)
+    assert (code, out) == (2, "") and err.count("remove jobs.db-wal and jobs.db-shm") == err.count("\n") > 0
+    if how == "replaced":
+        with open("jobs.db", "rb") as file:
+            assert file.read() == backup
+    else:
+        assert not os.path.exists("jobs.db")
 
 
 @posix

@@ -1,5 +1,6 @@
 """Runs of a ledger where things happen behind their back: leases run out, profiles go, the file is replaced."""
 import os
+import shutil
 import sqlite3
 import threading
 import time
@@ -7,7 +8,7 @@ import time
 import pytest
 
 from ledger_host import home
-from pollkit import Job, Ledger
+from pollkit import Job, Ledger, LedgerError
 from pollkit.cli import main
 from pollkit.drivers.ledger_runs import LedgerRun
 from pollkit.testing import FakeJobApi
@@ -102,6 +103,7 @@ def test_a_job_that_is_forgotten_and_added_again_while_it_is_polled(api, pollkit
         jobs = [row.job for row in ledger.rows(ids=["job_0", "job_1"])]
     with meanwhile(anew):
         assert pollkit("run", "jobs.db", "--pace", "fixed 20ms", "--profile", "fake", "--quiet") == (0, "")
+    pollkit("run", "jobs.db")  # for those that were added again just when the run had ended
     assert states() == {"done": 6}
 
 
@@ -156,6 +158,37 @@ def test_a_ledger_that_is_taken_away_while_it_is_run_is_a_line_and_2(api, pollki
     with meanwhile(take_away):
         code, err = pollkit("run", "jobs.db", "--pace", "fixed 20ms", "--profile", "fake")
     assert code == 2 and "was removed or replaced while it was in use" in err and err.count("\n") == 1
+
+
+def test_who_replaces_a_ledger_by_a_backup_is_told_what_the_old_one_left_beside_it(api, pollkit):
+    added(api, ["kept"], lasts=60)
+    shutil.copy("jobs.db", "backup.db")
+    added(api, ["job_%d" % i for i in range(50)], lasts=60)
+
+    def put_back():
+        if len(api.requests) > 3 and os.path.exists("backup.db"):
+            os.rename("backup.db", "jobs.db")
+
+    with meanwhile(put_back):
+        code, err = pollkit("run", "jobs.db", "--pace", "fixed 20ms", "--profile", "fake")
+    assert code == 2 and err.count("\n") == 1
+    assert "before anything else, remove jobs.db-wal and jobs.db-shm beside it" in err and "then run again" in err
+    for name in ("jobs.db-wal", "jobs.db-shm"):
+        if os.path.exists(name):  # older versions of SQLite take them along
+            os.remove(name)
+    assert states() == {"waiting": 1}
+
+
+def test_files_beside_a_ledger_that_are_not_of_the_old_one_are_not_to_be_removed(place):
+    with Ledger("jobs.db") as old:
+        old.add(["a"])
+        for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm"):
+            os.rename(name, "old-" + name)
+        with Ledger("jobs.db") as new:
+            new.add(["b"])
+            assert os.path.exists("jobs.db-wal")
+            with pytest.raises(LedgerError, match="nothing more is written to it; run again$"):
+                old.add(["c"])
 
 
 def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_path):

@@ -239,7 +239,31 @@ def test_a_program_that_was_stopped_by_us_is_nobodys_fault_and_told_again(ledger
     wait_for(lambda: os.path.exists(mark))
     teller.stop()
     assert time.monotonic() - began < 3 and not troubles and told(ledger) == {"a": False}
-    assert ledger.next_telling() is not None
+    assert ledger.next_telling() <= ledger.clock.now()  # and at once: nobody has it any more
+
+
+def test_what_somebody_else_has_begun_to_tell_or_has_told_is_not_given_back(ledger):
+    ended(ledger, "a", "b", "c")
+    first = ledger.untold(3, 0.0)
+    second = ledger.untold(3, 60.0)
+    ledger.told(second[1])
+    ledger.give_back(first)
+    assert ledger.next_telling() > ledger.clock.now() + 50
+    ledger.give_back(second)
+    assert [(one.id, one.tells) for one in ledger.untold(3)] == [("a", 3), ("c", 3)]
+
+
+def test_a_ledger_that_breaks_while_telling_is_broken_off_is_nothing_more(ledger, place, teller_of, monkeypatch):
+    ended(ledger, "a")
+    mark = os.path.join(place, "mark")
+    teller = teller_of(Program([script(place, "touch %s; sleep 60\n" % mark)], 60))
+    wait_for(lambda: os.path.exists(mark))
+
+    def broken(tellings):
+        raise LedgerError("broken")
+    monkeypatch.setattr(ledger, "give_back", broken)
+    teller.stop()
+    assert told(ledger) == {"a": False}
 
 
 @pytest.mark.parametrize("words, said", [

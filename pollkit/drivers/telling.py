@@ -26,7 +26,7 @@ from .owners import new_bell, ring
 FIRST_RETRY_S, LAST_RETRY_S = 10.0, 3600.0
 LEASE_S = 60.0
 TURN_S = 5.0      # how often to look for what others have left to tell
-AT_ONCE = 100     # lines that are appended with one write
+AT_ONCE = 100     # lines that are appended with one write; fewer where they are long
 LOCK_S = 5.0      # how long to wait for an outbox that somebody else has locked
 PROGRAMS = 4      # that run at the same time
 LAST_OUTPUT = 2000
@@ -170,12 +170,17 @@ class Teller:
             raise self._error
 
     def stop(self) -> None:
-        """Break off: what is being told is told again by another run."""
+        """Break off: what is being told is told again by another run, as soon as there is one."""
         self._stopped = self._is_last = self._is_over = True
         if self._program is not None:
             self._program.stop()
         self.wake()
         self._join(0.5)
+        if self._error is None:
+            try:
+                self._ledger.give_back(list(self._in_hand.values()))
+            except LedgerError:
+                pass  # then when the lease has run out
 
     def _join(self, within_s: float) -> None:
         until = time.monotonic() + within_s
@@ -187,19 +192,22 @@ class Teller:
         try:
             while not self._is_over:
                 is_last = self._is_last  # before the look: what ended since is seen by another one
-                tellings = self._taken()
-                if tellings:
-                    self.wake()  # the next thread: there may be more
-                    self._tell(tellings)
-                elif is_last:
-                    break
-                else:
+                if not self._tells_some():
+                    if is_last:
+                        break
                     self._rest()
         except Exception as error:
             self._error = error if isinstance(error, LedgerError) else LedgerError(
                 "ends can't be told any more: %s" % _in_words(error))
             self._on_error(self._error)
         self.wake()  # one wakes the other, until all are gone
+
+    def _tells_some(self) -> bool:
+        tellings = self._taken()
+        if tellings:
+            self.wake()  # the next thread: there may be more
+            self._tell(tellings)
+        return bool(tellings)
 
     def _taken(self) -> List[Telling]:
         if self._program is None:

@@ -30,7 +30,7 @@ from ..core.saved import is_instant, progress_from_row, progress_to_row, with_la
 from ..core.units import Limit
 from ..errors import ConfigError
 from .clock import Clock
-from .ledger_history import NOTHING_COUNTED, Counts, History
+from .ledger_history import NOTHING_COUNTED, Counts, History, Rows, read_some
 from .ledger_schema import Time, ledger_file
 from .ledger_time import Stopwatch
 from .shared_bucket import SharedBucket
@@ -91,7 +91,7 @@ class JobRow(NamedTuple):
     due_at: Optional[float]
     progress: Dict[str, Any]             # of a wait that was begun: polls, status, fraction and the like
     ended_at: Optional[float]
-    outcome: Optional[Dict[str, Any]]    # as JSON has it
+    outcome: Optional[Dict[str, Any]]    # as JSON has it, unless it was left out
     tells: int                           # times that telling was tried
     told_at: Optional[float]
     tell_error: Optional[str]
@@ -236,11 +236,11 @@ class Ledger(History):
         text = json.dumps(outcome.as_dict(), separators=(",", ":"))
 
         def work(db: Connection) -> bool:
-            time = self._time(db)
+            time, mine = self._time(db), (claim.key, claim.owner)
             self._count(db, time, claim.job.profile, counts)
             if not db.execute("UPDATE jobs SET state = ?, ended_at = ?, tell_at = ?, free_at = NULL, due_at = NULL, "
-                              "owner = NULL, progress = NULL WHERE key = ? AND owner = ?",
-                              (outcome.state.value, time.at, time.at, claim.key, claim.owner)).rowcount:
+                              "owner = NULL, progress = NULL, notice_delay_s = ? WHERE key = ? AND owner = ?",
+                              (outcome.state.value, time.at, time.at, outcome.notice_delay_s) + mine).rowcount:
                 return False
             db.execute("INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)", (claim.key, text))
             duration = taught(progress)
@@ -316,8 +316,11 @@ class Ledger(History):
         return self._file.read(work)
 
     def rows(self, states: Iterable[str] = (), profile: Optional[str] = None, label: Optional[str] = None,
-             ids: Iterable[str] = ()) -> Iterator[JobRow]:
-        """Jobs in the order in which they were added, all or those that are asked for; read page by page."""
+             ids: Iterable[str] = (), outcomes: bool = True) -> Iterator[JobRow]:
+        """Jobs in the order in which they were added, all or those that are asked for; read page by page.
+
+        Without `outcomes` these are None: they may be large, and who only counts needs none.
+        """
         wanted = set(states)
         if wanted - set(_STATES):
             raise ConfigError("there is no state %r: %s" % (sorted(wanted - set(_STATES))[0], ", ".join(_STATES)))
@@ -331,22 +334,24 @@ class Ledger(History):
             which.append("state IN (%s)" % ", ".join("?" * len(kinds)))
             values += kinds
         named = list(_several(ids))
+        which += ["id = ?"] * bool(named)
         for name in named or [""]:
-            last, page = 0, PAGE
-            while page == PAGE:
-                time, found = self._page(which + ["id = ?"] * bool(named), [last] + values + [name] * bool(named))
-                page = len(found)
+            last, more = 0, True
+            while more:
+                time, (found, more) = self._page(which, [last] + values + [name] * bool(named), outcomes)
+                more = more or len(found) == PAGE
                 for row in found:
                     last = row[0]
                     state = LEASED if row[7] and row[8] > time.at else row[9]
                     if not wanted or state in wanted:
                         yield self._shown(row, state, time)
 
-    def _page(self, which: List[str], values: List[Any]) -> Tuple[Time, List[Tuple[Any, ...]]]:
-        return self._file.read(lambda db: (self._time(db, note=False), db.execute(
-            "SELECT %s, owner IS NOT NULL, free_at, state, added_at, due_at, progress, ended_at, outcome, tells, "
-            "told_at, tell_error, tell_at FROM jobs LEFT JOIN outcomes USING (key) WHERE %s ORDER BY key LIMIT ?"
-            % (_JOB, " AND ".join(which)), values + [PAGE]).fetchall()))
+    def _page(self, which: List[str], values: List[Any], outcomes: bool) -> Tuple[Time, Tuple[Rows, bool]]:
+        source = ("outcome", " LEFT JOIN outcomes USING (key)") if outcomes else ("NULL", "")
+        return self._file.read(lambda db: (self._time(db, note=False), read_some(db.execute(
+            "SELECT %s, owner IS NOT NULL, free_at, state, added_at, due_at, progress, ended_at, %s, tells, "
+            "told_at, tell_error, tell_at FROM jobs%s WHERE %s ORDER BY key LIMIT ?"
+            % ((_JOB,) + source + (" AND ".join(which),)), values + [PAGE]), 14)))
 
     def _shown(self, row: Tuple[Any, ...], state: str, time: Time) -> JobRow:
         added_at, due_at, progress, ended_at, outcome, tells, told_at, tell_error, tell_at = row[10:]

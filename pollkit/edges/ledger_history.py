@@ -1,6 +1,6 @@
 """What a ledger keeps besides its jobs: ends that are to be told, durations, counts a minute."""
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..core.durations import RECENT
 from ..core.learning import InOrder
@@ -8,11 +8,12 @@ from ..core.model import one_line
 from ..errors import LedgerError
 from .ledger_schema import Time, read_time
 from .ledger_time import Stopwatch
-from .sqlite_files import Connection, SqliteFile
+from .sqlite_files import Connection, Cursor, SqliteFile
 
 DAY_S = 86400.0
 KEPT_DURATIONS = 2000    # of each profile and label: many more than are learned from, since ends may be held up
 KEPT_MINUTES = 30 * 1440
+ENOUGH = 4 << 20         # characters of outcomes that are read at once; one alone may have more
 
 
 class Counts(NamedTuple):
@@ -24,6 +25,7 @@ class Counts(NamedTuple):
 
 
 NOTHING_COUNTED = Counts()
+Rows = List[Tuple[Any, ...]]
 Kind = Tuple[str, str]    # a profile and a label, '' where there is none
 
 
@@ -46,6 +48,23 @@ class Minute(NamedTuple):
     counts: Counts
 
 
+def read_some(cursor: Cursor, column: int) -> Tuple[Rows, bool]:
+    """Rows until there is enough in this column, at least one; and whether they end before the query does.
+
+    Results may have megabytes each: a hundred of them are too many for a small host.
+    """
+    rows, size = [], 0
+    try:
+        for row in cursor:
+            rows.append(row)
+            size += len(row[column] or "")
+            if size >= ENOUGH:
+                return rows, True
+        return rows, False
+    finally:
+        cursor.close()  # it would keep the log from being written back
+
+
 class History:
     """The part of a Ledger that looks back."""
 
@@ -55,17 +74,23 @@ class History:
     # Ends that are to be told: at least once, and for a day at most
 
     def untold(self, most: int, lease_s: float = 60.0) -> List[Telling]:
-        """Ends to be told now, the oldest first; if nobody says how it went, again after `lease_s`."""
-        def work(db: Connection) -> List[Telling]:
+        """Ends to be told now, the oldest first; if nobody says how it went, again after `lease_s`.
+
+        Fewer than there are where they are large: ask again for the rest.
+        """
+        def work(db: Connection) -> Rows:
             at = self._time(db).at
-            rows = db.execute("SELECT key, id, ended_at, tells + 1, outcome, metadata FROM jobs JOIN outcomes "
-                              "USING (key) WHERE tell_at <= ? ORDER BY tell_at LIMIT ?", (at, most)).fetchall()
+            rows, _ = read_some(db.execute(
+                "SELECT key, id, ended_at, tells + 1, outcome, metadata FROM jobs JOIN outcomes USING (key) "
+                "WHERE tell_at <= ? ORDER BY tell_at LIMIT ?", (at, most)), 4)
             db.executemany("UPDATE jobs SET tell_at = ?, tells = tells + 1, tell_from = COALESCE(tell_from, ?) "
                            "WHERE key = ?", [(at + lease_s, at, row[0]) for row in rows])
-            return [Telling(key, name, ended_at, tells, self._json(outcome), metadata and self._json(metadata))
-                    for key, name, ended_at, tells, outcome, metadata in rows]
+            return rows
         tell_at = self.next_telling()
-        return [] if tell_at is None or tell_at > self._stopwatch.read().now else self._file.write(work)
+        if tell_at is None or tell_at > self._stopwatch.read().now:
+            return []
+        return [Telling(key, name, ended_at, tells, self._json(outcome), metadata and self._json(metadata))
+                for key, name, ended_at, tells, outcome, metadata in self._file.write(work)]
 
     def next_telling(self) -> Optional[float]:
         """When there is next an end to be told, on the ledger's clock; None if all is told or given up."""
@@ -96,6 +121,15 @@ class History:
             return db.execute("SELECT 1 FROM jobs WHERE key = ? AND ended_at = ? AND tell_at IS NOT NULL",
                               mine).fetchone() is not None
         return self._file.write(work)
+
+    def give_back(self, tellings: Sequence[Telling]) -> None:
+        """Telling was broken off: whoever comes next may tell it, unless somebody has begun to already."""
+        def work(db: Connection) -> None:
+            at = self._time(db).at
+            db.executemany("UPDATE jobs SET tell_at = ? WHERE key = ? AND ended_at = ? AND tells = ? "
+                           "AND tell_at IS NOT NULL", [(at, one.key, one.ended_at, one.tells) for one in tellings])
+        if tellings:
+            self._file.write(work)
 
     # What ended jobs teach
 
@@ -156,10 +190,9 @@ class History:
     def notice_delays(self, most: int = 1000) -> List[float]:
         """The notice delays of the jobs that ended last, where they are known."""
         rows = self._file.read(lambda db: db.execute(
-            "SELECT outcome FROM outcomes JOIN (SELECT key FROM jobs WHERE ended_at IS NOT NULL ORDER BY ended_at DESC "
-            "LIMIT ?) USING (key)", (most,)).fetchall())
-        found = [self._json(text).get("notice_delay_s") for text, in rows]
-        return [delay for delay in found if delay is not None]
+            "SELECT notice_delay_s FROM jobs WHERE ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT ?",
+            (most,)).fetchall())
+        return [delay for delay, in rows if delay is not None]
 
     def _count(self, db: Connection, time: Time, profile: Optional[str], counts: Counts) -> None:
         if counts == NOTHING_COUNTED:

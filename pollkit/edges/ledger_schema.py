@@ -45,6 +45,9 @@ MIGRATIONS = [
         "DROP INDEX durations_of",
         "CREATE INDEX durations_of ON durations (profile, label, began_at, job)",
     ),
+    (   # So that figures can be made without reading outcomes, which may be large.
+        "ALTER TABLE jobs ADD COLUMN notice_delay_s REAL",
+    ),
 ]
 NOTED_S = 10.0  # how old the last Moment may get: so much may be lost when the clock is set back at a reboot
 

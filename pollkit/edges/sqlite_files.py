@@ -18,11 +18,12 @@ import logging
 import os
 import random
 import sqlite3
+import stat
 import sys
 import threading
 import time
 import weakref
-from typing import Callable, Optional, Tuple, TypeVar
+from typing import Callable, Dict, Optional, Tuple, TypeVar
 
 from ..errors import LedgerError
 
@@ -35,6 +36,7 @@ _T = TypeVar("_T")
 log = logging.getLogger("pollkit")
 
 Connection = sqlite3.Connection
+Cursor = sqlite3.Cursor
 _files: "weakref.WeakSet[SqliteFile]" = weakref.WeakSet()  # of this process, and those it inherited
 Work = Callable[[Connection], _T]
 
@@ -55,6 +57,7 @@ class SqliteFile:
         self._busy = False
         self._db: Optional[Connection] = None
         self._identity: Optional[Tuple[int, int]] = None
+        self._beside: Dict[str, Optional[Tuple[int, int]]] = {}  # the log and its index, and which files they are
         self._pid = os.getpid()
         for file in list(_files):
             file._close_copy()
@@ -138,14 +141,20 @@ class SqliteFile:
                 db.close()
                 raise
             self._identity = _identity(self.path)
+            self._beside = {name: _identity(name) for name in (self.path + "-wal", self.path + "-shm")}
             self._db, self._create = db, False  # one that is taken away is not made again behind anybody's back
         return self._db
 
     def _in_place(self, db: Connection) -> Connection:
         """The connection, if its file is still where it was: what goes into one that was taken away is lost."""
         if _identity(self.path) != self._identity:
-            raise LedgerError("%s was removed or replaced while it was in use: nothing more is written to it; "
-                              "run again" % self.path)
+            # SQLite would read the log of the old file as that of the new one.
+            left = [os.path.basename(name) for name, which in self._beside.items()
+                    if which is not None and _identity(name) == which]
+            raise LedgerError("%s was removed or replaced while it was in use: nothing more is written to it; %srun "
+                              "again" % (self.path, "before anything else, remove %s beside it: left by the old file, "
+                                         "of no use, and harmful to a new one; then " % " and ".join(left)
+                                         if left else ""))
         return db
 
     def _make(self) -> None:
@@ -154,8 +163,9 @@ class SqliteFile:
         One that is there is not opened here: a process that closes a file loses all its locks on it.
         """
         folder = os.path.dirname(self.path)
-        if not os.path.isdir(folder):
-            raise LedgerError("%s: there is no such directory" % folder)
+        missing = "%s: there is no such directory" % folder
+        if not stat.S_ISDIR(_look_at(folder, missing)):
+            raise LedgerError(missing)
         try:
             if self._create:
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
@@ -163,10 +173,11 @@ class SqliteFile:
             pass
         except OSError as error:
             raise LedgerError("%s can't be made: %s" % (self.path, error.strerror)) from None
-        if os.path.isdir(self.path):
+        mode = _look_at(self.path, "%s: there is no such file ('pollkit add' makes a ledger)" % self.path)
+        if stat.S_ISDIR(mode):
             raise LedgerError("%s is a directory: name a file in it" % self.path)
-        if not os.path.exists(self.path):
-            raise LedgerError("%s: there is no such file ('pollkit add' makes a ledger)" % self.path)
+        if not stat.S_ISREG(mode):
+            raise LedgerError("%s is no ordinary file, but a pipe, a device or the like: name another" % self.path)
         if not os.access(self.path, os.R_OK | os.W_OK):
             raise LedgerError("%s can't be opened for writing: check its owner and mode, and whether the disk is "
                               "read-only" % self.path)
@@ -184,6 +195,19 @@ class SqliteFile:
         db.execute("PRAGMA journal_size_limit=%d" % LOG_BYTES)
         if not is_current:
             self._transaction(db, self._prepare)
+
+
+def _look_at(path: str, missing: str) -> int:
+    """What kind of file it is."""
+    try:
+        return os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise LedgerError(missing) from None
+    except PermissionError:
+        raise LedgerError("%s can't be reached: no permission to enter its directory: check who may, and who runs "
+                          "this" % path) from None
+    except OSError as error:  # a link that leads to itself, a name that is too long
+        raise LedgerError("%s can't be opened: %s" % (path, error.strerror)) from None
 
 
 def _identity(path: str) -> Optional[Tuple[int, int]]:

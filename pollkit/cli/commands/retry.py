@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     if bool(arguments.ids) == bool(arguments.state):
         raise ConfigError("give the jobs' ids, or --state S, and not both: see pollkit retry --help")
     with open_ledger(arguments) as ledger:
-        known = [row.job.id for row in ledger.rows(states=arguments.state, ids=arguments.ids)]
+        known = [row.job.id for row in ledger.rows(states=arguments.state, ids=arguments.ids, outcomes=False)]
         missing = [name for name in arguments.ids if name not in known]
         if missing:
             raise ConfigError("not in the ledger, so nothing was changed: " + listed(missing))

@@ -70,15 +70,18 @@ def run(arguments: argparse.Namespace) -> int:
         Program(arguments.program, arguments.exec_timeout)  # complains if it must
     if arguments.metrics is not None:
         check_path(arguments.metrics)
+    _check_files(arguments)
     with open_ledger(arguments) as ledger:  # closed again before anything forks
         _check_flags(arguments, ledger)
+        there = os.stat(arguments.ledger)
     if arguments.processes == 1:
         return _Run(arguments, profile).run()
     if arguments.progress in ("auto", "bar"):  # they would paint over each other
         arguments.progress = "log" if arguments.progress == "bar" else "none"
     from ..processes import in_processes
     code = in_processes(arguments.processes, lambda number: _Run(arguments, profile, number == 0).run())
-    if arguments.metrics is not None:
+    # One that was put in its place, as the processes have said, would be damaged by the log of the old one.
+    if arguments.metrics is not None and _is_still(arguments.ledger, there):
         with open_ledger(arguments) as ledger:
             write_metrics(arguments.metrics, ledger, os.path.realpath(arguments.ledger))
     return code
@@ -108,13 +111,16 @@ class _Run:
                 code = self._poll(ledger)
             except (KeyboardInterrupt, Terminated):
                 if self._is_first:
-                    left = _waiting(ledger)
-                    shown.say("pollkit: interrupted: %s; run it again" % (
-                        "1 job still waits" if left == 1 else "%d jobs still wait" % left))
+                    shown.say("pollkit: interrupted: %s; run it again" % self._left(ledger))
                 raise
             if self._is_first:
                 flags.warn(arguments, shown.say)
         return code
+
+    def _left(self, ledger: Ledger) -> str:
+        waiting, untold = _waiting(ledger), 0 if self._teller is None else ledger.summary().untold
+        return ("1 job still waits" if waiting == 1 else "%d jobs still wait" % waiting) + (
+            ", and %d end%s still to be told" % (untold, " is" if untold == 1 else "s are") if untold else "")
 
     def _poll(self, ledger: Ledger) -> int:
         arguments, shown, teller = self._arguments, self._shown, self._teller
@@ -166,15 +172,44 @@ class _Run:
             telling.id, telling.tells, error, "" if again else "; that was the last try: see pollkit status"))
 
 
+def _check_files(arguments: argparse.Namespace) -> None:
+    """What is written over or appended to must be no file of the run's own: that would be lost, or the ledger."""
+    taken = []
+    for what, path in (("the ledger", arguments.ledger), ("--bucket", arguments.bucket)):
+        if path is not None:  # SQLite keeps the others beside the file itself, and not beside a link to it
+            taken += [(what, os.path.realpath(path) + more) for more in ("", "-wal", "-shm", "-journal")]
+    for flag, path in (("--outbox", arguments.outbox), ("--metrics", arguments.metrics)):
+        if path is not None:
+            for what, other in taken:
+                if _is_same_file(path, other):
+                    raise ConfigError("%s: %s is the file of %s, or belongs to it: name another" % (flag, path, what))
+            taken.append((flag, path))
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    try:
+        return os.path.realpath(path) == os.path.realpath(other) or os.path.samefile(path, other)
+    except OSError:  # one is not there yet
+        return False
+
+
+def _is_still(path: str, there: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(there, os.stat(path))
+    except OSError:  # it was taken away
+        return False
+
+
 def _check_flags(arguments: argparse.Namespace, ledger: Ledger) -> None:
     """A limit or a credential that would silently count for none of the jobs is a mistake."""
     given = flags.for_one_profile(arguments)
     if given and arguments.profile is not None:
-        if next(ledger.rows(profile=arguments.profile), None) is None and not arguments.quiet:
+        if next(ledger.rows(profile=arguments.profile, outcomes=False), None) is None and not arguments.quiet:
             say("warning: %s counts for nothing: no job in the ledger has profile %s"
                 % (" and ".join(given), arguments.profile))
     elif given:
-        name = next((row.job.profile for row in ledger.rows([WAITING, LEASED]) if row.job.profile is not None), None)
+        name = next((row.job.profile for row in ledger.rows([WAITING, LEASED], outcomes=False)
+                     if row.job.profile is not None), None)
         if name is not None:
             raise ConfigError("%s would not count for the jobs of profile %s: give --profile %s, too"
                               % (" and ".join(given), name, name))

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             _print_json(summary, rows)
         else:
-            _print_table(summary, list(islice(rows, arguments.rows)))
+            _print_table(summary, islice(rows, arguments.rows))
     return _code({state for state, count in summary.states.items() if count})
 
 
@@ -62,10 +62,10 @@ def _summary(arguments: argparse.Namespace, ledger: Ledger) -> Summary:
     kind = {name: value for name, value in kind.items() if value is not None}
     if not (arguments.ids or arguments.state or kind):
         return whole
-    if kind and any(whole.states.values()) and next(ledger.rows(**kind), None) is None:
+    if kind and any(whole.states.values()) and next(ledger.rows(outcomes=False, **kind), None) is None:
         raise ConfigError("no job in the ledger has " + " and ".join("%s %s" % pair for pair in kind.items()))
     states, oldest_at, untold, gave_up = dict.fromkeys(STATES, 0), NEVER, 0, 0
-    for row in _rows(arguments, ledger):
+    for row in _rows(arguments, ledger, outcomes=False):
         states[row.state] += 1
         if row.ended_at is None:
             oldest_at = min(oldest_at, row.added_at)
@@ -74,14 +74,14 @@ def _summary(arguments: argparse.Namespace, ledger: Ledger) -> Summary:
     return Summary(states, None if oldest_at == NEVER else max(0.0, time.time() - oldest_at), untold, gave_up)
 
 
-def _rows(arguments: argparse.Namespace, ledger: Ledger) -> Iterator[JobRow]:
+def _rows(arguments: argparse.Namespace, ledger: Ledger, outcomes: bool = True) -> Iterator[JobRow]:
     ids = list(dict.fromkeys(arguments.ids))
     if ids:
-        known = {row.job.id for row in ledger.rows(ids=ids)}
+        known = {row.job.id for row in ledger.rows(ids=ids, outcomes=False)}
         missing = [name for name in ids if name not in known]
         if missing:
             raise ConfigError("not in the ledger: " + listed(missing))
-    return ledger.rows(arguments.state, arguments.profile, arguments.label, ids)
+    return ledger.rows(arguments.state, arguments.profile, arguments.label, ids, outcomes)
 
 
 def _code(states: Set[str]) -> int:
@@ -102,17 +102,18 @@ def _headline(summary: Summary) -> str:
     return text + "\n"
 
 
-def _print_table(summary: Summary, shown: List[JobRow]) -> None:
+def _print_table(summary: Summary, rows: Iterator[JobRow]) -> None:
+    now = time.time()
+    shown = [_cells(row, now) for row in rows]  # and not the rows, with their results
     output.write(_headline(summary))
     if shown:
-        output.write("\n" + _table(shown, time.time()))
+        output.write("\n" + _table([HEADS] + shown))
     more = sum(summary.states.values()) - len(shown)
     if more > 0:
         output.write("... and %d more: --rows N shows more, --json all\n" % more)
 
 
-def _table(rows: List[JobRow], now: float) -> str:
-    cells = [HEADS] + [_cells(row, now) for row in rows]
+def _table(cells: List[Tuple[str, ...]]) -> str:
     widths = [max(len(line[i]) for line in cells) for i in range(len(HEADS))]
     return "".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() + "\n"
                    for line in cells)
