@@ -7,8 +7,9 @@ import time
 import pytest
 
 from ledger_host import home
-from pollkit import Job, Ledger
+from pollkit import Job, Ledger, Profile
 from pollkit.cli import main
+from pollkit.core.reading import Reading, Verdict
 from pollkit.drivers.ledger_runs import LedgerRun
 from pollkit.testing import FakeJobApi
 
@@ -187,3 +188,38 @@ def test_what_was_claimed_when_a_signal_came_is_given_back(api, monkeypatch):
     monkeypatch.setattr(Ledger, "claim", broken_off)
     assert main(["run", "jobs.db", "--quiet"]) == 130
     assert states() == {"waiting": 2} and not api.requests
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["for", "once"])
+def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_however_long_the_limit_takes(
+        clock, ledger, goes_on):
+    """Two minutes' worth of polls, on a clock that is moved by hand; and some that a limit holds back even longer."""
+    names = ["job_%03d" % i for i in range(120)]
+    ledger.add(names)
+    clock.pass_s(1000)
+    mine = Profile("mine", url="http://127.0.0.1:9/{id}", limit="60/m", timeout=300.0)
+    run = LedgerRun(ledger, pytest.fail, profile=mine, pace="fixed 10s", workers=1)
+    run._crew.wake = lambda: None  # the test is the crew
+    run._goes_on = goes_on
+    run._take_all_in(ledger.claim(200, lease_s=600))
+    asked, granted = [], []
+    while run._held:
+        work = run._take(clock.now())
+        if isinstance(work, float):
+            assert work < clock.now() + 70
+            clock.pass_s(work - clock.now() + 0.001)
+            continue
+        asked += [entry.progress.job.id for entry in work]
+        granted.append(clock.now())
+        if len(asked) == 60:
+            work[0].lane.bucket.pause(clock.now(), clock.now() + 65)
+        done = asked[-1] > "job_100"
+        reading = Reading(Verdict.DONE if done else Verdict.PENDING, "", status="done" if done else "running")
+        clock.pass_s(0.01)
+        run._announce(run._finish(work, (reading, [reading]), clock.now()))
+    assert sorted(asked) == names and granted[-1] - granted[0] > 180
+    assert min(later - earlier for earlier, later in zip(granted, granted[1:])) > 0.99
+    assert {row.job.id: row.state for row in ledger.rows()} == {
+        name: "done" if name > "job_100" else "timed_out" for name in names}
+    assert all(row.outcome["polls"] == 1 for row in ledger.rows())
+    run.close(wait=False)

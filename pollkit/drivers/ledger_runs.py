@@ -11,8 +11,9 @@ turn, more are taken all the same: those of another API may be among them.
 """
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
-from ..core.agenda import Entry, Step
+from ..core.agenda import Entry, Lane, Step
 from ..core.durations import Durations
+from ..core.machine import Progress, Rules
 from ..core.model import Outcome, State
 from ..core.profile import Profile
 from ..core.reading import Reading, Verdict
@@ -32,7 +33,6 @@ MOST_HELD = 2000
 PORTION = 50        # jobs that are claimed at once
 TURN_S = 1.0        # how often to look, at the least, for what others have added
 MEND_S = 15.0       # how often to look whether a job can be asked about after all
-GRACE_S = 60.0      # in which all that came to their deadline while nobody ran get their last look
 LEAVE_S = 2.0       # for exchanges under way when time is up
 NEVER = float("inf")
 
@@ -134,8 +134,6 @@ class LedgerRun(BatchPoller):
         now = self._clock.now()
         progress = held.claim.resumed(url, way.rules, now)
         held.is_late = progress.deadline <= now
-        if held.is_late:  # there may be many of them, and one limit for all
-            progress = progress._replace(deadline=now + GRACE_S)
         with self._lock:
             self._crew.wake()
             known = self._agenda.get(job.id)
@@ -143,7 +141,17 @@ class LedgerRun(BatchPoller):
                 self._agenda.withdraw(known)
             self._held[job.id] = held
             self._unasked.add(job.id)
-            self._agenda.adopt(progress, way.rules, way.lane, (held,), way)
+            self._adopt(progress, way.rules, way.lane, (held,), way)
+
+    def _adopt(self, progress: Progress, rules: Rules, lane: Lane, owner: Tuple[_Held], way: Way) -> None:
+        """Poll a job when it is due. Call with the lock held.
+
+        One that is late has no deadline until it is handed out: there may be many of them, and one
+        limit for all, and each gets its last look however long that takes.
+        """
+        if owner[0].is_late:
+            progress = progress._replace(deadline=NEVER)
+        self._agenda.adopt(progress, rules, lane, owner, way)
 
     def _drop(self, held: _Held) -> None:
         """A job is no longer ours, or not by this claim. Call with the lock held."""
@@ -281,7 +289,7 @@ class LedgerRun(BatchPoller):
                      and progress.next_at <= self._clock.now() + HORIZON_S
                      and self._held.get(progress.job.id) is held)
             if stays:
-                self._agenda.adopt(progress, entry.rules, entry.lane, entry.owner, entry.manner)
+                self._adopt(progress, entry.rules, entry.lane, entry.owner, entry.manner)
                 self._crew.wake()
                 return
         if is_ours:
