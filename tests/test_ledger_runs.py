@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ledger_host import home
+from ledger_host import home, time_passes
 from pollkit import Job, Ledger, Profile
 from pollkit.cli import main
 from pollkit.core.reading import Reading, Verdict
@@ -223,3 +223,20 @@ def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_howe
         name: "done" if name > "job_100" else "timed_out" for name in names}
     assert all(row.outcome["polls"] == 1 for row in ledger.rows())
     run.close(wait=False)
+
+
+def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(api, pollkit):
+    """Longer or shorter than when the job was last asked about, by a flag or in the profile."""
+    def once(timeout, *words):
+        profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\npace = fixed 10ms\n%s" % (
+            api.base, "timeout = %s\n" % timeout if timeout else ""))
+        code, _ = pollkit("run", "jobs.db", "--once", "--quiet", *words)
+        time_passes("jobs.db", 60)
+        return code
+
+    added(api, ["job_1"], lasts=600)
+    assert [once("90s"), once("90s"), once("1h"), once("1h"), once(None, "--timeout", "1h")] == [0] * 5
+    assert once("1h", "--timeout", "302s") == 0  # 300 s after it was added
+    assert once("302s", "--timeout", "never") == 0 and once("1h") == 0
+    assert states() == {"waiting": 1} and once("302s") == 3 and states() == {"timed_out": 1}
+    assert len(api.requests) == 9
