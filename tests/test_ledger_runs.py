@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from job_api import JobApi
 from ledger_host import home, time_passes
 from pollkit import Job, Ledger, Profile
 from pollkit.cli import main
@@ -240,3 +241,34 @@ def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(a
     assert once("302s", "--timeout", "never") == 0 and once("1h") == 0
     assert states() == {"waiting": 1} and once("302s") == 3 and states() == {"timed_out": 1}
     assert len(api.requests) == 9
+
+
+def test_once_gives_back_what_a_pause_holds_back_and_leaves(pollkit, place):
+    """After what is under way, and after all that is due at another API."""
+    def answer(name, count):
+        if name == "job_000":
+            told_off.lock.release()  # meanwhile, others are answered
+            time.sleep(0.15)
+            told_off.lock.acquire()
+            return "done"
+        return 429, {"Retry-After": "30"}, {}
+
+    with JobApi(answer) as told_off, JobApi(lambda name, count: "running") as other:
+        profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 1000/s burst 4\n"
+                 "[other]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 1000/s burst 50\n" % (told_off.url, other.url))
+        names = ["job_%03d" % i for i in range(130)]
+        assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
+        assert main(["add", "jobs.db", "--profile", "other", "--quiet"] + ["o_%d" % i for i in range(60)]) == 0
+        began = time.monotonic()
+        assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "")
+        assert len(told_off.counts) < 20 and len(other.counts) == 60
+        assert states() == {"done": 1, "waiting": 189}
+        asked = len(told_off.asked)
+        assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "")
+        assert time.monotonic() - began < 4 and len(told_off.asked) == asked and states()["waiting"] == 189
+
+
+def test_once_waits_for_a_limit_that_lets_polls_through_now_and_then(api, pollkit):
+    profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 8/s\n" % api.base)
+    added(api, ["job_%d" % i for i in range(8)])
+    assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "") and states() == {"done": 8}

@@ -32,6 +32,7 @@ HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later
 MOST_HELD = 2000
 PORTION = 50        # jobs that are claimed at once
 TURN_S = 1.0        # how often to look, at the least, for what others have added
+SOON_S = 10.0       # what a limit or a pause holds back for longer is not waited for by `once`
 MEND_S = 15.0       # how often to look whether a job can be asked about after all
 LEAVE_S = 2.0       # for exchanges under way when time is up
 NEVER = float("inf")
@@ -69,6 +70,7 @@ class LedgerRun(BatchPoller):
         self._ends: Dict[Durations, List[Tuple[float, float]]] = {}   # what was last learned, of each kind
         self._token = new_token()                  # of the latest claim
         self._goes_on = True                       # whether a job that is due soon stays here
+        self._come_back = 0.0                      # when there is next something to take, if nothing is now
         self._bell = new_bell()
         self.ended: List[State] = []               # how jobs ended in this run
 
@@ -88,7 +90,7 @@ class LedgerRun(BatchPoller):
         self._leave()
 
     def once(self) -> None:
-        """Poll what is due now, each job once."""
+        """Poll what is due now, each job once; but what can't be asked about soon is left for another run."""
         self._goes_on = False
         polled: Set[int] = set()
         is_more = True
@@ -102,9 +104,21 @@ class LedgerRun(BatchPoller):
                 self._take_all_in(new)
                 polled.update(claim.key for claim in new)
                 is_more = bool(new) and not again
-            if self._held:
+            if self._held and not self._is_held_back():
                 self._wait(self._clock.now() + TURN_S)
+            elif is_more and len(self._held) < MOST_HELD:
+                self._claim_at = self._clock.now()  # not in its turn: those of another API may be among them
+            elif self._held:
+                self._raise()  # or that may be why nothing is asked
+                is_more = False
+                self._give_back()
         self._ledger.resume(self._unusable.values())
+
+    def _is_held_back(self) -> bool:
+        """Whether nothing is asked now, nor will be soon, though there is something to ask about."""
+        with self._lock:
+            return (self._come_back > self._clock.now() + SOON_S and len(self._agenda) > 0
+                    and not any(entry.is_out for entry in self._agenda))
 
     def _claimed(self, horizon_s: float) -> Optional[List[Claim]]:
         """A portion of what is due; None while it is not time for another."""
@@ -141,6 +155,7 @@ class LedgerRun(BatchPoller):
                 self._agenda.withdraw(known)
             self._held[job.id] = held
             self._unasked.add(job.id)
+            self._come_back = now  # nobody knows yet
             self._adopt(progress, way.rules, way.lane, (held,), way)
 
     def _adopt(self, progress: Progress, rules: Rules, lane: Lane, owner: Tuple[_Held], way: Way) -> None:
@@ -188,16 +203,20 @@ class LedgerRun(BatchPoller):
     def _leave(self) -> None:
         """Give back what is not being polled just now, and wait a little for what is."""
         self._goes_on = False
+        self._give_back()
+        self._ledger.resume(self._unusable.values())  # the next run may find them mended, or says so again
+        until = self._clock.now() + LEAVE_S
+        while self._held and self._clock.now() < until:
+            self._wait(until)
+
+    def _give_back(self) -> None:
+        """Give back what is not being polled just now."""
         with self._lock:
             resting = [entry for entry in self._agenda if not entry.is_out]
             for entry in resting:
                 self._agenda.withdraw(entry)
                 self._drop(entry.owner[0])
         self._ledger.release([entry.owner[0].claim for entry in resting])
-        self._ledger.resume(self._unusable.values())  # the next run may find them mended, or says so again
-        until = self._clock.now() + LEAVE_S
-        while self._held and self._clock.now() < until:
-            self._wait(until)
 
     def __exit__(self, kind: Optional[type], *exc_info: object) -> None:
         super().__exit__(kind, *exc_info)
@@ -223,6 +242,9 @@ class LedgerRun(BatchPoller):
 
     def _take(self, now: float) -> Union[List[Entry], float]:
         work = super()._take(now)
+        self._come_back = now if isinstance(work, list) else work
+        if self._come_back > now + SOON_S and not self._goes_on:
+            ring(self._bell)
         for entry in work if isinstance(work, list) else ():
             self._unasked.discard(entry.progress.job.id)
             if entry.owner[0].is_late:

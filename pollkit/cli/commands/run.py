@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_ledger(parser)
     how_long = parser.add_mutually_exclusive_group()
-    how_long.add_argument("--once", action="store_true", help="look at what is due now, and no more")
+    how_long.add_argument("--once", action="store_true",
+                          help="look at what is due now, and no more: not at what a limit holds back for over 10s")
     how_long.add_argument("--for", metavar="D", dest="for_s", type=flags.duration,
                           help="poll for so long at the most, such as 55s: for cron")
     parser.add_argument("--workers", metavar="N", type=lambda text: flags.count(text, 1000), default=8,
