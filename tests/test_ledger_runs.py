@@ -1,13 +1,15 @@
 """Runs of a ledger where things happen behind their back: leases run out, profiles go, the file is replaced."""
 import os
 import sqlite3
+import sys
 import threading
 import time
 
 import pytest
 
 from job_api import JobApi
-from ledger_host import home, time_passes
+from ledger_host import ROOT, home, time_passes
+from ledger_shell import posix, script
 from pollkit import Job, Ledger, Profile
 from pollkit.cli import main
 from pollkit.core.reading import Reading, Verdict
@@ -272,3 +274,33 @@ def test_once_waits_for_a_limit_that_lets_polls_through_now_and_then(api, pollki
     profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 8/s\n" % api.base)
     added(api, ["job_%d" % i for i in range(8)])
     assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "") and states() == {"done": 8}
+
+
+@posix
+@pytest.mark.parametrize("words", [[], ["--for", "20s"]], ids=str)
+def test_a_run_stays_for_jobs_that_its_own_program_adds_or_retries(pollkit, monkeypatch, words):
+    command = "%s -m pollkit" % sys.executable
+    program = script("""case $POLLKIT_ID.$POLLKIT_STATE in
+        a.*) %s add jobs.db b --profile fake --quiet;;
+        b.failed) %s retry jobs.db b --quiet;;
+    esac
+""" % (command, command))
+    with JobApi(lambda name, count: "failed" if (name, count) == ("b", 0) else "done") as api:
+        profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\n" % api.url)
+        assert main(["add", "jobs.db", "a", "--profile", "fake", "--quiet"]) == 0
+        monkeypatch.setenv("PYTHONPATH", ROOT)
+        began = time.monotonic()
+        assert pollkit("run", "jobs.db", "--quiet", *(words + ["--exec", program])) == (1, "")
+        assert time.monotonic() - began < 10
+    assert states() == {"done": 2} and api.counts == {"a": 1, "b": 2}
+    with Ledger("jobs.db") as ledger:
+        assert all(row.told_at is not None for row in ledger.rows())
+
+
+@posix
+@pytest.mark.parametrize("text", ["exit 0\n", "exit 7\n"], ids=str)
+def test_a_run_does_not_stay_once_all_is_told_that_can_be_told_now(api, pollkit, text):
+    added(api, ["job_%d" % i for i in range(6)])
+    began = time.monotonic()
+    assert pollkit("run", "jobs.db", "--quiet", "--exec", script(text)) == (0, "")
+    assert time.monotonic() - began < 0.9  # neither a turn nor the next try is waited for

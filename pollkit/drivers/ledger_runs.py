@@ -74,14 +74,18 @@ class LedgerRun(BatchPoller):
         self._bell = new_bell()
         self.ended: List[State] = []               # how jobs ended in this run
 
-    def until_none_waits(self, for_s: Optional[float] = None) -> None:
-        """Poll until nothing waits any more that can be asked about, for so many seconds at the most."""
+    def until_none_waits(self, for_s: Optional[float] = None, may_add: Callable[[], bool] = lambda: False) -> None:
+        """Poll until nothing waits any more that can be asked about, for so many seconds at the most.
+
+        `may_add` says whether somebody here may still add jobs; `wake` the run when that changes.
+        """
         until = NEVER if for_s is None else self._clock.now() + for_s
         while True:
             self._renew()
             self._take_all_in(self._claimed(HORIZON_S) or [])
+            is_idle = not self._held and not may_add()  # first what ended, then who hears of it, then what they added
             now, due_at = self._clock.now(), self._ledger.next_due()
-            if now >= until or not self._held and (
+            if now >= until or is_idle and (
                     due_at is None or self._unusable and self._ledger.are_all_put_off()):
                 break
             # A job that is due within the horizon was claimed, unless there was no room for it.
@@ -224,6 +228,10 @@ class LedgerRun(BatchPoller):
             self._ledger.release([held.claim for held in list(self._held.values())])
             if kind is not None:  # a signal may have come between a claim and the note of it
                 self._ledger.take_back(self._token)
+
+    def wake(self) -> None:
+        """Something may have changed: look again."""
+        ring(self._bell)
 
     def break_off(self, error: LedgerError) -> None:
         """End the run with an error: the ledger can't be used any more."""

@@ -128,12 +128,13 @@ class _Run:
             shown.numbers = lambda: Numbers(total, polling.stats.polls, polling.stats.rate_limited)
         try:
             if teller is not None:
-                teller.start(polling.break_off)
+                teller.start(polling.break_off, polling.wake)
             with polling:
                 if arguments.once:
                     polling.once()
                 else:
-                    polling.until_none_waits(arguments.for_s)
+                    polling.until_none_waits(
+                        arguments.for_s, lambda: teller is not None and teller.may_add)
                 polling.close(wait=False)  # what is still under way goes on in another run
             if teller is not None:
                 teller.finish(arguments.exec_timeout)
