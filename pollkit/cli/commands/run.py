@@ -21,11 +21,12 @@ import argparse
 import os
 import sys
 from contextlib import ExitStack
-from typing import Optional, Set
+from typing import Optional, Set, Union
 
 from ...core.model import Outcome, State, one_line
 from ...core.pace import Adaptive
 from ...core.profile import Profile
+from ...core.units import Limit
 from ...drivers.ledger_runs import LedgerRun
 from ...drivers.telling import Program, Teller
 from ...edges.ledger import LEASED, WAITING, Ledger
@@ -73,12 +74,13 @@ def run(arguments: argparse.Namespace) -> int:
         check_path(arguments.metrics)
     with open_ledger(arguments) as ledger:  # closed again before anything forks
         _check_flags(arguments, ledger)
+        limit = flags.limit_from(arguments, profile, (row.job for row in ledger.rows([WAITING, LEASED])))
     if arguments.processes == 1:
-        return _Run(arguments, profile).run()
+        return _Run(arguments, profile, limit).run()
     if arguments.progress in ("auto", "bar"):  # they would paint over each other
         arguments.progress = "log" if arguments.progress == "bar" else "none"
     from ..processes import in_processes
-    code = in_processes(arguments.processes, lambda number: _Run(arguments, profile, number == 0).run())
+    code = in_processes(arguments.processes, lambda number: _Run(arguments, profile, limit, number == 0).run())
     if arguments.metrics is not None:
         with open_ledger(arguments) as ledger:
             write_metrics(arguments.metrics, ledger, os.path.realpath(arguments.ledger))
@@ -88,11 +90,12 @@ def run(arguments: argparse.Namespace) -> int:
 class _Run:
     """One process at work; the first one does what is to be done once."""
 
-    def __init__(self, arguments: argparse.Namespace, profile: Profile, is_first: bool = True) -> None:
-        self._arguments, self._profile, self._is_first = arguments, profile, is_first
+    def __init__(self, arguments: argparse.Namespace, profile: Profile, limit: Union[Limit, str, None],
+                 is_first: bool = True) -> None:
+        self._arguments, self._profile, self._limit, self._is_first = arguments, profile, limit, is_first
         if arguments.progress == "auto" and not arguments.log_json and not can_draw(sys.stderr, os.environ):
             arguments.progress = "none"  # cron mails whatever is printed
-        self._shown = display.display_from(arguments, batch=True, limit=profile.limit)
+        self._shown = display.display_from(arguments, batch=True, limit=limit)
         self._teller: Optional[Teller] = None
         self._said: Set[str] = set()
 
@@ -120,7 +123,7 @@ class _Run:
     def _poll(self, ledger: Ledger) -> int:
         arguments, shown, teller = self._arguments, self._shown, self._teller
         polling = LedgerRun(ledger, self._trouble, self._ended, profile=self._profile, workers=arguments.workers,
-                            on_event=shown.on_event, bucket=flags.bucket_from(arguments, self._profile),
+                            on_event=shown.on_event, bucket=flags.bucket_from(arguments, self._limit),
                             **flags.options_from(arguments))
         if shown.on_event is not None:
             from ..drawing import Numbers  # late: cron watches no bar
