@@ -95,7 +95,9 @@ def test_a_bucket_gets_the_limit_of_the_profiles_that_the_jobs_name(api, pollkit
     assert pollkit(command, "jobs.db" if command == "run" else "jobs.jsonl", "--bucket", "b.db", "--quiet")[0] == 0
     times = sorted(request.at for request in api.requests)
     assert len(times) == 6 and times[-1] - times[0] > 0.55
-    assert SharedBucket("b.db").interval == pytest.approx(60 / 58 / 8)
+    bucket = SharedBucket("b.db")
+    assert bucket.interval == pytest.approx(60 / 58 / 8)
+    bucket.close()
 
 
 @pytest.mark.parametrize("words, code", [([], 2), (["--processes", "2"], 2), (["--profile", "fake"], 0)], ids=str)
