@@ -83,6 +83,36 @@ def test_a_bucket_that_cannot_be_opened_is_a_line(described, pollkit, command):
     assert code == 2 and "there is no such directory" in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize("command", ["run", "batch"])
+def test_a_bucket_gets_the_limit_of_the_profiles_that_the_jobs_name(api, pollkit, command):
+    profile(api.base, "limit = 8/s\n[free]\nurl = %s/jobs/{id}\nproxy = none\n" % api.base)
+    names = ["job_%d" % i for i in range(6)]
+    for name in names:
+        api.add(name)
+    with open("jobs.jsonl", "w") as file:
+        file.write("".join('{"id": "%s", "profile": "%s"}\n' % (name, "free" if name == "job_5" else "fake")
+                           for name in names))
+    assert main(["add", "jobs.db", "--from", "jobs.jsonl", "--quiet"]) == 0
+    assert pollkit(command, "jobs.db" if command == "run" else "jobs.jsonl", "--bucket", "b.db", "--quiet")[0] == 0
+    times = sorted(request.at for request in api.requests)
+    assert len(times) == 6 and times[-1] - times[0] > 0.55
+    bucket = SharedBucket("b.db")
+    assert bucket.interval == pytest.approx(60 / 58 / 8)
+    bucket.close()
+
+
+@pytest.mark.parametrize("words, code", [([], 2), (["--processes", "2"], 2), (["--profile", "fake"], 0)], ids=str)
+def test_a_bucket_for_jobs_whose_profiles_have_several_limits_needs_a_name(api, pollkit, words, code):
+    profile(api.base, "limit = 1000/s burst 5\n[other]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 60/m\n" % api.base)
+    added(api, 1)
+    api.add("x")
+    assert main(["add", "jobs.db", "x", "--profile", "other", "--quiet"]) == 0
+    found, _, err = pollkit("run", "jobs.db", "--bucket", "b.db", "--quiet", *words)
+    assert found == code and (len(api.requests) == 2 if code == 0 else not api.requests)
+    assert err == ("" if code == 0 else "pollkit: --bucket is one limit for all jobs, and their profiles have several "
+                   "(1000/s burst 5, 60/m): give --profile NAME to say whose it is, or leave --bucket out\n")
+
+
 # Faults of the disk
 
 def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tells_all(monkeypatch, capsys):

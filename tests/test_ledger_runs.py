@@ -2,14 +2,18 @@
 import os
 import shutil
 import sqlite3
+import sys
 import threading
 import time
 
 import pytest
 
-from ledger_host import home
-from pollkit import Job, Ledger, LedgerError
+from job_api import JobApi
+from ledger_host import ROOT, home, time_passes
+from ledger_shell import posix, script
+from pollkit import Job, Ledger, LedgerError, Profile
 from pollkit.cli import main
+from pollkit.core.reading import Reading, Verdict
 from pollkit.drivers.ledger_runs import LedgerRun
 from pollkit.testing import FakeJobApi
 
@@ -220,3 +224,116 @@ def test_what_was_claimed_when_a_signal_came_is_given_back(api, monkeypatch):
     monkeypatch.setattr(Ledger, "claim", broken_off)
     assert main(["run", "jobs.db", "--quiet"]) == 130
     assert states() == {"waiting": 2} and not api.requests
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["for", "once"])
+def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_however_long_the_limit_takes(
+        clock, ledger, goes_on):
+    """Two minutes' worth of polls, on a clock that is moved by hand; and some that a limit holds back even longer."""
+    names = ["job_%03d" % i for i in range(120)]
+    ledger.add(names)
+    clock.pass_s(1000)
+    mine = Profile("mine", url="http://127.0.0.1:9/{id}", limit="60/m", timeout=300.0)
+    run = LedgerRun(ledger, pytest.fail, profile=mine, pace="fixed 10s", workers=1)
+    run._crew.wake = lambda: None  # the test is the crew
+    run._goes_on = goes_on
+    run._take_all_in(ledger.claim(200, lease_s=600))
+    asked, granted = [], []
+    while run._held:
+        work = run._take(clock.now())
+        if isinstance(work, float):
+            assert work < clock.now() + 70
+            clock.pass_s(work - clock.now() + 0.001)
+            continue
+        asked += [entry.progress.job.id for entry in work]
+        granted.append(clock.now())
+        if len(asked) == 60:
+            work[0].lane.bucket.pause(clock.now(), clock.now() + 65)
+        done = asked[-1] > "job_100"
+        reading = Reading(Verdict.DONE if done else Verdict.PENDING, "", status="done" if done else "running")
+        clock.pass_s(0.01)
+        run._announce(run._finish(work, (reading, [reading]), clock.now()))
+    assert sorted(asked) == names and granted[-1] - granted[0] > 180
+    assert min(later - earlier for earlier, later in zip(granted, granted[1:])) > 0.99
+    assert {row.job.id: row.state for row in ledger.rows()} == {
+        name: "done" if name > "job_100" else "timed_out" for name in names}
+    assert all(row.outcome["polls"] == 1 for row in ledger.rows())
+    run.close(wait=False)
+
+
+def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(api, pollkit):
+    """Longer or shorter than when the job was last asked about, by a flag or in the profile."""
+    def once(timeout, *words):
+        profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\npace = fixed 10ms\n%s" % (
+            api.base, "timeout = %s\n" % timeout if timeout else ""))
+        code, _ = pollkit("run", "jobs.db", "--once", "--quiet", *words)
+        time_passes("jobs.db", 60)
+        return code
+
+    added(api, ["job_1"], lasts=600)
+    assert [once("90s"), once("90s"), once("1h"), once("1h"), once(None, "--timeout", "1h")] == [0] * 5
+    assert once("1h", "--timeout", "302s") == 0  # 300 s after it was added
+    assert once("302s", "--timeout", "never") == 0 and once("1h") == 0
+    assert states() == {"waiting": 1} and once("302s") == 3 and states() == {"timed_out": 1}
+    assert len(api.requests) == 9
+
+
+def test_once_gives_back_what_a_pause_holds_back_and_leaves(pollkit, place):
+    """After what is under way, and after all that is due at another API."""
+    def answer(name, count):
+        if name == "job_000":
+            told_off.lock.release()  # meanwhile, others are answered
+            time.sleep(0.15)
+            told_off.lock.acquire()
+            return "done"
+        return 429, {"Retry-After": "30"}, {}
+
+    with JobApi(answer) as told_off, JobApi(lambda name, count: "running") as other:
+        profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 1000/s burst 4\n"
+                 "[other]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 1000/s burst 50\n" % (told_off.url, other.url))
+        names = ["job_%03d" % i for i in range(130)]
+        assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
+        assert main(["add", "jobs.db", "--profile", "other", "--quiet"] + ["o_%d" % i for i in range(60)]) == 0
+        began = time.monotonic()
+        assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "")
+        assert len(told_off.counts) < 20 and len(other.counts) == 60
+        assert states() == {"done": 1, "waiting": 189}
+        asked = len(told_off.asked)
+        assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "")
+        assert time.monotonic() - began < 4 and len(told_off.asked) == asked and states()["waiting"] == 189
+
+
+def test_once_waits_for_a_limit_that_lets_polls_through_now_and_then(api, pollkit):
+    profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 8/s\n" % api.base)
+    added(api, ["job_%d" % i for i in range(8)])
+    assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "") and states() == {"done": 8}
+
+
+@posix
+@pytest.mark.parametrize("words", [[], ["--for", "20s"]], ids=str)
+def test_a_run_stays_for_jobs_that_its_own_program_adds_or_retries(pollkit, monkeypatch, words):
+    command = "%s -m pollkit" % sys.executable
+    program = script("""case $POLLKIT_ID.$POLLKIT_STATE in
+        a.*) %s add jobs.db b --profile fake --quiet;;
+        b.failed) %s retry jobs.db b --quiet;;
+    esac
+""" % (command, command))
+    with JobApi(lambda name, count: "failed" if (name, count) == ("b", 0) else "done") as api:
+        profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\n" % api.url)
+        assert main(["add", "jobs.db", "a", "--profile", "fake", "--quiet"]) == 0
+        monkeypatch.setenv("PYTHONPATH", ROOT)
+        began = time.monotonic()
+        assert pollkit("run", "jobs.db", "--quiet", *(words + ["--exec", program])) == (1, "")
+        assert time.monotonic() - began < 10
+    assert states() == {"done": 2} and api.counts == {"a": 1, "b": 2}
+    with Ledger("jobs.db") as ledger:
+        assert all(row.told_at is not None for row in ledger.rows())
+
+
+@posix
+@pytest.mark.parametrize("text", ["exit 0\n", "exit 7\n"], ids=str)
+def test_a_run_does_not_stay_once_all_is_told_that_can_be_told_now(api, pollkit, text):
+    added(api, ["job_%d" % i for i in range(6)])
+    began = time.monotonic()
+    assert pollkit("run", "jobs.db", "--quiet", "--exec", script(text)) == (0, "")
+    assert time.monotonic() - began < 0.9  # neither a turn nor the next try is waited for

@@ -9,7 +9,7 @@ from pollkit.core.forecast import Forecast
 from pollkit.core.learning import taught
 from pollkit.core.machine import FOREVER, Ending, Progress, Rules, Trouble, start
 from pollkit.core.model import Slept, State
-from pollkit.core.saved import is_instant, progress_from_row, progress_to_row, with_last_look
+from pollkit.core.saved import by_rules, is_instant, progress_from_row, progress_to_row, with_last_look
 
 JOB, URL = Job("job_1", label="small"), "https://api.internal/jobs/job_1"
 RULES = Rules(pace=Fixed(10))
@@ -85,3 +85,17 @@ def test_where_in_time_a_job_ended():
     assert taught(ended(looked, RULES, 130.5, duration_s=22.5)) == (22.5, 22.5)
     assert taught(ended(start(JOB, URL, RULES, 100.0), RULES, 130.5)) == (0.0, 30.5)  # seen but once
     assert taught(looked._replace(ending=Ending(State.TIMED_OUT, 400.0))) is None
+
+
+@pytest.mark.parametrize("timeout, deadline, next_at", [
+    (3600.0, 3700.0, 130.0), (300.0, 400.0, 130.0), (20.0, 120.0, 120.0), (0.0, 100.0, 100.0), (None, FOREVER, 130.0)])
+def test_a_deadline_follows_the_timeout_of_today_from_when_the_wait_began(timeout, deadline, next_at):
+    for written in (FULL, FULL._replace(deadline=FOREVER)):
+        found = by_rules(written, RULES._replace(timeout=timeout))
+        assert found == FULL._replace(deadline=deadline, next_at=next_at)
+
+
+def test_no_deadline_of_today_undercuts_what_the_server_asked_for():
+    told = FULL._replace(why="retry_after")
+    assert by_rules(told, RULES._replace(timeout=20.0)) == told._replace(deadline=120.0)
+    assert with_last_look(told._replace(deadline=120.0), 125.0).next_at == 130.0

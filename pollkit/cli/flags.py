@@ -2,12 +2,12 @@
 import argparse
 import os
 import re
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
 from ..core.addresses import is_secret, is_url, parse_url, redacted
 from ..core.model import Job
 from ..core.pace import Pace
-from ..core.profile import Profile, based, checked, checked_base, checked_size, pace_of
+from ..core.profile import Profile, based, checked, checked_base, checked_size, for_job, pace_of
 from ..core.units import Limit, parse_limit, seconds
 from ..edges.history import History, usual_path
 from ..edges.token_bucket import TokenBucket
@@ -73,12 +73,33 @@ def add_bucket(parser: argparse.ArgumentParser) -> None:
                         help="share the limit with every process that names this file; it is made if need be")
 
 
-def bucket_from(arguments: argparse.Namespace, profile: Profile) -> Optional[TokenBucket]:
+def bucket_from(arguments: argparse.Namespace, limit: Union[Limit, str, None]) -> Optional[TokenBucket]:
     """The limit that is shared by --bucket, if there is one."""
     if arguments.bucket is None:
         return None
     from ..edges.shared_bucket import SharedBucket  # late: it takes sqlite3
-    return SharedBucket(arguments.bucket, profile.limit)
+    return SharedBucket(arguments.bucket, limit)
+
+
+def limit_from(arguments: argparse.Namespace, profile: Profile, jobs: Iterable[Job]) -> Union[Limit, str, None]:
+    """The limit that --limit or --profile names; where neither does, --bucket takes that of the jobs' own profiles."""
+    if arguments.bucket is None or profile.limit is not None:
+        return profile.limit
+    from ..edges.profiles import find
+    known: Dict[Optional[str], Profile] = {None: profile, profile.name: profile}
+    limits = set()
+    for name, label, size in {(job.profile, job.label, job.size) for job in jobs}:
+        try:
+            if name not in known:
+                known[name] = find(name or "", arguments.profiles)
+            limits.add(for_job(known[name], label, size).limit)
+        except ConfigError:
+            known.setdefault(name, Profile())  # it is told of the jobs themselves, as they can't be asked about
+    named = sorted(str(limit) for limit in limits if limit is not None)
+    if len(named) > 1:
+        raise ConfigError("--bucket is one limit for all jobs, and their profiles have several (%s): give --profile "
+                          "NAME to say whose it is, or leave --bucket out" % ", ".join(named))
+    return named[0] if named else None
 
 
 def add_history(parser: argparse.ArgumentParser) -> None:

@@ -3,7 +3,8 @@
 House rules: what is written is plain JSON, each field of Progress under its own name, those at
 their default left out; a field that is not known is passed over, one that is missing has its
 default, so that two versions of pollkit can share a ledger. Instants are moved by `offset` from
-the clock of whoever waits to that of whoever writes. No secret is written: a URL that carries
+the clock of whoever waits to that of whoever writes. A deadline is written for whoever reads the
+ledger; what counts is what the rules say when the wait goes on (`by_rules`). No secret is written: a URL that carries
 one is left out, and the wait goes on from its job's own URL.
 """
 from functools import lru_cache
@@ -12,7 +13,7 @@ from typing import Any, Dict
 
 from .addresses import redacted
 from .forecast import Forecast
-from .machine import FOREVER, Progress, Trouble
+from .machine import FOREVER, RETRY_AFTER, Progress, Rules, Trouble
 from .model import Job, Slept
 
 _OTHERWISE = ("job", "url", "ending", "said")  # not written, or not as they are
@@ -62,8 +63,19 @@ def progress_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 
     return Progress(job, row.get("url", home), said=frozenset(row.get("said", ())), **known)
 
 
+def by_rules(progress: Progress, rules: Rules) -> Progress:
+    """A wait with the deadline that the rules of today give it, whatever they were when it was written."""
+    deadline = FOREVER if rules.timeout is None else progress.started_at + rules.timeout
+    return progress._replace(deadline=deadline, next_at=_by(deadline, progress))
+
+
 def with_last_look(progress: Progress, now: float) -> Progress:
     """A wait whose deadline passed while nobody looked: it gets its last look now."""
     if progress.ending is not None or progress.deadline >= now:
         return progress
-    return progress._replace(deadline=now, next_at=min(progress.next_at, now))
+    return progress._replace(deadline=now, next_at=_by(now, progress))
+
+
+def _by(deadline: float, progress: Progress) -> float:
+    """When to look, and by when at the latest; what the server forbade is forbidden still."""
+    return progress.next_at if progress.why == RETRY_AFTER else min(progress.next_at, deadline)

@@ -11,8 +11,9 @@ turn, more are taken all the same: those of another API may be among them.
 """
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple, Union
 
-from ..core.agenda import Entry, Step
+from ..core.agenda import Entry, Lane, Step
 from ..core.durations import Durations
+from ..core.machine import Progress, Rules
 from ..core.model import Outcome, State
 from ..core.profile import Profile
 from ..core.reading import Reading, Verdict
@@ -31,8 +32,8 @@ HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later
 MOST_HELD = 2000
 PORTION = 50        # jobs that are claimed at once
 TURN_S = 1.0        # how often to look, at the least, for what others have added
+SOON_S = 10.0       # what a limit or a pause holds back for longer is not waited for by `once`
 MEND_S = 15.0       # how often to look whether a job can be asked about after all
-GRACE_S = 60.0      # in which all that came to their deadline while nobody ran get their last look
 LEAVE_S = 2.0       # for exchanges under way when time is up
 NEVER = float("inf")
 
@@ -69,17 +70,22 @@ class LedgerRun(BatchPoller):
         self._ends: Dict[Durations, List[Tuple[float, float]]] = {}   # what was last learned, of each kind
         self._token = new_token()                  # of the latest claim
         self._goes_on = True                       # whether a job that is due soon stays here
+        self._come_back = 0.0                      # when there is next something to take, if nothing is now
         self._bell = new_bell()
         self.ended: List[State] = []               # how jobs ended in this run
 
-    def until_none_waits(self, for_s: Optional[float] = None) -> None:
-        """Poll until nothing waits any more that can be asked about, for so many seconds at the most."""
+    def until_none_waits(self, for_s: Optional[float] = None, may_add: Callable[[], bool] = lambda: False) -> None:
+        """Poll until nothing waits any more that can be asked about, for so many seconds at the most.
+
+        `may_add` says whether somebody here may still add jobs; `wake` the run when that changes.
+        """
         until = NEVER if for_s is None else self._clock.now() + for_s
         while True:
             self._renew()
             self._take_all_in(self._claimed(HORIZON_S) or [])
+            is_idle = not self._held and not may_add()  # first what ended, then who hears of it, then what they added
             now, due_at = self._clock.now(), self._ledger.next_due()
-            if now >= until or not self._held and (
+            if now >= until or is_idle and (
                     due_at is None or self._unusable and self._ledger.are_all_put_off()):
                 break
             # A job that is due within the horizon was claimed, unless there was no room for it.
@@ -88,7 +94,7 @@ class LedgerRun(BatchPoller):
         self._leave()
 
     def once(self) -> None:
-        """Poll what is due now, each job once."""
+        """Poll what is due now, each job once; but what can't be asked about soon is left for another run."""
         self._goes_on = False
         polled: Set[int] = set()
         is_more = True
@@ -102,9 +108,21 @@ class LedgerRun(BatchPoller):
                 self._take_all_in(new)
                 polled.update(claim.key for claim in new)
                 is_more = bool(new) and not again
-            if self._held:
+            if self._held and not self._is_held_back():
                 self._wait(self._clock.now() + TURN_S)
+            elif is_more and len(self._held) < MOST_HELD:
+                self._claim_at = self._clock.now()  # not in its turn: those of another API may be among them
+            elif self._held:
+                self._raise()  # or that may be why nothing is asked
+                is_more = False
+                self._give_back()
         self._ledger.resume(self._unusable.values())
+
+    def _is_held_back(self) -> bool:
+        """Whether nothing is asked now, nor will be soon, though there is something to ask about."""
+        with self._lock:
+            return (self._come_back > self._clock.now() + SOON_S and len(self._agenda) > 0
+                    and not any(entry.is_out for entry in self._agenda))
 
     def _claimed(self, horizon_s: float) -> Optional[List[Claim]]:
         """A portion of what is due; None while it is not time for another."""
@@ -134,8 +152,6 @@ class LedgerRun(BatchPoller):
         now = self._clock.now()
         progress = held.claim.resumed(url, way.rules, now)
         held.is_late = progress.deadline <= now
-        if held.is_late:  # there may be many of them, and one limit for all
-            progress = progress._replace(deadline=now + GRACE_S)
         with self._lock:
             self._crew.wake()
             known = self._agenda.get(job.id)
@@ -143,7 +159,18 @@ class LedgerRun(BatchPoller):
                 self._agenda.withdraw(known)
             self._held[job.id] = held
             self._unasked.add(job.id)
-            self._agenda.adopt(progress, way.rules, way.lane, (held,), way)
+            self._come_back = now  # nobody knows yet
+            self._adopt(progress, way.rules, way.lane, (held,), way)
+
+    def _adopt(self, progress: Progress, rules: Rules, lane: Lane, owner: Tuple[_Held], way: Way) -> None:
+        """Poll a job when it is due. Call with the lock held.
+
+        One that is late has no deadline until it is handed out: there may be many of them, and one
+        limit for all, and each gets its last look however long that takes.
+        """
+        if owner[0].is_late:
+            progress = progress._replace(deadline=NEVER)
+        self._agenda.adopt(progress, rules, lane, owner, way)
 
     def _drop(self, held: _Held) -> None:
         """A job is no longer ours, or not by this claim. Call with the lock held."""
@@ -180,16 +207,20 @@ class LedgerRun(BatchPoller):
     def _leave(self) -> None:
         """Give back what is not being polled just now, and wait a little for what is."""
         self._goes_on = False
+        self._give_back()
+        self._ledger.resume(self._unusable.values())  # the next run may find them mended, or says so again
+        until = self._clock.now() + LEAVE_S
+        while self._held and self._clock.now() < until:
+            self._wait(until)
+
+    def _give_back(self) -> None:
+        """Give back what is not being polled just now."""
         with self._lock:
             resting = [entry for entry in self._agenda if not entry.is_out]
             for entry in resting:
                 self._agenda.withdraw(entry)
                 self._drop(entry.owner[0])
         self._ledger.release([entry.owner[0].claim for entry in resting])
-        self._ledger.resume(self._unusable.values())  # the next run may find them mended, or says so again
-        until = self._clock.now() + LEAVE_S
-        while self._held and self._clock.now() < until:
-            self._wait(until)
 
     def __exit__(self, kind: Optional[type], *exc_info: object) -> None:
         super().__exit__(kind, *exc_info)
@@ -197,6 +228,10 @@ class LedgerRun(BatchPoller):
             self._ledger.release([held.claim for held in list(self._held.values())])
             if kind is not None:  # a signal may have come between a claim and the note of it
                 self._ledger.take_back(self._token)
+
+    def wake(self) -> None:
+        """Something may have changed: look again."""
+        ring(self._bell)
 
     def break_off(self, error: LedgerError) -> None:
         """End the run with an error: the ledger can't be used any more."""
@@ -215,6 +250,9 @@ class LedgerRun(BatchPoller):
 
     def _take(self, now: float) -> Union[List[Entry], float]:
         work = super()._take(now)
+        self._come_back = now if isinstance(work, list) else work
+        if self._come_back > now + SOON_S and not self._goes_on:
+            ring(self._bell)
         for entry in work if isinstance(work, list) else ():
             self._unasked.discard(entry.progress.job.id)
             if entry.owner[0].is_late:
@@ -281,7 +319,7 @@ class LedgerRun(BatchPoller):
                      and progress.next_at <= self._clock.now() + HORIZON_S
                      and self._held.get(progress.job.id) is held)
             if stays:
-                self._agenda.adopt(progress, entry.rules, entry.lane, entry.owner, entry.manner)
+                self._adopt(progress, entry.rules, entry.lane, entry.owner, entry.manner)
                 self._crew.wake()
                 return
         if is_ours:

@@ -142,13 +142,19 @@ class Teller:
         self._bell = new_bell()
         self._is_last = self._is_over = self._stopped = False
         self._in_hand: Dict[int, Telling] = {}
+        self._resting: Set[int] = set()            # the threads that found nothing to tell
+        self._began_at = ledger.clock.now()        # something to tell, the last time
         self._error: Optional[LedgerError] = None
         self._threads = [threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
                          for _ in range(1 if program is None else PROGRAMS)]
 
-    def start(self, on_error: Callable[[LedgerError], object] = lambda error: None) -> None:
-        """Begin; `on_error` is called where the ledger can't be used any more, and nothing will be told."""
-        self._on_error = on_error
+    def start(self, on_error: Callable[[LedgerError], object] = lambda error: None,
+              on_rest: Callable[[], object] = lambda: None) -> None:
+        """Begin; `on_error` is called where the ledger can't be used any more, and nothing will be told.
+
+        `on_rest` is called, in a thread, whenever there is nothing for it to do.
+        """
+        self._on_error, self._on_rest = on_error, on_rest
         for thread in self._threads:
             thread.start()
 
@@ -156,13 +162,23 @@ class Teller:
         """There is something to tell."""
         ring(self._bell)
 
+    @property
+    def may_add(self) -> bool:
+        """Whether a program runs, or is about to: it may add jobs. One that hangs is not waited for."""
+        if self._program is None:
+            return False
+        # In this order: what is no longer to be told by now was taken by a thread that did not rest.
+        next_at, now = self._ledger.next_telling(), self._ledger.clock.now()
+        is_busy = next_at is not None and next_at <= now or len(self._resting) < len(self._threads)
+        return is_busy and now < self._began_at + self._hang_s()
+
     def finish(self, within_s: float) -> None:
         """Tell what is due; what was not begun in this time is left for another run."""
         self._is_last = True
         self.wake()
         self._join(within_s)
         self._is_over = True
-        self._join((0.0 if self._program is None else self._program.timeout_s) + 2 * LOCK_S)
+        self._join(self._hang_s())
         if self._error is None:  # what is left: a pipe that nobody empties, a network file system that hangs
             self._failed(list(self._in_hand.values()), "it took too long, and was broken off")
         self.stop()
@@ -181,6 +197,10 @@ class Teller:
                 self._ledger.give_back(list(self._in_hand.values()))
             except LedgerError:
                 pass  # then when the lease has run out
+
+    def _hang_s(self) -> float:
+        """What takes longer to tell is a pipe that nobody empties, say."""
+        return (0.0 if self._program is None else self._program.timeout_s) + 2 * LOCK_S
 
     def _join(self, within_s: float) -> None:
         until = time.monotonic() + within_s
@@ -217,9 +237,14 @@ class Teller:
     def _rest(self) -> None:
         clock = self._ledger.clock
         next_at, now = self._ledger.next_telling(), clock.now()
+        thread = threading.get_ident()
+        self._resting.add(thread)
+        self._on_rest()
         clock.wait(self._bell, now + TURN_S if next_at is None else max(now + 0.1, min(next_at, now + TURN_S)))
+        self._resting.discard(thread)
 
     def _tell(self, tellings: List[Telling]) -> None:
+        self._began_at = self._ledger.clock.now()
         self._in_hand.update((telling.key, telling) for telling in tellings)
         try:
             if self._program is not None:

@@ -13,8 +13,8 @@ counted twice. A transaction is as long as its few statements; none is open whil
 Instants that go in and out, Progress among them, run on the ledger's `clock`, monotonic as in
 any other wait; how they are kept across reboots and clocks that are set is told in
 ledger_time.py. What is made to be shown (JobRow, Telling) is in wall-clock time. A deadline holds
-across restarts; one that passes while nobody runs is no reason to end a job unseen: it gets its
-last look when it is claimed (`Claim.resumed`).
+across restarts: the timeout that the rules have today counts from when the wait began. One that
+passes while nobody runs ends no job unseen: it gets its last look when it is claimed (`Claim.resumed`).
 """
 import json
 import os
@@ -26,7 +26,7 @@ from ..core.learning import taught
 from ..core.lookup import plain
 from ..core.machine import Progress, Rules, start
 from ..core.model import Job, Outcome, State
-from ..core.saved import is_instant, progress_from_row, progress_to_row, with_last_look
+from ..core.saved import by_rules, is_instant, progress_from_row, progress_to_row, with_last_look
 from ..core.units import Limit
 from ..errors import ConfigError
 from .clock import Clock
@@ -76,7 +76,7 @@ class Claim(NamedTuple):
         progress = start(self.job, url, rules, min(now, self.added_at))
         if self.saved is not None:
             try:
-                progress = progress_from_row(self.saved, self.job, url, self.offset)
+                progress = by_rules(progress_from_row(self.saved, self.job, url, self.offset), rules)
             except (KeyError, TypeError, ValueError):
                 pass  # somebody meddled with it: from the beginning, then
         return with_last_look(progress, now)

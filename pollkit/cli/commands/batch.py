@@ -62,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _poll(profile: Profile, jobs: List[Job], arguments: argparse.Namespace, shown: display.Display,
           history: History, states: List[State], left: "Counter[str]") -> None:
     with BatchPoller(profile, workers=arguments.workers, on_event=shown.on_event, history=history,
-                     bucket=flags.bucket_from(arguments, profile), **flags.options_from(arguments)) as batch:
+                     bucket=flags.bucket_from(arguments, flags.limit_from(arguments, profile, jobs)),
+                     **flags.options_from(arguments)) as batch:
         shown.numbers = lambda: Numbers(len(jobs), batch.stats.polls, batch.stats.rate_limited)
         for outcome in batch.as_completed(jobs):
             shown.out(as_json(outcome.as_dict()))

@@ -21,11 +21,12 @@ import argparse
 import os
 import sys
 from contextlib import ExitStack
-from typing import Optional, Set
+from typing import Optional, Set, Union
 
 from ...core.model import Outcome, State, one_line
 from ...core.pace import Adaptive
 from ...core.profile import Profile
+from ...core.units import Limit
 from ...drivers.ledger_runs import LedgerRun
 from ...drivers.telling import Program, Teller
 from ...edges.ledger import LEASED, WAITING, Ledger
@@ -43,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_ledger(parser)
     how_long = parser.add_mutually_exclusive_group()
-    how_long.add_argument("--once", action="store_true", help="look at what is due now, and no more")
+    how_long.add_argument("--once", action="store_true",
+                          help="look at what is due now, and no more: not at what a limit holds back for over 10s")
     how_long.add_argument("--for", metavar="D", dest="for_s", type=flags.duration,
                           help="poll for so long at the most, such as 55s: for cron")
     parser.add_argument("--workers", metavar="N", type=lambda text: flags.count(text, 1000), default=8,
@@ -74,12 +76,14 @@ def run(arguments: argparse.Namespace) -> int:
     with open_ledger(arguments) as ledger:  # closed again before anything forks
         _check_flags(arguments, ledger)
         there = os.stat(arguments.ledger)
+        limit = flags.limit_from(arguments, profile, (
+            row.job for row in ledger.rows([WAITING, LEASED], outcomes=False)))
     if arguments.processes == 1:
-        return _Run(arguments, profile).run()
+        return _Run(arguments, profile, limit).run()
     if arguments.progress in ("auto", "bar"):  # they would paint over each other
         arguments.progress = "log" if arguments.progress == "bar" else "none"
     from ..processes import in_processes
-    code = in_processes(arguments.processes, lambda number: _Run(arguments, profile, number == 0).run())
+    code = in_processes(arguments.processes, lambda number: _Run(arguments, profile, limit, number == 0).run())
     # One that was put in its place, as the processes have said, would be damaged by the log of the old one.
     if arguments.metrics is not None and _is_still(arguments.ledger, there):
         with open_ledger(arguments) as ledger:
@@ -90,11 +94,12 @@ def run(arguments: argparse.Namespace) -> int:
 class _Run:
     """One process at work; the first one does what is to be done once."""
 
-    def __init__(self, arguments: argparse.Namespace, profile: Profile, is_first: bool = True) -> None:
-        self._arguments, self._profile, self._is_first = arguments, profile, is_first
+    def __init__(self, arguments: argparse.Namespace, profile: Profile, limit: Union[Limit, str, None],
+                 is_first: bool = True) -> None:
+        self._arguments, self._profile, self._limit, self._is_first = arguments, profile, limit, is_first
         if arguments.progress == "auto" and not arguments.log_json and not can_draw(sys.stderr, os.environ):
             arguments.progress = "none"  # cron mails whatever is printed
-        self._shown = display.display_from(arguments, batch=True, limit=profile.limit)
+        self._shown = display.display_from(arguments, batch=True, limit=limit)
         self._teller: Optional[Teller] = None
         self._said: Set[str] = set()
 
@@ -125,7 +130,7 @@ class _Run:
     def _poll(self, ledger: Ledger) -> int:
         arguments, shown, teller = self._arguments, self._shown, self._teller
         polling = LedgerRun(ledger, self._trouble, self._ended, profile=self._profile, workers=arguments.workers,
-                            on_event=shown.on_event, bucket=flags.bucket_from(arguments, self._profile),
+                            on_event=shown.on_event, bucket=flags.bucket_from(arguments, self._limit),
                             **flags.options_from(arguments))
         if shown.on_event is not None:
             from ..drawing import Numbers  # late: cron watches no bar
@@ -133,12 +138,13 @@ class _Run:
             shown.numbers = lambda: Numbers(total, polling.stats.polls, polling.stats.rate_limited)
         try:
             if teller is not None:
-                teller.start(polling.break_off)
+                teller.start(polling.break_off, polling.wake)
             with polling:
                 if arguments.once:
                     polling.once()
                 else:
-                    polling.until_none_waits(arguments.for_s)
+                    polling.until_none_waits(
+                        arguments.for_s, lambda: teller is not None and teller.may_add)
                 polling.close(wait=False)  # what is still under way goes on in another run
             if teller is not None:
                 teller.finish(arguments.exec_timeout)

@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     shown = display.display_from(arguments, title=redacted(job.id), limit=profile.limit)
     with flags.history_from(arguments, shown.say) as history:  # saved last: the outcome matters more
         with Poller(profile, headers=flags.headers_from(arguments), on_event=shown.on_event,
-                    bucket=flags.bucket_from(arguments, profile), history=history) as poller, shown:
+                    bucket=flags.bucket_from(arguments, profile.limit), history=history) as poller, shown:
             try:
                 outcome = poller.poll(job)
             except (KeyboardInterrupt, Terminated):
