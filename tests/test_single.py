@@ -144,6 +144,7 @@ def test_a_state_equals_its_word_however_it_is_printed():
     {"headers": ["a"]}, {"on_event": 5}, {"profile": Profile(pace="quick")}, {"profile": Profile(timeout="soon")},
     {"profile": Profile(unknown="x")}, {"profile": Profile(max_faults=0)}, {"profile": Profile(request_timeout=0)},
     {"profile": Profile(not_found_grace=None)}, {"profile": Profile(limit="x")}, {"profile": Profile(batch_size=0)},
+    {"clock": 5}, {"rng": 5}, {"history": 5}, {"profiles": 5}, {"profile": Profile(headers={"X": []})},
     {"profile": Profile(method="get it")}, {"profile": Profile(status="a..b")}, {"profile": Profile(auth="magic")}])
 def test_what_makes_no_sense_is_refused_before_any_poll(options):
     with pytest.raises(ConfigError):
@@ -166,6 +167,11 @@ def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
 def test_what_is_no_job_is_refused(job):
     with pytest.raises(ConfigError):
         Poller(Profile(url="http://a/{id}")).poll(job)
+
+
+def test_what_can_not_be_set_is_refused_as_stop():
+    with pytest.raises(ConfigError, match="stop must be a threading.Event, not 5"):
+        Poller().poll(lambda: True, stop=5)
 
 
 # Waiting
