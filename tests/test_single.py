@@ -243,6 +243,20 @@ def test_stop_wakes_a_wait_that_sleeps_in_earnest():
     assert time.monotonic() - began < 5
 
 
+def test_stop_in_the_middle_of_a_request_ends_the_wait_within_the_requests_own_timeout():
+    import socket
+    with socket.socket() as hang:
+        hang.bind(("127.0.0.1", 0))
+        hang.listen(1)
+        stop, poller = threading.Event(), Poller(Profile(request_timeout=0.3), pace="fixed 1h", timeout=None)
+        threading.Timer(0.05, stop.set).start()
+        began = time.monotonic()
+        outcome = poller.poll("http://127.0.0.1:%d/" % hang.getsockname()[1], stop=stop)
+        assert (outcome.state, outcome.polls) == ("cancelled", 1) and time.monotonic() - began < 5
+    assert poller.poll(lambda: True).state == "done"  # it is none the worse for it
+    poller.close()
+
+
 def test_wait_on_a_cancelled_job_raises(monkeypatch):
     """Nothing cancels a `wait` today; if it happens, it must not look like a result."""
     outcome = Poller().poll(script("failed"))._replace(state=State.CANCELLED)
