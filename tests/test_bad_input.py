@@ -299,7 +299,7 @@ def test_a_full_disk_is_one_line(here, words):
 @pytest.mark.parametrize("words, expected", [
     ("pollkit --version | true", 0), ("pollkit help | true", 0), ("pollkit profiles | head -1", 0),
     ("pollkit --version >&-", 0), ("pollkit profiles >&- 2>&-", 0), ("pollkit wait 2>&-", 2),
-    ("pollkit wait 2>/dev/full", 2),
+    ("pollkit wait 2>/dev/full", 2), ("pollkit wait %s --timeout 0 --quiet --history none >&-" % URL, 4),
     ("pollkit wait %s --timeout 0 >/dev/null 2>/dev/full" % URL, 4)])
 def test_whoever_does_not_listen_hears_nothing(here, words, expected):
     code, _, err = start(words)
