@@ -46,7 +46,11 @@ TYPED = [
     (wait("another"), "from 'another' on"), (wait("--", "--quiet"), "from '--quiet' on"),
     (wait("--timeuot", "5"), "no flag --timeuot .did you mean --timeout"), (wait("--time", "5"), "no flag --time "),
     (wait("--workers", "5"), "no flag --workers"), (wait("-x"), "no flag -x"),
-    (wait("--timeout"), "expected one argument"),
+    (["wait", "--nope"], "no flag --nope "), (["batch", "-", "-j5"], "no flag -j;"), (["wait", "-v"], "required: URL"),
+    (["wait", "--timeuot=5"], "no flag --timeuot .did you mean --timeout"), (["wait", "-q", "--"], "no flag -q;"),
+    (wait("--timeout"), "expected one argument"), (wait("--timeout", "-5s"), "'-5s' is not a time to wait: write 90s"),
+    (wait("--limit", "-1/m"), "'-1/m' is not a limit: write 60/m"), (wait("--limit", "-.5/s"), "is not a limit"),
+    (wait("--timeout", "--", "-5s"), "expected one argument"),
     (wait("--token", SECRET), "no flag --token .did you mean --token-env"),
     (wait("--token=" + SECRET), "no flag --token "),
     (wait("-p" + SECRET), "no flag -p;"), (["wait", "--password", SECRET], "no flag --password"),
@@ -295,7 +299,7 @@ def test_a_full_disk_is_one_line(here, words):
 @pytest.mark.parametrize("words, expected", [
     ("pollkit --version | true", 0), ("pollkit help | true", 0), ("pollkit profiles | head -1", 0),
     ("pollkit --version >&-", 0), ("pollkit profiles >&- 2>&-", 0), ("pollkit wait 2>&-", 2),
-    ("pollkit wait 2>/dev/full", 2),
+    ("pollkit wait 2>/dev/full", 2), ("pollkit wait %s --timeout 0 --quiet --history none >&-" % URL, 4),
     ("pollkit wait %s --timeout 0 >/dev/null 2>/dev/full" % URL, 4)])
 def test_whoever_does_not_listen_hears_nothing(here, words, expected):
     code, _, err = start(words)

@@ -297,6 +297,14 @@ def test_the_log_as_json_has_a_line_an_event():
         "at": "1970-01-01T00:00:00.000Z", "id": None, "event": "note", "text": "a b"}
 
 
+def test_a_log_line_has_an_end_however_long_an_id_or_a_status_is():
+    event = list(story())[1]
+    endless = event._replace(id="x" * 3000000, progress=event.progress._replace(status="y" * 3000000))
+    plain, as_json = (EventLog(CHANGES, kind).line(endless, 0.0) for kind in (False, True))
+    assert len(plain) < 700 and plain.endswith('xxx...: status "queued"')
+    assert len(as_json) < 2000 and json.loads(as_json)["id"] == "x" * 597 + "..."
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_nothing_that_a_server_sends_breaks_a_line_of_the_log(as_json):
     event = Event(FAULT, "job\x1b[2J", 0.0, "evil\r\n\x1b]0;title\x07", wait())

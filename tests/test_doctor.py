@@ -414,6 +414,15 @@ def test_redirect_is_told(doctor):
 
 # As a command
 
+def test_the_command_line_of_a_wait_can_be_used_as_it_is(doctor, tmp_path):
+    """What has no meaning for a single look is passed over, and no file is made for it."""
+    with RawServer(DONE) as server:
+        seen = doctor(server.url(), "-v", "--quiet", "--progress", "log", "--log-json", "--result",
+                      "--history", str(tmp_path / "kept"), "--bucket", str(tmp_path / "limit.db"))
+    assert (seen.code, seen.steps) == (0, STEPS)
+    assert os.listdir(str(tmp_path)) == []
+
+
 @pytest.mark.parametrize("words", [
     [], ["job_1"], ["ftp://h/1"], ["http://h:99999/1"], [" "], ["http://h/1", "--ca-file", "/nonexistent"],
     ["http://h/1", "--token-env", "A", "--token-file", "B"], ["1", "--profile", "nonesuch"]])

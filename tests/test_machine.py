@@ -420,3 +420,13 @@ def test_events_read_well():
 def test_progress_is_small():
     """100,000 of them are held at once."""
     assert len(Progress._fields) <= 22
+
+
+@pytest.mark.parametrize("retry_after, said", [
+    (0.5, "the server asks for a pause of 500ms"), (20.0, "the server asks for a pause of 20s"),
+    (None, "told to slow down, and to no time: a pause of 1s")])
+def test_a_pause_is_told_as_the_server_asked_for_it(retry_after, said):
+    """And not with the jitter that we add to it."""
+    begin, limited = start(JOB, URL, STEADY, 0.0), LIMITED._replace(retry_after=retry_after)
+    told = events.events(begin, observe(begin, STEADY, limited, 1.0, 0.9), limited, 1.0)
+    assert [event.text for event in told if event.kind == "pause"] == [said]

@@ -89,6 +89,28 @@ def test_the_new_fields_are_checked(fields):
         checked(Profile(**fields))
 
 
+@pytest.mark.parametrize("name", Profile._fields)
+def test_a_field_of_a_wrong_type_is_one_line_that_names_it(name):
+    """And not one that repeats it: it may be a secret."""
+    for value in (5j, object()):
+        with pytest.raises(ConfigError, match=name.replace("labels", "label").replace("retry", "(retry|pace)")) as told:
+            checked(Profile(**{name: value}))
+        assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize("name, value, said", [
+    ("url", 5, "url must be text, not int"), ("status", 5, "status must be text, not int"),
+    ("body", b"hush", "body must be text, not bytes"), ("done", 5, "done must be words, not int"),
+    ("limit", 5, "limit must be a limit such as '60/m', not int"), ("proxy", None, "proxy must be text, not NoneType"),
+    ("headers", [("X-Key", "hush")], "headers must be a mapping of names to values, not list"),
+    ("labels", {"small": 5}, "labels must be a mapping of labels to profiles, not to int")])
+def test_what_is_wrong_with_a_field_is_said_without_its_value(name, value, said):
+    profile = Profile(**{name: value})
+    with pytest.raises(ConfigError, match="^%s$" % said):
+        checked(profile)
+    assert "hush" not in repr(profile) and name in repr(profile)
+
+
 def test_a_label_that_is_no_text_is_refused():
     with pytest.raises(ConfigError, match="a label is text"):
         for_job(SIZED, ["small"])

@@ -10,6 +10,8 @@ import time
 import pytest
 
 from pollkit import ConfigError, Fault, Poller, Profile
+from pollkit.core.addresses import parse_url
+from pollkit.edges.connect import choose_proxy
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, redirect, reply, wait_for
 from test_tls import CA, pass_on, tls_server
@@ -100,6 +102,15 @@ def test_no_proxy_lists_hosts_that_are_asked_straight(variable, listed, straight
         environment.setenv(variable, listed.format(port=server.port))
         assert fetch(server.url()).status == 200
     assert (len(server.requests), len(proxy.requests)) == ((1, 0) if straight else (0, 1))
+
+
+@pytest.mark.parametrize("listed, straight", [
+    ("::1", True), ("[::1]", True), ("x.test, [::1]", True), ("[::1]:8080", True), ("[::1]:1", False), ("[::2]", False),
+    ("1", False), ("", False)])
+def test_no_proxy_takes_an_ipv6_address_with_brackets_or_without(listed, straight, environment):
+    environment.setenv("http_proxy", "http://proxy.test:3128")
+    environment.setenv("no_proxy", listed)
+    assert (choose_proxy(parse_url("http://[::1]:8080/jobs/1"), "env")[0] is None) is straight
 
 
 @pytest.mark.parametrize("listed", ["api.test", ".api.test", "API.test"])

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pollkit import ConfigError, Fault, Profile, Reply
-from pollkit.core import hints
+from pollkit.core import hints, lookup
 from pollkit.core.hints import Quota
 from pollkit.core.lookup import Path
 from pollkit.core.reading import Reader, Verdict
@@ -358,6 +358,20 @@ def test_a_result_that_is_nested_too_deep_ends_the_wait_and_says_so():
         assert (reading.verdict, reading.because) == (
             Verdict.REFUSED, "the result can't be used: it is nested more than 100 levels deep")
     assert reply(nested(101).replace("done", "running")).verdict is Verdict.PENDING
+
+
+@pytest.mark.parametrize("body, said", [
+    ('{"status": "done", "n": %s}' % ("7" * 6000), "a number in it is too long"),
+    ("[" * 200000, "it is nested too deep")], ids=["number", "nested"])
+def test_json_that_python_can_not_bear_is_a_fault_and_not_called_anything_else(body, said, monkeypatch):
+    def parse_int(digits):  # as newer Pythons do by themselves
+        if len(digits) > 4300:
+            raise ValueError("Exceeds the limit")
+        return int(digits)
+    monkeypatch.setattr(lookup, "_DECODER", json.JSONDecoder(parse_int=parse_int))
+    for reading in (reply(body), GUESS.read_many(Reply(200, {}, body), ["a"])[1][0]):
+        assert (reading.verdict, reading.because) == (Verdict.FAULT, "JSON that can't be read: " + said)
+    assert reply(body, moved=True).result == body
 
 
 def test_a_number_beyond_all_bounds_is_null_as_nan_is():

@@ -174,6 +174,13 @@ def test_rate_limit_headers(headers, quota):
     assert hints.quota(headers, NOON) == quota
 
 
+def test_a_retry_after_that_makes_no_sense_is_told_and_a_quota_is_not():
+    """As help limits says: a quota of 'unlimited' does no harm, and a batch would hear of it for each job."""
+    assert reply({"status": "running"}, retry_after="soon").warnings == (
+        "ignored retry-after: 'soon', which makes no sense",)
+    assert reply({"status": "running"}, x_ratelimit_remaining="unlimited").warnings == ()
+
+
 def test_a_reset_given_as_an_instant_needs_a_clock():
     assert hints.quota({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "1794571230"}, None) == Quota(5)
 

@@ -144,6 +144,7 @@ def test_a_state_equals_its_word_however_it_is_printed():
     {"headers": ["a"]}, {"on_event": 5}, {"profile": Profile(pace="quick")}, {"profile": Profile(timeout="soon")},
     {"profile": Profile(unknown="x")}, {"profile": Profile(max_faults=0)}, {"profile": Profile(request_timeout=0)},
     {"profile": Profile(not_found_grace=None)}, {"profile": Profile(limit="x")}, {"profile": Profile(batch_size=0)},
+    {"clock": 5}, {"rng": 5}, {"history": 5}, {"profiles": 5}, {"profile": Profile(headers={"X": []})},
     {"profile": Profile(method="get it")}, {"profile": Profile(status="a..b")}, {"profile": Profile(auth="magic")}])
 def test_what_makes_no_sense_is_refused_before_any_poll(options):
     with pytest.raises(ConfigError):
@@ -166,6 +167,11 @@ def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
 def test_what_is_no_job_is_refused(job):
     with pytest.raises(ConfigError):
         Poller(Profile(url="http://a/{id}")).poll(job)
+
+
+def test_what_can_not_be_set_is_refused_as_stop():
+    with pytest.raises(ConfigError, match="stop must be a threading.Event, not 5"):
+        Poller().poll(lambda: True, stop=5)
 
 
 # Waiting
@@ -235,6 +241,20 @@ def test_stop_wakes_a_wait_that_sleeps_in_earnest():
     threading.Timer(0.1, stop.set).start()
     assert Poller(pace="fixed 1h", timeout=None).poll(lambda: False, stop=stop).state == "cancelled"
     assert time.monotonic() - began < 5
+
+
+def test_stop_in_the_middle_of_a_request_ends_the_wait_within_the_requests_own_timeout():
+    import socket
+    with socket.socket() as hang:
+        hang.bind(("127.0.0.1", 0))
+        hang.listen(1)
+        stop, poller = threading.Event(), Poller(Profile(request_timeout=0.3), pace="fixed 1h", timeout=None)
+        threading.Timer(0.05, stop.set).start()
+        began = time.monotonic()
+        outcome = poller.poll("http://127.0.0.1:%d/" % hang.getsockname()[1], stop=stop)
+        assert (outcome.state, outcome.polls) == ("cancelled", 1) and time.monotonic() - began < 5
+    assert poller.poll(lambda: True).state == "done"  # it is none the worse for it
+    poller.close()
 
 
 def test_wait_on_a_cancelled_job_raises(monkeypatch):

@@ -10,6 +10,7 @@ from ..core.units import duration_text
 
 # How much is logged; each has all of what stands before it.
 WARNINGS, TROUBLES, CHANGES, EVERYTHING = range(4)
+LONGEST = 600  # characters of a line, or of what stands in one
 
 
 class EventLog:
@@ -28,13 +29,14 @@ class EventLog:
             text += " (%s, %d %s)" % (duration_text(round(event.at - progress.started_at, 1)), progress.polls,
                                       "poll" if progress.polls == 1 else "polls")
         if not self._as_json:
-            return "%s %s" % (_time_of_day(wall), one_line("%s: %s" % (event.id, text), 600))
-        return _json(wall, id=event.id, event=event.kind, text=one_line(text, 600), status=progress.status,
-                     progress=progress.fraction, polls=progress.polls)
+            return "%s %s" % (_time_of_day(wall), one_line("%s: %s" % (_cut(event.id, LONGEST // 2), text), LONGEST))
+        return _json(wall, id=_cut(event.id), event=event.kind, text=one_line(text, LONGEST),
+                     status=progress.status and _cut(progress.status), progress=progress.fraction, polls=progress.polls)
 
     def note(self, text: str, wall: float) -> str:
         """A line that belongs to no job."""
-        return _json(wall, id=None, event="note", text=one_line(text, 600)) if self._as_json else one_line(text, 600)
+        text = one_line(text, LONGEST)
+        return _json(wall, id=None, event="note", text=text) if self._as_json else text
 
     def _is_news(self, event: Event) -> bool:
         kind, progress = event.kind, event.progress
@@ -63,6 +65,10 @@ class EventLog:
         is_new = self._troubles.get(progress.job.id) != what
         self._troubles[progress.job.id] = what
         return is_new
+
+
+def _cut(text: str, longest: int = LONGEST) -> str:
+    return text if len(text) <= longest else text[:longest - 3] + "..."
 
 
 def _json(wall: float, **fields: object) -> str:

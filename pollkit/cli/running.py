@@ -30,7 +30,11 @@ class Terminated(BaseException):
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are one line that says what to do."""
 
+    _words: List[str] = []
+
     def error(self, message: str) -> "NoReturn":
+        if "arguments are required" in message and self._strange(self._words):
+            raise ConfigError(self.surplus(self._words))  # it may well be why something is missing
         raise ConfigError("%s; see %s --help" % (re.sub("^argument ", "", message), self.prog))
 
     def print_help(self, file: Any = None) -> None:
@@ -47,7 +51,8 @@ class Parser(argparse.ArgumentParser):
         words = list(args)
         rest = [action for action in self._actions if action.nargs == argparse.REMAINDER and action.option_strings]
         at = next((i for i, word in enumerate(words) if rest and word in rest[0].option_strings), len(words))
-        found, surplus = super().parse_known_args(words[:at], namespace)
+        self._words = self._joined(words[:at])
+        found, surplus = super().parse_known_args(self._words, namespace)
         if at < len(words):
             setattr(found, rest[0].dest, words[at + 1:])
         # argparse takes a list of words as ended where the first flag comes: what stands behind it belongs to it, too.
@@ -59,11 +64,32 @@ class Parser(argparse.ArgumentParser):
 
     def surplus(self, words: List[str]) -> str:
         """What to say of words that mean nothing here. Values are not repeated: one may be a secret."""
-        known = re.findall(r"--[a-z-]+", self.format_help())
-        flags = [word.partition("=")[0] if word.startswith("--") else word[:2] for word in words if word[:1] == "-"]
-        strange = [flag for flag in flags if flag not in known]
+        strange = self._strange(words)
+        known = [flag for flag in self._option_string_actions if flag.startswith("--")]
         what = unknown("flag", strange[0], known) if strange else "unrecognized arguments, from %r on" % words[0]
         return "%s; see %s --help" % (what, self.prog)
+
+    def _strange(self, words: List[str]) -> List[str]:
+        """Flags that there are none of, up to where flags end."""
+        flags = [word.partition("=")[0] if word.startswith("--") else word[:2]
+                 for word in words[:_flags_end(words)] if word[:1] == "-" and word != "-"]
+        return [flag for flag in flags if flag not in self._option_string_actions]
+
+    def _joined(self, words: List[str]) -> List[str]:
+        """The words with '--limit -1/m' as '--limit=-1/m': argparse would take -1/m for a flag."""
+        joined: List[str] = []
+        end = _flags_end(words)
+        for word in words[:end]:
+            action = self._option_string_actions.get(joined[-1]) if joined and joined[-1][:2] == "--" else None
+            if action is not None and action.nargs is None and re.match(r"-[.0-9]", word):
+                joined[-1] += "=" + word
+            else:
+                joined.append(word)
+        return joined + words[end:]
+
+
+def _flags_end(words: List[str]) -> int:
+    return words.index("--") if "--" in words else len(words)
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

@@ -48,8 +48,10 @@ def events(before: Progress, after: Progress, reading: Reading, now: float,
     if reading.verdict in TROUBLES:
         yield Event(FAULT, name, now, reading.because, after)
     if after.ending is None and after.why == RETRY_AFTER:
-        who = "the server asks for a pause" if reading.retry_after else "told to slow down, and to no time: a pause"
-        yield Event(PAUSE, name, now, "%s of %s" % (who, _rounded(after.next_at - now)), after)
+        # What it asks for, and not what we make of it: a pause is a little longer, so that not all come back at once.
+        yield Event(PAUSE, name, now, "the server asks for a pause of %s" % _rounded(reading.retry_after)
+                    if reading.retry_after else
+                    "told to slow down, and to no time: a pause of %s" % _rounded(after.next_at - now), after)
     if after.status != before.status:
         was = "" if before.status is None else ' (was "%s")' % one_line(before.status, 60)
         yield Event(STATUS, name, now, 'status "%s"%s' % (one_line(after.status or "", 60), was), after)

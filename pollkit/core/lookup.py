@@ -45,11 +45,22 @@ class Path(NamedTuple("Path", [("text", str), ("steps", Tuple[str, ...])])):
         return data
 
 
+class Unbearable(ValueError):
+    """It may well be JSON, but Python can't take it; says why."""
+
+
 def decoded(body: bytes) -> Any:
-    """What a body says, or a ValueError or RecursionError."""
+    """What a body says, or a ValueError."""
     # UTF-8 is what JSON is written in (RFC 8259, 8.1); older software may still send UTF-16 or 32.
     is_usual = body[0] < 0x80 and b"\0" not in body[:4]  # no byte-order mark, and no wide characters
-    return _DECODER.decode(body.decode("utf-8" if is_usual else json.detect_encoding(body)))
+    try:
+        return _DECODER.decode(body.decode("utf-8" if is_usual else json.detect_encoding(body)))
+    except RecursionError:
+        raise Unbearable("JSON that can't be read: it is nested too deep") from None
+    except ValueError as error:
+        if type(error) is ValueError:  # what is no JSON, or no text, has a class of its own
+            raise Unbearable("JSON that can't be read: a number in it is too long") from None
+        raise
 
 
 def as_text(value: Any) -> str:

@@ -1,5 +1,5 @@
 """Profile: how one API speaks. A plain value; edges read it from INI, core obeys it."""
-from typing import Any, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ..errors import ConfigError
 from .addresses import is_secret, parse_url, redacted
@@ -77,21 +77,33 @@ class Profile(NamedTuple):
 
 def _shown(name: str, value: Any) -> str:
     if name in ("url", "batch_url", "base", "proxy"):
-        return repr(redacted(value))
-    if name == "headers":
+        return repr(redacted(str(value)))
+    if name == "headers" and isinstance(value, Mapping):
         return repr({header: "***" if is_secret(header) else text for header, text in value.items()})
-    return "'***'" if name == "body" else repr(value)
+    return "'***'" if name in ("body", "headers") else repr(value)
 
 
 _PATHS = ("status", "result", "error", "error_code", "created", "finished", "batch_items", "batch_id")
 _DURATIONS = ("timeout", "request_timeout", "not_found_grace", "retry_after_default")
 _MAY_BE_NONE = ("timeout", "retry_after_default")
 
+# What the fields take that are read as they are; those with a check of their own are not here.
+_TYPES = (
+    (("method", "proxy", "batch_id"), str, "text"),
+    (("name", "url", "body", "auth", "progress", "batch_url", "base", "label", "ca_file", "client_cert", "client_key")
+     + _PATHS, (str, type(None)), "text"),
+    (("done", "failed", "pending"), (str, Iterable, type(None)), "words"),
+    (("limit",), (str, Limit, type(None)), "a limit such as '60/m'"),
+    (("headers",), Mapping, "a mapping of names to values"),
+    (("labels",), Mapping, "a mapping of labels to profiles"),
+)
+
 
 def checked(profile: Profile) -> Profile:
     """A profile that makes sense, with all that was given as text read; or a ConfigError."""
     if not isinstance(profile, Profile):
         raise ConfigError("a profile is a pollkit.Profile, not %r" % (profile,))
+    _check_types(profile)
     if profile.unknown not in ("pending", "failed"):
         raise ConfigError("unknown is pending or failed, not %r" % (profile.unknown,))
     for name in ("max_faults", "batch_size"):
@@ -103,10 +115,6 @@ def checked(profile: Profile) -> Profile:
         checked_base(profile.base)
     if profile.up_to is not None:
         checked_size("up_to", profile.up_to)
-    if profile.label is not None and not isinstance(profile.label, str):
-        raise ConfigError("a label is text, not %r" % (profile.label,))
-    if not isinstance(profile.labels, Mapping):
-        raise ConfigError("labels must be a mapping of labels to profiles")
     read = {name: getattr(profile, name) for name in _DURATIONS}
     if read["timeout"] == "never":
         read["timeout"] = None
@@ -120,6 +128,17 @@ def checked(profile: Profile) -> Profile:
         done=_words(profile.done), failed=_words(profile.failed), pending=_words(profile.pending),
         pace=None if profile.pace is None else pace_of(profile.pace), retry=pace_of(profile.retry),
         limit=parse_limit(limit) if isinstance(limit, str) else limit, **read)
+
+
+def _check_types(profile: Profile) -> None:
+    for names, types, takes in _TYPES:
+        for name in names:
+            value: Any = getattr(profile, name)
+            if not isinstance(value, types):  # the value itself is not repeated: it may be a secret
+                raise ConfigError("%s must be %s, not %s" % (name, takes, type(value).__name__))
+    for one in profile.labels.values():
+        if not isinstance(one, Profile):
+            raise ConfigError("labels must be a mapping of labels to profiles, not to %s" % type(one).__name__)
 
 
 def for_job(profile: Profile, label: Optional[str] = None, size: Optional[float] = None) -> Profile:

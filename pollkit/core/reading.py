@@ -23,7 +23,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 from . import hints, places
 from .addresses import join, redacted
 from .hints import Quota
-from .lookup import Path, as_text, decoded, plain
+from .lookup import Path, Unbearable, as_text, decoded, plain
 from .model import Fault, Reply, one_line
 from .profile import Profile
 from .words import Words
@@ -117,12 +117,13 @@ class Reader:
         if not isinstance(seen, Reply) or not 200 <= seen.status < 300:
             whole = self.read(seen)
             return whole, [whole] * len(ids)
+        items, because = None, "no list of jobs in the answer"
         try:
             items = self._find_items(decoded(seen.body or b" "))
-        except (ValueError, RecursionError):
-            items = None
+        except ValueError as error:
+            because = str(error) if isinstance(error, Unbearable) else because
         if items is None:
-            whole = Reading(Verdict.FAULT, "no list of jobs in the answer")
+            whole = Reading(Verdict.FAULT, because)
             return self._with_hints(whole, seen), [whole] * len(ids)
         whole = self._with_hints(Reading(Verdict.PENDING, "%d jobs in one answer" % len(items)), seen)
         return whole, [
@@ -170,14 +171,16 @@ class Reader:
             return _read_empty(reply, moved or accepted)
         try:
             data = decoded(body)
-        except (ValueError, RecursionError):
-            return self._read_text(reply, moved or accepted)
+        except ValueError as error:
+            return self._read_text(reply, moved or accepted, error)
         return self._judge(data, reply, moved, accepted)
 
-    def _read_text(self, reply: Reply, is_result: bool) -> Reading:
+    def _read_text(self, reply: Reply, is_result: bool, error: ValueError) -> Reading:
         text = reply.body[:2000].decode("utf-8", "replace").strip()
         if is_result:
             return _arrived(reply, reply.body.decode("utf-8", "replace"))
+        if isinstance(error, Unbearable):
+            return Reading(Verdict.FAULT, str(error))
         if self._words.meaning(text):
             return self._judge(text, reply)
         kind = reply.headers.get("content-type", "").lower()
@@ -362,7 +365,7 @@ def _said(reply: Reply) -> str:
     """The server's own words about an error, cut short."""
     try:
         data = decoded(reply.body or b" ")
-    except (ValueError, RecursionError):
+    except ValueError:
         return ""
     for path in places.ERROR_PLACES:
         value = path.find(data)

@@ -1,6 +1,7 @@
 """What every driver needs to ask an API about jobs: profile, rules, transport, events."""
 import enum
 import functools
+import os
 import random
 import sys
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
@@ -16,6 +17,7 @@ from ..core.reading import Reader, Reading, Verdict
 from ..core.rules import Rules
 from ..core.units import Limit
 from ..edges.clock import Clock
+from ..edges.headers import checked_headers
 from ..edges.history import History, Kind
 from ..edges.token_bucket import TokenBucket
 from ..edges.transport import Transport
@@ -122,6 +124,13 @@ class Asker:
                  history: Optional[History] = None) -> None:
         if on_event is not None and not callable(on_event):
             raise ConfigError("on_event must be callable, not %r" % (on_event,))
+        if rng is not None and not callable(rng):
+            raise ConfigError("rng must be callable, and give numbers from 0 to below 1, not %r" % (rng,))
+        for name, given, kind in (("clock", clock, Clock), ("history", history, History)):
+            if given is not None and not isinstance(given, kind):
+                raise ConfigError("%s must be a %s, not %r" % (name, kind.__name__, given))
+        if profiles is not None and not isinstance(profiles, (str, os.PathLike)):
+            raise ConfigError("profiles must be the name of a file, not %r" % (profiles,))
         if headers is not None and not isinstance(headers, Mapping):
             raise ConfigError("headers must be a mapping of names to values")
         self._given = _given(pace, timeout, max_faults)
@@ -204,7 +213,8 @@ class Asker:
             settled = checked(profile._replace(**self._given))
             if settled.base is not None:
                 settled = based(settled)
-            connected = tuple(getattr(settled, field) for field in _CONNECTION) + (tuple(settled.headers.items()),)
+            headers = checked_headers(settled.headers)
+            connected = tuple(getattr(settled, field) for field in _CONNECTION) + (tuple(headers.items()),)
             transport = self._transports.get(connected)
             if transport is None:  # setdefault: of two threads that come here at once, one has its way
                 transport = self._transports.setdefault(connected, Transport(settled, self._headers))

@@ -71,7 +71,13 @@ class Poller:
             raise ConfigError("retry_on must be exception classes, not %r" % (retry_on,))
 
     def poll(self, job: Union[Job, str, Check], stop: Optional[threading.Event] = None) -> Outcome:
-        """Wait for a job to end, however it does; `stop`, once set, ends the wait as cancelled."""
+        """Wait for a job to end, however it does; `stop`, once set, ends the wait as cancelled.
+
+        It wakes a wait that sleeps. A poll that is under way comes to its end first: request_timeout
+        (30 s) is the longest it takes, or as long as a callable does.
+        """
+        if stop is not None and not hasattr(stop, "is_set"):
+            raise ConfigError("stop must be a threading.Event, not %r" % (stop,))
         if callable(job):
             name = getattr(job, "__name__", None) or type(job).__name__
             return self._run(Job(name), "", self._asker.default, "", self._caller(job), stop)

@@ -83,7 +83,8 @@ def choose_proxy(address: Address, proxy: str) -> Tuple[Optional[str], str]:
     scheme = address.scheme if proxies.get(address.scheme) else "all"
     if not proxies.get(scheme):
         return None, unset
-    if proxy_bypass("%s:%d" % (address.host, address.port)) or proxy_bypass(address.host):
+    host = "[%s]" % address.host if ":" in address.host else address.host  # ::1 may be listed as [::1], too
+    if proxy_bypass("%s:%d" % (host, address.port)) or proxy_bypass(address.host):
         return None, "no_proxy has %s" % address.host
     return proxies[scheme], "from " + _variable(scheme + "_proxy", proxies[scheme])
 

@@ -134,7 +134,8 @@ class Transport:
                 return _reply(received, url, site, home)
             there = join(url, link)
             if there is None:
-                return Fault("redirected to %r, which is not http or https" % redacted(link)[:80], final=True)
+                return Fault("redirected to %r, which is no http or https URL that can be used" % redacted(link)[:80],
+                             final=True)
             url, etag = there, None
             if received.status in (301, 302) and method == b"POST":
                 method, body = b"GET", b""  # RFC 9110, 15.4.2 and 15.4.3: as everybody does

@@ -166,9 +166,11 @@ class Wire:
             return self._to_the_end(data), b"", False
         if not text.isdecimal():
             text = _agreed(text)
-        length = int(text[:18])
+        text = text.lstrip("0")
+        length = int(text[:18] or 0)  # with thousands of digits, int would take its time, or refuse
         if length > MAX_BODY:
-            raise BodyTooLarge("the reply's body has %d bytes, over %d MB" % (length, MAX_BODY >> 20))
+            shown = text if len(text) <= 40 else text[:37] + "..."
+            raise BodyTooLarge("the reply's body has %s bytes, over %d MB" % (shown, MAX_BODY >> 20))
         if len(data) < length:
             data = self._at_least(data, length)
         return data[:length], data[length:], True

@@ -6,6 +6,10 @@ that need an earlier one are skipped where it failed. Nothing secret is shown.
 The exit code is 0 if there is no problem, and 4 if there is one. A problem is what would keep a
 wait from ending well. A job that has failed is none; one that the server does not know is.
 
+All flags of pollkit wait are taken, so that its command line can be used as it is. Those that
+make no sense for a single look change nothing here: --pace, --timeout, --max-faults, --bucket,
+--history, --result, --progress, --log-json, -v, --quiet.
+
 examples:
   pollkit doctor https://api.internal/v1/jobs/42
   pollkit doctor job_1 --profile knowhere
@@ -20,12 +24,12 @@ from ...drivers.checkup import Checkup
 from .. import flags
 from ..exits import ALL_DONE, UNREACHABLE
 from ..output import as_text
+from . import wait
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument("job", metavar="URL|ID", help="the job's own URL, or its id if a profile says where to ask")
-    flags.add_arguments(parser)
+    """The command's arguments: those of the wait that needs a doctor."""
+    wait.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
