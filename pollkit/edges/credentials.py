@@ -7,13 +7,18 @@ was in it.
 import os
 import re
 import stat
-from typing import Dict, Optional, Tuple
+import time
+from typing import TYPE_CHECKING, Dict, Optional, Tuple
 
 from ..errors import ConfigError
 
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: what a header's name is made of
 _LATIN_1 = re.compile(r"[\x00-\xff]*")
-_COMMAND_TIMEOUT_S = 30
+_COMMAND_TIMEOUT_S = 30.0
+_TURN_S = 0.05  # how often to see whether a command has ended while something else keeps its pipe open
 _HOW_TO = "write bearer env:NAME, basic file:PATH, header X-API-Key command:PROGRAM, or netrc"
 
 
@@ -129,17 +134,64 @@ def _run(command: str) -> str:
     import subprocess
     try:
         words = shlex.split(command)
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              timeout=_COMMAND_TIMEOUT_S)
+        # A session of its own, so that whatever it starts can be ended with it.
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
     except ValueError:
         raise ConfigError("can't run the credential command: its quotes don't match") from None
     except OSError as error:
         raise ConfigError("can't run the credential command %s: %s" % (words[0], _reason(error))) from None
+    try:
+        until = time.monotonic() + _COMMAND_TIMEOUT_S
+        said = _said(process, until)
+        code = process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
-        raise ConfigError("the credential command took over %d s" % _COMMAND_TIMEOUT_S) from None
-    if done.returncode:
-        raise ConfigError("the credential command failed with exit code %d" % done.returncode)
-    return done.stdout.decode("utf-8", "replace")
+        raise ConfigError("the credential command took over %g s" % _COMMAND_TIMEOUT_S) from None
+    finally:  # also where a signal breaks it off
+        _end(process)
+    if code:
+        raise ConfigError("the credential command failed with exit code %d" % code)
+    return said.decode("utf-8", "replace")
+
+
+def _said(process: "Popen[bytes]", until: float) -> bytes:
+    """What a command prints before it ends, or closes the pipe; what it leaves behind may keep that open."""
+    import selectors
+    import subprocess
+    assert process.stdout is not None
+    if os.name != "posix":  # no pipe can be selected there
+        return process.communicate(timeout=until - time.monotonic())[0]
+    said = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            has_ended = process.poll() is not None  # asked first: all that it said is in the pipe by then
+            left = until - time.monotonic()
+            if left <= 0 and not has_ended:
+                raise subprocess.TimeoutExpired(process.args, 0)
+            if selector.select(0 if has_ended else min(left, _TURN_S)):
+                chunk = os.read(process.stdout.fileno(), 65536)
+                said += chunk
+                if not chunk:
+                    return said
+            elif has_ended:
+                return said
+
+
+def _end(process: "Popen[bytes]") -> None:
+    """Close the pipe of a command; where it still runs, kill it with all that it has started."""
+    assert process.stdout is not None
+    process.stdout.close()
+    if process.returncode is not None:
+        return
+    try:
+        if os.name == "posix":
+            os.killpg(process.pid, 9)  # not waited for yet: the number is still its own
+        else:
+            process.kill()
+    except OSError:
+        return  # somebody else's by now, as with sudo: nothing that could be waited for
+    process.wait()
 
 
 def _reason(error: Exception) -> str:
