@@ -1,4 +1,5 @@
 """Commands that print a credential: they end, with all that they have started, and say no more than one."""
+import contextlib
 import os
 import sys
 import time
@@ -81,8 +82,25 @@ def test_command_that_is_broken_off_by_a_signal_is_ended(monkeypatch, tmp_path):
     assert is_soon_gone(int((tmp_path / "child").read_text()))
 
 
+@pytest.mark.parametrize("script", ["exec yes", "yes", "echo tok; yes", "yes & wait"])
+def test_command_that_prints_without_end_is_ended(script, monkeypatch, tmp_path):
+    """Nor is more of it read than a credential can be."""
+    monkeypatch.setattr(credentials, "_COMMAND_TIMEOUT_S", 2.0)  # it would fill the memory by then
+    with pytest.raises(ConfigError, match="prints too much: over 65536 bytes"):
+        shell("echo $$ >%s; " % (tmp_path / "own") + script).header("h")
+    with pytest.raises(ChildProcessError):
+        os.waitpid(int((tmp_path / "own").read_text()), os.WNOHANG)
+
+
+def test_child_that_prints_without_end_is_not_listened_to(tmp_path):
+    """Its command has ended, so nobody reads the pipe any more, and the child falls over it."""
+    with contextlib.suppress(ConfigError):  # where it was quick, it has spoilt the credential
+        shell("yes & echo $! >%s; echo tok" % (tmp_path / "child")).header("h")
+    assert is_soon_gone(int((tmp_path / "child").read_text()))
+
+
 def test_long_credential_is_read_whole():
     """In pieces, as a pipe delivers it."""
-    prints = "import sys; sys.stdout.write(60000 * chr(120)); sys.stdout.flush(); sys.stdout.write(chr(121))"
+    prints = "import sys; sys.stdout.write(65535 * chr(120)); sys.stdout.flush(); sys.stdout.write(chr(121))"
     assert Credential("bearer command:'%s' -c '%s'" % (sys.executable, prints)).header("h")[1] == (
-        "Bearer " + 60000 * "x" + "y")
+        "Bearer " + 65535 * "x" + "y")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: what a header's name is made of
 _LATIN_1 = re.compile(r"[\x00-\xff]*")
+_LARGEST = 65536
 _COMMAND_TIMEOUT_S = 30.0
 _TURN_S = 0.05  # how often to see whether a command has ended while something else keeps its pipe open
 _HOW_TO = "write bearer env:NAME, basic file:PATH, header X-API-Key command:PROGRAM, or netrc"
@@ -111,7 +112,7 @@ def _read_source(source: str, host: str, basic: bool) -> str:
 def _read_file(path: str) -> str:
     try:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
-            return file.read(65536)
+            return file.read(_LARGEST)
     except (OSError, UnicodeError, ValueError) as error:
         what = "it is not UTF-8 text" if isinstance(error, UnicodeError) else _reason(error)
         raise ConfigError("can't read the credential file %s: %s" % (path, what)) from None
@@ -170,8 +171,10 @@ def _said(process: "Popen[bytes]", until: float) -> bytes:
             if left <= 0 and not has_ended:
                 raise subprocess.TimeoutExpired(process.args, 0)
             if selector.select(0 if has_ended else min(left, _TURN_S)):
-                chunk = os.read(process.stdout.fileno(), 65536)
+                chunk = os.read(process.stdout.fileno(), _LARGEST + 1)
                 said += chunk
+                if len(said) > _LARGEST:
+                    raise ConfigError("the credential command prints too much: over %d bytes" % _LARGEST)
                 if not chunk:
                     return said
             elif has_ended:
