@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from pollkit import ConfigError
+from pollkit import BatchPoller, ConfigError, Poller, Profile
 from pollkit.edges import credentials
 from pollkit.edges.credentials import Credential
+from raw_server import RawServer, reply
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="what is tested here is the way of POSIX systems")
 
@@ -51,6 +52,33 @@ def test_command_ends_at_its_limit_with_all_that_it_has_started(script, monkeypa
         assert is_soon_gone(int((tmp_path / "child").read_text()))
     with pytest.raises(ChildProcessError):  # nothing is left to be waited for
         os.waitpid(int((tmp_path / "own").read_text()), os.WNOHANG)
+
+
+def test_command_takes_no_longer_than_the_wait_that_it_is_for():
+    """Be it for one job or for many; a wait of 0, which looks once, lets it take its time."""
+    profile = Profile(url="http://127.0.0.1:1/{id}", auth="bearer command:sleep 60", timeout=0.1)
+    began = time.monotonic()
+    for wait in (lambda: Poller(profile).poll("1"), lambda: BatchPoller(profile).run(["1"]),
+                 lambda: Poller(profile._replace(timeout=300.0), timeout="100ms").poll("1")):
+        with pytest.raises(ConfigError, match=r"took over 0\.1 s"):
+            wait()
+    assert time.monotonic() - began < 5
+    credential = shell("sleep 0.05; echo tok")
+    assert credential.header("h", timeout=0.0)[1] == "Bearer tok"
+    assert credential.header("h", timeout=0.01)[1] == "Bearer tok"  # it is known
+
+
+def test_command_that_is_run_again_takes_no_longer_than_the_wait_either(tmp_path):
+    """It leaves the old credential, and the server has the last word."""
+    refused = reply("{}", "401 Unauthorized")
+    slow = "command:sh -c \"test -e %s && sleep 60; echo tok >%s; echo tok\"" % (tmp_path / "x", tmp_path / "x")
+    began = time.monotonic()
+    for batch in ({}, {"batch_url": "{base}/?ids={ids}", "batch_items": "items"}):
+        with RawServer(refused, refused) as server:
+            profile = Profile(url="{base}/{id}", base=server.url(""), auth="bearer " + slow, timeout=0.4, **batch)
+            assert [outcome.state for outcome in BatchPoller(profile, pace="fixed 10ms").run(["1"])] == ["unreachable"]
+        (tmp_path / "x").unlink()
+    assert time.monotonic() - began < 5
 
 
 def test_command_may_leave_a_child_behind_that_keeps_the_pipe_open(tmp_path):

@@ -30,13 +30,18 @@ class Credential:
         self._header, self._scheme, self._source = parse(specification)
         self._read: Dict[str, Tuple[str, str]] = {}
 
-    def header(self, host: str, fresh: bool = False) -> Tuple[str, str]:
-        """The header that carries the credential: its name and value."""
+    def header(self, host: str, fresh: bool = False, timeout: Optional[float] = None) -> Tuple[str, str]:
+        """The header that carries the credential: its name and value.
+
+        `timeout` is that of the wait it is for: no command takes longer. A wait of 0 looks once,
+        however long that takes.
+        """
         known = self._read.get(host)
         if known is not None and not fresh:
             return known
         try:
-            secret = _read_source(self._source, host, self._scheme == "Basic")
+            secret = _read_source(self._source, host, self._scheme == "Basic",
+                                  min(timeout or _COMMAND_TIMEOUT_S, _COMMAND_TIMEOUT_S))
         except ConfigError:
             if known is not None:
                 return known  # gone meanwhile: the server has the last word on the old one
@@ -88,7 +93,7 @@ def parse(specification: str) -> Tuple[str, str, str]:
     return header, scheme, rest
 
 
-def _read_source(source: str, host: str, basic: bool) -> str:
+def _read_source(source: str, host: str, basic: bool, command_s: float) -> str:
     kind, _, name = source.partition(":")
     if kind == "env":
         secret = os.environ.get(name, "")
@@ -98,7 +103,7 @@ def _read_source(source: str, host: str, basic: bool) -> str:
     elif kind == "netrc":
         secret, where = _read_netrc(host), "netrc has no entry for %s, or it is" % host
     else:
-        secret, where = _run(name), "the credential command's output is"
+        secret, where = _run(name, command_s), "the credential command's output is"
     secret = secret.strip()
     if not secret:
         raise ConfigError("%s empty: no credential to send" % where)
@@ -130,7 +135,7 @@ def _read_netrc(host: str) -> str:
     return "%s:%s" % (found[0], found[2]) if found else ""
 
 
-def _run(command: str) -> str:
+def _run(command: str, limit_s: float) -> str:
     import shlex
     import subprocess
     try:
@@ -143,11 +148,11 @@ def _run(command: str) -> str:
     except OSError as error:
         raise ConfigError("can't run the credential command %s: %s" % (words[0], _reason(error))) from None
     try:
-        until = time.monotonic() + _COMMAND_TIMEOUT_S
+        until = time.monotonic() + limit_s
         said = _said(process, until)
         code = process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
-        raise ConfigError("the credential command took over %g s" % _COMMAND_TIMEOUT_S) from None
+        raise ConfigError("the credential command took over %g s" % limit_s) from None
     finally:  # also where a signal breaks it off
         _end(process)
     if code:
