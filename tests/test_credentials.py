@@ -128,6 +128,20 @@ def test_specification_that_makes_no_sense_is_refused_unseen(auth):
     assert "SECRET" not in repr(caught.value)
 
 
+@pytest.mark.parametrize("name", ["Host", "host", "Content-Length", "Transfer-Encoding", "connection"])
+def test_header_that_belongs_to_the_exchange_carries_no_credential(name):
+    with pytest.raises(ConfigError, match="^the header %s is not yours to set$" % name):
+        Credential("header %s env:TOKEN" % name)
+
+
+def test_header_of_a_credential_is_sent_once_whatever_its_letters(environment):
+    environment.setenv("TOKEN", "t0ken")
+    for name in ("authorization", "user-agent", "accept", "content-type"):
+        with RawServer(DONE) as server:
+            poll(server, auth="header %s env:TOKEN" % name, method="POST", body="{}")
+        assert [value for sent, value in server.requests[0].fields if sent.lower() == name] == ["t0ken"]
+
+
 def unusable(tmp_path):
     """Specifications, and what their error must name."""
     def written(name, content):

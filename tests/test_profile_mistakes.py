@@ -53,6 +53,8 @@ BROKEN = [
     (U + "header.X = 1\n  Evil: 2", ":3: [a] header.X: goes on over several lines"),
     (U + "auth = token env:A", ":3: [a] auth: auth names no scheme it can use"),
     (U + "auth = bearer", ":3: [a] auth: auth names no source for the credential"),
+    (U + "auth = header Host env:X", ":3: [a] auth: the header Host is not yours to set"),
+    (U + "auth = header content-length file:x", ":3: [a] auth: the header content-length is not yours to set"),
     (U + "status = x\nstatus = y", ":4: [a] status: stands twice: it is on line 3 already"),
     (U + "\n" + U, ":4: [a]: stands twice: it is on line 1 already"),
     (U + "[a:b]\ntimeout = 1s\n[a : b]\ntimeout = 2s", ":5: [a : b]: stands twice"),

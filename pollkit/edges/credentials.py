@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Dict, Optional, Tuple
 
 from ..errors import ConfigError
+from .headers import checked_headers
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -90,6 +91,7 @@ def parse(specification: str) -> Tuple[str, str, str]:
         raise ConfigError("auth names no scheme it can use: " + _HOW_TO)
     if not re.match(r"(env|file|command):.|netrc$", rest) or not _TOKEN.fullmatch(header):
         raise ConfigError("auth names no source for the credential: " + _HOW_TO)
+    checked_headers({header: ""})  # some are not the user's to set
     return header, scheme, rest
 
 

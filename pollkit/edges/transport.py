@@ -209,7 +209,7 @@ class Transport:
             if address.userinfo:
                 headers["Authorization"] = basic(address.userinfo)
             if self._credential is not None:
-                headers.update([self._credential.header(address.host)])
+                headers = merged(headers, dict([self._credential.header(address.host)]))
         else:
             own = {name: value for name, value in own.items() if name.lower() in _ABROAD}
         headers = merged(headers, own)
