@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import time
-from typing import TYPE_CHECKING, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from ..errors import ConfigError
 from .headers import checked_headers
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from subprocess import Popen
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: what a header's name is made of
+_VARIABLE = re.compile(r"[\w.-]+")  # more than a shell allows: containers are given such names
 _LATIN_1 = re.compile(r"[\x00-\xff]*")
 _LARGEST = 65536
 _COMMAND_TIMEOUT_S = 30.0
@@ -92,6 +93,12 @@ def parse(specification: str) -> Tuple[str, str, str]:
     if not re.match(r"(env|file|command):.|netrc$", rest) or not _TOKEN.fullmatch(header):
         raise ConfigError("auth names no source for the credential: " + _HOW_TO)
     checked_headers({header: ""})  # some are not the user's to set
+    kind, _, name = rest.partition(":")
+    if kind == "env" and not _VARIABLE.fullmatch(name):
+        raise ConfigError("auth names no environment variable: write bearer env:NAME and nothing after it; "
+                          "a comment begins with a semicolon")
+    if kind == "command":
+        _words(name)
     return header, scheme, rest
 
 
@@ -137,17 +144,22 @@ def _read_netrc(host: str) -> str:
     return "%s:%s" % (found[0], found[2]) if found else ""
 
 
-def _run(command: str, limit_s: float) -> str:
+def _words(command: str) -> List[str]:
     import shlex
-    import subprocess
     try:
-        words = shlex.split(command)
+        return shlex.split(command)
+    except ValueError:
+        raise ConfigError("can't run the credential command: its quotes don't match") from None
+
+
+def _run(command: str, limit_s: float) -> str:
+    import subprocess
+    words = _words(command)
+    try:
         # A session of its own, so that whatever it starts can be ended with it.
         process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.DEVNULL, start_new_session=True)
-    except ValueError:
-        raise ConfigError("can't run the credential command: its quotes don't match") from None
-    except OSError as error:
+    except (OSError, ValueError) as error:  # ValueError: a NUL
         raise ConfigError("can't run the credential command %s: %s" % (words[0], _reason(error))) from None
     try:
         until = time.monotonic() + limit_s
