@@ -454,6 +454,17 @@ def test_secrets_are_shown_nowhere_where_nobody_is_reached(case, environment, ca
     assert not leaks(caplog.text)
 
 
+def test_credential_is_shown_nowhere_whatever_its_header_is_called(environment):
+    """An API may repeat it in its error."""
+    def repeat(connection, request):
+        connection.send(reply(json.dumps({"error": "no tenant " + request.headers["x-tenant"]}), "400 Bad Request"))
+
+    environment.setenv("TOKEN", SECRETS["token"])
+    with RawServer(repeat) as server:
+        message = poll(server, auth="header X-Tenant env:TOKEN").error.message
+    assert "no tenant ***" in message and not leaks(message)
+
+
 def test_job_given_by_id_shows_no_secret_of_its_template(environment):
     """The profile's URL may hold a key as well."""
     told = []

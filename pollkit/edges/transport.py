@@ -209,7 +209,9 @@ class Transport:
             if address.userinfo:
                 headers["Authorization"] = basic(address.userinfo)
             if self._credential is not None:
-                headers = merged(headers, dict([self._credential.header(address.host)]))
+                name, value = self._credential.header(address.host)
+                headers = merged(headers, {name: value})
+                self._secrets.update(secrets_in(value))  # whatever its header is called
         else:
             own = {name: value for name, value in own.items() if name.lower() in _ABROAD}
         headers = merged(headers, own)
