@@ -128,6 +128,20 @@ def test_specification_that_makes_no_sense_is_refused_unseen(auth):
     assert "SECRET" not in repr(caught.value)
 
 
+@pytest.mark.parametrize("name", ["Host", "host", "Content-Length", "Transfer-Encoding", "connection"])
+def test_header_that_belongs_to_the_exchange_carries_no_credential(name):
+    with pytest.raises(ConfigError, match="^the header %s is not yours to set$" % name):
+        Credential("header %s env:TOKEN" % name)
+
+
+def test_header_of_a_credential_is_sent_once_whatever_its_letters(environment):
+    environment.setenv("TOKEN", "t0ken")
+    for name in ("authorization", "user-agent", "accept", "content-type"):
+        with RawServer(DONE) as server:
+            poll(server, auth="header %s env:TOKEN" % name, method="POST", body="{}")
+        assert [value for sent, value in server.requests[0].fields if sent.lower() == name] == ["t0ken"]
+
+
 def unusable(tmp_path):
     """Specifications, and what their error must name."""
     def written(name, content):
@@ -438,6 +452,17 @@ def test_secrets_are_shown_nowhere_where_nobody_is_reached(case, environment, ca
     assert "Job" in shown or "ConfigError" in shown
     assert not leaks(shown)
     assert not leaks(caplog.text)
+
+
+def test_credential_is_shown_nowhere_whatever_its_header_is_called(environment):
+    """An API may repeat it in its error."""
+    def repeat(connection, request):
+        connection.send(reply(json.dumps({"error": "no tenant " + request.headers["x-tenant"]}), "400 Bad Request"))
+
+    environment.setenv("TOKEN", SECRETS["token"])
+    with RawServer(repeat) as server:
+        message = poll(server, auth="header X-Tenant env:TOKEN").error.message
+    assert "no tenant ***" in message and not leaks(message)
 
 
 def test_job_given_by_id_shows_no_secret_of_its_template(environment):

@@ -103,7 +103,7 @@ def test_a_timeout_that_equals_the_default_is_kept_where_an_earlier_file_has_ano
 def test_secrets_are_never_shown(write, pollkit):
     path = write('[a]\nurl = https://me:s3cr3t@a/{id}?api_key=s3cr3t&page=1\nheader.Authorization = Bearer s3cr3t\n'
                  'header.X-API-Key = s3cr3t\nheader.X-Tenant = blue\nproxy = http://me:s3cr3t@proxy:3128\n'
-                 'body = {"token": "s3cr3t", "page": 1}\n[a:b]\nbody = password=s3cr3t&page=2\n')
+                 'method = POST\nbody = {"token": "s3cr3t", "page": 1}\n[a:b]\nbody = password=s3cr3t&page=2\n')
     code, out, err = pollkit("profiles", "show", "a", "--profiles", path)
     assert code == 0 and "s3cr3t" not in out + err
     for part in ("https://***@a/{id}?api_key=***&page=1", "header.Authorization = ***", "header.X-API-Key     = ***",

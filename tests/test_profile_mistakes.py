@@ -53,6 +53,21 @@ BROKEN = [
     (U + "header.X = 1\n  Evil: 2", ":3: [a] header.X: goes on over several lines"),
     (U + "auth = token env:A", ":3: [a] auth: auth names no scheme it can use"),
     (U + "auth = bearer", ":3: [a] auth: auth names no source for the credential"),
+    (U + "auth = header Host env:X", ":3: [a] auth: the header Host is not yours to set"),
+    (U + "auth = header content-length file:x", ":3: [a] auth: the header content-length is not yours to set"),
+    (U + "auth = bearer env:MY VAR", ":3: [a] auth: auth names no environment variable: write bearer env:NAME"),
+    (U + "auth = bearer env:X # my token", ":3: [a] auth: auth names no environment variable"),
+    (U + "auth = header X-Key env:$X", ":3: [a] auth: auth names no environment variable"),
+    (U + "auth = bearer command:pass 'x", ":3: [a] auth: can't run the credential command: its quotes don't match"),
+    (U + "header.X = 1\nheader.x = 2", ":4: [a] header.x: stands twice: it is on line 3 already, in other letters"),
+    (U + "[a:b]\nheader.X = 1\nheader.x = 2", ":5: [a:b] header.x: stands twice: it is on line 4 already"),
+    (U + "base = https://b", ":3: [a] base: is of no use without {base} in url"),
+    (U + "[a:b]\nbase = https://b", ":4: [a:b] base: is of no use without {base} in url"),
+    (U + "body = x", ":3: [a] body: is of no use with GET: say method = POST, or whichever takes it"),
+    (U + "method = HEAD\nbody = x", ":4: [a] body: is of no use with HEAD"),
+    (U + "[a:b]\nbody = x", ":4: [a:b] body: is of no use with GET"),
+    ("[DEFAULT]\ntimeout = 1s\n" + U, ":1: [DEFAULT]: there are no defaults for all profiles: write what they share"),
+    ("[DEFAULT:b]\ntimeout = 1s\n" + U, ":1: [DEFAULT:b]: there are no defaults for all profiles"),
     (U + "status = x\nstatus = y", ":4: [a] status: stands twice: it is on line 3 already"),
     (U + "\n" + U, ":4: [a]: stands twice: it is on line 1 already"),
     (U + "[a:b]\ntimeout = 1s\n[a : b]\ntimeout = 2s", ":5: [a : b]: stands twice"),
@@ -107,6 +122,30 @@ def test_all_mistakes_are_told_at_once_in_order_of_their_lines(write):
     assert [(problem.line, problem.section, problem.key) for problem in profiles.check(path)] == [
         (1, "", ""), (4, "b", "limti"), (5, "b", "pace"), (6, "", ""), (8, "a:c", "up_to"), (10, "a", "base"),
         (11, "a", "base")]
+
+
+@pytest.mark.parametrize("text", [
+    U + "auth = bearer env:MY_VAR  ; my token", U + "auth = bearer env:my.var-2", U + "auth = bearer env:T\u00f6ken",
+    U + "auth = bearer command:pass show 'my api' # x", U + "header.X = 1\n[a:b]\nheader.x = 2",
+    U + "base = https://b\n[a:b]\nurl = {base}/{id}", U + "base = https://b\nbatch_url = {base}/?ids={ids}",
+    "[a]\nbase = https://b", U + "body = x\nmethod = POST", U + "body = x\nmethod = DELETE",
+    U + "body = x\n[a:b]\nmethod = POST", U + "method = POST\n[a:b]\nbody = x", "[default]\nurl = https://a/{id}"])
+def test_what_looks_like_a_mistake_and_is_none(write, text):
+    assert profiles.check(write(text)) == []
+
+
+def test_a_later_file_may_write_a_header_in_other_letters(write, monkeypatch):
+    monkeypatch.setenv("POLLKIT_PROFILES", write(BASE))
+    path = write("[mine]\nheader.x-a = 3\n", "later.ini")
+    assert profiles.check(path) == []
+    assert profiles.find("mine", path).headers == {"x-a": "3", "x-b": "2"}
+
+
+@pytest.mark.parametrize("section", ["[:b]", "[a b]", "[a b:c]", "[DEFAULT]", "[DEFAULT:b]"])
+def test_a_section_of_no_name_is_told_of_once(write, section):
+    path = write(U + section + "\ntimeout = 1s\n")
+    assert [problem.line for problem in profiles.check(path)] == [3]
+    assert profiles.find("a", path).url == "https://a/{id}"
 
 
 def test_a_label_for_a_profile_of_another_file_is_no_mistake(write, monkeypatch):

@@ -15,7 +15,7 @@ from ..core.pace import Adaptive, Pace
 from ..core.profile import Profile, based, checked, for_job
 from ..core.reading import Reader, Reading, Verdict
 from ..core.rules import Rules
-from ..core.units import Limit
+from ..core.units import Limit, seconds
 from ..edges.clock import Clock
 from ..edges.headers import checked_headers
 from ..edges.history import History, Kind
@@ -68,6 +68,7 @@ class Manner:
         self.label = label      # the profile need not know it
         self.reader = Reader(profile)
         self.transport = transport
+        self._timeout = None if profile.timeout is None else seconds(profile.timeout)
 
     def url(self, job: Job) -> str:
         """Where a job is asked about."""
@@ -84,15 +85,19 @@ class Manner:
         """Where many jobs are asked about at once."""
         return fill_many(self.profile.batch_url or "", ids)
 
+    def check(self, url: str) -> str:
+        """The origin of a job's URL; a ConfigError where that, or the credential, is unusable."""
+        return self.transport.check(url, self._timeout)
+
     def fetch(self, poll: machine.Poll, home: str) -> Reading:
         """Ask about one job, and read the answer."""
-        seen = self.transport.fetch(poll.url, home, poll.etag, poll.fresh_credential, poll.moved)
+        seen = self.transport.fetch(poll.url, home, poll.etag, poll.fresh_credential, poll.moved, self._timeout)
         return self._scrubbed(self.reader.read(seen, poll.moved, poll.accepted), poll.url)
 
     def fetch_many(self, ids: List[str], home: str, fresh_credential: bool) -> Tuple[Reading, List[Reading]]:
         """Ask about many jobs at once: what the exchange as a whole says, and what it says of each."""
         url = self.url_of_many(ids)
-        seen = self.transport.fetch(url, home, None, fresh_credential)
+        seen = self.transport.fetch(url, home, None, fresh_credential, timeout=self._timeout)
         heard, readings = self.reader.read_many(seen, ids)
         return self._scrubbed(heard, url), [self._scrubbed(reading, url) for reading in readings]
 

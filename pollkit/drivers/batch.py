@@ -211,7 +211,7 @@ class BatchPoller:
         url = manner.url(job)
         # Only what the profile has a place for can be asked about together: a URL stands for itself.
         is_many = manner.profile.batch_url is not None and job.url is None
-        home = manner.transport.check(manner.url_of_many([job.id]) if is_many else url)
+        home = manner.check(manner.url_of_many([job.id]) if is_many else url)
         way = self._ways.get((manner, home, is_many))
         if way is None:
             way = self._ways.setdefault((manner, home, is_many), self._new_way(manner, home, is_many))

@@ -85,7 +85,7 @@ class Poller:
         manner = self._asker.manner(job)
         job = named(job, manner)
         url = manner.url(job)
-        home = manner.transport.check(url)
+        home = manner.check(url)
         return self._run(job, url, manner, home, lambda poll: manner.fetch(poll, home), stop)
 
     def close(self) -> None:

@@ -7,13 +7,21 @@ was in it.
 import os
 import re
 import stat
-from typing import Dict, Optional, Tuple
+import time
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from ..errors import ConfigError
+from .headers import checked_headers
+
+if TYPE_CHECKING:
+    from subprocess import Popen
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: what a header's name is made of
+_VARIABLE = re.compile(r"[\w.-]+")  # more than a shell allows: containers are given such names
 _LATIN_1 = re.compile(r"[\x00-\xff]*")
-_COMMAND_TIMEOUT_S = 30
+_LARGEST = 65536
+_COMMAND_TIMEOUT_S = 30.0
+_TURN_S = 0.05  # how often to see whether a command has ended while something else keeps its pipe open
 _HOW_TO = "write bearer env:NAME, basic file:PATH, header X-API-Key command:PROGRAM, or netrc"
 
 
@@ -24,13 +32,18 @@ class Credential:
         self._header, self._scheme, self._source = parse(specification)
         self._read: Dict[str, Tuple[str, str]] = {}
 
-    def header(self, host: str, fresh: bool = False) -> Tuple[str, str]:
-        """The header that carries the credential: its name and value."""
+    def header(self, host: str, fresh: bool = False, timeout: Optional[float] = None) -> Tuple[str, str]:
+        """The header that carries the credential: its name and value.
+
+        `timeout` is that of the wait it is for: no command takes longer. A wait of 0 looks once,
+        however long that takes.
+        """
         known = self._read.get(host)
         if known is not None and not fresh:
             return known
         try:
-            secret = _read_source(self._source, host, self._scheme == "Basic")
+            secret = _read_source(self._source, host, self._scheme == "Basic",
+                                  min(timeout or _COMMAND_TIMEOUT_S, _COMMAND_TIMEOUT_S))
         except ConfigError:
             if known is not None:
                 return known  # gone meanwhile: the server has the last word on the old one
@@ -79,10 +92,17 @@ def parse(specification: str) -> Tuple[str, str, str]:
         raise ConfigError("auth names no scheme it can use: " + _HOW_TO)
     if not re.match(r"(env|file|command):.|netrc$", rest) or not _TOKEN.fullmatch(header):
         raise ConfigError("auth names no source for the credential: " + _HOW_TO)
+    checked_headers({header: ""})  # some are not the user's to set
+    kind, _, name = rest.partition(":")
+    if kind == "env" and not _VARIABLE.fullmatch(name):
+        raise ConfigError("auth names no environment variable: write bearer env:NAME and nothing after it; "
+                          "a comment begins with a semicolon")
+    if kind == "command":
+        _words(name)
     return header, scheme, rest
 
 
-def _read_source(source: str, host: str, basic: bool) -> str:
+def _read_source(source: str, host: str, basic: bool, command_s: float) -> str:
     kind, _, name = source.partition(":")
     if kind == "env":
         secret = os.environ.get(name, "")
@@ -92,7 +112,7 @@ def _read_source(source: str, host: str, basic: bool) -> str:
     elif kind == "netrc":
         secret, where = _read_netrc(host), "netrc has no entry for %s, or it is" % host
     else:
-        secret, where = _run(name), "the credential command's output is"
+        secret, where = _run(name, command_s), "the credential command's output is"
     secret = secret.strip()
     if not secret:
         raise ConfigError("%s empty: no credential to send" % where)
@@ -106,7 +126,7 @@ def _read_source(source: str, host: str, basic: bool) -> str:
 def _read_file(path: str) -> str:
     try:
         with open(os.path.expanduser(path), encoding="utf-8") as file:
-            return file.read(65536)
+            return file.read(_LARGEST)
     except (OSError, UnicodeError, ValueError) as error:
         what = "it is not UTF-8 text" if isinstance(error, UnicodeError) else _reason(error)
         raise ConfigError("can't read the credential file %s: %s" % (path, what)) from None
@@ -124,22 +144,76 @@ def _read_netrc(host: str) -> str:
     return "%s:%s" % (found[0], found[2]) if found else ""
 
 
-def _run(command: str) -> str:
+def _words(command: str) -> List[str]:
     import shlex
-    import subprocess
     try:
-        words = shlex.split(command)
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              timeout=_COMMAND_TIMEOUT_S)
+        return shlex.split(command)
     except ValueError:
         raise ConfigError("can't run the credential command: its quotes don't match") from None
-    except OSError as error:
+
+
+def _run(command: str, limit_s: float) -> str:
+    import subprocess
+    words = _words(command)
+    try:
+        # A session of its own, so that whatever it starts can be ended with it.
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+    except (OSError, ValueError) as error:  # ValueError: a NUL
         raise ConfigError("can't run the credential command %s: %s" % (words[0], _reason(error))) from None
+    try:
+        until = time.monotonic() + limit_s
+        said = _said(process, until)
+        code = process.wait(max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
-        raise ConfigError("the credential command took over %d s" % _COMMAND_TIMEOUT_S) from None
-    if done.returncode:
-        raise ConfigError("the credential command failed with exit code %d" % done.returncode)
-    return done.stdout.decode("utf-8", "replace")
+        raise ConfigError("the credential command took over %g s" % limit_s) from None
+    finally:  # also where a signal breaks it off
+        _end(process)
+    if code:
+        raise ConfigError("the credential command failed with exit code %d" % code)
+    return said.decode("utf-8", "replace")
+
+
+def _said(process: "Popen[bytes]", until: float) -> bytes:
+    """What a command prints before it ends, or closes the pipe; what it leaves behind may keep that open."""
+    import selectors
+    import subprocess
+    assert process.stdout is not None
+    if os.name != "posix":  # no pipe can be selected there
+        return process.communicate(timeout=until - time.monotonic())[0]
+    said = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        while True:
+            has_ended = process.poll() is not None  # asked first: all that it said is in the pipe by then
+            left = until - time.monotonic()
+            if left <= 0 and not has_ended:
+                raise subprocess.TimeoutExpired(process.args, 0)
+            if selector.select(0 if has_ended else min(left, _TURN_S)):
+                chunk = os.read(process.stdout.fileno(), _LARGEST + 1)
+                said += chunk
+                if len(said) > _LARGEST:
+                    raise ConfigError("the credential command prints too much: over %d bytes" % _LARGEST)
+                if not chunk:
+                    return said
+            elif has_ended:
+                return said
+
+
+def _end(process: "Popen[bytes]") -> None:
+    """Close the pipe of a command; where it still runs, kill it with all that it has started."""
+    assert process.stdout is not None
+    process.stdout.close()
+    if process.returncode is not None:
+        return
+    try:
+        if os.name == "posix":
+            os.killpg(process.pid, 9)  # not waited for yet: the number is still its own
+        else:
+            process.kill()
+    except OSError:
+        return  # somebody else's by now, as with sudo: nothing that could be waited for
+    process.wait()
 
 
 def _reason(error: Exception) -> str:

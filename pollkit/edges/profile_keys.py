@@ -55,6 +55,11 @@ def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
     """Keys that make no sense beside the others, and why."""
     if profile.client_key and not profile.client_cert:
         yield "client_key", "is of no use without client_cert"
+    urls = [url for one in (profile, *profile.labels.values()) for url in (one.url, one.batch_url) if url]
+    if profile.base and urls and not any("{base}" in url for url in urls):
+        yield "base", "is of no use without {base} in url"
+    if profile.body and all(one.method in ("GET", "HEAD") for one in (profile, *profile.labels.values())):
+        yield "body", "is of no use with %s: say method = POST, or whichever takes it" % profile.method
     if not profile.batch_url:
         usual = Profile()
         for key in ("batch_items", "batch_id", "batch_size"):

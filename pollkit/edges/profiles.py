@@ -22,6 +22,7 @@ from .profile_keys import HEADER, KEYS, contradictions, read_header, read_key, u
 SYSTEM_FILE = "/etc/pollkit/profiles.ini"
 USER_FILE = ".config/pollkit/profiles.ini"
 _NAME = re.compile(r"\w[\w.-]*")
+_NO_NAME = "DEFAULT"  # it means something else in other INI files, and would be taken for that
 
 Settings = Dict[str, Setting]
 
@@ -156,7 +157,10 @@ def _add(entries: Dict[str, _Entry], file: IniFile, section: str, parts: Tuple[s
     if file.source not in entry.sources:
         entry.sources.append(file.source)
     entry.problems += [problem for problem in file.problems if problem.section == section]
-    if not _NAME.fullmatch(name) or (colon and not label):
+    if name == _NO_NAME:
+        entry.problems.append(_about(
+            file, section, "there are no defaults for all profiles: write what they share into each"))
+    elif not _NAME.fullmatch(name) or (colon and not label):
         entry.problems.append(_about(
             file, section, "write it as [name] or [name:label], the name of letters, digits, . _ and -"))
 
@@ -164,13 +168,13 @@ def _add(entries: Dict[str, _Entry], file: IniFile, section: str, parts: Tuple[s
 def _assembled(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
     """A profile with its labels, as far as it makes sense, and all that doesn't."""
     problems = list(entry.problems)
-    for label in entry.labels if entry.own is None else ():
+    is_name = name != _NO_NAME and _NAME.fullmatch(name)  # otherwise that is what is wrong with it
+    for label in entry.labels if entry.own is None and is_name else ():
         source, line = entry.lines[label]
         problems.append(Problem(source, line, "%s:%s" % (name, label), "",
                                 "there is no [%s] that it could inherit from" % name))
     own = _values(name, entry.own or {}, problems)
     profile = Profile(name=name)._replace(**own)
-    problems += _contradicted(name, entry.own or {}, profile)
     labels: Dict[str, Profile] = {}
     for label, settings in entry.labels.items():
         values = _values("%s:%s" % (name, label), settings, problems)
@@ -182,7 +186,8 @@ def _assembled(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
             at = settings["up_to"]
             problems.append(Problem(at.source, at.line, "%s:%s" % (name, label), "up_to",
                                     "is the same as that of %s, which would never leave it a job" % twin[0]))
-    return profile._replace(labels=labels), problems
+    profile = profile._replace(labels=labels)
+    return profile, problems + _contradicted(name, entry.own or {}, profile)
 
 
 def _contradicted(section: str, settings: Settings, profile: Profile) -> List[Problem]:
@@ -195,10 +200,14 @@ def _values(section: str, settings: Settings, problems: List[Problem]) -> Dict[s
     """The fields that a section sets; what is wrong with it goes to the problems."""
     values: Dict[str, Any] = {}
     headers: Dict[str, str] = {}
+    seen: Dict[Tuple[str, str], int] = {}  # the lines of headers; a later file may write them in other letters
     for key, setting in settings.items():
         try:
             if key.startswith(HEADER):
                 name = key[len(HEADER):]
+                line = seen.setdefault((setting.source, name.lower()), setting.line)
+                if line != setting.line:
+                    raise ConfigError("stands twice: it is on line %d already, in other letters" % line)
                 headers = merged(headers, {name: read_header(name, setting.text)})
             elif key not in KEYS:
                 raise ConfigError(unknown_key(key))

@@ -68,18 +68,26 @@ class Transport:
         self._pid = os.getpid()
         self._secrets: Set[str] = set()
 
-    def check(self, url: str) -> str:
-        """The origin of a job's URL; a ConfigError where it, its proxy or its credential is unusable."""
-        origin = parse_url(url).origin
-        self._site_and_target(url, origin)
-        return origin
+    def check(self, url: str, timeout: Optional[float] = None) -> str:
+        """The origin of a job's URL; a ConfigError where it, its proxy or its credential is unusable.
+
+        `timeout` is how long the job is waited for: to read the credential takes no longer.
+        """
+        address = parse_url(url)
+        if self._credential is not None:
+            self._credential.header(address.host, timeout=timeout)  # once: it is remembered
+        self._site_and_target(url, address.origin)
+        return address.origin
 
     def fetch(self, url: str, home: str, etag: Optional[str] = None, fresh_credential: bool = False,
-              moved: bool = False) -> Union[Reply, Fault]:
-        """Ask once. `home` is the origin that credentials belong to; `moved`: a 303 pointed here."""
+              moved: bool = False, timeout: Optional[float] = None) -> Union[Reply, Fault]:
+        """Ask once. `home` is the origin that credentials belong to; `moved`: a 303 pointed here.
+
+        `timeout` is that of the wait as a whole: to read a fresh credential takes no longer.
+        """
         deadline = time.monotonic() + self._timeout
         if fresh_credential and self._credential is not None:
-            self._credential.header(parse_url(home).host, fresh=True)
+            self._credential.header(parse_url(home).host, True, timeout)
             self._sites.clear()
             self._starts.clear()
         if self._pid != os.getpid():
@@ -202,7 +210,9 @@ class Transport:
             if address.userinfo:
                 headers["Authorization"] = basic(address.userinfo)
             if self._credential is not None:
-                headers.update([self._credential.header(address.host)])
+                name, value = self._credential.header(address.host)
+                headers = merged(headers, {name: value})
+                self._secrets.update(secrets_in(value))  # whatever its header is called
         else:
             own = {name: value for name, value in own.items() if name.lower() in _ABROAD}
         headers = merged(headers, own)

@@ -1,0 +1,134 @@
+"""Commands that print a credential: they end, with all that they have started, and say no more than one."""
+import contextlib
+import os
+import sys
+import time
+
+import pytest
+
+from pollkit import BatchPoller, ConfigError, Poller, Profile
+from pollkit.edges import credentials
+from pollkit.edges.credentials import Credential
+from raw_server import RawServer, reply
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="what is tested here is the way of POSIX systems")
+
+
+def shell(script):
+    """A credential that a shell prints."""
+    return Credential('bearer command:sh -c "%s"' % script)
+
+
+def is_running(pid):
+    """Whether a process is there, and no zombie."""
+    try:
+        os.kill(pid, 0)
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return not os.path.isdir("/proc/self")
+    except OSError:
+        return False
+
+
+def is_soon_gone(pid):
+    until = time.monotonic() + 5
+    while is_running(pid) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not is_running(pid)
+
+
+@pytest.mark.parametrize("script", [
+    "sleep 60", "sleep 60 & echo $! >{0}; wait", "sleep 60 & echo $! >{0}; echo tok; wait",
+    "exec 1>&-; sleep 60 & echo $! >{0}; wait", "sleep 60 & echo $! >{0}; while :; do echo; sleep 0.01; done"])
+def test_command_ends_at_its_limit_with_all_that_it_has_started(script, monkeypatch, tmp_path):
+    """Also where a child of it keeps the pipe open, and whatever it prints meanwhile."""
+    monkeypatch.setattr(credentials, "_COMMAND_TIMEOUT_S", 0.2)
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match=r"took over 0\.2 s"):
+        shell("echo $$ >%s; " % (tmp_path / "own") + script.format(tmp_path / "child")).header("h")
+    assert time.monotonic() - began < 5
+    if "{0}" in script:
+        assert is_soon_gone(int((tmp_path / "child").read_text()))
+    with pytest.raises(ChildProcessError):  # nothing is left to be waited for
+        os.waitpid(int((tmp_path / "own").read_text()), os.WNOHANG)
+
+
+def test_command_takes_no_longer_than_the_wait_that_it_is_for():
+    """Be it for one job or for many; a wait of 0, which looks once, lets it take its time."""
+    profile = Profile(url="http://127.0.0.1:1/{id}", auth="bearer command:sleep 60", timeout=0.1)
+    began = time.monotonic()
+    for wait in (lambda: Poller(profile).poll("1"), lambda: BatchPoller(profile).run(["1"]),
+                 lambda: Poller(profile._replace(timeout=300.0), timeout="100ms").poll("1")):
+        with pytest.raises(ConfigError, match=r"took over 0\.1 s"):
+            wait()
+    assert time.monotonic() - began < 5
+    credential = shell("sleep 0.05; echo tok")
+    assert credential.header("h", timeout=0.0)[1] == "Bearer tok"
+    assert credential.header("h", timeout=0.01)[1] == "Bearer tok"  # it is known
+
+
+def test_command_that_is_run_again_takes_no_longer_than_the_wait_either(tmp_path):
+    """It leaves the old credential, and the server has the last word."""
+    refused = reply("{}", "401 Unauthorized")
+    slow = "command:sh -c \"test -e %s && sleep 60; echo tok >%s; echo tok\"" % (tmp_path / "x", tmp_path / "x")
+    began = time.monotonic()
+    for batch in ({}, {"batch_url": "{base}/?ids={ids}", "batch_items": "items"}):
+        with RawServer(refused, refused) as server:
+            profile = Profile(url="{base}/{id}", base=server.url(""), auth="bearer " + slow, timeout=0.4, **batch)
+            assert [outcome.state for outcome in BatchPoller(profile, pace="fixed 10ms").run(["1"])] == ["unreachable"]
+        (tmp_path / "x").unlink()
+    assert time.monotonic() - began < 5
+
+
+def test_command_may_leave_a_child_behind_that_keeps_the_pipe_open(tmp_path):
+    """An agent, say: what the command itself has printed counts once it has ended; the child is its own affair."""
+    began = time.monotonic()
+    assert shell("sleep 60 & echo $! >%s; echo tok" % (tmp_path / "child")).header("h")[1] == "Bearer tok"
+    assert time.monotonic() - began < 5
+    child = int((tmp_path / "child").read_text())
+    assert is_running(child)
+    os.kill(child, 9)
+
+
+def test_command_that_fails_is_heard_of_whatever_it_leaves_behind(tmp_path):
+    with pytest.raises(ConfigError, match="exit code 3"):
+        shell("sleep 60 & echo $! >%s; echo tok; exit 3" % (tmp_path / "child")).header("h")
+    os.kill(int((tmp_path / "child").read_text()), 9)
+
+
+def test_command_that_is_broken_off_by_a_signal_is_ended(monkeypatch, tmp_path):
+    """It is not in the terminal's group any more: Ctrl-C reaches pollkit alone."""
+    def interrupted(process, until):
+        while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text().endswith("\n"):
+            time.sleep(0.01)
+        raise KeyboardInterrupt()
+
+    monkeypatch.setattr(credentials, "_said", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        shell("sleep 60 & echo $! >%s; wait" % (tmp_path / "child")).header("h")
+    assert is_soon_gone(int((tmp_path / "child").read_text()))
+
+
+@pytest.mark.parametrize("script", ["exec yes", "yes", "echo tok; yes", "yes & wait"])
+def test_command_that_prints_without_end_is_ended(script, monkeypatch, tmp_path):
+    """Nor is more of it read than a credential can be."""
+    monkeypatch.setattr(credentials, "_COMMAND_TIMEOUT_S", 2.0)  # it would fill the memory by then
+    with pytest.raises(ConfigError, match="prints too much: over 65536 bytes"):
+        shell("echo $$ >%s; " % (tmp_path / "own") + script).header("h")
+    with pytest.raises(ChildProcessError):
+        os.waitpid(int((tmp_path / "own").read_text()), os.WNOHANG)
+
+
+def test_child_that_prints_without_end_is_not_listened_to(tmp_path):
+    """Its command has ended, so nobody reads the pipe any more, and the child falls over it."""
+    with contextlib.suppress(ConfigError):  # where it was quick, it has spoilt the credential
+        shell("yes & echo $! >%s; echo tok" % (tmp_path / "child")).header("h")
+    assert is_soon_gone(int((tmp_path / "child").read_text()))
+
+
+def test_long_credential_is_read_whole():
+    """In pieces, as a pipe delivers it."""
+    prints = "import sys; sys.stdout.write(65535 * chr(120)); sys.stdout.flush(); sys.stdout.write(chr(121))"
+    assert Credential("bearer command:'%s' -c '%s'" % (sys.executable, prints)).header("h")[1] == (
+        "Bearer " + 65535 * "x" + "y")
