@@ -58,8 +58,6 @@ def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
     urls = [url for one in (profile, *profile.labels.values()) for url in (one.url, one.batch_url) if url]
     if profile.base and urls and not any("{base}" in url for url in urls):
         yield "base", "is of no use without {base} in url"
-    if profile.body and all(one.method in ("GET", "HEAD") for one in (profile, *profile.labels.values())):
-        yield "body", "is of no use with %s: say method = POST, or whichever takes it" % profile.method
     if not profile.batch_url:
         usual = Profile()
         for key in ("batch_items", "batch_id", "batch_size"):
