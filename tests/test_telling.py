@@ -203,15 +203,17 @@ def test_of_what_a_program_prints_only_the_end_is_kept(ledger, place, teller_of,
     monkeypatch.setattr(tempfile, "tempdir", place)
     program = script(place, "yes | head -c 50000000; echo the end; exit 1\n")
     sizes = []
+    before = set(filter(deleted, os.listdir("/proc/self/fd")))  # of other tests
     teller = teller_of(Program([program], 10))
-    wait_for(lambda: sizes.append(sum(os.stat("/proc/self/fd/%s" % name).st_size for name in os.listdir("/proc/self/fd")
-                                      if deleted("/proc/self/fd/" + name))) or troubles)
+    wait_for(lambda: sizes.append(sum(os.stat("/proc/self/fd/" + name).st_size for name in os.listdir("/proc/self/fd")
+                                      if name not in before and deleted(name))) or troubles)
     teller.finish(5)
     assert max(sizes) < 100000
     assert [error for _, error, _ in troubles] == [program + " exited with 1: the end"]
 
 
-def deleted(path):
+def deleted(name):
+    path = "/proc/self/fd/" + name
     try:
         return os.readlink(path).endswith("(deleted)") and os.path.exists(path)
     except OSError:
