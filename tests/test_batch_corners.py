@@ -7,7 +7,7 @@ import pytest
 
 from job_api import JobApi, http
 from pollkit import BatchPoller, ConfigError, Job, PollkitError, Profile, TokenBucket
-from pollkit.drivers.crew import Crew
+from pollkit.drivers.crew import Crew, Exchanges
 from pollkit.edges.clock import Clock
 from raw_server import RawServer, reply, wait_for
 
@@ -320,7 +320,8 @@ def test_a_generator_serves_one_thread_at_a_time_and_the_other_is_told():
 def test_what_ended_without_a_poll_is_told_before_the_next_exchange_which_may_be_slow():
     done, found = [], iter(["work"])
     lock = threading.Lock()
-    crew = Crew(1, Clock(), lock, take=lambda now: next(found, float("inf")), perform=done.append,
+    crew = Crew(1, Clock(), lock, take=lambda now: next(found, float("inf")),
+                exchanges=Exchanges(done.append, lambda asked: True, lambda several: [0], lambda work, asked: None),
                 finish=lambda work, result, now: "news", announce=done.append, leave=lambda: None,
                 crash=lambda error: None)
     with lock:

@@ -31,27 +31,36 @@ def test_polls_of_a_thread_share_one_connection(new_transport):
     assert server.used == [0] * 5
 
 
-def test_each_thread_has_a_connection_of_its_own(new_transport):
-    transport = new_transport()
-    both = threading.Barrier(2, timeout=10)
-    used = {}
+def test_threads_that_ask_at_once_have_a_connection_each_and_no_more(new_transport):
+    transport, both = new_transport(), threading.Barrier(2, timeout=10)
 
-    def ask(name):
+    def ask():
         for _ in range(3):
             both.wait()
-            transport.fetch(server.url("/" + name), server.origin)
-        transport.close()
+            transport.fetch(server.url(), server.origin)
 
-    with RawServer(DONE) as server:
-        threads = [threading.Thread(target=ask, args=(name,)) for name in "ab"]
+    def answer(connection, _):
+        both_asked.wait()
+        connection.send(DONE)
+
+    both_asked = threading.Barrier(2, timeout=10)
+    with RawServer(answer) as server:
+        threads = [threading.Thread(target=ask) for _ in range(2)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        for request in server.requests:
-            used.setdefault(request.target, set()).add(request.connection)
-    assert len(server.requests) == 6
-    assert sorted(map(sorted, used.values())) == [[0], [1]]
+    assert sorted(server.used) == [0, 0, 0, 1, 1, 1]
+
+
+def test_threads_that_ask_one_after_the_other_share_a_connection(new_transport):
+    transport = new_transport()
+    with RawServer(DONE) as server:
+        for _ in range(3):
+            thread = threading.Thread(target=transport.fetch, args=(server.url(), server.origin))
+            thread.start()
+            thread.join()
+    assert server.used == [0, 0, 0]
 
 
 KEPT = {  # replies after which the connection carries the next poll: True, or it is replaced
@@ -168,18 +177,19 @@ def test_what_a_server_says_unasked_is_not_taken_for_a_reply(unasked, new_transp
     assert server.used[-1] == 1
 
 
-def test_eight_connections_are_kept_at_the_most(new_transport):
-    """The one unused for longest goes first."""
+def test_connections_to_so_many_origins_are_kept_and_no_more(new_transport, monkeypatch):
+    """The origin that was met first goes first."""
+    monkeypatch.setattr(transport_module, "_ORIGINS_KEPT", 3)
     transport = new_transport()
     with contextlib.ExitStack() as stack:
-        servers = [stack.enter_context(RawServer(DONE)) for _ in range(10)]
-        for server in servers + servers[2:3]:
+        servers = [stack.enter_context(RawServer(DONE)) for _ in range(5)]
+        for server in servers:
             assert transport.fetch(server.url(), server.origin).status == 200
-        wait_for(lambda: [server.open for server in servers] == [0, 0] + [1] * 8)
-        for server in servers[:1] + servers[2:3]:
+        wait_for(lambda: [server.open for server in servers] == [0, 0, 1, 1, 1])
+        for server in servers[:1] + servers[4:]:
             transport.fetch(server.url(), server.origin)
-        wait_for(lambda: [server.open for server in servers] == [1, 0, 1, 0] + [1] * 6)
-        assert [server.accepted for server in servers] == [2] + [1] * 9
+        wait_for(lambda: [server.open for server in servers] == [1, 0, 0, 1, 1])
+        assert [server.accepted for server in servers] == [2, 1, 1, 1, 1]
 
 
 def test_close_closes_and_the_transport_can_go_on(new_transport):
@@ -191,19 +201,6 @@ def test_close_closes_and_the_transport_can_go_on(new_transport):
         wait_for(lambda: server.open == 0)
         assert transport.fetch(server.url(), server.origin).status == 200
     assert server.used == [0, 1]
-
-
-def test_thread_that_ends_leaves_no_connection_open(new_transport, recwarn):
-    transport = new_transport()
-    with RawServer(DONE) as server:
-        thread = threading.Thread(target=transport.fetch, args=(server.url(), server.origin))
-        thread.start()
-        thread.join()
-        del thread
-        gc.collect()
-        wait_for(lambda: server.open == 0)
-    assert len(server.requests) == 1
-    assert not recwarn.list
 
 
 def test_transport_that_is_dropped_leaves_no_connection_open(recwarn):

@@ -51,16 +51,16 @@ def test_an_exchange_that_begins_late_is_broken_off_in_time_all_the_same(wires):
 
 
 def test_a_connection_whose_time_is_up_as_its_reply_ends_is_not_kept(monkeypatch):
-    whole = Wire.exchange
+    whole = Wire.receive
 
-    def just_in_time(self, request, bodiless=False):
-        received = whole(self, request, bodiless)
+    def just_in_time(self, bodiless=False):
+        received = whole(self, bodiless)
         transport._watch._under_way.clear()
         self.break_off()
         return received
     with RawServer(DONE) as server:
         transport = Transport(Profile(proxy="none"))
-        monkeypatch.setattr(Wire, "exchange", just_in_time)
+        monkeypatch.setattr(Wire, "receive", just_in_time)
         assert transport.fetch(server.url(), server.origin).status == 200
         monkeypatch.undo()
         assert transport.fetch(server.url(), server.origin).status == 200

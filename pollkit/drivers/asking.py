@@ -4,7 +4,7 @@ import functools
 import os
 import random
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ..core import events, machine
 from ..core.addresses import fill, fill_many
@@ -20,7 +20,7 @@ from ..edges.clock import Clock
 from ..edges.headers import checked_headers
 from ..edges.history import History, Kind
 from ..edges.token_bucket import TokenBucket
-from ..edges.transport import Transport
+from ..edges.transport import Exchange, Transport
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
@@ -60,6 +60,14 @@ class Default(enum.Enum):
 Timeout = Union[float, str, None, Default]
 
 
+class Question(NamedTuple):
+    """An exchange under way: `poll` is what it asks of one job, `ids` are the jobs where it asks of many."""
+
+    exchange: Exchange
+    poll: Optional[machine.Poll]
+    ids: List[str] = []
+
+
 class Manner:
     """How the jobs of one profile and label are asked about."""
 
@@ -91,15 +99,27 @@ class Manner:
 
     def fetch(self, poll: machine.Poll, home: str) -> Reading:
         """Ask about one job, and read the answer."""
-        seen = self.transport.fetch(poll.url, home, poll.etag, poll.fresh_credential, poll.moved, self._timeout)
-        return self._scrubbed(self.reader.read(seen, poll.moved, poll.accepted), poll.url)
+        return self.hear(self.ask(poll, home))[0]
 
-    def fetch_many(self, ids: List[str], home: str, fresh_credential: bool) -> Tuple[Reading, List[Reading]]:
-        """Ask about many jobs at once: what the exchange as a whole says, and what it says of each."""
-        url = self.url_of_many(ids)
-        seen = self.transport.fetch(url, home, None, fresh_credential, timeout=self._timeout)
+    def ask(self, poll: machine.Poll, home: str) -> "Question":
+        """Ask about one job."""
+        return Question(self.transport.send(poll.url, home, poll.etag, poll.fresh_credential, poll.moved,
+                                            self._timeout), poll)
+
+    def ask_many(self, ids: List[str], home: str, fresh_credential: bool) -> "Question":
+        """Ask about many jobs at once."""
+        return Question(self.transport.send(self.url_of_many(ids), home, None, fresh_credential,
+                                            timeout=self._timeout), None, ids)
+
+    def hear(self, question: "Question") -> Tuple[Reading, List[Reading]]:
+        """Read the answer: what the exchange as a whole says, and what it says of each job."""
+        exchange, poll, ids = question
+        seen = self.transport.receive(exchange)
+        if poll is not None:
+            reading = self._scrubbed(self.reader.read(seen, poll.moved, poll.accepted), exchange.url)
+            return reading, [reading]
         heard, readings = self.reader.read_many(seen, ids)
-        return self._scrubbed(heard, url), [self._scrubbed(reading, url) for reading in readings]
+        return self._scrubbed(heard, exchange.url), [self._scrubbed(reading, exchange.url) for reading in readings]
 
     def _scrubbed(self, reading: Reading, url: str) -> Reading:
         """A reading that repeats no secret, even where the server did."""
@@ -193,7 +213,7 @@ class Asker:
         return found if found.url is None else found._replace(url=self._scrubbed(found.url))
 
     def close(self) -> None:
-        """Close this thread's connections."""
+        """Close the connections that nobody uses just now."""
         for transport in list(self._transports.values()):
             transport.close()
 

@@ -7,19 +7,18 @@ from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping
 
 from ..core import events
 from ..core.agenda import Agenda, Entry, Lane, Step
-from ..core.machine import Poll, next_action
 from ..core.model import Job, Outcome, State, shown_id
 from ..core.pace import Pace
 from ..core.profile import Profile, whole_number
-from ..core.reading import Reading, Verdict
+from ..core.reading import Verdict
 from ..core.units import seconds
 from ..edges.clock import Clock
 from ..edges.history import History
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError, PollkitError
-from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, log, named
-from .crew import Crew
-from .exchanges import Polled, Stats, Way
+from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, named
+from .crew import Crew, Exchanges
+from .exchanges import Heard, Polled, Stats, Way, ask, hear, is_under_way, wait
 from .owners import Mailbox, OnDone, Promise, call, new_bell, ring, several, some
 
 NEVER = float("inf")
@@ -67,8 +66,8 @@ class BatchPoller:
         self._polls = self._faults = self._rate_limited = 0
         self._expired: Deque[Step] = deque()      # ended without an exchange, and not announced yet
         self._abandoned: Deque[Mailbox] = deque()
-        self._crew = Crew(workers, self._clock, self._lock, self._take, self._perform, self._finish,
-                          self._announce, self._asker.close, self._crash)
+        self._crew = Crew(workers, self._clock, self._lock, self._take, Exchanges(ask, is_under_way, wait, hear),
+                          self._finish, self._announce, self._asker.close, self._crash)
         self._closed = False
         self._error: Optional[PollkitError] = None  # why nothing more is asked: a shared limit can't be kept, say
         self._pid = os.getpid()
@@ -315,7 +314,7 @@ class BatchPoller:
             raise PollkitError("this BatchPoller was made in another process, and its threads stayed there: "
                                "make a new one after a fork")
 
-    # What the crew calls: take and finish with the lock held, perform and announce without
+    # What the crew calls: take and finish with the lock held, announce without
 
     def _take(self, now: float) -> Union[List[Entry], float]:
         if self._abandoned:
@@ -331,21 +330,6 @@ class BatchPoller:
             self._after_removal()
         return work
 
-    def _perform(self, entries: List[Entry]) -> Tuple[Reading, List[Reading]]:
-        try:
-            way: Way = entries[0].manner
-            if way.is_many:
-                fresh = any(entry.progress.trouble.wants_credential for entry in entries)
-                return way.manner.fetch_many([entry.progress.job.id for entry in entries], way.home, fresh)
-            poll = next_action(entries[0].progress, NEVER)
-            assert isinstance(poll, Poll)
-            reading = way.manner.fetch(poll, way.home)
-            return reading, [reading]
-        except Exception as error:  # a bug; whoever waits for these jobs must not wait for ever
-            log().exception("pollkit failed to poll %s", entries[0].progress.job.id)
-            reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
-            return reading, [reading] * len(entries)
-
     def _crash(self, error: Exception) -> None:
         self._break_off(PollkitError("pollkit failed: %s: %s" % (type(error).__name__, error)))
 
@@ -356,7 +340,7 @@ class BatchPoller:
             self._expired.extend(filter(None, [self._agenda.cancel(entry.progress.job.id, self._clock.now())]))
         self._after_removal()
 
-    def _finish(self, entries: List[Entry], result: Tuple[Reading, List[Reading]], now: float) -> Optional[Polled]:
+    def _finish(self, entries: List[Entry], result: Heard, now: float) -> Optional[Polled]:
         heard, readings = result
         try:
             steps = self._agenda.give_back(entries, readings, heard, now, self._asker.rng())

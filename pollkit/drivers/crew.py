@@ -4,12 +4,13 @@ One idle thread at most is on watch: it sleeps until the next instant at which t
 something to do. The others sleep until somebody needs them. Whoever takes work sees to it that
 there is a watch, so that a slow exchange holds up nothing else.
 
-Where exchanges are quick (a server next door), one thread that goes from poll to poll beats
-many that fight over the interpreter. So the watch then leaves work alone while somebody else
-is at it, and steps in only when nothing was taken for STALL_S.
+Where exchanges are quick (a server next door), one thread beats many that fight over the
+interpreter. It then has up to AT_ONCE of them under way: a reply has come each time it looks, and
+it need not sleep, which costs more than the poll. The watch leaves work alone while somebody
+else is at it, and steps in only when nothing was taken for STALL_S.
 """
 import threading
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, NamedTuple, Optional, Tuple
 
 from ..edges.clock import Clock
 from ..errors import PollkitError
@@ -17,6 +18,7 @@ from .asking import log
 from .owners import new_bell, ring
 
 QUICK_S = 0.003
+AT_ONCE = 8         # more would gain nothing, and keep a reply waiting for those before it
 STALL_S = 0.005
 NEVER = float("inf")
 
@@ -31,21 +33,34 @@ class _Gate:
         self.until = NEVER
 
 
+class Exchanges(NamedTuple):
+    """How work is done: `begin(work)` asks, `end(work, asked)` waits for the answer and gives what came of it.
+
+    Of several that are under way, `wait` tells, by their places, which can be ended at once; one that
+    is not under way, because a connection must be opened first, is all done when it is ended.
+    """
+
+    begin: Callable[[Any], Any]
+    is_under_way: Callable[[Any], bool]
+    wait: Callable[[List[Any]], List[int]]
+    end: Callable[[Any, Any], Any]
+
+
 class Crew:
     """Up to `size` threads, each started when there is use for it.
 
     `take(now)` gives work or the instant to come back at, `finish(work, result, now)` takes in
     what came of it; both are called with the lock held, and so is `crash(error)` after one of them
-    failed. `perform(work)`, `announce(what finish gave)` and, by each thread at its end, `leave()`
+    failed. The `exchanges`, `announce(what finish gave)` and, by each thread at its end, `leave()`
     are called without it.
     """
 
     def __init__(self, size: int, clock: Clock, lock: threading.Lock, take: Callable[[float], Any],
-                 perform: Callable[[Any], Any], finish: Callable[[Any, Any, float], Any],
+                 exchanges: Exchanges, finish: Callable[[Any, Any, float], Any],
                  announce: Callable[[Any], None], leave: Callable[[], None],
                  crash: Callable[[Exception], None]) -> None:
         self._size, self._clock, self._lock = size, clock, lock
-        self._take, self._perform, self._finish, self._announce = take, perform, finish, announce
+        self._take, self._exchanges, self._finish, self._announce = take, exchanges, finish, announce
         self._leave, self._crash = leave, crash
         self._threads: List[threading.Thread] = []
         self._idle: List[_Gate] = []
@@ -53,7 +68,7 @@ class Crew:
         self._coming = 0         # roused or started, and not here yet
         self._busy = 0
         self._taken_at = -NEVER
-        self._exchange_s = 0.0   # what an exchange takes, of late
+        self._exchange_s = QUICK_S   # what an exchange takes, of late; the first one decides whether that is quick
         self._closed = False
 
     def wake(self) -> None:
@@ -133,15 +148,34 @@ class Crew:
 
     def _work(self, work: Any) -> None:
         """From one exchange to the next, for as long as there is something to do."""
-        clock = self._clock
-        while not isinstance(work, float):
-            began = clock.now()
-            result = self._perform(work)
+        clock, exchanges, most = self._clock, self._exchanges, min(AT_ONCE, self._size)
+        begun: List[Tuple[float, Any, Any]] = []   # under way
+        ready: List[Tuple[float, Any, Any]] = []   # to be ended next
+        while True:
+            if not isinstance(work, float):
+                began = clock.now()
+                asked = exchanges.begin(work)
+                if not exchanges.is_under_way(asked):
+                    ready.append((began, work, asked))
+                else:
+                    begun.append((began, work, asked))
+                    if len(begun) + len(ready) < most and self._exchange_s < QUICK_S:
+                        with self._lock:
+                            work = NEVER if self._closed else self._start(clock.now())
+                        self._tell(None)
+                        continue
+            elif not begun and not ready:
+                return
+            if not ready:
+                places = exchanges.wait([asked for _, _, asked in begun]) if len(begun) > 1 else [0]
+                ready = [begun.pop(place) for place in reversed(places)]
+            began, done, asked = ready.pop()
+            result = exchanges.end(done, asked)
             with self._lock:
                 now = clock.now()
                 self._busy -= 1
                 self._exchange_s += (now - began - self._exchange_s) / 8
-                news = self._finish(work, result, now)
+                news = self._finish(done, result, now)
                 work = NEVER if self._closed else self._start(now)
             self._tell(news)
 

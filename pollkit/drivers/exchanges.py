@@ -1,10 +1,15 @@
 """What a batch hands from one of its parts to the next: ways of asking, and what came of it."""
-from typing import List, NamedTuple
+from typing import List, NamedTuple, Tuple, Union
 
-from ..core.agenda import Lane, Step
-from ..core.machine import Rules
-from ..core.reading import Reading
-from .asking import Manner
+from ..core.agenda import Entry, Lane, Step
+from ..core.machine import Poll, Rules, next_action
+from ..core.reading import Reading, Verdict
+from ..edges.wire import with_news
+from .asking import Manner, Question, log
+
+NEVER = float("inf")
+Heard = Tuple[Reading, List[Reading]]  # of the exchange as a whole, and of each job
+Asked = Union[Question, Heard]         # or what is to be said of it already
 
 
 class Stats(NamedTuple):
@@ -32,3 +37,45 @@ class Way(NamedTuple):
     is_many: bool     # one exchange asks about many of them
     lane: Lane
     rules: Rules
+
+
+def ask(entries: List[Entry]) -> Asked:
+    """Ask about jobs that were handed out together."""
+    way: Way = entries[0].manner
+    try:
+        if way.is_many:
+            fresh = any(entry.progress.trouble.wants_credential for entry in entries)
+            return way.manner.ask_many([entry.progress.job.id for entry in entries], way.home, fresh)
+        poll = next_action(entries[0].progress, NEVER)
+        assert isinstance(poll, Poll)
+        return way.manner.ask(poll, way.home)
+    except Exception as error:
+        return _failed(entries, error)
+
+
+def hear(entries: List[Entry], asked: Asked) -> Heard:
+    """What came of it."""
+    if not isinstance(asked, Question):
+        return asked
+    way: Way = entries[0].manner
+    try:
+        return way.manner.hear(asked)
+    except Exception as error:
+        return _failed(entries, error)
+
+
+def is_under_way(asked: Asked) -> bool:
+    """Whether it was sent."""
+    return isinstance(asked, Question) and asked.exchange.wire is not None
+
+
+def wait(several: List[Question]) -> List[int]:
+    """Wait until some of these, which are under way, can be heard: their places."""
+    return with_news([question.exchange.wire for question in several])
+
+
+def _failed(entries: List[Entry], error: Exception) -> Heard:
+    """A bug; whoever waits for these jobs must not wait for ever."""
+    log().error("pollkit failed to poll %s", entries[0].progress.job.id, exc_info=error)
+    reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
+    return reading, [reading] * len(entries)

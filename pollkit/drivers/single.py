@@ -89,7 +89,7 @@ class Poller:
         return self._run(job, url, manner, home, lambda poll: manner.fetch(poll, home), stop)
 
     def close(self) -> None:
-        """Close this thread's connections; the Poller can still be used."""
+        """Close the connections that are not in use; the Poller can still be used."""
         self._asker.close()
 
     def __enter__(self) -> "Poller":

@@ -1,15 +1,18 @@
 """One poll over HTTP: a Reply, or a Fault that says in plain words what happened.
 
-Connections are kept open, one for each thread and origin. Credentials go to the job's own
-origin and nowhere else: of what the user configured, nothing but Accept and User-Agent travels
-to another one. `fetch` never raises for the network's sake.
+Connections are kept open: as many to an origin as there ever were exchanges with it at once,
+whichever threads have them. Credentials go to the job's own origin and nowhere else: of what the
+user configured, nothing but Accept and User-Agent travels to another one. `fetch` never raises
+for the network's sake.
+
+An exchange comes in two halves, `send` and `receive`, so that one thread can have several under
+way: where replies are quick, it then finds one each time it looks, and need not sleep.
 """
 import os
 import re
 import socket
-import threading
 import time
-from typing import TYPE_CHECKING, Dict, Mapping, NamedTuple, Optional, Set, Tuple, Union
+from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 from .. import __version__
 from ..core.addresses import SHORTEST_SECRET, is_secret, join, parse_url, redacted, secrets_in, secrets_of
@@ -30,7 +33,7 @@ _METHOD = re.compile(r"[A-Z]{1,20}")
 _FOLLOWED = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look there': core reads it
 _MAX_REDIRECTS = 5
 _IDLE_S = 0.02           # after this long a kept connection is looked at before it is used
-_KEPT_A_THREAD = 8
+_ORIGINS_KEPT = 32
 _STARTS_KEPT = 512
 _CUT = re.compile(r"\.\.\.|['\"]")  # how a text ends that was cut short, and is quoted
 _ABROAD = ("accept", "user-agent", "accept-encoding")
@@ -85,6 +88,11 @@ class Transport:
 
         `timeout` is that of the wait as a whole: to read a fresh credential takes no longer.
         """
+        return self.receive(self.send(url, home, etag, fresh_credential, moved, timeout))
+
+    def send(self, url: str, home: str, etag: Optional[str] = None, fresh_credential: bool = False,
+             moved: bool = False, timeout: Optional[float] = None) -> "Exchange":
+        """Ask, where a connection is open; to open one is left to `receive`."""
         deadline = time.monotonic() + self._timeout
         if fresh_credential and self._credential is not None:
             self._credential.header(parse_url(home).host, True, timeout)
@@ -92,10 +100,24 @@ class Transport:
             self._starts.clear()
         if self._pid != os.getpid():
             self._start_anew()
+        # RFC 9110, 15.4.4: what a 303 points to is read with GET, whatever led there.
+        method, body = (b"GET", b"") if moved else (self._method, self._body)
+        exchange = Exchange(url, home, deadline, method, body)
         try:
-            # RFC 9110, 15.4.4: what a 303 points to is read with GET, whatever led there.
-            method, body = (b"GET", b"") if moved else (self._method, self._body)
-            return self._follow(url, home, etag, deadline, method, body)
+            self._put(exchange, url, etag)
+        except (ConnectError, ConfigError) as error:
+            exchange.trouble = error
+        return exchange
+
+    def receive(self, exchange: "Exchange") -> Union[Reply, Fault]:
+        """What came of it."""
+        wire = exchange.wire
+        if wire is not None and wire.is_broken_off and not self._watch.is_aborted:
+            # Whoever reads had so much else to do that its time was up before anybody looked.
+            self._drop(exchange)
+            exchange.deadline = time.monotonic() + self._timeout
+        try:
+            return self._follow(exchange)
         except ConnectError as error:
             return error.fault
         except (BodyTooLarge, ConfigError) as error:
@@ -112,23 +134,41 @@ class Transport:
         self._watch.abort()
 
     def close(self) -> None:
-        """Close this thread's connections. Those of other threads go when their threads do."""
+        """Close the connections that nobody uses just now."""
         self._kept.close()
         self._watch.close()
 
-    def _follow(self, url: str, home: str, etag: Optional[str], deadline: float, method: bytes,
-                body: bytes) -> Union[Reply, Fault]:
-        for _ in range(_MAX_REDIRECTS + 1):
-            site, start = self._starts.get((url, home)) or self._start(url, home)
-            if body and site.origin != home:
-                return Fault("redirected to %s: a body is not sent to another origin" % redacted(url), final=True)
-            if body or method in (b"POST", b"PUT", b"PATCH"):
-                start += b"Content-Length: %d\r\n" % len(body)
-            if etag is not None and etag.isprintable():
-                start += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
-            request = b"%s %s\r\n%s" % (method, start, body)
+    def _put(self, exchange: "Exchange", url: str, etag: Optional[str]) -> None:
+        """Turn an exchange to a URL, and send the request if a connection is open."""
+        exchange.site, start = site, _ = self._starts.get((url, exchange.home)) or self._start(url, exchange.home)
+        method, body = exchange.method, exchange.body
+        if body or method in (b"POST", b"PUT", b"PATCH"):
+            start += b"Content-Length: %d\r\n" % len(body)
+        if etag is not None and etag.isprintable():
+            start += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
+        exchange.request = b"%s %s\r\n%s" % (method, start, body)
+        if body and site.origin != exchange.home:
+            raise ConnectError(Fault("redirected to %s: a body is not sent to another origin" % redacted(url),
+                                     final=True))
+        exchange.wire = wire = self._kept.take(site.origin)
+        if wire is not None:
             try:
-                received = self._exchange(site, request, deadline, method == b"HEAD")
+                self._watch.begin(wire, exchange.deadline)
+                wire.send(exchange.request)
+            except socket.timeout:
+                pass  # broken off: to be found when it is read
+            except (NoReply, OSError):
+                self._drop(exchange)
+
+    def _follow(self, exchange: "Exchange") -> Union[Reply, Fault]:
+        url = exchange.url
+        if exchange.trouble is not None:
+            raise exchange.trouble
+        for hop in range(_MAX_REDIRECTS + 1):
+            if hop:
+                self._put(exchange, url, None)
+            try:
+                received = self._exchange(exchange)
             except BodyTooLarge:
                 raise
             except WireError as error:
@@ -139,40 +179,51 @@ class Transport:
                 return Fault("the connection to %s broke: %s" % (_host(url), error.strerror or error))
             link = received.headers.get("location")
             if received.status not in _FOLLOWED or not link:
-                return _reply(received, url, site, home)
+                return _reply(received, url, exchange.site, exchange.home)
             there = join(url, link)
             if there is None:
                 return Fault("redirected to %r, which is no http or https URL that can be used" % redacted(link)[:80],
                              final=True)
-            url, etag = there, None
-            if received.status in (301, 302) and method == b"POST":
-                method, body = b"GET", b""  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
+            url = there
+            if received.status in (301, 302) and exchange.method == b"POST":
+                exchange.method, exchange.body = b"GET", b""  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
         return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redacted(url)))
-
-    def _exchange(self, site: _Site, request: bytes, deadline: float, bodiless: bool) -> Received:
-        kept = self._kept.take(site.origin)
-        if kept is not None:
+    def _exchange(self, exchange: "Exchange") -> Received:
+        if exchange.wire is not None:
             try:
-                return self._use(kept, site.origin, request, deadline, bodiless)
+                return self._hear(exchange, exchange.wire)
             except NoReply:
                 pass  # closed while idle: once more, on a new connection (RFC 9112, 9.3.1)
-        context = tls_context(*self._tls) if site.route.address.scheme == "https" else None
-        wire = open_wire(site.route, context, deadline, self._watch)
-        return self._use(wire, site.origin, request, deadline, bodiless)
-
-    def _use(self, wire: Wire, origin: str, request: bytes, deadline: float, bodiless: bool) -> Received:
-        is_good = False
-        self._watch.begin(wire, deadline)
+        route, deadline = exchange.site.route, exchange.deadline
+        context = tls_context(*self._tls) if route.address.scheme == "https" else None
+        exchange.wire = wire = open_wire(route, context, deadline, self._watch)
         try:
-            received = wire.exchange(request, bodiless)
+            self._watch.begin(wire, deadline)
+            wire.send(exchange.request)
+        except BaseException:
+            self._drop(exchange)
+            raise
+        return self._hear(exchange, wire)
+
+    def _hear(self, exchange: "Exchange", wire: Wire) -> Received:
+        is_good = False
+        try:
+            received = wire.receive(exchange.method == b"HEAD")
             is_good = received.reusable
         finally:
-            is_good = self._watch.end(wire, deadline) and is_good
+            is_good = self._watch.end(wire, exchange.deadline) and is_good
             if not is_good:
                 wire.close()
         if is_good:
-            self._kept.keep(origin, wire)
+            self._kept.keep(exchange.site.origin, wire)
         return received
+
+    def _drop(self, exchange: "Exchange") -> None:
+        """Give up the connection of an exchange."""
+        wire, exchange.wire = exchange.wire, None
+        if wire is not None:
+            self._watch.end(wire, exchange.deadline)
+            wire.close()
 
     def _start(self, url: str, home: str) -> Tuple[_Site, bytes]:
         """What follows the method in a request for this URL, but for what changes between polls."""
@@ -185,7 +236,7 @@ class Transport:
     def _start_anew(self) -> None:
         """After a fork: the parent goes on using its connections, and two can't share one."""
         self._kept.close()
-        self._watch = Watch(self._timeout)
+        self._kept, self._watch = _Kept(), Watch(self._timeout)
         self._pid = os.getpid()
 
     def _site_and_target(self, url: str, home: str) -> Tuple[_Site, str]:
@@ -227,31 +278,63 @@ class Transport:
         return _Site(address.origin, route, before.encode("ascii"), after.encode("latin-1"))
 
 
-class _Kept(threading.local):
-    """This thread's open connections, by origin, the one used last at the end."""
+class Exchange:
+    """A request that was sent, if `wire` has it, or is to be sent."""
+
+    __slots__ = ("url", "home", "deadline", "method", "body", "site", "request", "wire", "trouble")
+
+    def __init__(self, url: str, home: str, deadline: float, method: bytes, body: bytes) -> None:
+        self.url, self.home, self.deadline, self.method, self.body = url, home, deadline, method, body
+        self.site: _Site
+        self.request: bytes
+        self.wire: Optional[Wire] = None
+        self.trouble: Optional[Exception] = None  # why it can't be sent
+
+
+class _Kept:
+    """Open connections that nobody uses just now, by origin; the last that came back goes out first.
+
+    No lock: to append to a list and to pop from it are one step each. Where somebody closes them just
+    then, one that comes back late goes with its list, and whoever took one opens another.
+    """
 
     def __init__(self) -> None:
-        self._wires: Dict[str, Wire] = {}
+        self._wires: Dict[str, List[Wire]] = {}
 
     def take(self, origin: str) -> Optional[Wire]:
         """A connection that was kept and still seems alive; it is the caller's now."""
-        wire = self._wires.pop(origin, None)
-        if wire is not None and time.monotonic() - wire.used_at > _IDLE_S and wire.is_stale():
+        wires = self._wires.get(origin)
+        while wires:
+            try:
+                wire = wires.pop()
+            except IndexError:  # another thread was quicker
+                break
+            if time.monotonic() - wire.used_at <= _IDLE_S or not wire.has_news():
+                return wire
             wire.close()
-            return None
-        return wire
+        return None
 
     def keep(self, origin: str, wire: Wire) -> None:
         """Keep a connection for the next poll."""
-        self._wires[origin] = wire
-        if len(self._wires) > _KEPT_A_THREAD:
-            self._wires.pop(next(iter(self._wires))).close()
+        wires = self._wires.get(origin)
+        if wires is None:
+            for oldest in list(self._wires)[:-_ORIGINS_KEPT + 1]:
+                _close(self._wires.pop(oldest, []))
+            wires = self._wires.setdefault(origin, [])
+        wires.append(wire)
 
     def close(self) -> None:
         """Close them all."""
-        for wire in self._wires.values():
-            wire.close()
-        self._wires.clear()
+        wires, self._wires = self._wires, {}
+        for each in list(wires.values()):
+            _close(each)
+
+
+def _close(wires: List[Wire]) -> None:
+    gone = wires[:]
+    del wires[:]
+    for wire in gone:
+        wire.close()
 
 
 def _without(text: str, secret: str) -> str:

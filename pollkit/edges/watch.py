@@ -28,7 +28,7 @@ class Watch:
         self._under_way: _UnderWay = {}
         self._guard: Optional[_Guard] = None
         self._starting = threading.Lock()
-        self._aborted = False
+        self.is_aborted = False
 
     def begin(self, wire: Wire, deadline: float) -> None:
         """From now on the wire is broken off at its deadline."""
@@ -38,7 +38,7 @@ class Watch:
             guard = self._new_guard(wire, deadline)
         if deadline < guard.wakes_at:  # it took long to connect, say
             guard.roused.set()
-        if self._aborted:  # only now: who aborts later finds it among those under way
+        if self.is_aborted:  # only now: who aborts later finds it among those under way
             wire.break_off()
 
     def end(self, wire: Wire, deadline: float) -> bool:
@@ -47,7 +47,7 @@ class Watch:
 
     def abort(self) -> None:
         """Break off everything that is under way, and whatever begins from now on."""
-        self._aborted = True
+        self.is_aborted = True
         for wire, _ in self._under_way.copy():
             wire.break_off()
 

@@ -5,10 +5,11 @@ a tenth of its size, because a poll needs no more. It follows RFC 9112: section 
 body ends, 7.1 for chunks, 5.2 for folded lines, 9.3 for when a connection may be used again.
 """
 import re
+import select
 import socket
 import time
 import zlib
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 MAX_BODY = 10 * 1024 * 1024
 MAX_HEAD = 64 * 1024
@@ -50,8 +51,24 @@ class Wire:
 
     def exchange(self, request: bytes, bodiless: bool = False) -> Received:
         """Send a request and read its reply; socket.timeout, once it is broken off."""
+        self.send(request)
+        return self.receive(bodiless)
+
+    def send(self, request: bytes) -> None:
+        """The first half of an exchange."""
         try:
-            received = self._exchange(request, bodiless)
+            sent = self.sock.send(request)
+            if sent < len(request):
+                self.sock.sendall(request[sent:])
+        except OSError as error:
+            if self.is_broken_off:
+                raise socket.timeout("timed out") from None
+            raise _no_reply(error) from None
+
+    def receive(self, bodiless: bool = False) -> Received:
+        """The second half of an exchange."""
+        try:
+            received = self._receive(bodiless)
         except (WireError, OSError):
             if self.is_broken_off:
                 raise socket.timeout("timed out") from None
@@ -61,8 +78,8 @@ class Wire:
         self.used_at = time.monotonic()
         return received
 
-    def is_stale(self) -> bool:
-        """Whether the idle connection has been closed, or something was said on it unasked."""
+    def has_news(self) -> bool:
+        """Whether something has arrived, be it the end; an idle connection is stale then: nothing was asked."""
         try:
             self.sock.settimeout(0)
             try:
@@ -93,14 +110,11 @@ class Wire:
 
     __del__ = close  # a thread that ends takes its connections along, without a ResourceWarning
 
-    def _exchange(self, request: bytes, bodiless: bool) -> Received:
+    def _receive(self, bodiless: bool) -> Received:
         try:
-            sent = self.sock.send(request)
-            if sent < len(request):
-                self.sock.sendall(request[sent:])
             data = self.sock.recv(16384)
         except OSError as error:
-            raise NoReply("the connection broke without a reply: %s" % (error.strerror or error)) from None
+            raise _no_reply(error) from None
         if not data:
             raise NoReply("the connection was closed without a reply")
         while True:
@@ -219,6 +233,21 @@ class Wire:
             data += self._more("within its chunks")
         line, _, rest = data.partition(b"\n")
         return line.rstrip(b"\r"), rest
+
+
+def with_news(wires: Sequence[Optional[Wire]]) -> List[int]:
+    """Wait until something has arrived, be it an end: the places of the wires where it has."""
+    if not hasattr(select, "poll"):
+        return [0]
+    place_of = {wire.sock.fileno(): i for i, wire in enumerate(wires) if wire is not None}
+    poll = select.poll()
+    for file in place_of:
+        poll.register(file, select.POLLIN)
+    return sorted(place_of[file] for file, _ in poll.poll())
+
+
+def _no_reply(error: OSError) -> NoReply:
+    return NoReply("the connection broke without a reply: %s" % (error.strerror or error))
 
 
 def _joined(lines: List[str]) -> Dict[str, str]:
