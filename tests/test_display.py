@@ -57,6 +57,19 @@ def test_a_single_job_shows_what_the_width_has_room_for(columns, expected):
     assert width_of(shown[0]) < columns
 
 
+@pytest.mark.parametrize("fraction, total, columns, expected", [
+    (0.5, 480.0, 80, "50% (240 of 480)  running"),
+    (3 / 7, 7.0, 80, "42% (3 of 7)  running"),
+    (0.5, 480.0, 52, "240/480  running"),
+    (0.5, 480.0, 40, " 50%  running"),
+    (0.5, 1.5, 80, " 50%  running"),   # not a number of anything
+    (1e-15, 999999999999999.0, 40, " 0%  running"),
+])
+def test_a_single_job_shows_pages_where_the_api_counts_them(fraction, total, columns, expected):
+    view = one_job(poll(104.0, fraction=fraction / 2, total=total), poll(110.0, fraction=fraction, total=total))
+    assert expected in view.lines(111.0, Size(columns, 24), PLAIN)[0]
+
+
 @pytest.mark.parametrize("why, event, expected", [
     ("pace", POLL, "next look in 1.0s"),
     ("limit", PAUSE, "next look in 1.0s (rate limit)"),

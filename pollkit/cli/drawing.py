@@ -114,7 +114,7 @@ class OneJob(View):
         fraction, left = progress.fraction, eta(self._first, self._latest, now)
         status = one_line(progress.status or "no status yet", 60)
         pieces = [
-            Piece(0, [spinner(now) if fraction is None else percent(fraction)]),
+            Piece(4, [spinner(now)] if fraction is None else how_far(fraction, progress.total)),
             Piece(4, [status, clipped(status, 16), clipped(status, 8)]),
             Piece(1, [clock_text(now - progress.started_at)]),
             Piece(3, ["" if left is None else "ETA " + clock_text(left), ""]),
@@ -232,6 +232,15 @@ def eta(first: Optional[Tuple[float, float]], latest: Tuple[float, float], now: 
 def percent(fraction: float) -> str:
     """A fraction as it is shown; 100 only for all of it."""
     return "%d%%" % int(min(1.0, max(0.0, fraction)) * 100)
+
+
+def how_far(fraction: float, total: Optional[float]) -> List[str]:
+    """A fraction in percent; of a number of pages, say, in pages, too, from the longest wording to the shortest."""
+    share = percent(fraction)
+    if total is None or total % 1:
+        return [share]
+    count = (round(fraction * total), total)
+    return ["%s (%d of %d)" % ((share,) + count), "%d/%d" % count, share]
 
 
 def clock_text(duration: float) -> str:
