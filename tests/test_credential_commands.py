@@ -2,6 +2,7 @@
 import contextlib
 import os
 import sys
+import threading
 import time
 
 import pytest
@@ -132,3 +133,38 @@ def test_long_credential_is_read_whole():
     prints = "import sys; sys.stdout.write(65535 * chr(120)); sys.stdout.flush(); sys.stdout.write(chr(121))"
     assert Credential("bearer command:'%s' -c '%s'" % (sys.executable, prints)).header("h")[1] == (
         "Bearer " + 65535 * "x" + "y")
+
+
+@pytest.mark.parametrize("writes", [None, b"", b"tok"])
+def test_a_pipe_in_place_of_a_file_takes_no_longer_than_a_command(writes, tmp_path):
+    """As with --token-file <(program), where the program hangs: nobody may open the pipe, write to it, or close it."""
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    keeper = None if writes is None else os.open(path, os.O_RDWR)
+    try:
+        if keeper is not None:
+            os.write(keeper, writes)
+        began = time.monotonic()
+        with pytest.raises(ConfigError, match=r"it is a pipe that nobody wrote to, or closed, within 0\.2 s"):
+            Credential("bearer file:" + path).header("h", timeout=0.2)
+        assert time.monotonic() - began < 5
+    finally:
+        if keeper is not None:
+            os.close(keeper)
+
+
+def test_a_pipe_is_read_to_its_end():
+    reader, writer = os.pipe()
+
+    def write():
+        for part in (b"to", b"k\n"):
+            time.sleep(0.05)
+            os.write(writer, part)
+        os.close(writer)
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        assert Credential("bearer file:/dev/fd/%d" % reader).header("h") == ("Authorization", "Bearer tok")
+    finally:
+        thread.join()
+        os.close(reader)

@@ -2,10 +2,12 @@
 import io
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 
 from pollkit.cli import display as progress
+from pollkit.cli import terminal
 from pollkit.cli.drawing import ManyJobs, Numbers, OneJob, clock_text, eta
 from pollkit.cli.event_log import CHANGES, EVERYTHING, WARNINGS, EventLog
 from pollkit.cli.terminal import Size, Style, can_draw, clipped, style_for, width_of
@@ -55,6 +57,19 @@ def test_a_single_job_shows_what_the_width_has_room_for(columns, expected):
     shown = one_job(*HALF_WAY).lines(111.0, Size(columns, 24), ASCII)
     assert [re.sub("[#.]{8,}", "BAR", line) for line in shown] == [re.sub("[#.]{8,}", "BAR", expected)]
     assert width_of(shown[0]) < columns
+
+
+@pytest.mark.parametrize("fraction, total, columns, expected", [
+    (0.5, 480.0, 80, "50% (240 of 480)  running"),
+    (3 / 7, 7.0, 80, "42% (3 of 7)  running"),
+    (0.5, 480.0, 52, "240/480  running"),
+    (0.5, 480.0, 40, " 50%  running"),
+    (0.5, 1.5, 80, " 50%  running"),   # not a number of anything
+    (1e-15, 999999999999999.0, 40, " 0%  running"),
+])
+def test_a_single_job_shows_pages_where_the_api_counts_them(fraction, total, columns, expected):
+    view = one_job(poll(104.0, fraction=fraction / 2, total=total), poll(110.0, fraction=fraction, total=total))
+    assert expected in view.lines(111.0, Size(columns, 24), PLAIN)[0]
 
 
 @pytest.mark.parametrize("why, event, expected", [
@@ -350,3 +365,21 @@ def test_a_stderr_that_nobody_reads_stops_nothing():
             display.say("x")
             display.on_event(poll(101.0))
             display._draw(101.0) if display._view else None
+
+
+def test_however_much_is_logged_it_is_painted_ten_times_a_second_at_the_most(monkeypatch):
+    """The lines of a log make room for themselves in the block, and the clock's turn comes between them."""
+    now = [50.0]
+    monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    stream = io.StringIO()
+    block = terminal.Terminal(stream)
+    for i in range(1000):  # ten seconds
+        now[0] = 50.0 + i / 100
+        block.say("line %d" % i)
+        if i % 9 == 0:
+            block.paint(["%d" % i])
+    painted = stream.getvalue().count("\x1b[?7l")
+    assert 90 <= painted <= 100
+    now[0] += 0.1
+    block.paint(["the last"])
+    assert stream.getvalue().rpartition("line 999")[2].count("the last") == 1

@@ -286,10 +286,10 @@ def test_after_a_bare_202_a_reply_without_a_status_is_the_result():
 
 
 def test_an_etag_is_sent_with_the_next_poll_and_an_unchanged_reply_keeps_all():
-    progress, _ = run([PENDING._replace(etag='"v1"', fraction=0.5)])
+    progress, _ = run([PENDING._replace(etag='"v1"', fraction=0.5, total=20.0)])
     assert next_action(progress, 5.0) == Poll(URL, '"v1"', False, False, False)
     same = observe(progress, STEADY, Reading(Verdict.PENDING, "304: unchanged"), 5.0, 0.0)
-    assert (same.status, same.fraction, same.etag) == ("running", 0.5, '"v1"')
+    assert (same.status, same.fraction, same.total, same.etag) == ("running", 0.5, 20.0, '"v1"')
 
 
 # 6. Every state ends or sleeps
@@ -419,7 +419,7 @@ def test_events_read_well():
 
 def test_progress_is_small():
     """100,000 of them are held at once."""
-    assert len(Progress._fields) <= 22
+    assert len(Progress._fields) <= 23
 
 
 @pytest.mark.parametrize("retry_after, said", [

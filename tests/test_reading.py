@@ -195,7 +195,10 @@ def test_progress_is_a_fraction(value, fraction):
     ({"done": 1}, None), ({"total": 3}, None), ({"done": "x", "total": 3}, None)])
 def test_progress_may_be_a_pair_of_paths(pages, fraction):
     reader = Reader(Profile(progress="pages.done / pages.total"))
-    assert reply({"status": "running", "pages": pages}, reader=reader).fraction == pytest.approx(fraction)
+    for status in ("running", "failed"):
+        reading = reply({"status": status, "pages": pages}, reader=reader)
+        assert reading.fraction == pytest.approx(fraction)
+        assert reading.total == (None if fraction is None else 120)  # so that it can be shown in pages
 
 
 @pytest.mark.parametrize("finished, duration, delay", [

@@ -15,7 +15,8 @@ JOB, URL = Job("job_1", label="small"), "https://api.internal/jobs/job_1"
 RULES = Rules(pace=Fixed(10))
 FULL = Progress(JOB, "https://api.internal/elsewhere", 100.0, 400.0, 130.0, 120.5, "fault", 7, 3, 2.5, 4, "running",
                 0.25, 'W/"x"', True, True, Slept(1.0, 2.0, 3.0, 4.0), Trouble(2, 3, 1.5, 1, True, False),
-                frozenset(["odd", "strange"]), seen_at=118.0, forecast=Forecast(1.0, 0.1, 18.0, 2, 70.0, 0.01, 1.5))
+                frozenset(["odd", "strange"]), seen_at=118.0, forecast=Forecast(1.0, 0.1, 18.0, 2, 70.0, 0.01, 1.5),
+                total=480.0)
 
 
 def again(progress, offset=0.0, back=None):

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from pollkit import ConfigError
-from pollkit.core.units import Limit, duration_text, parse_limit, seconds
+from pollkit.core.units import Limit, duration_text, parse_limit, percent, seconds
 
 
 @pytest.mark.parametrize("text, expected", [
@@ -59,3 +59,9 @@ def test_a_limit_is_read_and_printed(text, limit, printed):
 def test_a_bad_limit_is_one_clear_line(text):
     with pytest.raises(ConfigError, match="limit"):
         parse_limit(text)
+
+
+def test_so_many_of_a_hundred_are_so_many_percent():
+    """Though 0.29 x 100 is 28.999999999999996; and nothing but all of it is 100 %."""
+    assert [percent(part / 100) for part in range(101)] == list(range(101))
+    assert percent(0.999999) == 99

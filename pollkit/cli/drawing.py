@@ -12,7 +12,7 @@ from ..core.events import END, FAULT, POLL, Event
 from ..core.machine import FAULT as FOR_FAULT
 from ..core.machine import LIMIT, RETRY_AFTER, Progress
 from ..core.model import State, one_line, shown_id
-from ..core.units import Limit, duration_text
+from ..core.units import Limit, duration_text, percent
 from .terminal import Size, Style, clipped, width_of
 
 BAR_MOST, BAR_LEAST = 40, 8
@@ -114,7 +114,7 @@ class OneJob(View):
         fraction, left = progress.fraction, eta(self._first, self._latest, now)
         status = one_line(progress.status or "no status yet", 60)
         pieces = [
-            Piece(0, [spinner(now) if fraction is None else percent(fraction)]),
+            Piece(4, [spinner(now)] if fraction is None else how_far(fraction, progress.total)),
             Piece(4, [status, clipped(status, 16), clipped(status, 8)]),
             Piece(1, [clock_text(now - progress.started_at)]),
             Piece(3, ["" if left is None else "ETA " + clock_text(left), ""]),
@@ -196,7 +196,7 @@ def slow_job(progress: Progress, now: float, name_width: int, width: int, style:
     status = one_line(progress.status or "", 40)
     return line([
         Piece(0, [GAP + name + " " * (name_width - width_of(name))]),
-        Piece(0, ["%4s" % ("" if progress.fraction is None else percent(progress.fraction))]),
+        Piece(0, ["%4s" % ("" if progress.fraction is None else share(progress.fraction))]),
         Piece(2, [clock_text(now - progress.started_at)]),
         Piece(1, [status, clipped(status, 12), clipped(status, 8)]),
         Piece(3, next_look(progress, now, ""), "yellow" if progress.why != "pace" else "faint"),
@@ -229,9 +229,18 @@ def eta(first: Optional[Tuple[float, float]], latest: Tuple[float, float], now: 
     return left if left > 0 else None
 
 
-def percent(fraction: float) -> str:
-    """A fraction as it is shown; 100 only for all of it."""
-    return "%d%%" % int(min(1.0, max(0.0, fraction)) * 100)
+def share(fraction: float) -> str:
+    """A fraction as it is shown."""
+    return "%d%%" % percent(min(1.0, max(0.0, fraction)))
+
+
+def how_far(fraction: float, total: Optional[float]) -> List[str]:
+    """A fraction in percent; of a number of pages, say, in pages, too, from the longest wording to the shortest."""
+    shown = share(fraction)
+    if total is None or total % 1:
+        return [shown]
+    count = (round(fraction * total), total)
+    return ["%s (%d of %d)" % ((shown,) + count), "%d/%d" % count, shown]
 
 
 def clock_text(duration: float) -> str:

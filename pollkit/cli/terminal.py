@@ -120,7 +120,7 @@ class Terminal:
             if self._is_up and tuple(lines) == self._block:
                 return
             self._block = tuple(lines)
-            self._paint()
+            self._paint_in_time()
 
     def say(self, text: str) -> None:
         """Write a line above the block."""
@@ -154,8 +154,12 @@ class Terminal:
         with self._lock:
             self._erase()
             yield
-            if self._block and time.monotonic() >= self._painted_at + REDRAW_S:
-                self._paint()  # otherwise whoever paints next does
+            if self._block:
+                self._paint_in_time()
+
+    def _paint_in_time(self) -> None:
+        if time.monotonic() >= self._painted_at + REDRAW_S:  # otherwise whoever paints next does
+            self._paint()
 
     def _paint(self) -> None:
         up = len(self._block) - 1

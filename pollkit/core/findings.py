@@ -12,7 +12,7 @@ from . import hints
 from .bucket import LOW_QUOTA
 from .model import Fault, Reply, iso_text
 from .reading import Reading, Verdict
-from .units import Limit, duration_text
+from .units import Limit, duration_text, percent
 
 SLOW_S = 1.0               # a step on the way that takes longer is worth a word
 EXPIRES_SOON_S = 14 * 86400.0
@@ -164,7 +164,7 @@ def understood(reading: Reading, has_credential: bool) -> Finding:
     level, advice = _JUDGED[reading.verdict]
     text = reading.because
     if reading.fraction is not None:
-        text += ", %d %% done" % (reading.fraction * 100)
+        text += ", %d %% done" % percent(reading.fraction)
     if reading.verdict is Verdict.FAILED:
         text += "; the job itself has failed%s" % (": " + reading.error_message if reading.error_message else "")
     if reading.verdict is Verdict.UNAUTHORISED and not has_credential:

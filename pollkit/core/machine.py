@@ -111,6 +111,7 @@ class Progress(NamedTuple):
     said: FrozenSet[str] = NOTHING_SAID  # warnings given already: each is given once
     seen_at: Optional[float] = None      # when it was last seen pending
     forecast: Optional[Forecast] = None  # what its reported progress says about its end
+    total: Optional[float] = None        # what the fraction is a fraction of, where that is said
     ending: Optional[Ending] = None
 
 
@@ -225,7 +226,8 @@ def _counted(progress: Progress, reading: Reading, now: float) -> Progress:
         progress.etag, progress.moved, progress.accepted, _slept(progress, now),
         trouble._replace(asked=True) if trouble.reauthorised else trouble,
         said.union(warnings) if warnings and len(said) < MAX_SAID else said,
-        now if reading.verdict is Verdict.PENDING else progress.seen_at, progress.forecast)
+        now if reading.verdict is Verdict.PENDING else progress.seen_at, progress.forecast,
+        progress.total if reading.fraction is None else reading.total)
 
 
 def _done(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:

@@ -61,6 +61,7 @@ class Reading(NamedTuple):
     notice_delay_s: Optional[float] = None
     warnings: Tuple[str, ...] = ()
     accepted: bool = False    # pending by HTTP's 202 alone: the first reply without it is the result
+    total: Optional[float] = None        # what the fraction is a fraction of, where that is said: pages, say
 
 
 _HINTED = Reading._fields.index("retry_after")  # and the quota after it
@@ -212,18 +213,18 @@ class Reader:
         warnings: Tuple[str, ...] = ()
         if meaning is None:
             warnings = ("unknown status %s counts as %s" % (_brief(word), verdict.value),)
+        fraction, total = self._find_progress(data)
         if verdict is Verdict.PENDING:
-            return _pending(reply, because, word, self._find_fraction(data), warnings)
+            return _pending(reply, because, word, fraction, total, warnings)
         if verdict is Verdict.DONE and len(self._result) == 1 and self._result[0].find(data, self) is self:
             warnings += ("there is nothing at %s: the result is null" % self._result[0].text,)
         code, message = self._find_error(data) if verdict is Verdict.FAILED else (None, None)
-        fraction = self._find_fraction(data)
         duration, delay = self._find_times(data, reply)
         reading = Reading(verdict, because, word,
                           result=self._find_result(data) if verdict is Verdict.DONE else None,
                           error_code=code, error_message=message,
                           fraction=1.0 if fraction is not None and verdict is Verdict.DONE else fraction,
-                          duration_s=duration, notice_delay_s=delay, warnings=warnings)
+                          duration_s=duration, notice_delay_s=delay, warnings=warnings, total=total)
         return reading if reply is None else _passed_on(reading)
 
     def _find_status(self, data: Any) -> Tuple[Optional[str], str]:
@@ -258,20 +259,21 @@ class Reader:
                 or any(isinstance(word, str) and self._words.meaning(word) == "failed"
                        for word in (path.find(data) for path in places.VERDICTS)))
 
-    def _find_fraction(self, data: Any) -> Optional[float]:
+    def _find_progress(self, data: Any) -> Tuple[Optional[float], Optional[float]]:
+        """How far the job has come, as a fraction, and of how much where two paths say so."""
         if not isinstance(data, dict):
-            return None
+            return None, None
         for key, path in self._progress:
             value = path.find(data) if key in data else None
             if value is None or type(value) is dict:  # as a rule; places inside it are looked at in their turn
                 continue
             if self._total is not None:
                 value, total = _amount(value), _amount(self._total.find(data))
-                return min(1.0, value / total) if value is not None and total else None
+                return (min(1.0, value / total), total) if value is not None and total else (None, None)
             fraction = _fraction(value)
             if fraction is not None:
-                return fraction
-        return None
+                return fraction, None
+        return None, None
 
     def _find_result(self, data: Any) -> Any:
         for path in self._result:
@@ -324,11 +326,11 @@ def _read_empty(reply: Reply, is_result: bool) -> Reading:
     return Reading(Verdict.FAULT, "%d with an empty body: no status to read" % reply.status)
 
 
-def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None,
-             fraction: Optional[float] = None, warnings: Tuple[str, ...] = (), accepted: bool = False) -> Reading:
+def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None, fraction: Optional[float] = None,
+             total: Optional[float] = None, warnings: Tuple[str, ...] = (), accepted: bool = False) -> Reading:
     if reply is None:
-        return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings)
-    return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings,
+        return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total)
+    return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total,
                    location=_link(reply) if reply.status in (201, 202) else None,
                    etag=reply.headers.get("etag"), accepted=accepted)
 

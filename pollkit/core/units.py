@@ -78,6 +78,15 @@ class Limit(NamedTuple):
         return text + (" burst %d" % self.burst if self.burst else "")
 
 
+def percent(fraction: float) -> int:
+    """A fraction in whole percent; 100 only for all of it.
+
+    >>> percent(0.29)
+    29
+    """
+    return int(fraction * 100 + 1e-9)  # 0.29 x 100 is 28.999999999999996
+
+
 def _number_text(value: float) -> str:
     return "%d" % value if value == int(value) else repr(value)
 

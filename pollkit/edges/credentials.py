@@ -4,6 +4,7 @@ A specification is a scheme and a source: 'bearer env:TOKEN', 'basic file:PATH' 
 'header X-API-Key command:pass show api', or just 'netrc'. Errors name the source, never what
 was in it.
 """
+import errno
 import os
 import re
 import stat
@@ -20,7 +21,7 @@ _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2: what a h
 _VARIABLE = re.compile(r"[\w.-]+")  # more than a shell allows: containers are given such names
 _LATIN_1 = re.compile(r"[\x00-\xff]*")
 _LARGEST = 65536
-_COMMAND_TIMEOUT_S = 30.0
+_COMMAND_TIMEOUT_S = 30.0  # also for what a command writes to a pipe
 _TURN_S = 0.05  # how often to see whether a command has ended while something else keeps its pipe open
 _HOW_TO = "write bearer env:NAME, basic file:PATH, header X-API-Key command:PROGRAM, or netrc"
 
@@ -35,8 +36,8 @@ class Credential:
     def header(self, host: str, fresh: bool = False, timeout: Optional[float] = None) -> Tuple[str, str]:
         """The header that carries the credential: its name and value.
 
-        `timeout` is that of the wait it is for: no command takes longer. A wait of 0 looks once,
-        however long that takes.
+        `timeout` is that of the wait it is for: no command or pipe takes longer. A wait of 0 looks
+        once, however long that takes.
         """
         known = self._read.get(host)
         if known is not None and not fresh:
@@ -102,17 +103,17 @@ def parse(specification: str) -> Tuple[str, str, str]:
     return header, scheme, rest
 
 
-def _read_source(source: str, host: str, basic: bool, command_s: float) -> str:
+def _read_source(source: str, host: str, basic: bool, limit_s: float) -> str:
     kind, _, name = source.partition(":")
     if kind == "env":
         secret = os.environ.get(name, "")
         where = "the environment variable %s is" % name
     elif kind == "file":
-        secret, where = _read_file(name), "the credential file %s is" % name
+        secret, where = _read_file(name, limit_s), "the credential file %s is" % name
     elif kind == "netrc":
         secret, where = _read_netrc(host), "netrc has no entry for %s, or it is" % host
     else:
-        secret, where = _run(name, command_s), "the credential command's output is"
+        secret, where = _run(name, limit_s), "the credential command's output is"
     secret = secret.strip()
     if not secret:
         raise ConfigError("%s empty: no credential to send" % where)
@@ -123,13 +124,31 @@ def _read_source(source: str, host: str, basic: bool, command_s: float) -> str:
     return secret
 
 
-def _read_file(path: str) -> str:
+def _read_file(path: str, limit_s: float) -> str:
+    path = os.path.expanduser(path)
     try:
-        with open(os.path.expanduser(path), encoding="utf-8") as file:
+        if stat.S_ISFIFO(os.stat(path).st_mode):
+            return _read_pipe(path, limit_s).decode("utf-8")
+        with open(path, encoding="utf-8") as file:
             return file.read(_LARGEST)
     except (OSError, UnicodeError, ValueError) as error:
         what = "it is not UTF-8 text" if isinstance(error, UnicodeError) else _reason(error)
         raise ConfigError("can't read the credential file %s: %s" % (path, what)) from None
+
+
+def _read_pipe(path: str, limit_s: float) -> bytes:
+    """What somebody writes to a pipe, as with --token-file <(program): a program may take for ever."""
+    import selectors
+    said, until = b"", time.monotonic() + limit_s
+    with open(path, "rb", 0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as pipe, \
+            selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while selector.select(max(0.0, until - time.monotonic())):
+            chunk = pipe.read(_LARGEST)
+            said += chunk or b""
+            if chunk == b"" or len(said) >= _LARGEST:
+                return said
+    raise TimeoutError(errno.ETIMEDOUT, "it is a pipe that nobody wrote to, or closed, within %g s" % limit_s)
 
 
 def _read_netrc(host: str) -> str:

@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ...core.model import State, iso_text, one_line
-from ...core.units import duration_text
+from ...core.units import duration_text, percent
 from ...edges import ledger as words
 from ...edges.ledger import LEASED, JobRow, Ledger, Summary
 from ...errors import ConfigError
@@ -130,7 +130,7 @@ def _cells(row: JobRow, now: float) -> Tuple[str, ...]:
     if error and row.state != State.DONE.value:
         status += (": " if status else "") + str(error.get("message") or error.get("code") or "")
     return (_cut(row.job.id), _words(row.state), _cut(status) or "-",
-            "-" if fraction is None else "%d%%" % int(100 * fraction), str(about["polls"]), when, _told(row))
+            "-" if fraction is None else "%d%%" % percent(fraction), str(about["polls"]), when, _told(row))
 
 
 def _told(row: JobRow) -> str:
