@@ -170,6 +170,22 @@ def test_an_ended_job_can_wait_again_from_the_beginning(ledger, clock):
     assert claim.resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 300)
 
 
+def test_jobs_that_were_put_off_come_last_of_what_is_due(ledger, clock):
+    """However many can't be asked about, and however old they are: the next run begins with the others."""
+    ledger.add(["a", "b"])
+    bad = ledger.claim(2)
+    clock.pass_s(5)
+    ledger.add(["c"])
+    ledger.put_off(bad, 30)
+    assert ledger.are_all_put_off() is False
+    assert [claim.job.id for claim in ledger.claim(9, horizon_s=15)] == ["c"] and ledger.next_due() == clock.now() + 30
+    clock.pass_s(1)
+    ledger.add(["d"])
+    clock.pass_s(1)
+    ledger.resume(bad)
+    assert [claim.job.id for claim in ledger.claim(9)] == ["d", "a", "b"]
+
+
 def test_what_is_forgotten_is_gone_also_for_who_has_it(ledger, clock):
     ledger.add(["a", "b", "c", "d"])
     claims = ledger.claim(3)

@@ -282,11 +282,14 @@ class Ledger(History):
             self._file.write(work)
 
     def resume(self, claims: Iterable[Claim]) -> None:
-        """Let jobs that were put off be claimed again when they are due."""
-        keys = [(claim.key,) for claim in claims]
+        """Let jobs that were put off be claimed again, behind all that is due by now."""
+        def work(db: Connection) -> None:
+            at = self._time(db).at
+            db.executemany("UPDATE jobs SET due_at = MAX(due_at, ?), free_at = MAX(due_at, ?) "
+                           "WHERE key = ? AND owner IS NULL AND free_at > due_at", [(at, at, key) for key in keys])
+        keys = [claim.key for claim in claims]
         if keys:
-            self._file.write(lambda db: db.executemany(
-                "UPDATE jobs SET free_at = due_at WHERE key = ? AND owner IS NULL AND free_at > due_at", keys))
+            self._file.write(work)
 
     # Looking
 
