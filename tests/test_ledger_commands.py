@@ -114,7 +114,7 @@ def test_a_program_can_be_told_of_the_largest_job_that_can_be_added(api, pollkit
 @pytest.mark.parametrize("words", [
     ["jobs.db", "a", "b", "--profile", "fake"], ["jobs.db", "--profile", "fake", "a", "b"],
     ["--profile", "fake", "jobs.db", "a", "b"], ["jobs.db", "a", "--profile", "fake", "b"],
-    ["jobs.db", "--profile", "fake", "--", "a", "b"]])
+    ["jobs.db", "--profile", "fake", "--", "a", "b"], ["jobs.db", "--profile", "fake", "a", "--", "b"]])
 def test_flags_may_stand_anywhere(described, pollkit, words):
     assert pollkit("add", *words) == (0, "", "pollkit: 2 added\n")
 
