@@ -148,6 +148,17 @@ def test_jobs_that_cannot_be_asked_about_are_told_in_every_run_and_hold_up_none(
     assert states() == {"done": 3}
 
 
+def test_after_an_interrupt_too_the_next_run_tells_of_jobs_that_cannot_be_asked_about(api, pollkit, monkeypatch):
+    with Ledger("jobs.db") as ledger:
+        ledger.add([Job("bad", profile="gone")])
+    added(api, ["job_1"], lasts=60)
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerRun, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt()))
+        assert pollkit("run", "jobs.db")[0] == 130
+    code, err = pollkit("run", "jobs.db", "--once")
+    assert code == 2 and err.count("there is no profile 'gone'") == err.count("\n") == 1
+
+
 def test_jobs_that_cannot_be_asked_about_are_looked_at_now_and_then_however_many_there_are(api, pollkit, monkeypatch):
     """Not at every turn; and those that come after hundreds of them do not wait for it."""
     real, put_off, admitted = Ledger.put_off, [], LedgerRun._admitted

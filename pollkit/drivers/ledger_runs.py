@@ -118,7 +118,6 @@ class LedgerRun(BatchPoller):
                 self._raise()  # or that may be why nothing is asked
                 is_more = False
                 self._give_back()
-        self._ledger.resume(self._unusable.values())
 
     def _is_held_back(self) -> bool:
         """Whether nothing is asked now, nor will be soon, though there is something to ask about."""
@@ -212,7 +211,6 @@ class LedgerRun(BatchPoller):
         """Give back what is not being polled just now, and wait a little for what is."""
         self._goes_on = False
         self._give_back()
-        self._ledger.resume(self._unusable.values())  # the next run may find them mended, or says so again
         until = self._clock.now() + LEAVE_S
         while self._held and self._clock.now() < until:
             self._wait(until)
@@ -230,6 +228,7 @@ class LedgerRun(BatchPoller):
         super().__exit__(kind, *exc_info)
         if self._error is None:  # of threads that were too slow to do it themselves
             self._ledger.release([held.claim for held in list(self._held.values())])
+            self._ledger.resume(self._unusable.values())  # the next run may find them mended, or says so again
             if kind is not None:  # a signal may have come between a claim and the note of it
                 self._ledger.take_back(self._token)
 
