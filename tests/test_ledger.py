@@ -210,6 +210,11 @@ def test_rows_can_be_asked_for_by_state_profile_label_and_id_and_come_in_order(l
     assert found() == list(range(10))
     assert found(states=["done"]) == [0] and found(states=["leased"]) == [1] and len(found(states=["waiting"])) == 8
     assert found(profile="p1", label="l0") == [3, 9] and found(ids=["job 7", "job 2", "?"]) == [7, 2]
+    for filters in ({}, {"states": ["done", "waiting"]}, {"states": ["leased"], "label": "l1"}, {"profile": "p1"}):
+        summary, rows = ledger.summary(**filters), list(ledger.rows(**filters))
+        assert sum(summary.states.values()) == len(rows) > 0, filters
+        assert {state for state, count in summary.states.items() if count} == {row.state for row in rows}, filters
+        assert summary.untold == len([row for row in rows if row.ended_at]), filters
     with pytest.raises(ConfigError, match="no state 'asleep'"):
         found(states=["asleep"])
 
