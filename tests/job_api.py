@@ -14,12 +14,13 @@ class JobApi:
     """Answers /jobs/ID by what `answer(id, count)` gives: a status word, or (HTTP status, headers, data).
 
     `count` is how often this job was asked about before. `/many?ids=a,b` answers for several.
-    Notes when each request came (`asked`), and how many connections were ever opened at once.
+    Notes when each request came (`asked`), how many connections were ever opened at once, and what
+    each of them was last asked for (`lasts`, by the address of the other end).
     """
 
     def __init__(self, answer):
         self.answer = answer
-        self.asked, self.counts = [], {}
+        self.asked, self.counts, self.lasts = [], {}, {}
         self.connections, self.most_connections = 0, 0
         self.lock = threading.Lock()
         self.sockets = set()
@@ -48,25 +49,27 @@ class JobApi:
     def accept(self):
         while True:
             try:
-                connection, _ = self.server.accept()
+                connection, peer = self.server.accept()
             except OSError:
                 return
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self.lock:
                 self.sockets.add(connection)
+                self.lasts[peer] = ""
                 self.connections += 1
                 self.most_connections = max(self.most_connections, len(self.sockets))
-            thread = threading.Thread(target=self.serve, args=(connection,))
+            thread = threading.Thread(target=self.serve, args=(connection, peer))
             thread.start()
             self.threads.append(thread)
 
-    def serve(self, connection):
+    def serve(self, connection, peer):
         try:
             while True:
                 request = connection.recv(65536)
                 if not request:
                     return
-                reply = self.reply(REQUEST.match(request).group(1).decode())
+                self.lasts[peer] = REQUEST.match(request).group(1).decode()
+                reply = self.reply(self.lasts[peer])
                 if reply is None:  # a reset connection
                     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
                     return

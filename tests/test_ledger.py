@@ -170,6 +170,22 @@ def test_an_ended_job_can_wait_again_from_the_beginning(ledger, clock):
     assert claim.resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 300)
 
 
+def test_jobs_that_were_put_off_come_last_of_what_is_due(ledger, clock):
+    """However many can't be asked about, and however old they are: the next run begins with the others."""
+    ledger.add(["a", "b"])
+    bad = ledger.claim(2)
+    clock.pass_s(5)
+    ledger.add(["c"])
+    ledger.put_off(bad, 30)
+    assert ledger.are_all_put_off() is False
+    assert [claim.job.id for claim in ledger.claim(9, horizon_s=15)] == ["c"] and ledger.next_due() == clock.now() + 30
+    clock.pass_s(1)
+    ledger.add(["d"])
+    clock.pass_s(1)
+    ledger.resume(bad)
+    assert [claim.job.id for claim in ledger.claim(9)] == ["d", "a", "b"]
+
+
 def test_what_is_forgotten_is_gone_also_for_who_has_it(ledger, clock):
     ledger.add(["a", "b", "c", "d"])
     claims = ledger.claim(3)
@@ -194,6 +210,11 @@ def test_rows_can_be_asked_for_by_state_profile_label_and_id_and_come_in_order(l
     assert found() == list(range(10))
     assert found(states=["done"]) == [0] and found(states=["leased"]) == [1] and len(found(states=["waiting"])) == 8
     assert found(profile="p1", label="l0") == [3, 9] and found(ids=["job 7", "job 2", "?"]) == [7, 2]
+    for filters in ({}, {"states": ["done", "waiting"]}, {"states": ["leased"], "label": "l1"}, {"profile": "p1"}):
+        summary, rows = ledger.summary(**filters), list(ledger.rows(**filters))
+        assert sum(summary.states.values()) == len(rows) > 0, filters
+        assert {state for state, count in summary.states.items() if count} == {row.state for row in rows}, filters
+        assert summary.untold == len([row for row in rows if row.ended_at]), filters
     with pytest.raises(ConfigError, match="no state 'asleep'"):
         found(states=["asleep"])
 

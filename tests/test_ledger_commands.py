@@ -114,7 +114,7 @@ def test_a_program_can_be_told_of_the_largest_job_that_can_be_added(api, pollkit
 @pytest.mark.parametrize("words", [
     ["jobs.db", "a", "b", "--profile", "fake"], ["jobs.db", "--profile", "fake", "a", "b"],
     ["--profile", "fake", "jobs.db", "a", "b"], ["jobs.db", "a", "--profile", "fake", "b"],
-    ["jobs.db", "--profile", "fake", "--", "a", "b"]])
+    ["jobs.db", "--profile", "fake", "--", "a", "b"], ["jobs.db", "--profile", "fake", "a", "--", "b"]])
 def test_flags_may_stand_anywhere(described, pollkit, words):
     assert pollkit("add", *words) == (0, "", "pollkit: 2 added\n")
 
@@ -369,6 +369,17 @@ def test_what_has_ended_can_wait_again_by_id_or_by_state(api, pollkit):
     assert pollkit("status", "jobs.db")[0] == 5
     assert pollkit("retry", "jobs.db", "job_0", "nix")[0] == 2
     assert pollkit("retry", "jobs.db")[0] == 2
+
+
+def test_status_counts_many_jobs_without_reading_them(described, pollkit, monkeypatch):
+    with Ledger("jobs.db") as ledger:
+        ledger.add([__import__("pollkit").Job("job_%d" % i, profile="fake") for i in range(1000)])
+    real, read = Ledger._shown, []
+    monkeypatch.setattr(Ledger, "_shown", lambda *args: read.append(1) or real(*args))
+    for words in ([], ["--state", "waiting"], ["--profile", "fake"]):
+        code, out, _ = pollkit("status", "jobs.db", "--rows", "5", *words)
+        assert code == 5 and out.startswith("1000 waiting") and "and 995 more" in out
+    assert len(read) < 30
 
 
 def test_what_is_forgotten_is_gone(api, pollkit):

@@ -11,7 +11,7 @@ import pytest
 from job_api import JobApi
 from ledger_host import ROOT, home, time_passes
 from ledger_shell import posix, script
-from pollkit import Job, Ledger, LedgerError, Profile
+from pollkit import ConfigError, Job, Ledger, LedgerError, Profile
 from pollkit.cli import main
 from pollkit.core.reading import Reading, Verdict
 from pollkit.drivers.ledger_runs import LedgerRun
@@ -146,6 +146,36 @@ def test_jobs_that_cannot_be_asked_about_are_told_in_every_run_and_hold_up_none(
     api.add("y")
     assert pollkit("run", "jobs.db", *words) == (0, "")
     assert states() == {"done": 3}
+
+
+def test_after_an_interrupt_too_the_next_run_tells_of_jobs_that_cannot_be_asked_about(api, pollkit, monkeypatch):
+    with Ledger("jobs.db") as ledger:
+        ledger.add([Job("bad", profile="gone")])
+    added(api, ["job_1"], lasts=60)
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerRun, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt()))
+        assert pollkit("run", "jobs.db")[0] == 130
+    code, err = pollkit("run", "jobs.db", "--once")
+    assert code == 2 and err.count("there is no profile 'gone'") == err.count("\n") == 1
+
+
+def test_jobs_that_cannot_be_asked_about_are_looked_at_now_and_then_however_many_there_are(api, pollkit, monkeypatch):
+    """Not at every turn; and those that come after hundreds of them do not wait for it."""
+    real, put_off, admitted = Ledger.put_off, [], LedgerRun._admitted
+
+    def admit(run, job):
+        if job.profile == "gone":  # quicker than to look for it in files
+            raise ConfigError("there is no profile 'gone'")
+        return admitted(run, job)
+    monkeypatch.setattr(LedgerRun, "_admitted", admit)
+    monkeypatch.setattr(Ledger, "put_off", lambda ledger, claims, for_s: (
+        put_off.extend(claims), real(ledger, claims, for_s)))
+    with Ledger("jobs.db") as ledger:
+        ledger.add([Job("bad_%d" % i, profile="gone") for i in range(1000)])
+    added(api, ["job_1"], lasts=60)
+    code, err = pollkit("run", "jobs.db", "--for", "1500ms")
+    assert code == 2 and err.count("there is no profile 'gone'") == err.count("\n") == len(put_off) == 1000
+    assert api.requests
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])

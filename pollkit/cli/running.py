@@ -57,8 +57,9 @@ class Parser(argparse.ArgumentParser):
             setattr(found, rest[0].dest, words[at + 1:])
         # argparse takes a list of words as ended where the first flag comes: what stands behind it belongs to it, too.
         lists = [action.dest for action in self._actions if action.nargs == "*" and not action.option_strings]
-        if lists and surplus and (surplus[0] == "--" or not any(word.startswith("-") for word in surplus)):
-            setattr(found, lists[0], getattr(found, lists[0]) + surplus[surplus[0] == "--":])
+        end = surplus.index("--") if "--" in surplus else len(surplus)
+        if lists and surplus and not any(word.startswith("-") for word in surplus[:end]):
+            setattr(found, lists[0], getattr(found, lists[0]) + surplus[:end] + surplus[end + 1:])
             surplus = []
         return found, surplus
 

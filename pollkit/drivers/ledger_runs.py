@@ -82,7 +82,8 @@ class LedgerRun(BatchPoller):
         until = NEVER if for_s is None else self._clock.now() + for_s
         while True:
             self._renew()
-            self._take_all_in(self._claimed(HORIZON_S) or [])
+            claims = self._claimed(HORIZON_S) or []
+            unusable = self._take_all_in(claims)
             is_idle = not self._held and not may_add()  # first what ended, then who hears of it, then what they added
             now, due_at = self._clock.now(), self._ledger.next_due()
             if now >= until or is_idle and (
@@ -90,7 +91,8 @@ class LedgerRun(BatchPoller):
                 break
             # A job that is due within the horizon was claimed, unless there was no room for it.
             next_at = NEVER if due_at is None or len(self._held) >= MOST_HELD else due_at - HORIZON_S
-            self._wait(min(until, max(next_at, now + 0.1), now + TURN_S))
+            pause_s = 0.0 if claims and unusable == len(claims) else 0.1  # any number of them holds up nobody else
+            self._wait(min(until, max(next_at, now + pause_s), now + TURN_S))
         self._leave()
 
     def once(self) -> None:
@@ -116,7 +118,6 @@ class LedgerRun(BatchPoller):
                 self._raise()  # or that may be why nothing is asked
                 is_more = False
                 self._give_back()
-        self._ledger.resume(self._unusable.values())
 
     def _is_held_back(self) -> bool:
         """Whether nothing is asked now, nor will be soon, though there is something to ask about."""
@@ -134,7 +135,8 @@ class LedgerRun(BatchPoller):
         self._token = new_token()
         return self._ledger.claim(room, LEASE_S, horizon_s, self._token)
 
-    def _take_all_in(self, claims: List[Claim]) -> None:
+    def _take_all_in(self, claims: List[Claim]) -> int:
+        """Go on with these jobs; how many of them can't be asked about."""
         unusable = []
         for claim in claims:
             try:
@@ -144,7 +146,8 @@ class LedgerRun(BatchPoller):
                 if claim.key not in self._unusable:
                     self._on_trouble("%s: %s" % (claim.job.id, error))
                 self._unusable[claim.key] = claim
-        self._ledger.put_off(unusable, MEND_S)  # somebody may mend the profile meanwhile
+        self._ledger.put_off(unusable, HORIZON_S + MEND_S)  # somebody may mend the profile meanwhile
+        return len(unusable)
 
     def _take_in(self, claim: Claim) -> None:
         job, url, way = self._admitted(claim.job)
@@ -208,7 +211,6 @@ class LedgerRun(BatchPoller):
         """Give back what is not being polled just now, and wait a little for what is."""
         self._goes_on = False
         self._give_back()
-        self._ledger.resume(self._unusable.values())  # the next run may find them mended, or says so again
         until = self._clock.now() + LEAVE_S
         while self._held and self._clock.now() < until:
             self._wait(until)
@@ -226,6 +228,7 @@ class LedgerRun(BatchPoller):
         super().__exit__(kind, *exc_info)
         if self._error is None:  # of threads that were too slow to do it themselves
             self._ledger.release([held.claim for held in list(self._held.values())])
+            self._ledger.resume(self._unusable.values())  # the next run may find them mended, or says so again
             if kind is not None:  # a signal may have come between a claim and the note of it
                 self._ledger.take_back(self._token)
 

@@ -30,7 +30,7 @@ from ..core.saved import by_rules, is_instant, progress_from_row, progress_to_ro
 from ..core.units import Limit
 from ..errors import ConfigError
 from .clock import Clock
-from .ledger_history import NOTHING_COUNTED, Counts, History, Rows, read_some
+from .ledger_history import NOTHING_COUNTED, Counts, History, Rows, filters, read_some
 from .ledger_schema import Time, ledger_file
 from .ledger_time import Stopwatch
 from .shared_bucket import SharedBucket
@@ -282,11 +282,13 @@ class Ledger(History):
             self._file.write(work)
 
     def resume(self, claims: Iterable[Claim]) -> None:
-        """Let jobs that were put off be claimed again when they are due."""
-        keys = [(claim.key,) for claim in claims]
+        """Let jobs that were put off be claimed again, behind all that is due by now."""
+        keys = [claim.key for claim in claims]
         if keys:
             self._file.write(lambda db: db.executemany(
-                "UPDATE jobs SET free_at = due_at WHERE key = ? AND owner IS NULL AND free_at > due_at", keys))
+                "UPDATE jobs SET due_at = MAX(due_at, ?), free_at = MAX(due_at, ?) "
+                "WHERE key = ? AND owner IS NULL AND free_at > due_at",
+                [(at, at, key) for at in [self._time(db).at] for key in keys]))
 
     # Looking
 
@@ -300,19 +302,25 @@ class Ledger(History):
             "SELECT 1 FROM jobs WHERE free_at IS NOT NULL AND (owner IS NOT NULL OR free_at <= due_at) LIMIT 1"
         ).fetchone()) is None
 
-    def summary(self) -> Summary:
-        """What is in the ledger, counted."""
+    def summary(self, states: Sequence[str] = (), profile: Optional[str] = None,
+                label: Optional[str] = None) -> Summary:
+        """What is in the ledger, counted: all of it, or what is asked for."""
+        which, values = filters(profile, label)
+
         def work(db: Connection) -> Summary:
-            at, states = self._time(db, note=False).at, dict.fromkeys(_STATES, 0)
+            at, counts = self._time(db, note=False).at, dict.fromkeys(_STATES, 0)
             oldest_at, untold, gave_up = None, 0, 0
             for state, leased, count, added_at, telling, given_up in db.execute(
                     "SELECT state, owner IS NOT NULL AND free_at > ?, COUNT(*), MIN(added_at), COUNT(tell_at), "
-                    "SUM(ended_at IS NOT NULL AND tell_at IS NULL AND told_at IS NULL) FROM jobs GROUP BY 1, 2", (at,)):
-                states[LEASED if leased else state] += count
-                untold, gave_up = untold + telling, gave_up + given_up
-                if state == WAITING:
-                    oldest_at = added_at if oldest_at is None else min(oldest_at, added_at)
-            return Summary(states, None if oldest_at is None else max(0.0, at - oldest_at), untold, gave_up)
+                    "SUM(ended_at IS NOT NULL AND tell_at IS NULL AND told_at IS NULL) FROM jobs WHERE %s GROUP BY 1, 2"
+                    % " AND ".join(["1"] + which), [at] + values):
+                shown = LEASED if leased else state
+                if not states or shown in states:
+                    counts[shown] += count
+                    untold, gave_up = untold + telling, gave_up + given_up
+                    if state == WAITING:
+                        oldest_at = added_at if oldest_at is None else min(oldest_at, added_at)
+            return Summary(counts, None if oldest_at is None else max(0.0, at - oldest_at), untold, gave_up)
         return self._file.read(work)
 
     def rows(self, states: Iterable[str] = (), profile: Optional[str] = None, label: Optional[str] = None,
@@ -324,11 +332,8 @@ class Ledger(History):
         wanted = set(states)
         if wanted - set(_STATES):
             raise ConfigError("there is no state %r: %s" % (sorted(wanted - set(_STATES))[0], ", ".join(_STATES)))
-        which, values = ["key > ?"], []
-        for column, value in (("profile", profile), ("label", label)):
-            if value is not None:
-                which.append(column + " = ?")
-                values.append(value)
+        which, values = filters(profile, label)
+        which.insert(0, "key > ?")
         if wanted:
             kinds = {WAITING if state == LEASED else state for state in wanted}
             which.append("state IN (%s)" % ", ".join("?" * len(kinds)))

@@ -65,6 +65,12 @@ def read_some(cursor: Cursor, column: int) -> Tuple[Rows, bool]:
         cursor.close()  # it would keep the log from being written back
 
 
+def filters(profile: Optional[str], label: Optional[str]) -> Tuple[List[str], List[Any]]:
+    """Conditions for jobs of a kind, and their values."""
+    named = {column: value for column, value in (("profile = ?", profile), ("label = ?", label)) if value is not None}
+    return list(named), list(named.values())
+
+
 class History:
     """The part of a Ledger that looks back."""
 

@@ -1,11 +1,15 @@
 """Eight processes on one ledger, and one limit for all of them."""
 import collections
 import os
+import signal
+import threading
 
 import pytest
 
 from job_api import JobApi
+from ledger_host import states
 from ledger_place import placed
+from pollkit import Ledger
 from raw_server import wait_for
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
@@ -22,8 +26,8 @@ def profile_for(place, number):
 
 
 def test_eight_processes_share_500_jobs_and_one_limit_and_each_end_is_in_the_outbox_once():
-    """Five runs, and one of three processes."""
-    names = ["job_%d" % i for i in range(500)]
+    """Five runs, and one of three processes; a few jobs more, so that the last portion is not a whole one."""
+    names = ["job_%d" % i for i in range(520)]
     with JobApi(lambda name, count: "done" if count or name[-1] != "7" else "running") as api, \
             placed(api, "limit = %d/s burst %d\n" % (RATE, BURST)) as place:
         place.add(names)
@@ -33,7 +37,7 @@ def test_eight_processes_share_500_jobs_and_one_limit_and_each_end_is_in_the_out
         assert sorted(line["id"] for line in place.lines("told")) == sorted(names)
         asked = collections.Counter(path.split("/")[1] for _, path in api.asked)
         times = sorted(api.times)
-    assert len(times) == 550 and len([run for run, count in asked.items() if count > 10]) > 3, asked
+    assert len(times) == 572 and len([run for run, count in asked.items() if count > 10]) > 3, asked
     for i, begin in enumerate(times):
         for count, end in enumerate(times[i:], 1):
             assert count <= RATE * (end - begin + DELAY_S) + BURST
@@ -52,3 +56,37 @@ def test_who_was_stopped_until_its_leases_ran_out_goes_on_and_each_end_is_told_o
         assert [run.communicate(timeout=20) + (run.returncode,) for run in at_work] == [("", "", 0)] * runs
         assert sorted(line["id"] for line in place.lines("told")) == sorted(names)
         assert len(api.asked) <= 21 * 40 + 3 * runs * 8
+
+
+class SlowApi(JobApi):
+    """Keeps whoever asks first about a job waiting for the answer, until `gate` is open."""
+
+    def __init__(self, answer):
+        self.gate = threading.Event()
+        super().__init__(answer)
+
+    def reply(self, path):
+        reply, is_first = super().reply(path), self.counts[path.rpartition("/")[2]] == 1
+        if is_first:
+            self.gate.wait(20)
+        return reply
+
+
+def test_who_was_stopped_with_ends_in_hand_that_another_has_written_since_changes_nothing():
+    """It goes on with what it was told about jobs that are no longer its own."""
+    names = ["job_%d" % i for i in range(8)]
+    with SlowApi(lambda name, count: "failed" if count else "done") as api, placed(api) as place:
+        place.add(names)
+        first = place.start("run", place.ledger, "--outbox", "told")
+        wait_for(lambda: len(api.asked) == 8)
+        first.send_signal(signal.SIGSTOP)
+        place.time_passes(60)
+        second = place.start("run", place.ledger, "--outbox", "told", "--quiet")
+        assert second.communicate(timeout=20) + (second.returncode,) == ("", "", 1)
+        api.gate.set()
+        first.send_signal(signal.SIGCONT)
+        assert first.communicate(timeout=20) + (first.returncode,) == ("", "", 0)
+        told = [(line["id"], line["state"]) for line in place.lines("told")]
+        assert sorted(told) == [(name, "failed") for name in names]
+        with Ledger(place.ledger) as ledger:
+            assert states(ledger) == {"failed": 8} and ledger.totals()["fake"].polls == len(api.asked) == 16

@@ -58,12 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _summary(arguments: argparse.Namespace, ledger: Ledger) -> Summary:
     """What is in the ledger; with ids or filters, of what they leave."""
-    whole, kind = ledger.summary(), {"profile": arguments.profile, "label": arguments.label}
-    kind = {name: value for name, value in kind.items() if value is not None}
-    if not (arguments.ids or arguments.state or kind):
-        return whole
-    if kind and any(whole.states.values()) and next(ledger.rows(outcomes=False, **kind), None) is None:
+    kind = {name: getattr(arguments, name) for name in ("profile", "label") if getattr(arguments, name) is not None}
+    if kind and any(ledger.rows(outcomes=False)) and not any(ledger.rows(outcomes=False, **kind)):
         raise ConfigError("no job in the ledger has " + " and ".join("%s %s" % pair for pair in kind.items()))
+    if not arguments.ids:
+        return ledger.summary(arguments.state, **kind)
     states, oldest_at, untold, gave_up = dict.fromkeys(STATES, 0), NEVER, 0, 0
     for row in _rows(arguments, ledger, outcomes=False):
         states[row.state] += 1
