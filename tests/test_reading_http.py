@@ -97,6 +97,10 @@ def test_a_bare_202_says_that_the_result_will_come_without_a_status():
     assert not reply({"status": "running"}, 202).accepted and not reply(None, 204).accepted
 
 
+def test_a_304_after_a_bare_202_does_not_make_the_result_that_follows_a_fault():
+    assert reply(None, 304, accepted=True).accepted and not reply(None, 304).accepted
+
+
 def test_an_etag_is_kept_while_pending():
     assert reply({"status": "running"}, etag='"v1"').etag == '"v1"'
     assert reply({"status": "done"}, etag='"v1"').etag is None

@@ -141,7 +141,7 @@ class Reader:
 
     def _read_reply(self, reply: Reply, moved: bool, accepted: bool) -> Reading:
         if not 200 <= reply.status < 300:
-            reading = _read_status(reply)
+            reading = _read_status(reply, accepted)
         elif reply.status == 202:
             reading = self._read_body(reply, False, False)
         else:
@@ -298,11 +298,11 @@ class Reader:
         return duration, None if now is None else max(0.0, now - finished)
 
 
-def _read_status(reply: Reply) -> Reading:
+def _read_status(reply: Reply, accepted: bool) -> Reading:
     """What an HTTP status outside 2xx amounts to."""
     status = reply.status
     if status == 304:
-        return Reading(Verdict.PENDING, "304: unchanged")
+        return Reading(Verdict.PENDING, "304: unchanged", accepted=accepted)
     if status == 303 and _link(reply):
         return Reading(Verdict.SEE_OTHER, "303: look at %s" % redacted(_link(reply) or ""), location=_link(reply))
     if status == 429:
