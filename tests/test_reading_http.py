@@ -173,6 +173,9 @@ def test_the_two_digit_years_of_old_dates(year, expected):
     ({"ratelimit": ""}, None), ({"ratelimit": "garbage"}, None), ({"ratelimit": '"a";r=-1'}, None),
     ({"ratelimit": '"a";r=x;t=1'}, None), ({"ratelimit": '"a";t=5'}, None), ({"ratelimit": '"unclosed;r=5'}, None),
     ({"ratelimit": '"a";r=5;t=' + "9" * 30}, Quota(5)), ({"ratelimit": '"a";r=5;t=999999999999'}, Quota(5)),
+    # one that is malformed does not hide another
+    ({"ratelimit": "garbage", "x-ratelimit-remaining": "5", "x-ratelimit-reset": "30"}, Quota(5, 30)),
+    ({"ratelimit-remaining": "many", "x-ratelimit-remaining": "5", "x-ratelimit-reset": "30"}, Quota(5, 30)),
     ({}, None)])
 def test_rate_limit_headers(headers, quota):
     assert hints.quota(headers, NOON) == quota
