@@ -80,6 +80,14 @@ def test_a_callable_that_returns_something_else_is_told_so(answer):
         wait(script(answer))
 
 
+def test_a_reply_takes_what_clients_have_and_is_told_what_it_cant_use():
+    assert Reply(429, {"Retry-After": 5}, None) == Reply(429, {"retry-after": "5"}, b"")
+    with pytest.raises(ConfigError, match="status is a number such as 200, not '200'"):
+        Reply("200")
+    with pytest.raises(ConfigError, match="body is bytes or text, not dict"):
+        Reply(200, {}, {"status": "done"})
+
+
 def test_a_callable_may_return_a_fault_itself():
     assert wait(script(Fault("no tape in drive"), True), clock=VirtualClock()) is True
 

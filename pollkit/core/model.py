@@ -72,8 +72,13 @@ class Reply(NamedTuple("Reply", [
     def __new__(cls, status: int = 200, headers: Optional[Mapping[str, str]] = None,
                 body: Union[bytes, str] = b"", url: str = "",
                 received_at: Optional[float] = None) -> "Reply":
-        lowered = {name.lower(): value for name, value in (headers or {}).items()}
-        raw = body.encode("utf-8") if isinstance(body, str) else body
+        lowered = {name.lower(): str(value) for name, value in (headers or {}).items()}
+        raw = body.encode("utf-8") if isinstance(body, str) else body or b""
+        if not isinstance(status, int):
+            raise ConfigError("a reply's status is a number such as 200, not %r" % (status,))
+        if not isinstance(raw, (bytes, bytearray)):
+            raise ConfigError("a reply's body is bytes or text, not %s: data that is decoded needs no Reply around it"
+                              % type(raw).__name__)
         return super().__new__(cls, status, lowered, raw, url, received_at)
 
 
