@@ -171,7 +171,8 @@ def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
     assert times == [0, 5, 7, 14]
 
 
-@pytest.mark.parametrize("job", [None, 5, [1], b"x"])
+@pytest.mark.parametrize("job", [None, 5, [1], b"x", Job(5), Job("1", url=5), Job("1", profile=Profile()),
+                                 Job("1", label=5), Job("1", size="large")])
 def test_what_is_no_job_is_refused(job):
     with pytest.raises(ConfigError):
         Poller(Profile(url="http://a/{id}")).poll(job)

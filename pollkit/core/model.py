@@ -51,6 +51,8 @@ class Job(NamedTuple):
                 raise ConfigError("a job's id is text, not %r" % (job.id,))
             if job.url is not None and not isinstance(job.url, str):
                 raise ConfigError("a job's URL is text, not %r" % (job.url,))
+            if job.profile is not None and not isinstance(job.profile, str):
+                raise ConfigError("a job names its profile: %s itself goes to the poller" % type(job.profile).__name__)
             return job
         if not isinstance(job, str):
             raise ConfigError("a job is a Job, a URL or an id, not %r" % (job,))
