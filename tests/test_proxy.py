@@ -426,7 +426,8 @@ def test_tinyproxy_refuses_in_words(tinyproxy, fetch):
             assert "the proxy at %s refused: 407" % tinyproxy in got.message
             assert got.final
         got = fetch(secure.url(), proxy="http://user:wrong@" + tinyproxy)
-        assert "the proxy at %s refused" % tinyproxy in got.message
+        assert got.message == "the proxy at %s refused: 401" % tinyproxy
+        assert got.advice == "it does not accept the name and password it was given" and got.final
     assert not plain.requests + secure.requests
 
 

@@ -228,10 +228,11 @@ def tunnel(wire: Wire, route: Route) -> None:
 def proxy_refusal(route: Route, status: int) -> Fault:
     """A proxy's 'no' in words."""
     at = route.proxy.authority if route.proxy else "?"
-    if status == 407:
-        advice = ("it does not accept the name and password it was given" if route.proxy and route.proxy.userinfo else
+    has_password = route.proxy is not None and route.proxy.userinfo != ""
+    if status == 407 or (status == 401 and has_password):  # 401: tinyproxy's word for a wrong password
+        advice = ("it does not accept the name and password it was given" if has_password else
                   "set its name and password, as in %s_proxy=http://user:password@%s" % (route.address.scheme, at))
-        return Fault("the proxy at %s refused: 407" % at, advice, final=True)
+        return Fault("the proxy at %s refused: %d" % (at, status), advice, final=True)
     return Fault("the proxy at %s refused a tunnel to %s: %d" % (at, route.address.authority, status),
                  "does no_proxy lack this host?")
 
