@@ -67,7 +67,10 @@ def route_to(address: Address, proxy: str) -> Route:
         url = "http://" + url
     if not url.lower().startswith("http://"):
         raise ConfigError("the proxy %s can't be used: only http:// proxies are supported" % redacted(url))
-    return Route(address, parse_url(url))
+    try:
+        return Route(address, parse_url(url))
+    except ConfigError as error:
+        raise ConfigError("the proxy can't be used: %s" % error) from None
 
 
 def choose_proxy(address: Address, proxy: str) -> Tuple[Optional[str], str]:
@@ -264,6 +267,8 @@ def secure(wire: Wire, address: Address, context: "ssl.SSLContext") -> None:
     advice = "is the CA in use the right one? --ca-file or SSL_CERT_FILE name another"
     if "match" in why:
         advice = "the server is another one than the URL names, or has the wrong certificate"
+    elif "expired" in why or "not yet valid" in why:
+        advice = "the server needs a new one, unless this host's clock is wrong"
     raise Distrust(Fault("the certificate of %s was not accepted: %s" % (address.authority, why), advice))
 
 
