@@ -89,7 +89,8 @@ def test_a_reply_takes_what_clients_have_and_is_told_what_it_cant_use():
 
 
 @pytest.mark.parametrize("headers", [
-    {"Retry-After": "Fri, 15 Jan 2027 08:00:30 GMT"}, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000030"}])
+    {"Retry-After": "Fri, 15 Jan 2027 08:00:30 GMT"},
+    {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000030"}])
 def test_dates_in_a_callables_reply_without_a_date_are_measured_by_the_clock(headers):
     clock = VirtualClock(wall=1800000000.0)  # 08:00 on that day
     assert wait(script(Reply(200, headers, b'{"status": "running"}'), "done"), clock=clock) == "done"

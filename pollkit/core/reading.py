@@ -69,7 +69,7 @@ Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
 
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
-LONGEST_WORD = 60
+LONGEST_WORD = 60  # that is interned: Python 3.12 never lets go of one
 _RETRIED = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the server asks for another try
 
 
@@ -382,8 +382,7 @@ def _places(own: Optional[str], common: Tuple[Path, ...]) -> Tuple[Path, ...]:
 def _word(value: Any) -> Optional[str]:
     if isinstance(value, str):
         word = value.strip()
-        # One for all jobs that say so: there may be 100,000. But 3.12 never lets go of it, so none that is long.
-        return (intern(word) if len(word) <= LONGEST_WORD else word) or None
+        return (intern(word) if len(word) <= LONGEST_WORD else word) or None  # one for all 100,000 jobs that say so
     return str(value).lower() if isinstance(value, int) else None  # also True and False
 
 
