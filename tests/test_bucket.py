@@ -240,7 +240,7 @@ def test_acquire_waits_its_turn_and_gives_up_in_time():
     assert bucket.acquire() and clock.now() == 0
     assert bucket.acquire() and clock.now() == 10
     assert not bucket.acquire(timeout=5) and clock.now() == 10
-    assert bucket.acquire(timeout=10) and clock.now() == 20
+    assert bucket.acquire(timeout="10s") and clock.now() == 20
 
 
 def test_acquire_sees_a_pause_that_comes_while_it_sleeps():

@@ -97,6 +97,10 @@ def test_a_bare_202_says_that_the_result_will_come_without_a_status():
     assert not reply({"status": "running"}, 202).accepted and not reply(None, 204).accepted
 
 
+def test_a_304_after_a_bare_202_does_not_make_the_result_that_follows_a_fault():
+    assert reply(None, 304, accepted=True).accepted and not reply(None, 304).accepted
+
+
 def test_an_etag_is_kept_while_pending():
     assert reply({"status": "running"}, etag='"v1"').etag == '"v1"'
     assert reply({"status": "done"}, etag='"v1"').etag is None
@@ -169,6 +173,9 @@ def test_the_two_digit_years_of_old_dates(year, expected):
     ({"ratelimit": ""}, None), ({"ratelimit": "garbage"}, None), ({"ratelimit": '"a";r=-1'}, None),
     ({"ratelimit": '"a";r=x;t=1'}, None), ({"ratelimit": '"a";t=5'}, None), ({"ratelimit": '"unclosed;r=5'}, None),
     ({"ratelimit": '"a";r=5;t=' + "9" * 30}, Quota(5)), ({"ratelimit": '"a";r=5;t=999999999999'}, Quota(5)),
+    # one that is malformed does not hide another
+    ({"ratelimit": "garbage", "x-ratelimit-remaining": "5", "x-ratelimit-reset": "30"}, Quota(5, 30)),
+    ({"ratelimit-remaining": "many", "x-ratelimit-remaining": "5", "x-ratelimit-reset": "30"}, Quota(5, 30)),
     ({}, None)])
 def test_rate_limit_headers(headers, quota):
     assert hints.quota(headers, NOON) == quota

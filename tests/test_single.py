@@ -80,6 +80,23 @@ def test_a_callable_that_returns_something_else_is_told_so(answer):
         wait(script(answer))
 
 
+def test_a_reply_takes_what_clients_have_and_is_told_what_it_cant_use():
+    assert Reply(429, {"Retry-After": 5}, None) == Reply(429, {"retry-after": "5"}, b"")
+    with pytest.raises(ConfigError, match="status is a number such as 200, not '200'"):
+        Reply("200")
+    with pytest.raises(ConfigError, match="body is bytes or text, not dict"):
+        Reply(200, {}, {"status": "done"})
+
+
+@pytest.mark.parametrize("headers", [
+    {"Retry-After": "Fri, 15 Jan 2027 08:00:30 GMT"},
+    {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000030"}])
+def test_dates_in_a_callables_reply_without_a_date_are_measured_by_the_clock(headers):
+    clock = VirtualClock(wall=1800000000.0)  # 08:00 on that day
+    assert wait(script(Reply(200, headers, b'{"status": "running"}'), "done"), clock=clock) == "done"
+    assert clock.now() == 30.0
+
+
 def test_a_callable_may_return_a_fault_itself():
     assert wait(script(Fault("no tape in drive"), True), clock=VirtualClock()) is True
 
@@ -163,7 +180,8 @@ def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
     assert times == [0, 5, 7, 14]
 
 
-@pytest.mark.parametrize("job", [None, 5, [1], b"x"])
+@pytest.mark.parametrize("job", [None, 5, [1], b"x", Job(5), Job("1", url=5), Job("1", profile=Profile()),
+                                 Job("1", label=5), Job("1", size="large")])
 def test_what_is_no_job_is_refused(job):
     with pytest.raises(ConfigError):
         Poller(Profile(url="http://a/{id}")).poll(job)

@@ -180,6 +180,12 @@ def test_advice_for_a_wrong_name_is_not_about_the_ca(fetch):
         assert "--ca-file" not in fetch(server.url()).advice
 
 
+@pytest.mark.skipif(sys.version_info < (3, 7), reason="Python 3.6 gives no reason")
+def test_advice_for_an_expired_certificate_is_not_about_the_ca(fetch):
+    with tls_server(DONE, certificate="expired") as server:
+        assert "clock" in fetch(server.url(), ca_file=os.path.join(DATA, "expired.pem")).advice
+
+
 # What is no TLS
 
 @pytest.mark.parametrize("greeting", [None, reply(b"", "400 Bad Request"), b"SSH-2.0-x\r\n"],

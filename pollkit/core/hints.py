@@ -74,13 +74,12 @@ def quota(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[
     and its reset is seconds to go or an instant, as each vendor pleases.
     """
     combined = headers.get("ratelimit")
-    if combined is not None:
-        return _policies(combined, headers.get("ratelimit-policy", ""))
+    found = None if combined is None else _policies(combined, headers.get("ratelimit-policy", ""))
+    if found is not None:
+        return found
     for remaining, reset, limit in _COUNTS:
-        if remaining in headers:
-            left = _number(headers[remaining])
-            if left is None:
-                return None
+        left = _number(headers.get(remaining, ""))
+        if left is not None:
             return Quota(left, _reset(headers, reset, received_at) if reset in headers else None,
                          _number(headers[limit].split(",")[0]) if limit in headers else None)
     return None

@@ -51,6 +51,8 @@ class Job(NamedTuple):
                 raise ConfigError("a job's id is text, not %r" % (job.id,))
             if job.url is not None and not isinstance(job.url, str):
                 raise ConfigError("a job's URL is text, not %r" % (job.url,))
+            if job.profile is not None and not isinstance(job.profile, str):
+                raise ConfigError("a job names its profile: %s itself goes to the poller" % type(job.profile).__name__)
             return job
         if not isinstance(job, str):
             raise ConfigError("a job is a Job, a URL or an id, not %r" % (job,))
@@ -72,8 +74,13 @@ class Reply(NamedTuple("Reply", [
     def __new__(cls, status: int = 200, headers: Optional[Mapping[str, str]] = None,
                 body: Union[bytes, str] = b"", url: str = "",
                 received_at: Optional[float] = None) -> "Reply":
-        lowered = {name.lower(): value for name, value in (headers or {}).items()}
-        raw = body.encode("utf-8") if isinstance(body, str) else body
+        lowered = {name.lower(): str(value) for name, value in (headers or {}).items()}
+        raw = body.encode("utf-8") if isinstance(body, str) else body or b""
+        if not isinstance(status, int):
+            raise ConfigError("a reply's status is a number such as 200, not %r" % (status,))
+        if not isinstance(raw, (bytes, bytearray)):
+            raise ConfigError("a reply's body is bytes or text, not %s: data that is decoded needs no Reply around it"
+                              % type(raw).__name__)
         return super().__new__(cls, status, lowered, raw, url, received_at)
 
 

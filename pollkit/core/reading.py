@@ -70,6 +70,7 @@ Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
 
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
+LONGEST_WORD = 60  # that is interned: Python 3.12 never lets go of one
 _RETRIED = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the server asks for another try
 
 
@@ -142,7 +143,7 @@ class Reader:
 
     def _read_reply(self, reply: Reply, moved: bool, accepted: bool) -> Reading:
         if not 200 <= reply.status < 300:
-            reading = _read_status(reply)
+            reading = _read_status(reply, accepted)
         elif reply.status == 202:
             reading = self._read_body(reply, False, False)
         else:
@@ -300,11 +301,11 @@ class Reader:
         return duration, None if now is None else max(0.0, now - finished)
 
 
-def _read_status(reply: Reply) -> Reading:
+def _read_status(reply: Reply, accepted: bool) -> Reading:
     """What an HTTP status outside 2xx amounts to."""
     status = reply.status
     if status == 304:
-        return Reading(Verdict.PENDING, "304: unchanged")
+        return Reading(Verdict.PENDING, "304: unchanged", accepted=accepted)
     if status == 303 and _link(reply):
         return Reading(Verdict.SEE_OTHER, "303: look at %s" % redacted(_link(reply) or ""), location=_link(reply))
     if status == 429:
@@ -382,7 +383,8 @@ def _places(own: Optional[str], common: Tuple[Path, ...]) -> Tuple[Path, ...]:
 
 def _word(value: Any) -> Optional[str]:
     if isinstance(value, str):
-        return intern(value.strip()) or None  # one for all jobs that say so: there may be 100,000
+        word = value.strip()
+        return (intern(word) if len(word) <= LONGEST_WORD else word) or None  # one for all 100,000 jobs that say so
     return str(value).lower() if isinstance(value, int) else None  # also True and False
 
 

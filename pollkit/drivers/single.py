@@ -160,6 +160,8 @@ class Poller:
             if not isinstance(seen, (Reply, Fault, dict, list, bool, str)):
                 raise ConfigError("the callable returned %r: it should return a dict, a Reply, a bool "
                                   "or a status word" % (seen,))
+            if isinstance(seen, Reply) and seen.received_at is None:  # just now: its dates need a clock
+                seen = seen._replace(received_at=self._clock.wall())
             reading = self._asker.default.reader.read(seen, poll.moved, poll.accepted)
             return reading._replace(location=None)  # where a callable looks is its own affair
         return look

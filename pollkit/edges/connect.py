@@ -67,7 +67,10 @@ def route_to(address: Address, proxy: str) -> Route:
         url = "http://" + url
     if not url.lower().startswith("http://"):
         raise ConfigError("the proxy %s can't be used: only http:// proxies are supported" % redacted(url))
-    return Route(address, parse_url(url))
+    try:
+        return Route(address, parse_url(url))
+    except ConfigError as error:
+        raise ConfigError("the proxy can't be used: %s" % error) from None
 
 
 def choose_proxy(address: Address, proxy: str) -> Tuple[Optional[str], str]:
@@ -228,10 +231,11 @@ def tunnel(wire: Wire, route: Route) -> None:
 def proxy_refusal(route: Route, status: int) -> Fault:
     """A proxy's 'no' in words."""
     at = route.proxy.authority if route.proxy else "?"
-    if status == 407:
-        advice = ("it does not accept the name and password it was given" if route.proxy and route.proxy.userinfo else
+    has_password = route.proxy is not None and route.proxy.userinfo != ""
+    if status == 407 or (status == 401 and has_password):  # 401: tinyproxy's word for a wrong password
+        advice = ("it does not accept the name and password it was given" if has_password else
                   "set its name and password, as in %s_proxy=http://user:password@%s" % (route.address.scheme, at))
-        return Fault("the proxy at %s refused: 407" % at, advice, final=True)
+        return Fault("the proxy at %s refused: %d" % (at, status), advice, final=True)
     return Fault("the proxy at %s refused a tunnel to %s: %d" % (at, route.address.authority, status),
                  "does no_proxy lack this host?")
 
@@ -263,6 +267,8 @@ def secure(wire: Wire, address: Address, context: "ssl.SSLContext") -> None:
     advice = "is the CA in use the right one? --ca-file or SSL_CERT_FILE name another"
     if "match" in why:
         advice = "the server is another one than the URL names, or has the wrong certificate"
+    elif "expired" in why or "not yet valid" in why:
+        advice = "the server needs a new one, unless this host's clock is wrong"
     raise Distrust(Fault("the certificate of %s was not accepted: %s" % (address.authority, why), advice))
 
 

@@ -65,10 +65,10 @@ class TokenBucket:
             self._bucket, ready_at = arithmetic.reserve(self._bucket, now, latest, last_look)
         return ready_at
 
-    def acquire(self, timeout: Optional[float] = None, stop: Optional[threading.Event] = None) -> bool:
+    def acquire(self, timeout: Union[str, float, None] = None, stop: Optional[threading.Event] = None) -> bool:
         """Wait for a token; False where none came within `timeout`, or `stop` was set."""
         now = self._clock.now()
-        latest = arithmetic.ALWAYS if timeout is None else now + timeout
+        latest = arithmetic.ALWAYS if timeout is None else now + seconds(timeout, "timeout")
         pauses = -1
         while True:
             if pauses != self.pauses:
