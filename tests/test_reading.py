@@ -8,7 +8,8 @@ from pollkit import ConfigError, Fault, Profile, Reply
 from pollkit.core import hints, lookup
 from pollkit.core.hints import Quota
 from pollkit.core.lookup import Path
-from pollkit.core.reading import LONGEST_WORD, Reader, Verdict
+from pollkit.core.reading import Reader, Verdict
+from pollkit.core.values import LONGEST_WORD
 from pollkit.core.words import DONE, FAILED, PENDING, Words
 from readings import GUESS, HERE, NOON, NOON_DATE, reply
 

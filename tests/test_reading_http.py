@@ -67,6 +67,16 @@ def test_a_location_on_a_200_is_not_a_place_to_look():
     assert reply({"status": "running"}, 200, location="/elsewhere").location is None
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_with_a_retry_after_is_followed_only_then(status):
+    reading = reply(None, status, location="/v2/1", Retry_After="7")
+    assert (reading.verdict, reading.location, reading.retry_after) == (
+        Verdict.PENDING, "https://api.internal/v2/1", 7.0)
+    assert reading.because == "%d: to be followed, though not at once" % status
+    for headers in ({"location": "/v2/1"}, {"location": "/v2/1", "Retry_After": "soon"}, {"Retry_After": "7"}):
+        assert reply(None, status, **headers).verdict is Verdict.FAULT
+
+
 def test_a_303_says_where_to_look():
     reading = reply(None, 303, location="/v1/results/9?sig=abc")
     assert (reading.verdict, reading.location) == (Verdict.SEE_OTHER, "https://api.internal/v1/results/9?sig=abc")

@@ -1,7 +1,8 @@
 """Redirects: which are followed, how far, and what does not travel along."""
 import pytest
 
-from pollkit import Fault
+from pollkit import Fault, Poller
+from pollkit.testing import VirtualClock
 from raw_server import CLOSE, RawServer, redirect, reply
 
 DONE = reply('{"status": "done"}')
@@ -34,6 +35,23 @@ def test_location_is_followed_on_redirects_alone(status, fetch):
         got = fetch(server.url())
     assert (got.status, got.headers["location"]) == (int(status[:3]), "/other")
     assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("wait, followed", [("30", False), ("0", True), ("soon", True)])
+def test_redirect_that_is_to_be_followed_later_is_for_the_core_to_see_to(wait, followed, fetch):
+    """RFC 9110, 10.2.3: Retry-After is then the least time before the next request."""
+    with RawServer(reply(b"", "302 Found", Location="/other", **{"Retry-After": wait}), DONE) as server:
+        got = fetch(server.url())
+    assert got.status == (200 if followed else 302)
+    assert len(server.requests) == 1 + followed
+
+
+def test_a_wait_follows_such_a_redirect_when_it_may():
+    clock = VirtualClock()
+    with RawServer(reply(b"", "307 Temporary", Location="/other", **{"Retry-After": "30"}), DONE) as server:
+        outcome = Poller(clock=clock).poll(server.url("/jobs/1"))
+    assert (outcome.state, outcome.polls, outcome.url) == ("done", 2, server.url("/other"))
+    assert outcome.slept_s.retry_after == 30 and server.targets == ["/jobs/1", "/other"]
 
 
 def test_redirect_that_names_no_place_is_a_plain_reply(fetch):

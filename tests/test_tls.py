@@ -116,6 +116,7 @@ def test_environment_names_the_ca():
     {"ca_file": "/nonexistent/ca.pem"}, {"ca_file": os.path.join(DATA, "README")}, {"ca_file": DATA},
     {"client_cert": "/nonexistent/client.pem"}, {"client_cert": os.path.join(DATA, "README")},
     {"client_cert": CLIENT_CERT},  # without its key
+    {"client_key": CLIENT_KEY},
     {"client_cert": CLIENT_CERT, "client_key": "/nonexistent/client.key"},
     {"client_cert": CLIENT_CERT, "client_key": os.path.join(DATA, "localhost.key")},
     {"client_cert": CLIENT_CERT, "client_key": CA}], ids=repr)
@@ -172,6 +173,8 @@ def test_missing_client_certificate_is_a_fault_in_words(version, fetch):
     assert isinstance(got, Fault), got
     assert server.authority in got.message
     assert "certificate" in str(got).lower() or "handshake failure" in str(got)
+    if version == "TLSv1.3":
+        assert "alert certificate required (the server wants a certificate of the client" in str(got)
     assert not server.requests
 
 

@@ -66,7 +66,7 @@ def parse_url(url: str) -> Address:
     if not target.startswith("/"):
         target = "/" + target
     # Whatever isn't visible ASCII is encoded, so that no id or link can smuggle in a header.
-    target = _UNSAFE.sub(lambda found: _quoted(found.group()), target)
+    target = _UNSAFE.sub(lambda found: quoted(found.group()), target)
     return Address(scheme, host, port, target, authority.group(1) or "")
 
 
@@ -84,14 +84,14 @@ def fill(template: str, **values: str) -> str:
         # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
         if values[name] in (".", "..", ""):
             raise ConfigError("%r can't stand in a URL as {%s}" % (values[name], name))
-        return _quoted(values[name])
+        return quoted(values[name])
 
     return _PLACEHOLDER.sub(value, template)
 
 
 def fill_many(template: str, ids: Iterable[str]) -> str:
     """A URL template with {ids} filled in: each percent-encoded, a comma between them."""
-    listed = ",".join(map(_quoted, ids))
+    listed = ",".join(map(quoted, ids))
     for name in _PLACEHOLDER.findall(template):
         if name != "ids":
             raise ConfigError("URL template %r: nothing is known for {%s}" % (redacted(template), name))
@@ -163,10 +163,10 @@ def secrets_in(header: str) -> Set[str]:
     return {secret for secret in found if len(secret) >= SHORTEST_SECRET}
 
 
-def _quoted(text: str) -> str:
-    """Percent-encoded whole."""
+def quoted(text: str, safe: str = "") -> str:
+    """Percent-encoded, all but what is safe anywhere, or here."""
     from urllib.parse import quote  # late, as everything of urllib here: most waits have no use for it
-    return quote(text, safe="")
+    return quote(text, safe=safe)
 
 
 def _parameter(match: "re.Match[str]") -> str:

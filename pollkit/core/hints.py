@@ -78,7 +78,7 @@ def quota(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[
     if found is not None:
         return found
     for remaining, reset, limit in _COUNTS:
-        left = _number(headers.get(remaining, ""))
+        left = _number(headers[remaining]) if remaining in headers else None
         if left is not None:
             return Quota(left, _reset(headers, reset, received_at) if reset in headers else None,
                          _number(headers[limit].split(",")[0]) if limit in headers else None)

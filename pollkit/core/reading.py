@@ -8,6 +8,8 @@ How HTTP itself is read (RFC 9110, 15), before any body:
 
     200-299      the body says; where it says nothing, 202 and 204 are pending, and what comes after
                  a bare 202, or where a 303 pointed, is the result
+    301 302 307  followed before this; but one that names a Retry-After is to be followed only then (10.2.3)
+    308
     303          the job moved on: look where Location points (15.4.4)
     304          unchanged since the last look (15.4.5)
     401, 403     unauthorised; 403 with Retry-After or an empty quota is a limit
@@ -17,7 +19,6 @@ How HTTP itself is read (RFC 9110, 15), before any body:
     other 4xx    refused
 """
 from enum import Enum
-from sys import intern
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import hints, places
@@ -26,6 +27,7 @@ from .hints import Quota
 from .lookup import Path, Unbearable, as_text, decoded, plain
 from .model import Fault, Reply, one_line
 from .profile import Profile
+from .values import amount_of, fraction_of, word_of
 from .words import Words
 
 
@@ -70,7 +72,7 @@ Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
 
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
-LONGEST_WORD = 60  # that is interned: Python 3.12 never lets go of one
+REDIRECTS = (301, 302, 307, 308)
 _RETRIED = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the server asks for another try
 
 
@@ -230,15 +232,15 @@ class Reader:
 
     def _find_status(self, data: Any) -> Tuple[Optional[str], str]:
         if isinstance(data, str):
-            return _word(data), ""
+            return word_of(data), ""
         if len(self._status) == 1:
             path = self._status[0]
-            return _word(path.find(data)), path.text
+            return word_of(path.find(data)), path.text
         envelope: Tuple[Optional[str], str] = (None, "")
         unknown: Tuple[Optional[str], str] = (None, "")
         for path in self._status:  # those at the top come first
             value = path.find(data)
-            word = None if type(value) is int else _word(value)  # {"status": 200} is HTTP's, not a job's
+            word = None if type(value) is int else word_of(value)  # {"status": 200} is HTTP's, not a job's
             if word is None:
                 continue
             inside = "." in path.text
@@ -269,9 +271,9 @@ class Reader:
             if value is None or type(value) is dict:  # as a rule; places inside it are looked at in their turn
                 continue
             if self._total is not None:
-                value, total = _amount(value), _amount(self._total.find(data))
+                value, total = amount_of(value), amount_of(self._total.find(data))
                 return (min(1.0, value / total), total) if value is not None and total else (None, None)
-            fraction = _fraction(value)
+            fraction = fraction_of(value)
             if fraction is not None:
                 return fraction, None
         return None, None
@@ -306,6 +308,10 @@ def _read_status(reply: Reply, accepted: bool) -> Reading:
     status = reply.status
     if status == 304:
         return Reading(Verdict.PENDING, "304: unchanged", accepted=accepted)
+    if status in REDIRECTS and "location" in reply.headers and hints.retry_after(reply.headers, reply.received_at)[0]:
+        there = join(reply.url, reply.headers["location"])
+        return Reading(Verdict.PENDING, "%d: to be followed, though not at once" % status, location=there,
+                       accepted=accepted)
     if status == 303 and _link(reply):
         return Reading(Verdict.SEE_OTHER, "303: look at %s" % redacted(_link(reply) or ""), location=_link(reply))
     if status == 429:
@@ -379,35 +385,6 @@ def _said(reply: Reply) -> str:
 
 def _places(own: Optional[str], common: Tuple[Path, ...]) -> Tuple[Path, ...]:
     return common if own is None else (Path(own),)
-
-
-def _word(value: Any) -> Optional[str]:
-    if isinstance(value, str):
-        word = value.strip()
-        return (intern(word) if len(word) <= LONGEST_WORD else word) or None  # one for all 100,000 jobs that say so
-    return str(value).lower() if isinstance(value, int) else None  # also True and False
-
-
-def _fraction(value: Any) -> Optional[float]:
-    """A progress as a fraction: '45%' and 45 are percents, and so is any number above 1."""
-    if isinstance(value, str):
-        amount = _amount(value.strip().rstrip("%"))
-        return None if amount is None else min(1.0, amount / 100 if "%" in value or amount > 1 else amount)
-    amount = _amount(value)
-    if amount is None:
-        return None
-    # A whole number counts in percent: 1 is the first of a hundred far more often than the end.
-    return min(1.0, amount / 100 if isinstance(value, int) or amount > 1 else amount)
-
-
-def _amount(value: Any) -> Optional[float]:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        amount = float(value)
-    except (ValueError, OverflowError):
-        return None
-    return amount if 0 <= amount < 1e15 else None  # also false for nan
 
 
 def _first_timestamp(places: Tuple[Path, ...], data: Any) -> Optional[float]:

@@ -116,7 +116,10 @@ class Manner:
         exchange, poll, ids = question
         seen = self.transport.receive(exchange)
         if poll is not None:
-            reading = self._scrubbed(self.reader.read(seen, poll.moved, poll.accepted), exchange.url)
+            reading = self.reader.read(seen, poll.moved, poll.accepted)
+            if reading.location is not None and reading.location != exchange.url:
+                self.transport.heed_link(exchange.url, reading.location)
+            reading = self._scrubbed(reading, exchange.url)
             return reading, [reading]
         heard, readings = self.reader.read_many(seen, ids)
         return self._scrubbed(heard, exchange.url), [self._scrubbed(reading, exchange.url) for reading in readings]

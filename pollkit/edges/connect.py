@@ -116,6 +116,8 @@ def basic(userinfo: str) -> str:
 def tls_context(ca_file: Optional[str], client_cert: Optional[str], client_key: Optional[str]) -> "ssl.SSLContext":
     """One context for all connections: building one costs 25 ms. OpenSSL obeys SSL_CERT_FILE."""
     import ssl
+    if client_key and not client_cert:
+        raise ConfigError("client_key %s is of no use without client_cert" % client_key)
     asked: List[bool] = []
 
     def passphrase() -> str:  # without it OpenSSL would ask at the terminal, or eat our input

@@ -15,9 +15,11 @@ import time
 from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 from .. import __version__
-from ..core.addresses import SHORTEST_SECRET, is_secret, join, parse_url, redacted, secrets_in, secrets_of
+from ..core.addresses import SHORTEST_SECRET, is_secret, join, parse_url, quoted, redacted, secrets_in, secrets_of
+from ..core.hints import retry_after
 from ..core.model import Fault, Reply
 from ..core.profile import Profile, checked
+from ..core.reading import REDIRECTS
 from ..core.units import seconds
 from ..errors import ConfigError
 from .connect import ConnectError, Route, basic, open_wire, proxy_headers, proxy_refusal, route_to, tls_context
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
 _USUAL_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
 _METHOD = re.compile(r"[A-Z]{1,20}")
-_FOLLOWED = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look there': core reads it
 _MAX_REDIRECTS = 5
 _IDLE_S = 0.02           # after this long a kept connection is looked at before it is used
 _ORIGINS_KEPT = 32
@@ -125,9 +126,17 @@ class Transport:
 
     def scrub(self, text: str, url: str) -> str:
         """Words that quote a server, without any secret that it was sent and repeated."""
-        for secret in sorted(self._secrets.union(secrets_of(url)), key=len, reverse=True):
+        secrets = self._secrets.union(secrets_of(url))
+        if "%" in text:
+            secrets.update([quoted(secret, safe) for secret in secrets for safe in ("", "/")])
+        for secret in sorted(secrets, key=len, reverse=True):
             text = _without(text, secret)
         return text
+
+    def heed_link(self, url: str, link: str) -> None:
+        """A link leads on from a URL: a secret that the server put into it, under another name, stays one."""
+        shown = redacted(link)
+        self._secrets.update(secret for secret in secrets_of(url) if secret in shown)
 
     def abort(self) -> None:
         """Break off every exchange that is under way, in whichever thread; this is the end."""
@@ -172,18 +181,20 @@ class Transport:
             except BodyTooLarge:
                 raise
             except WireError as error:
-                return Fault("%s: %s" % (_host(url), error))
+                return _broken(url, error)
             except socket.timeout:
                 return Fault("no complete reply from %s within %g s" % (_host(url), self._timeout))
             except OSError as error:
                 return Fault("the connection to %s broke: %s" % (_host(url), error.strerror or error))
             link = received.headers.get("location")
-            if received.status not in _FOLLOWED or not link:
+            # RFC 9110, 10.2.3: with a Retry-After it is to be followed later, which is for core to see to.
+            if received.status not in REDIRECTS or not link or retry_after(received.headers, time.time())[0]:
                 return _reply(received, url, exchange.site, exchange.home)
             there = join(url, link)
             if there is None:
                 return Fault("redirected to %r, which is no http or https URL that can be used" % redacted(link)[:80],
                              final=True)
+            self.heed_link(url, there)
             url = there
             if received.status in (301, 302) and exchange.method == b"POST":
                 exchange.method, exchange.body = b"GET", b""  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
@@ -340,13 +351,17 @@ def _close(wires: List[Wire]) -> None:
 def _without(text: str, secret: str) -> str:
     """A text without a secret, and without the beginning of one where the text was cut short."""
     text = text.replace(secret, "***")
+    pieces, done = [], 0
     start = -1 if " " in secret else text.find(secret[:SHORTEST_SECRET])  # the parts of 'Bearer X' stand for it
     while start >= 0:
-        rest = _CUT.split(text[start:], 1)[0]
+        # No more of the text than a secret is long: it may be a whole log, and have the beginning in each line.
+        past = start + SHORTEST_SECRET
+        rest = text[start:past] + _CUT.split(text[past:start + len(secret) + 3], 1)[0]
         if secret.startswith(rest):
-            text = text[:start] + "***" + text[start + len(rest):]
-        start = text.find(secret[:SHORTEST_SECRET], start + 1)
-    return text
+            pieces.append(text[done:start] + "***")
+            done = start + len(rest)
+        start = text.find(secret[:SHORTEST_SECRET], max(done, start + 1))
+    return "".join(pieces) + text[done:]
 
 
 def _credential(specification: str) -> "Credential":
@@ -362,6 +377,13 @@ def _reply(received: Received, url: str, site: _Site, home: str) -> Union[Reply,
                      "credentials go to %s only; name the other one if you trust it" % home, final=True)
     # _make: the header names are in lower case already
     return Reply._make((received.status, received.headers, received.body, url, time.time()))
+
+
+def _broken(url: str, error: WireError) -> Fault:
+    # TLS 1.3 has no word for it before something is asked.
+    is_stranger = "certificate required" in str(error)
+    return Fault("%s: %s" % (_host(url), error),
+                 "the server wants a certificate of the client: --client-cert and --client-key" if is_stranger else "")
 
 
 def _host(url: str) -> str:

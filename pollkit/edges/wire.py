@@ -15,6 +15,7 @@ MAX_BODY = 10 * 1024 * 1024
 MAX_HEAD = 64 * 1024
 _HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may be taken for a line's end
 _MAX_MEMBERS = 100
+_TLS_NOISE = re.compile(r"\[SSL[^\]]*\] ?| ?\(_ssl\.c:\d+\)")
 
 
 class WireError(Exception):
@@ -247,7 +248,7 @@ def with_news(wires: Sequence[Optional[Wire]]) -> List[int]:
 
 
 def _no_reply(error: OSError) -> NoReply:
-    return NoReply("the connection broke without a reply: %s" % (error.strerror or error))
+    return NoReply("the connection broke without a reply: %s" % _TLS_NOISE.sub("", str(error.strerror or error)))
 
 
 def _joined(lines: List[str]) -> Dict[str, str]:
@@ -282,10 +283,10 @@ def _agreed(text: str) -> str:
 
 def _decoded(body: bytes, coding: str) -> bytes:
     """A body as it was before it was compressed."""
-    coding = coding.strip().lower()
-    if coding in ("", "identity"):
+    known = coding.strip().lower()
+    if known in ("", "identity"):
         return body
-    if coding not in ("gzip", "x-gzip", "deflate"):
+    if known not in ("gzip", "x-gzip", "deflate"):
         raise WireError("the reply is encoded as %r, which nobody asked for" % coding[:40])
     try:
         plain = _inflated(body, 47)  # 47: gzip or zlib, whichever it is
