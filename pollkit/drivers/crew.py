@@ -6,8 +6,8 @@ there is a watch, so that a slow exchange holds up nothing else.
 
 Where exchanges are quick (a server next door), one thread beats many that fight over the
 interpreter. It then has up to AT_ONCE of them under way: a reply has come each time it looks, and
-it need not sleep, which costs more than the poll. The watch leaves work alone while somebody
-else is at it, and steps in only when nothing was taken for STALL_S.
+it need not sleep, which costs more than the poll. The others leave work alone while it is at it;
+one of them steps in when it has taken nothing for STALL_S.
 """
 import threading
 from typing import Any, Callable, List, NamedTuple, Optional, Tuple
@@ -67,7 +67,7 @@ class Crew:
         self._watch: Optional[_Gate] = None
         self._coming = 0         # roused or started, and not here yet
         self._busy = 0
-        self._taken_at = -NEVER
+        self._taken_at, self._taker = -NEVER, _Gate()   # the last work that was taken: when, and by whom
         self._exchange_s = QUICK_S   # what an exchange takes, of late; the first one decides whether that is quick
         self._closed = False
 
@@ -125,7 +125,7 @@ class Crew:
             while True:
                 with self._lock:
                     self._coming -= is_coming
-                    found = NEVER if self._closed else self._look(clock.now())
+                    found = NEVER if self._closed else self._look(gate, clock.now())
                     if self._closed:
                         return
                     if isinstance(found, float):
@@ -136,7 +136,7 @@ class Crew:
                     with self._lock:
                         is_coming = not self._gets_up(gate)
                 else:
-                    self._work(found)
+                    self._work(gate, found)
                     is_coming = False
         except Exception as error:  # a bug: with its threads gone, a batch would wait for ever without a word
             log().exception("pollkit failed")
@@ -146,7 +146,7 @@ class Crew:
         finally:
             self._leave()
 
-    def _work(self, work: Any) -> None:
+    def _work(self, gate: _Gate, work: Any) -> None:
         """From one exchange to the next, for as long as there is something to do."""
         clock, exchanges, most = self._clock, self._exchanges, min(AT_ONCE, self._size)
         begun: List[Tuple[float, Any, Any]] = []   # under way
@@ -161,7 +161,7 @@ class Crew:
                     begun.append((began, work, asked))
                     if len(begun) + len(ready) < most and self._exchange_s < QUICK_S:
                         with self._lock:
-                            work = NEVER if self._closed else self._start(clock.now())
+                            work = NEVER if self._closed else self._look(gate, clock.now())
                         self._tell(None)
                         continue
             elif not begun and not ready:
@@ -176,7 +176,7 @@ class Crew:
                 self._busy -= 1
                 self._exchange_s += (now - began - self._exchange_s) / 8
                 news = self._finish(done, result, now)
-                work = NEVER if self._closed else self._start(now)
+                work = NEVER if self._closed else self._look(gate, now)
             self._tell(news)
 
     def _tell(self, news: Any) -> None:
@@ -185,17 +185,15 @@ class Crew:
         except BaseException:  # the work already taken must still be done
             log().exception("pollkit failed to say what came of a poll")
 
-    def _look(self, now: float) -> Any:
-        """Work for a thread that was asleep."""
-        if self._busy and self._exchange_s < QUICK_S and now < self._taken_at + STALL_S:
+    def _look(self, gate: _Gate, now: float) -> Any:
+        """Work for the thread with that gate; or the instant at which it is to look again."""
+        if (gate is not self._taker and self._busy and self._exchange_s < QUICK_S
+                and now < self._taken_at + STALL_S):
             return self._taken_at + STALL_S
-        return self._start(now)
-
-    def _start(self, now: float) -> Any:
         work = self._take(now)
         if not isinstance(work, float):
             self._busy += 1
-            self._taken_at = now
+            self._taken_at, self._taker = now, gate
             if self._watch is None:
                 self._call_another()
         return work
