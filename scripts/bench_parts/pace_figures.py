@@ -149,8 +149,8 @@ def label(i: int, j: int, seeds: int) -> Dict[str, float]:
     return found
 
 
-def drift(name: str, factor: float, is_told: bool, seeds: int) -> float:
-    """Jobs 13 to 25 after all of them began to take so many times as long."""
+def drift(name: str, factor: float, is_told: bool, by_itself: bool, seeds: int) -> float:
+    """Jobs 13 to 25 after all of them began to take so many times as long, noticed by itself or told just then."""
     draw = dict(DRIFTING, **BY_KIND)[name]
     before = shape(name, draw, samples=1000)
     after = shape("%s x%g" % (name, factor), scaled(factor, draw))
@@ -158,6 +158,8 @@ def drift(name: str, factor: float, is_told: bool, seeds: int) -> float:
     for seed in range(seeds):
         rng, rules = random.Random("%s %d" % (name, seed)), _rules()
         taught(before, rules, SETTLED, rng, is_told)
+        if not by_itself:
+            rules = rules._replace(durations=Durations())
         taught(after, rules, 12, rng, is_told)
         measured.append(costs(after, rules, 13, rng, is_told))
     return _ratio(measured)
@@ -254,7 +256,11 @@ def _tasks(seeds: int) -> Iterator[Task]:
     for name in dict(DRIFTING, **BY_KIND):
         for factor in FACTORS:
             for is_told in (True, False):
-                yield Task("drift", (name, factor, is_told, 6 * seeds))
+                if name in DRIFTING:
+                    yield Task("drift", (name, factor, is_told, True, 6 * seeds))
+                else:  # it takes more of them, as above
+                    for by_itself in (True, False):
+                        yield Task("drift", (name, factor, is_told, by_itself, 24 * seeds))
     for name in DRIFTING:
         yield Task("trap", (name, seeds // 2 + 1))
         for is_told in (True, False):
@@ -275,8 +281,9 @@ def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
                    sum(each[row] * each["optimum"] for each in found) / sum(each["optimum"] for each in found), goal)
     for task, value in measured.items():
         if task.function == "drift":
-            name, factor, is_told, _ = task.arguments
-            yield "drift", "%s, %s" % (name, TOLD if is_told else UNTOLD), "x%g" % factor, value, 1.25
+            name, factor, is_told, by_itself, _ = task.arguments
+            row = "%s, %s%s" % (name, TOLD if is_told else UNTOLD, "" if by_itself else "; all forgotten just then")
+            yield "drift", row, "x%g" % factor, value, 1.25 if by_itself else None
         elif task.function == "trap":
             yield "trap", task.arguments[0], "later / earlier", value, 1.03
         elif task.function == "waves":
