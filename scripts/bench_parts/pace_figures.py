@@ -199,17 +199,18 @@ def waves(name: str, is_told: bool, seeds: int) -> List[float]:
     return [mean[0], sum(mean[1:]) / len(mean[1:]), max(mean[1:])]
 
 
-def progress(case: str, jobs: int) -> float:
+def progress(case: str, seeds: int) -> float:
     """What jobs cost that report progress, as a share of what they cost without it."""
-    rng, rules = random.Random("progress"), _rules()
-    assert rules.durations is not None
-    while len(rules.durations) < 150:
-        rules.durations.record(LIPSYNC(rng))
     told = untold = 0.0
-    for _ in range(jobs):
-        duration = LIPSYNC(rng)
-        untold += one_job(duration, rules, rng)[1]
-        told += one_job(duration, rules, rng, dict(HONEST, **LYING)[case](rng))[1]
+    for seed in range(seeds):  # each another history: how good that is decides much
+        rng, rules = random.Random("progress %d" % seed), _rules()
+        assert rules.durations is not None
+        while len(rules.durations) < 150:
+            rules.durations.record(LIPSYNC(rng))
+        for _ in range(100):
+            duration = LIPSYNC(rng)
+            untold += one_job(duration, rules, rng)[1]
+            told += one_job(duration, rules, rng, dict(HONEST, **LYING)[case](rng))[1]
     return told / untold
 
 
@@ -266,7 +267,7 @@ def _tasks(seeds: int) -> Iterator[Task]:
         for is_told in (True, False):
             yield Task("waves", (name, is_told, 2 * seeds))
     for case in list(HONEST) + list(LYING):
-        yield Task("progress", (case, 40 * seeds))
+        yield Task("progress", (case, 4 * seeds))
     yield Task("deciding", ())
 
 
