@@ -200,6 +200,22 @@ def test_jobs_that_end_where_there_were_none_between_two_kinds_say_that_both_hav
     assert len(durations) <= 12
 
 
+def test_two_kinds_that_now_end_on_either_side_of_what_was_known_have_changed():
+    durations = Durations([5.0 + i / 20 if i % 2 else 60.0 + i / 5 for i in range(60)])
+    for duration in (1.0, 14.0, 1.1, 15.0):  # below all, and above those that they are nearer to, by ratio
+        assert len(durations) >= 60
+        durations.record(duration)
+    assert len(durations) == 3
+
+
+def test_the_first_after_a_change_do_not_hide_it_from_those_that_follow():
+    durations = Durations(100.0 + i * 7 % 60 for i in range(60))
+    for i in range(12):
+        assert len(durations) == 60 + i
+        durations.record(104.5 + i * 5 % 12)
+    assert len(durations) == 11
+
+
 @pytest.mark.parametrize("name", ["uniform", "all the same", "whole minutes", "two kinds", "heavy tail"])
 def test_while_nothing_changes_nothing_is_forgotten(name):
     rng = random.Random(11)

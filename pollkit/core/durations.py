@@ -23,7 +23,9 @@ saw its end]. What is kept is a point inside. Kept at its right end, each schedu
 the next one to look later, and never unlearn it.
 
 Drift: u = F(T), with the F of before, is even on [0, 1] while nothing changes. What went
-before is forgotten when u stays at one edge, or its mean leaves the middle.
+before is forgotten when u stays at an edge, or its mean leaves the middle. It may go from edge to
+edge, too, where two kinds of job now end on either side of what was known; then the edges are half
+as wide, so that chance alone does it as rarely.
 
 Of jobs that began together the short ones end first. So neither "the last 200 to end" nor their
 order says anything about jobs: what counts is when they began. The last 200 to begin are kept, in
@@ -85,7 +87,7 @@ class Foreseen(NamedTuple):
 class Curve:
     """The survival function of durations, and its integral; immutable."""
 
-    __slots__ = ("count", "has_gaps", "_ages", "_heights", "_slopes", "_areas")
+    __slots__ = ("count", "_ages", "_heights", "_slopes", "_areas")
 
     def __init__(self, durations: Sequence[float] = ()) -> None:
         self.count = len(durations)
@@ -98,7 +100,6 @@ class Curve:
             width = next_age - age
             self._slopes.append((next_height - height) / width if width else 0.0)
             self._areas.append(self._areas[-1] + width * (height + next_height) / 2)
-        self.has_gaps = 0.0 in self._slopes
         self._slopes.append(0.0)
 
     def survival(self, age: float) -> float:
@@ -297,9 +298,8 @@ class Durations:
             return False
         duration = round(float(duration), 6)
         if is_witness and began >= latest:
-            curve = self.curve
-            if curve.has_gaps and len(self._recent) >= 2 * FITS:
-                curve = Curve(self._recent[:1 - FITS])  # or what falls into a gap would fill it, and hide the next
+            # The last few may be of after a change: they would hide it, and fill a gap that the next falls into.
+            curve = self.curve if len(self._recent) < 2 * FITS else Curve(self._recent[:1 - FITS])
             self._fits = (self._fits + [round(curve.done_by(duration), 6)])[-FITS:]
         place = bisect_right(self._begun, began)
         self._recent = (self._recent[:place] + [duration] + self._recent[place:])[-RECENT:]
@@ -340,7 +340,8 @@ class Durations:
         """Let go of what is past, where the last completions say that things have changed."""
         fits = self._fits
         row = fits[-IN_ROW:]
-        if len(row) == IN_ROW and (max(row) < EDGE or min(row) > 1.0 - EDGE):
+        if len(row) == IN_ROW and (max(row) < EDGE or min(row) > 1.0 - EDGE
+                                   or max(min(fit, 1.0 - fit) for fit in row) < EDGE / 2):
             keep = KEPT_OF_ROW
         elif len(fits) == FITS and abs(sum(fits) / FITS - 0.5) > OFF_CENTRE:
             keep = KEPT_OF_FITS

@@ -12,7 +12,8 @@ TEXTS = [
     ("seen", """Shapes looked at while the rule was made: they prove less. The pace's max of 5 min costs a poll every
 5 min where jobs are long. Jobs of just 90 s, or of whole minutes, are best looked at just then; intervals
 alone never quite teach it."""),
-    ("drift", "Jobs 13 to 25 after all began to take so many times as long."),
+    ("drift", """Jobs 13 to 25 after all began to take so many times as long. Below d and e, what they would cost had
+all been forgotten just then: where that is above the goal, too, it takes more jobs to learn from."""),
     ("trap", "Where only intervals are known: jobs 351 to 450 beside jobs 51 to 150. Learned wrongly, it rises."),
     ("waves", "Waves of 60 jobs that begin together, and so end in order of their length; six, one after the other."),
     ("progress", """Jobs of 2 to 15 min that report progress, as a share of the cost of the learned rule alone. How far

@@ -149,8 +149,8 @@ def label(i: int, j: int, seeds: int) -> Dict[str, float]:
     return found
 
 
-def drift(name: str, factor: float, is_told: bool, seeds: int) -> float:
-    """Jobs 13 to 25 after all of them began to take so many times as long."""
+def drift(name: str, factor: float, is_told: bool, by_itself: bool, seeds: int) -> float:
+    """Jobs 13 to 25 after all of them began to take so many times as long, noticed by itself or told just then."""
     draw = dict(DRIFTING, **BY_KIND)[name]
     before = shape(name, draw, samples=1000)
     after = shape("%s x%g" % (name, factor), scaled(factor, draw))
@@ -158,6 +158,8 @@ def drift(name: str, factor: float, is_told: bool, seeds: int) -> float:
     for seed in range(seeds):
         rng, rules = random.Random("%s %d" % (name, seed)), _rules()
         taught(before, rules, SETTLED, rng, is_told)
+        if not by_itself:
+            rules = rules._replace(durations=Durations())
         taught(after, rules, 12, rng, is_told)
         measured.append(costs(after, rules, 13, rng, is_told))
     return _ratio(measured)
@@ -197,17 +199,18 @@ def waves(name: str, is_told: bool, seeds: int) -> List[float]:
     return [mean[0], sum(mean[1:]) / len(mean[1:]), max(mean[1:])]
 
 
-def progress(case: str, jobs: int) -> float:
+def progress(case: str, seeds: int) -> float:
     """What jobs cost that report progress, as a share of what they cost without it."""
-    rng, rules = random.Random("progress"), _rules()
-    assert rules.durations is not None
-    while len(rules.durations) < 150:
-        rules.durations.record(LIPSYNC(rng))
     told = untold = 0.0
-    for _ in range(jobs):
-        duration = LIPSYNC(rng)
-        untold += one_job(duration, rules, rng)[1]
-        told += one_job(duration, rules, rng, dict(HONEST, **LYING)[case](rng))[1]
+    for seed in range(seeds):  # each another history: how good that is decides much
+        rng, rules = random.Random("progress %d" % seed), _rules()
+        assert rules.durations is not None
+        while len(rules.durations) < 150:
+            rules.durations.record(LIPSYNC(rng))
+        for _ in range(100):
+            duration = LIPSYNC(rng)
+            untold += one_job(duration, rules, rng)[1]
+            told += one_job(duration, rules, rng, dict(HONEST, **LYING)[case](rng))[1]
     return told / untold
 
 
@@ -254,13 +257,17 @@ def _tasks(seeds: int) -> Iterator[Task]:
     for name in dict(DRIFTING, **BY_KIND):
         for factor in FACTORS:
             for is_told in (True, False):
-                yield Task("drift", (name, factor, is_told, 6 * seeds))
+                if name in DRIFTING:
+                    yield Task("drift", (name, factor, is_told, True, 6 * seeds))
+                else:  # it takes more of them, as above
+                    for by_itself in (True, False):
+                        yield Task("drift", (name, factor, is_told, by_itself, 24 * seeds))
     for name in DRIFTING:
         yield Task("trap", (name, seeds // 2 + 1))
         for is_told in (True, False):
             yield Task("waves", (name, is_told, 2 * seeds))
     for case in list(HONEST) + list(LYING):
-        yield Task("progress", (case, 40 * seeds))
+        yield Task("progress", (case, 4 * seeds))
     yield Task("deciding", ())
 
 
@@ -275,8 +282,9 @@ def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
                    sum(each[row] * each["optimum"] for each in found) / sum(each["optimum"] for each in found), goal)
     for task, value in measured.items():
         if task.function == "drift":
-            name, factor, is_told, _ = task.arguments
-            yield "drift", "%s, %s" % (name, TOLD if is_told else UNTOLD), "x%g" % factor, value, 1.25
+            name, factor, is_told, by_itself, _ = task.arguments
+            row = "%s, %s%s" % (name, TOLD if is_told else UNTOLD, "" if by_itself else "; all forgotten just then")
+            yield "drift", row, "x%g" % factor, value, 1.25 if by_itself else None
         elif task.function == "trap":
             yield "trap", task.arguments[0], "later / earlier", value, 1.03
         elif task.function == "waves":
