@@ -6,11 +6,13 @@ there is a watch, so that a slow exchange holds up nothing else.
 
 Where exchanges are quick (a server next door), one thread beats many that fight over the
 interpreter. It then has up to AT_ONCE of them under way: a reply has come each time it looks, and
-it need not sleep, which costs more than the poll. The others leave work alone while it is at it;
-one of them steps in when it has taken nothing for STALL_S.
+it need not sleep, which costs more than the poll. The others leave work alone while it is at it.
+When it has taken nothing for STALL_S (a reply that drips, a slow callback), one of them steps in,
+and takes over what it has under way.
 """
 import threading
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+from collections import deque
+from typing import Any, Callable, Deque, List, NamedTuple, Optional, Tuple
 
 from ..edges.clock import Clock
 from ..errors import PollkitError
@@ -23,14 +25,25 @@ STALL_S = 0.005
 NEVER = float("inf")
 
 
-class _Gate:
-    """Where one thread sleeps."""
+_Begun = Tuple[float, Any, Any]  # an exchange: since when, the work, what was asked
 
-    __slots__ = ("lock", "until")
+
+class _Gate:
+    """Where one thread sleeps, and what it has under way: `ready` is to be ended next."""
+
+    __slots__ = ("lock", "until", "begun", "ready", "waits")
 
     def __init__(self) -> None:
         self.lock = new_bell()
         self.until = NEVER
+        self.begun: Deque[_Begun] = deque()
+        self.ready: Deque[_Begun] = deque()
+        self.waits = False   # for replies, and so will see to them
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there is something that waits for its thread."""
+        return bool(self.begun or self.ready)
 
 
 class Exchanges(NamedTuple):
@@ -63,6 +76,7 @@ class Crew:
         self._take, self._exchanges, self._finish, self._announce = take, exchanges, finish, announce
         self._leave, self._crash = leave, crash
         self._threads: List[threading.Thread] = []
+        self._gates: List[_Gate] = []
         self._idle: List[_Gate] = []
         self._watch: Optional[_Gate] = None
         self._coming = 0         # roused or started, and not here yet
@@ -121,6 +135,7 @@ class Crew:
 
     def _serve(self) -> None:
         gate, clock, is_coming = _Gate(), self._clock, True
+        self._gates.append(gate)
         try:
             while True:
                 with self._lock:
@@ -128,10 +143,11 @@ class Crew:
                     found = NEVER if self._closed else self._look(gate, clock.now())
                     if self._closed:
                         return
-                    if isinstance(found, float):
+                    is_idle = isinstance(found, float) and not gate.has_more
+                    if is_idle:
                         self._lie_down(gate, found)
                 self._tell(None)
-                if isinstance(found, float):
+                if is_idle:
                     clock.wait(gate.lock, gate.until)
                     with self._lock:
                         is_coming = not self._gets_up(gate)
@@ -149,35 +165,64 @@ class Crew:
     def _work(self, gate: _Gate, work: Any) -> None:
         """From one exchange to the next, for as long as there is something to do."""
         clock, exchanges, most = self._clock, self._exchanges, min(AT_ONCE, self._size)
-        begun: List[Tuple[float, Any, Any]] = []   # under way
-        ready: List[Tuple[float, Any, Any]] = []   # to be ended next
         while True:
             if not isinstance(work, float):
                 began = clock.now()
                 asked = exchanges.begin(work)
-                if not exchanges.is_under_way(asked):
-                    ready.append((began, work, asked))
-                else:
-                    begun.append((began, work, asked))
-                    if len(begun) + len(ready) < most and self._exchange_s < QUICK_S:
-                        with self._lock:
-                            work = NEVER if self._closed else self._look(gate, clock.now())
-                        self._tell(None)
-                        continue
-            elif not begun and not ready:
+                is_quick = self._exchange_s < QUICK_S
+                if not exchanges.is_under_way(asked) or not (is_quick or gate.has_more):
+                    work = self._end(gate, began, work, asked)
+                    continue
+                gate.begun.append((began, work, asked))
+                if is_quick and len(gate.begun) + len(gate.ready) < most:
+                    with self._lock:
+                        work = NEVER if self._closed else self._look(gate, clock.now())
+                    self._tell(None)
+                    continue
+            found = self._next(gate)
+            if found is None:
                 return
-            if not ready:
-                places = exchanges.wait([asked for _, _, asked in begun]) if len(begun) > 1 else [0]
-                ready = [begun.pop(place) for place in reversed(places)]
-            began, done, asked = ready.pop()
-            result = exchanges.end(done, asked)
+            work = self._end(gate, *found)
+
+    def _next(self, gate: _Gate) -> Optional[_Begun]:
+        """What is to be ended next; of several that are under way, one whose reply has come."""
+        if not gate.ready and len(gate.begun) > 1:
             with self._lock:
-                now = clock.now()
-                self._busy -= 1
-                self._exchange_s += (now - began - self._exchange_s) / 8
-                news = self._finish(done, result, now)
-                work = NEVER if self._closed else self._look(gate, now)
-            self._tell(news)
+                gate.waits, several = True, list(gate.begun)
+            places = self._exchanges.wait([asked for _, _, asked in several]) if several else []
+            with self._lock:
+                gate.waits = False
+                gate.begun = deque(one for i, one in enumerate(several) if i not in places)
+                gate.ready.extend(several[place] for place in reversed(places))
+        for mine in (gate.ready, gate.begun):
+            try:
+                return mine.pop()
+            except IndexError:
+                pass  # there is none, or somebody has taken over
+        return None
+
+    def _end(self, gate: _Gate, began: float, work: Any, asked: Any) -> Any:
+        """Hear what came of an exchange; what is to be done next."""
+        result = self._exchanges.end(work, asked)
+        with self._lock:
+            now = self._clock.now()
+            self._busy -= 1
+            self._exchange_s += (now - began - self._exchange_s) / 8
+            news = self._finish(work, result, now)
+            found = NEVER
+            if self._closed:
+                pass
+            elif self._exchange_s < QUICK_S or not gate.has_more:
+                found = self._look(gate, now)
+            else:  # slow after all: what is under way here will do for one thread
+                self._call_another()
+            if gate.has_more:  # somebody has to step in, should what follows take long
+                if self._watch is None:
+                    self._call_another()
+                elif self._watch.until > now + STALL_S:
+                    self._rouse(self._watch)
+        self._tell(news)
+        return found
 
     def _tell(self, news: Any) -> None:
         try:
@@ -190,6 +235,8 @@ class Crew:
         if (gate is not self._taker and self._busy and self._exchange_s < QUICK_S
                 and now < self._taken_at + STALL_S):
             return self._taken_at + STALL_S
+        if gate is not self._taker:
+            self._take_over(gate)
         work = self._take(now)
         if not isinstance(work, float):
             self._busy += 1
@@ -197,6 +244,17 @@ class Crew:
             if self._watch is None:
                 self._call_another()
         return work
+
+    def _take_over(self, gate: _Gate) -> None:
+        """See to what other threads have under way, and can't see to just now."""
+        for other in self._gates:
+            if other is not gate and not other.waits:
+                for theirs, mine in ((other.begun, gate.begun), (other.ready, gate.ready)):
+                    while theirs:
+                        try:
+                            mine.append(theirs.pop())
+                        except IndexError:  # it does see to it
+                            break
 
     def _lie_down(self, gate: _Gate, until: float) -> None:
         if until < (NEVER if self._watch is None else self._watch.until):
