@@ -24,7 +24,6 @@ AT_ONCE = 8         # more would gain nothing, and keep a reply waiting for thos
 STALL_S = 0.005
 NEVER = float("inf")
 
-
 _Begun = Tuple[float, Any, Any]  # an exchange: since when, the work, what was asked
 
 
@@ -209,18 +208,10 @@ class Crew:
             self._busy -= 1
             self._exchange_s += (now - began - self._exchange_s) / 8
             news = self._finish(work, result, now)
-            found = NEVER
-            if self._closed:
-                pass
-            elif self._exchange_s < QUICK_S or not gate.has_more:
-                found = self._look(gate, now)
-            else:  # slow after all: what is under way here will do for one thread
-                self._call_another()
-            if gate.has_more:  # somebody has to step in, should what follows take long
-                if self._watch is None:
-                    self._call_another()
-                elif self._watch.until > now + STALL_S:
-                    self._rouse(self._watch)
+            is_slow = gate.has_more and self._exchange_s >= QUICK_S  # what is left will do for one thread
+            found = NEVER if self._closed or is_slow else self._look(gate, now)
+            if gate.has_more and (is_slow or self._watch is None or self._watch.until > now + STALL_S):
+                self.wake()  # another, to help, or to step in should what follows here take long
         self._tell(news)
         return found
 
