@@ -6,6 +6,8 @@ import pytest
 
 from pollkit import BatchPoller, Profile
 from pollkit.drivers import crew
+from pollkit.drivers.asking import Question
+from pollkit.drivers.exchanges import wait
 from pollkit.edges.clock import Clock
 from pollkit.edges.wire import with_news
 from raw_server import CLOSE, HANG, RawServer, reply, wait_for
@@ -90,6 +92,16 @@ def test_a_reply_that_nobody_read_in_time_is_no_fault_of_the_servers(two_open):
     wait_for(lambda: exchange.wire.is_broken_off)
     assert transport.receive(exchange).status == 200
     assert server.targets[2:] == ["/late", "/late"]
+
+
+def test_replies_that_somebody_waits_for_in_vain_are_faults_all_at_once(two_open):
+    """They had all of their time: none is asked for again, to wait for its end once more, and after the others."""
+    transport, server = two_open(HANG, request_timeout=0.3)
+    questions = [Question(transport.send(server.url("/%d" % i), server.origin), None) for i in range(2)]
+    while questions:
+        question = questions.pop(wait(questions)[0])
+        assert "no complete reply" in str(transport.receive(question.exchange))
+    assert len(server.requests) == 4
 
 
 def test_after_an_abort_what_was_sent_is_not_asked_again(two_open):

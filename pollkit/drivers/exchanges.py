@@ -1,4 +1,5 @@
 """What a batch hands from one of its parts to the next: ways of asking, and what came of it."""
+import time
 from typing import List, NamedTuple, Tuple, Union
 
 from ..core.agenda import Entry, Lane, Step
@@ -71,7 +72,11 @@ def is_under_way(asked: Asked) -> bool:
 
 def wait(several: List[Question]) -> List[int]:
     """Wait until some of these, which are under way, can be heard: their places."""
-    return with_news([question.exchange.wire for question in several])
+    places = with_news([question.exchange.wire for question in several])
+    now = time.monotonic()
+    for question in several:
+        question.exchange.awaited_until = now
+    return places
 
 
 def _failed(entries: List[Entry], error: Exception) -> Heard:

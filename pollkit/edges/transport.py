@@ -113,7 +113,8 @@ class Transport:
     def receive(self, exchange: "Exchange") -> Union[Reply, Fault]:
         """What came of it."""
         wire = exchange.wire
-        if wire is not None and wire.is_broken_off and not self._watch.is_aborted:
+        if (wire is not None and wire.is_broken_off and not self._watch.is_aborted
+                and exchange.awaited_until < exchange.deadline - self._timeout / 2):
             # Whoever reads had so much else to do that its time was up before anybody looked.
             self._drop(exchange)
             exchange.deadline = time.monotonic() + self._timeout
@@ -292,7 +293,7 @@ class Transport:
 class Exchange:
     """A request that was sent, if `wire` has it, or is to be sent."""
 
-    __slots__ = ("url", "home", "deadline", "method", "body", "site", "request", "wire", "trouble")
+    __slots__ = ("url", "home", "deadline", "method", "body", "site", "request", "wire", "trouble", "awaited_until")
 
     def __init__(self, url: str, home: str, deadline: float, method: bytes, body: bytes) -> None:
         self.url, self.home, self.deadline, self.method, self.body = url, home, deadline, method, body
@@ -300,6 +301,7 @@ class Exchange:
         self.request: bytes
         self.wire: Optional[Wire] = None
         self.trouble: Optional[Exception] = None  # why it can't be sent
+        self.awaited_until = float("-inf")        # since then nobody waits for the reply
 
 
 class _Kept:
