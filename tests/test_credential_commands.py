@@ -82,6 +82,17 @@ def test_command_that_is_run_again_takes_no_longer_than_the_wait_either(tmp_path
     assert time.monotonic() - began < 5
 
 
+def test_command_that_is_run_again_takes_none_of_the_time_of_the_request(new_transport, tmp_path):
+    """The server, which answered at once, is not blamed for it, be a connection open already or not."""
+    auth = 'bearer command:sh -c "[ -e {0} ] && sleep 0.5; touch {0}; echo tok"'.format(tmp_path / "was-here")
+    done = reply('{"status": "done"}')
+    with RawServer(done, [done, lambda connection, _: connection.close()], done) as server:
+        transport = new_transport(auth=auth, request_timeout=0.3)
+        said = [transport.fetch(server.url(), server.origin, fresh_credential=i > 0) for i in range(3)]
+    assert [getattr(each, "status", each) for each in said] == [200] * 3
+    assert len(server.requests) == 3
+
+
 def test_command_may_leave_a_child_behind_that_keeps_the_pipe_open(tmp_path):
     """An agent, say: what the command itself has printed counts once it has ended; the child is its own affair."""
     began = time.monotonic()

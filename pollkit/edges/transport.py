@@ -94,7 +94,6 @@ class Transport:
     def send(self, url: str, home: str, etag: Optional[str] = None, fresh_credential: bool = False,
              moved: bool = False, timeout: Optional[float] = None) -> "Exchange":
         """Ask, where a connection is open; to open one is left to `receive`."""
-        deadline = time.monotonic() + self._timeout
         if fresh_credential and self._credential is not None:
             self._credential.header(parse_url(home).host, True, timeout)
             self._sites.clear()
@@ -103,7 +102,8 @@ class Transport:
             self._start_anew()
         # RFC 9110, 15.4.4: what a 303 points to is read with GET, whatever led there.
         method, body = (b"GET", b"") if moved else (self._method, self._body)
-        exchange = Exchange(url, home, deadline, method, body)
+        # Its time begins here: a command that prints the credential has a limit of its own.
+        exchange = Exchange(url, home, time.monotonic() + self._timeout, method, body)
         try:
             self._put(exchange, url, etag)
         except (ConnectError, ConfigError) as error:
