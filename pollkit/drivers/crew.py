@@ -164,24 +164,24 @@ class Crew:
     def _work(self, gate: _Gate, work: Any) -> None:
         """From one exchange to the next, for as long as there is something to do."""
         clock, exchanges, most = self._clock, self._exchanges, min(AT_ONCE, self._size)
+        news = None
         while True:
+            is_under_way = False
             if not isinstance(work, float):
                 began = clock.now()
                 asked = exchanges.begin(work)
-                is_quick = self._exchange_s < QUICK_S
-                if not exchanges.is_under_way(asked) or not (is_quick or gate.has_more):
-                    work = self._end(gate, began, work, asked)
-                    continue
-                gate.begun.append((began, work, asked))
-                if is_quick and len(gate.begun) + len(gate.ready) < most:
-                    with self._lock:
-                        work = NEVER if self._closed else self._look(gate, clock.now())
-                    self._tell(None)
-                    continue
+                is_under_way = exchanges.is_under_way(asked)
+                (gate.begun if is_under_way else gate.ready).append((began, work, asked))
+            self._tell(news)  # it may take long, but others can take over all that was begun
+            news = None
+            if is_under_way and self._exchange_s < QUICK_S and len(gate.begun) + len(gate.ready) < most:
+                with self._lock:
+                    work = NEVER if self._closed else self._look(gate, clock.now())
+                continue
             found = self._next(gate)
             if found is None:
                 return
-            work = self._end(gate, *found)
+            work, news = self._end(gate, *found)
 
     def _next(self, gate: _Gate) -> Optional[_Begun]:
         """What is to be ended next; of several that are under way, one whose reply has come."""
@@ -200,8 +200,8 @@ class Crew:
                 pass  # there is none, or somebody has taken over
         return None
 
-    def _end(self, gate: _Gate, began: float, work: Any, asked: Any) -> Any:
-        """Hear what came of an exchange; what is to be done next."""
+    def _end(self, gate: _Gate, began: float, work: Any, asked: Any) -> Tuple[Any, Any]:
+        """Hear what came of an exchange; what is to be done next, and to be told."""
         result = self._exchanges.end(work, asked)
         with self._lock:
             now = self._clock.now()
@@ -212,8 +212,7 @@ class Crew:
             found = NEVER if self._closed or is_slow else self._look(gate, now)
             if gate.has_more and (is_slow or self._watch is None or self._watch.until > now + STALL_S):
                 self.wake()  # another, to help, or to step in should what follows here take long
-        self._tell(news)
-        return found
+        return found, news
 
     def _tell(self, news: Any) -> None:
         try:
