@@ -77,7 +77,8 @@ def test_command_that_is_run_again_takes_no_longer_than_the_wait_either(tmp_path
     for batch in ({}, {"batch_url": "{base}/?ids={ids}", "batch_items": "items"}):
         with RawServer(refused, refused) as server:
             profile = Profile(url="{base}/{id}", base=server.url(""), auth="bearer " + slow, timeout=0.4, **batch)
-            assert [outcome.state for outcome in BatchPoller(profile, pace="fixed 10ms").run(["1"])] == ["unreachable"]
+            with BatchPoller(profile, pace="fixed 10ms") as batch:
+                assert [outcome.state for outcome in batch.run(["1"])] == ["unreachable"]
         (tmp_path / "x").unlink()
     assert time.monotonic() - began < 5
 
