@@ -200,6 +200,7 @@ class Transport:
             if received.status in (301, 302) and exchange.method == b"POST":
                 exchange.method, exchange.body = b"GET", b""  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
         return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redacted(url)))
+
     def _exchange(self, exchange: "Exchange") -> Received:
         if exchange.wire is not None:
             try:
