@@ -17,7 +17,7 @@ from ..edges.history import History
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError, PollkitError
 from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, named
-from .crew import Crew, Exchanges
+from .crew import AT_ONCE, Crew, Exchanges
 from .exchanges import Heard, Polled, Stats, Way, ask, hear, is_under_way, wait
 from .owners import Mailbox, OnDone, Promise, call, new_bell, ring, several, some
 
@@ -41,6 +41,8 @@ class BatchPoller:
     ...     [outcome.state.value for outcome in batch.run(["job_1", "job_2"])]
     ['unreachable', 'unreachable']
     """
+
+    _AT_ONCE = AT_ONCE  # exchanges that one thread may have under way
 
     def __init__(self, profile: Union[Profile, str, None] = None, pace: Union[Pace, str, None] = None,
                  bucket: Optional[TokenBucket] = None, workers: int = 8, timeout: Timeout = Default.AS_PROFILE,
@@ -67,7 +69,7 @@ class BatchPoller:
         self._expired: Deque[Step] = deque()      # ended without an exchange, and not announced yet
         self._abandoned: Deque[Mailbox] = deque()
         self._crew = Crew(workers, self._clock, self._lock, self._take, Exchanges(ask, is_under_way, wait, hear),
-                          self._finish, self._announce, self._asker.close, self._crash)
+                          self._finish, self._announce, self._asker.close, self._crash, self._AT_ONCE)
         self._closed = False
         self._error: Optional[PollkitError] = None  # why nothing more is asked: a shared limit can't be kept, say
         self._pid = os.getpid()

@@ -59,7 +59,7 @@ class Exchanges(NamedTuple):
 
 
 class Crew:
-    """Up to `size` threads, each started when there is use for it.
+    """Up to `size` threads, each started when there is use for it, with up to `at_once` exchanges under way.
 
     `take(now)` gives work or the instant to come back at, `finish(work, result, now)` takes in
     what came of it; both are called with the lock held, and so is `crash(error)` after one of them
@@ -70,8 +70,8 @@ class Crew:
     def __init__(self, size: int, clock: Clock, lock: threading.Lock, take: Callable[[float], Any],
                  exchanges: Exchanges, finish: Callable[[Any, Any, float], Any],
                  announce: Callable[[Any], None], leave: Callable[[], None],
-                 crash: Callable[[Exception], None]) -> None:
-        self._size, self._clock, self._lock = size, clock, lock
+                 crash: Callable[[Exception], None], at_once: int = AT_ONCE) -> None:
+        self._size, self._clock, self._lock, self._at_once = size, clock, lock, min(at_once, size)
         self._take, self._exchanges, self._finish, self._announce = take, exchanges, finish, announce
         self._leave, self._crash = leave, crash
         self._threads: List[threading.Thread] = []
@@ -163,25 +163,25 @@ class Crew:
 
     def _work(self, gate: _Gate, work: Any) -> None:
         """From one exchange to the next, for as long as there is something to do."""
-        clock, exchanges, most = self._clock, self._exchanges, min(AT_ONCE, self._size)
-        news = None
+        clock, exchanges, most = self._clock, self._exchanges, self._at_once
         while True:
-            is_under_way = False
             if not isinstance(work, float):
                 began = clock.now()
                 asked = exchanges.begin(work)
-                is_under_way = exchanges.is_under_way(asked)
-                (gate.begun if is_under_way else gate.ready).append((began, work, asked))
-            self._tell(news)  # it may take long, but others can take over all that was begun
-            news = None
-            if is_under_way and self._exchange_s < QUICK_S and len(gate.begun) + len(gate.ready) < most:
-                with self._lock:
-                    work = NEVER if self._closed else self._look(gate, clock.now())
-                continue
+                is_quick = self._exchange_s < QUICK_S
+                if most == 1 or not exchanges.is_under_way(asked) or not (is_quick or gate.has_more):
+                    work = self._end(gate, began, work, asked)
+                    continue
+                gate.begun.append((began, work, asked))
+                if is_quick and len(gate.begun) + len(gate.ready) < most:
+                    with self._lock:
+                        work = NEVER if self._closed else self._look(gate, clock.now())
+                    self._tell(None)
+                    continue
             found = self._next(gate)
             if found is None:
                 return
-            work, news = self._end(gate, *found)
+            work = self._end(gate, *found)
 
     def _next(self, gate: _Gate) -> Optional[_Begun]:
         """What is to be ended next; of several that are under way, one whose reply has come."""
@@ -200,8 +200,8 @@ class Crew:
                 pass  # there is none, or somebody has taken over
         return None
 
-    def _end(self, gate: _Gate, began: float, work: Any, asked: Any) -> Tuple[Any, Any]:
-        """Hear what came of an exchange; what is to be done next, and to be told."""
+    def _end(self, gate: _Gate, began: float, work: Any, asked: Any) -> Any:
+        """Hear what came of an exchange, and tell; what is to be done next."""
         result = self._exchanges.end(work, asked)
         with self._lock:
             now = self._clock.now()
@@ -212,7 +212,8 @@ class Crew:
             found = NEVER if self._closed or is_slow else self._look(gate, now)
             if gate.has_more and (is_slow or self._watch is None or self._watch.until > now + STALL_S):
                 self.wake()  # another, to help, or to step in should what follows here take long
-        return found, news
+        self._tell(news)
+        return found
 
     def _tell(self, news: Any) -> None:
         try:

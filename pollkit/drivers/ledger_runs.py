@@ -57,6 +57,8 @@ class LedgerRun(BatchPoller):
     called, in one of the threads, with each outcome once it is written.
     """
 
+    _AT_ONCE = 1  # what came of one is written before the next is asked: a kill repeats one a worker at the most
+
     def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
                  on_end: Optional[Callable[[Outcome], object]] = None, **settings: Any) -> None:
         super().__init__(clock=ledger.clock, **settings)

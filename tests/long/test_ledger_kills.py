@@ -95,7 +95,7 @@ def check(place, api, names, told, seed):
 
 
 @pytest.mark.parametrize("seed, least, at_once, words", [
-    (1, 80, 2, ["--workers", "2", "--outbox", "told"]),
+    (1, 80, 2, ["--workers", "1", "--outbox", "told"]),
     (2, 40, 1, ["--workers", "2", "--outbox", "told", "--processes", "3"]),
     (3, 80, 2, ["--workers", "4", "--exec", "./notify"])])
 def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(seed, least, at_once, words):
@@ -121,9 +121,10 @@ def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(s
                 assert re.sub("pollkit: a process was killed by signal 9: .*\n", "", out + err) == "", (seed, number)
             lost, lasts = lost_polls(place, api)
             new, before = lost - before, lost
-            # One a worker at the most, of those that were killed, which is what it asked last.
+            # One a worker at the most, of those that were killed, which is what it asked last. (Where there are
+            # several, they share connections, and this can't be seen from here.)
             assert sum(new.values()) <= max(killed * processes, is_child_killed) * workers, (seed, number, new)
-            assert new - lasts == {}, (seed, number)
+            assert workers > 1 or new - lasts == {}, (seed, number)
             place.time_passes(A_WHILE_S)
         clean = place.start("run", place.ledger, "--quiet", *words)
         assert clean.communicate(timeout=30) == ("", "") and clean.returncode in (0, 1, 3), seed
