@@ -12,7 +12,7 @@ import pytest
 from job_api import JobApi
 from ledger_host import ROOT, FaultyConnection, look, peak_of, time_passes
 from ledger_shell import added, lines_of, posix, profile
-from pollkit import Ledger, LedgerError
+from pollkit import Job, Ledger, LedgerError
 from pollkit.cli.exits import combined
 from pollkit.core.reading import Verdict
 from pollkit.edges import ledger_history, sqlite_files
@@ -192,7 +192,7 @@ def test_what_cannot_be_run_is_one_line_and_2(described, pollkit, words, said):
 def test_a_job_whose_profile_is_gone_is_told_and_the_others_are_polled(api, pollkit):
     added(api, 2)
     with Ledger("jobs.db") as ledger:
-        ledger.add([__import__("pollkit").Job("x", profile="gone")])
+        ledger.add([Job("x", profile="gone")])
     code, _, err = pollkit("run", "jobs.db", "--once")
     assert code == 2 and err.startswith("pollkit: x: there is no profile 'gone'") and err.count("\n") == 1
     with Ledger("jobs.db") as ledger:
@@ -211,7 +211,7 @@ def test_a_profile_that_is_mended_while_a_run_is_at_work_is_soon_noticed(monkeyp
         profile(api.url)
         pollkit("add", "jobs.db", "a", "--profile", "fake")
         with Ledger("jobs.db") as ledger:
-            ledger.add([__import__("pollkit").Job("x", profile="gone")])
+            ledger.add([Job("x", profile="gone")])
         code, _, err = pollkit("run", "jobs.db")
     assert code == 2 and err.startswith("pollkit: x: there is no profile 'gone'") and err.count("\n") == 1
     assert pollkit("status", "jobs.db")[0] == 0
@@ -373,7 +373,7 @@ def test_what_has_ended_can_wait_again_by_id_or_by_state(api, pollkit):
 
 def test_status_counts_many_jobs_without_reading_them(described, pollkit, monkeypatch):
     with Ledger("jobs.db") as ledger:
-        ledger.add([__import__("pollkit").Job("job_%d" % i, profile="fake") for i in range(1000)])
+        ledger.add([Job("job_%d" % i, profile="fake") for i in range(1000)])
     real, read = Ledger._shown, []
     monkeypatch.setattr(Ledger, "_shown", lambda *args: read.append(1) or real(*args))
     for words in ([], ["--state", "waiting"], ["--profile", "fake"]):

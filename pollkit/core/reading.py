@@ -72,7 +72,7 @@ Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
 
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
-REDIRECTS = (301, 302, 307, 308)
+REDIRECTS = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look there'
 _RETRIED = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the server asks for another try
 
 
