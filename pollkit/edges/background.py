@@ -1,0 +1,95 @@
+"""Calls that can't be interrupted (a name lookup, a command), each in a daemon thread.
+
+An exchange waits for such a call as it waits for a socket: the call has a descriptor that
+becomes readable when it has finished. If it does not finish in time, the exchange goes on
+without it and the thread is abandoned. At most MAX_CALLS run at once.
+"""
+import socket
+import threading
+from typing import Any, Callable, Dict, Generic, Hashable, Optional, TypeVar
+
+from .multiplexer import READ, Steps
+
+MAX_CALLS = 64
+
+T = TypeVar("T")
+
+
+class TooManyCalls(Exception):
+    """MAX_CALLS calls are running already, or the system allows no more threads."""
+
+
+class NotFinished(Exception):
+    """The call did not finish in time."""
+
+
+class _Call(Generic[T]):
+    """One call under way; any number of exchanges may wait for it."""
+
+    def __init__(self, function: Callable[[], T], on_finished: Callable[[], None]) -> None:
+        self._function = function
+        self._on_finished = on_finished
+        self._receiver, self._sender = socket.socketpair()
+        self.value: Optional[T] = None
+        self.error: Optional[BaseException] = None
+        self.has_finished = False
+        thread = threading.Thread(target=self._run, name="pollkit-call", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            self._sender.close()
+            raise TooManyCalls("the system allows no more threads") from None
+
+    def _run(self) -> None:
+        try:
+            self.value = self._function()
+        except BaseException as error:
+            self.error = error
+        self.has_finished = True
+        self._on_finished()
+        self._sender.close()  # makes the receiver readable
+
+    def new_waiter(self) -> socket.socket:
+        """A descriptor of its own, readable once the call has finished."""
+        return self._receiver.dup()
+
+    def __del__(self) -> None:
+        self._receiver.close()
+
+
+class BackgroundCalls:
+    """Runs calls in daemon threads; equal keys share one call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._calls: Dict[Hashable, _Call[Any]] = {}
+
+    def wait(self, key: Hashable, function: Callable[[], T], until: float) -> "Steps[T]":
+        """Run a function in the background; its result, or NotFinished, or what it raised."""
+        call = self._join_or_start(key, function)
+        if not call.has_finished:
+            waiter = call.new_waiter()
+            try:
+                is_ready = yield waiter.fileno(), READ, until
+            finally:
+                waiter.close()
+            if not is_ready:
+                raise NotFinished()
+        if call.error is not None:
+            raise call.error
+        value: T = call.value
+        return value
+
+    def _join_or_start(self, key: Hashable, function: Callable[[], T]) -> "_Call[T]":
+        with self._lock:
+            call = self._calls.get(key)
+            if call is None:
+                if len(self._calls) >= MAX_CALLS:
+                    raise TooManyCalls("%d calls are running already" % MAX_CALLS)
+                call = _Call(function, lambda: self._remove(key))
+                self._calls[key] = call
+            return call
+
+    def _remove(self, key: Hashable) -> None:
+        with self._lock:
+            self._calls.pop(key, None)

@@ -1,0 +1,330 @@
+"""HTTP/1.x responses, parsed without a socket: bytes go in, 'need more' or a response comes out.
+
+    parser = ResponseParser()
+    response = parser.feed(data)    # None until the response is complete
+    response = parser.end()         # the server closed the connection
+
+Rules
+  * The parser never reads, waits or sleeps. It gives the same response whether it is fed the
+    bytes at once or one by one.
+  * It follows RFC 9112: section 6.3 for where a body ends, 7.1 for chunks, 5.2 for folded
+    lines, 9.3 for whether the connection can be used again.
+  * Memory and work are bounded, whatever the server sends. Each limit is a constant below.
+"""
+import re
+import zlib
+from typing import Callable, Dict, List, NamedTuple, Optional, Union
+
+MAX_BODY = 10 * 1024 * 1024     # bytes, also after decompression
+MAX_HEAD = 64 * 1024            # bytes of status line and headers; also of trailers
+MAX_CHUNK_LINE = 4 * 1024
+MAX_FRAMING = 1024 * 1024       # bytes of chunk sizes and extensions in one body
+MAX_INTERIM = 32                # 1xx responses before the final one
+MAX_GZIP_MEMBERS = 100
+
+_HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may end a line
+_LONGEST_LENGTH = 18                 # digits: more are too large in any case
+
+
+class BadResponse(Exception):
+    """The server sent something that is not a proper HTTP response."""
+
+
+class ResponseTooLarge(BadResponse):
+    """The body exceeds MAX_BODY."""
+
+
+class IncompleteResponse(BadResponse):
+    """The server closed the connection in the middle of a response."""
+
+
+class Response(NamedTuple):
+    """A complete response, its body decompressed and its header names in lower case."""
+
+    status: int
+    headers: Dict[str, str]
+    body: bytes
+    can_reuse: bool      # whether the connection can carry another request
+    has_surplus: bool    # whether bytes followed that belong to no response we asked for
+
+
+class ResponseParser:
+    """Parses the response to one request.
+
+    `has_no_body` is for requests whose response never has a body: HEAD, and CONNECT when it
+    succeeds.
+    """
+
+    __slots__ = ("_buffer", "_scanned", "_step", "_has_no_body", "_status", "_headers",
+                 "_is_http_1_0", "_length", "_body", "_framing", "_interim", "_response")
+
+    def __init__(self, has_no_body: bool = False) -> None:
+        self._has_no_body = has_no_body
+        self._buffer: Union[bytes, bytearray] = b""
+        self._scanned = 0                                # bytes known not to end the head
+        self._step: Optional[Callable[[], bool]] = None  # None while the head is incomplete
+        self._interim = 0
+        self._framing = 0
+        self._response: Optional[Response] = None
+
+    def feed(self, data: bytes) -> Optional[Response]:
+        """Take the next bytes; the response once it is complete, None while more are needed."""
+        if self._buffer:
+            self._buffer += data
+        else:
+            self._buffer = data  # most responses arrive in one piece
+        if self._step is None:
+            self._read_head()
+        while self._step is not None and self._response is None and self._step():
+            pass
+        if self._response is None and not isinstance(self._buffer, bytearray):
+            self._buffer = bytearray(self._buffer)  # cheap to extend
+        return self._response
+
+    def end(self) -> Response:
+        """The server closed the connection: the response if that completes it."""
+        if self._step is None:
+            raise IncompleteResponse("the server closed the connection within the headers")
+        if self._step == self._read_until_closed:
+            return self._finish(bytes(self._buffer), is_delimited=False)
+        raise IncompleteResponse("the server closed the connection within the body")
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any byte of a response has arrived."""
+        return bool(self._buffer) or self._step is not None or self._interim > 0
+
+    def _read_head(self) -> None:
+        """Read the headers, also those of interim responses, as far as they have arrived."""
+        while self._step is None and self._response is None:
+            buffer = self._buffer
+            end = _HEAD_END.search(buffer, self._scanned)
+            if end is None:
+                self._check_unfinished_head()
+                self._scanned = max(0, len(buffer) - 2)
+                return
+            if end.end() > MAX_HEAD:
+                raise BadResponse("the headers exceed %d kB" % (MAX_HEAD // 1024))
+            self._parse_head(buffer[:end.start()].decode("latin-1"))
+            self._buffer = buffer[end.end():]
+            if self._status >= 200:
+                self._choose_body()
+            else:
+                self._skip_interim()
+
+    def _check_unfinished_head(self) -> None:
+        start = bytes(self._buffer[:5])
+        if not b"HTTP/".startswith(start):
+            raise BadResponse("the response is not HTTP: %r" % bytes(self._buffer[:40]))
+        if len(self._buffer) > MAX_HEAD:
+            raise BadResponse("the headers exceed %d kB" % (MAX_HEAD // 1024))
+
+    def _parse_head(self, head: str) -> None:
+        lines = head.split("\n")
+        status_line = lines.pop(0)
+        if not status_line.startswith("HTTP/1.") or not status_line[9:12].isdecimal():
+            raise BadResponse("the response is not HTTP/1.x: %r" % status_line[:40])
+        self._status = int(status_line[9:12])
+        self._is_http_1_0 = status_line[7:8] == "0"
+        headers: Dict[str, str] = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()  # strips the CR before the LF, too
+        has_repeated_names = len(headers) < len(lines)
+        if has_repeated_names or "\n " in head or "\n\t" in head:
+            headers = _join_headers(lines)
+        self._headers = headers
+
+    def _skip_interim(self) -> None:
+        """RFC 9110, 15.2: a 1xx response is followed by the real one."""
+        if self._status == 101:
+            raise BadResponse("the server switched to another protocol, unasked")
+        self._interim += 1
+        self._scanned = 0
+        if self._interim > MAX_INTERIM:
+            raise BadResponse("over %d interim (1xx) responses" % MAX_INTERIM)
+
+    def _choose_body(self) -> None:
+        """RFC 9112, 6.3: how the end of the body is marked."""
+        headers = self._headers
+        if self._has_no_body or self._status in (204, 304):
+            self._finish(b"", is_delimited=True)
+        elif "transfer-encoding" in headers and _is_chunked(headers["transfer-encoding"]):
+            self._body = bytearray()
+            self._buffer = bytearray(self._buffer)
+            self._step = self._read_chunk_size
+        elif "content-length" in headers:
+            self._length = _parse_length(headers["content-length"])
+            self._step = self._read_length
+        else:
+            self._step = self._read_until_closed
+
+    # Each step consumes what it can from the buffer. It returns False when it needs more bytes.
+
+    def _read_length(self) -> bool:
+        length = self._length
+        buffer = self._buffer
+        if len(buffer) < length:
+            return False
+        self._buffer = buffer[length:]
+        self._finish(bytes(buffer[:length]), is_delimited=True)
+        return True
+
+    def _read_until_closed(self) -> bool:
+        if len(self._buffer) > MAX_BODY:
+            raise ResponseTooLarge("the body exceeds %d MB" % (MAX_BODY >> 20))
+        return False
+
+    def _read_chunk_size(self) -> bool:
+        line = self._take_line()
+        if line is None:
+            return False
+        size = _parse_chunk_size(line)
+        if len(self._body) + size > MAX_BODY:
+            raise ResponseTooLarge("the body exceeds %d MB" % (MAX_BODY >> 20))
+        self._length = size
+        self._step = self._read_chunk if size else self._read_trailer
+        return True
+
+    def _read_chunk(self) -> bool:
+        size = self._length
+        buffer = self._buffer
+        assert isinstance(buffer, bytearray)
+        if len(buffer) <= size:
+            return False
+        self._body += buffer[:size]
+        del buffer[:size]
+        self._step = self._read_chunk_end
+        return True
+
+    def _read_chunk_end(self) -> bool:
+        line = self._take_line()
+        if line is None:
+            return False
+        if line:
+            raise BadResponse("a chunk is longer than its size says")
+        self._step = self._read_chunk_size
+        return True
+
+    def _read_trailer(self) -> bool:
+        """RFC 9112, 7.1.2: skip trailer fields up to an empty line."""
+        line = self._take_line()
+        if line is None:
+            return False
+        if not line:
+            self._finish(bytes(self._body), is_delimited=True)
+        return True
+
+    def _take_line(self) -> Optional[bytes]:
+        """The next line of chunk framing, without its line end; None if it is not complete."""
+        buffer = self._buffer
+        assert isinstance(buffer, bytearray)
+        end = buffer.find(b"\n", 0, MAX_CHUNK_LINE)
+        if end < 0:
+            if len(buffer) >= MAX_CHUNK_LINE:
+                raise BadResponse("a line of chunk framing exceeds %d kB" % (MAX_CHUNK_LINE // 1024))
+            return None
+        line = bytes(buffer[:end]).rstrip(b"\r")
+        del buffer[:end + 1]
+        self._framing += end + 1
+        if self._framing > MAX_FRAMING:
+            raise BadResponse("the chunk framing exceeds %d kB" % (MAX_FRAMING // 1024))
+        return line
+
+    def _finish(self, body: bytes, is_delimited: bool) -> Response:
+        headers = self._headers
+        has_surplus = is_delimited and bool(self._buffer)
+        # RFC 9112, 6.3: with both headers, don't trust the connection any further.
+        is_ambiguous = "transfer-encoding" in headers and "content-length" in headers
+        connection = headers.get("connection", "").lower()
+        if self._is_http_1_0:
+            stays_open = "keep-alive" in connection
+        else:
+            stays_open = "close" not in connection
+        can_reuse = is_delimited and stays_open and not is_ambiguous and not has_surplus
+        if "content-encoding" in headers and body:
+            body = _decompress(body, headers["content-encoding"])
+        self._response = Response(self._status, headers, body, can_reuse, has_surplus)
+        return self._response
+
+
+def _join_headers(lines: List[str]) -> Dict[str, str]:
+    """Headers of which some are folded (RFC 9112, 5.2) or repeated (RFC 9110, 5.3)."""
+    values: Dict[str, List[str]] = {}
+    name = ""
+    for line in lines:
+        is_folded = line[:1] in (" ", "\t")
+        if is_folded and name:
+            values[name].append(" " + line.strip())
+            continue
+        name, _, value = line.partition(":")
+        name = name.strip().lower()
+        if name in values:
+            values[name].append(", ")
+        values.setdefault(name, []).append(value.strip())
+    return {name: "".join(parts) for name, parts in values.items()}
+
+
+def _is_chunked(coding: str) -> bool:
+    codings = [part.strip() for part in coding.lower().split(",")]
+    codings = [part for part in codings if part not in ("", "identity")]
+    if not codings:
+        return False
+    if codings != ["chunked"]:
+        raise BadResponse("the transfer coding is %r, which we did not ask for" % coding[:40])
+    return True
+
+
+def _parse_length(text: str) -> int:
+    """Content-Length; several equal values count as one (RFC 9110, 8.6)."""
+    if not text.isdecimal():
+        values = {part.strip() for part in text.split(",")}
+        text = values.pop()
+        if values or not text.isdecimal():
+            raise BadResponse("Content-Length is not one number: %r" % text[:40])
+    digits = text.lstrip("0") or "0"
+    # int() takes long for thousands of digits, and newer Pythons refuse them.
+    if len(digits) > _LONGEST_LENGTH or int(digits) > MAX_BODY:
+        raise ResponseTooLarge("the body has %s bytes; the limit is %d MB"
+                               % (_shorten(digits), MAX_BODY >> 20))
+    return int(digits)
+
+
+def _shorten(digits: str) -> str:
+    return digits if len(digits) <= 40 else digits[:37] + "..."
+
+
+def _parse_chunk_size(line: bytes) -> int:
+    digits = line.partition(b";")[0].strip()
+    is_hexadecimal = digits and not digits.strip(b"0123456789abcdefABCDEF")
+    if not is_hexadecimal or len(digits) > 16:
+        raise BadResponse("a chunk size is not a hexadecimal number: %r" % line[:40])
+    return int(digits, 16)
+
+
+def _decompress(body: bytes, coding: str) -> bytes:
+    known = coding.strip().lower()
+    if known in ("", "identity"):
+        return body
+    if known not in ("gzip", "x-gzip"):
+        raise BadResponse("the content coding is %r, which we did not ask for" % coding[:40])
+    try:
+        return _gunzip(body)
+    except zlib.error:
+        raise BadResponse("the body is not valid gzip data") from None
+
+
+def _gunzip(body: bytes) -> bytes:
+    """RFC 1952, 2.2: gzip data may have several members, one after the other."""
+    plain = b""
+    for _ in range(MAX_GZIP_MEMBERS):
+        unpacker = zlib.decompressobj(31)  # 31: gzip only
+        plain += unpacker.decompress(body, MAX_BODY + 1 - len(plain))
+        if len(plain) > MAX_BODY:
+            raise ResponseTooLarge("the body exceeds %d MB when decompressed" % (MAX_BODY >> 20))
+        if not unpacker.eof:
+            raise zlib.error("incomplete")
+        body = unpacker.unused_data
+        if not body.startswith(b"\x1f\x8b"):
+            return plain
+    raise zlib.error("too many members")

@@ -1,0 +1,207 @@
+"""Several exchanges in one thread: each says what it waits for, and goes on when that happens.
+
+An exchange is a generator. It yields a Wait (a file descriptor, the direction, and the instant
+at which it gives up waiting) and is resumed with True when the descriptor is ready, or with
+False when the instant has passed. What it returns is its result. So a whole exchange, from the
+name lookup to the last byte of the reply, reads from top to bottom, and it never blocks.
+
+`run` drives one exchange in the caller's thread; a `Multiplexer` drives many.
+"""
+import select
+import socket
+import time
+from collections import deque
+from typing import Any, Deque, Dict, Generator, List, NamedTuple, Optional, Tuple, TypeVar
+
+READ, WRITE = 1, 4          # the values of select.POLLIN and select.POLLOUT
+NOTHING = -1                # in place of a descriptor: wait for the instant only
+FOREVER = float("inf")
+_LONGEST_WAIT_S = 86400.0   # poll() takes milliseconds as a C int; callers ask again anyway
+
+T = TypeVar("T")
+Wait = Tuple[int, int, float]        # descriptor, READ or WRITE, instant (time.monotonic)
+Steps = Generator[Wait, bool, T]
+
+
+def run(steps: "Steps[T]") -> T:
+    """Drive one exchange to its end in this thread."""
+    try:
+        descriptor, direction, until = next(steps)
+        while True:
+            poller = _new_poller()
+            if descriptor != NOTHING:
+                poller.register(descriptor, direction)
+            is_ready = bool(poller.poll(_milliseconds(until - time.monotonic())))
+            descriptor, direction, until = steps.send(is_ready)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    finally:
+        steps.close()
+
+
+class _Task:
+    __slots__ = ("tag", "steps", "descriptor", "direction", "until")
+
+    def __init__(self, tag: Any, steps: "Steps[Any]") -> None:
+        self.tag = tag
+        self.steps = steps
+        self.descriptor = NOTHING
+        self.direction = 0
+        self.until = FOREVER
+
+
+class Finished(NamedTuple):
+    """An exchange that is over: its result, or the exception that ended it (a bug)."""
+
+    tag: Any
+    result: Any
+    error: Optional[BaseException] = None
+
+
+class Multiplexer:
+    """Drives any number of exchanges in one thread; only `wake` may be called from others."""
+
+    def __init__(self) -> None:
+        self._poller = _new_poller()
+        self._waiting: Dict[int, _Task] = {}    # by descriptor
+        self._timers: List[_Task] = []          # those that wait for an instant only
+        self._finished: Deque[Finished] = deque()
+        self._next_until = FOREVER              # no wait ends before this instant
+        self._receiver, self._sender = socket.socketpair()
+        self._receiver.setblocking(False)
+        self._sender.setblocking(False)
+        self._poller.register(self._receiver.fileno(), READ)
+        self._is_woken = False
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._timers)
+
+    def start(self, tag: Any, steps: "Steps[Any]") -> None:
+        """Begin an exchange; `wait` returns its `tag` with its result."""
+        self._resume(_Task(tag, steps), None)
+
+    def wait(self, timeout_s: Optional[float]) -> List[Finished]:
+        """Drive the exchanges until some have finished, `wake` was called, or time is up."""
+        give_up_at = FOREVER if timeout_s is None else time.monotonic() + timeout_s
+        while not self._finished:
+            now = time.monotonic()
+            wake_at = min(give_up_at, self._next_until)
+            ready = self._poller.poll(_milliseconds(wake_at - now))
+            was_woken = self._resume_ready(ready)
+            now = time.monotonic()
+            if now >= self._next_until:
+                self._resume_overdue(now)  # after those that are ready: a reply may have come
+            if was_woken or now >= give_up_at:
+                break
+        finished = list(self._finished)
+        self._finished.clear()
+        return finished
+
+    def wake(self) -> None:
+        """Make `wait` return soon. For any thread."""
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self._sender.send(b"\0")
+            except OSError:
+                pass  # closed, or full: it will return in either case
+
+    def close(self) -> None:
+        """Abandon what has not finished; each exchange closes its connection."""
+        for task in list(self._waiting.values()) + self._timers:
+            task.steps.close()
+        self._waiting.clear()
+        self._timers.clear()
+        self._receiver.close()
+        self._sender.close()
+
+    def _resume_ready(self, ready: List[Tuple[int, int]]) -> bool:
+        """Resume the exchanges of these descriptors; whether `wake` was called."""
+        was_woken = False
+        for descriptor, _ in ready:
+            task = self._waiting.get(descriptor)
+            if task is not None:
+                self._resume(task, True)
+            else:
+                was_woken = True
+                self._is_woken = False  # first, so that a wake-up in between is not lost
+                self._receiver.recv(4096)
+        return was_woken
+
+    def _resume_overdue(self, now: float) -> None:
+        for task in list(self._waiting.values()) + self._timers:
+            if task.until <= now:
+                self._resume(task, False)
+        untils = [task.until for task in self._waiting.values()]
+        untils += [task.until for task in self._timers]
+        self._next_until = min(untils) if untils else FOREVER
+
+    def _resume(self, task: _Task, is_ready: Optional[bool]) -> None:
+        try:
+            wait = task.steps.send(is_ready)  # type: ignore[arg-type]  # None begins it
+        except StopIteration as stop:
+            self._forget(task)
+            self._finished.append(Finished(task.tag, stop.value))
+            return
+        except Exception as error:
+            self._forget(task)
+            self._finished.append(Finished(task.tag, None, error))
+            return
+        descriptor, direction, task.until = wait
+        if descriptor != task.descriptor or direction != task.direction:
+            self._forget(task)
+            task.descriptor = descriptor
+            task.direction = direction
+            self._remember(task)
+        if task.until < self._next_until:
+            self._next_until = task.until
+
+    def _remember(self, task: _Task) -> None:
+        if task.descriptor == NOTHING:
+            self._timers.append(task)
+        else:
+            self._waiting[task.descriptor] = task
+            self._poller.register(task.descriptor, task.direction)
+
+    def _forget(self, task: _Task) -> None:
+        if task.descriptor != NOTHING:
+            del self._waiting[task.descriptor]
+            self._poller.unregister(task.descriptor)
+            task.descriptor = NOTHING
+        elif task in self._timers:
+            self._timers.remove(task)
+        task.direction = 0
+
+
+class _SelectPoller:
+    """select.poll for systems that have only select (Windows)."""
+
+    def __init__(self) -> None:
+        self._directions: Dict[int, int] = {}
+
+    def register(self, descriptor: int, direction: int) -> None:
+        self._directions[descriptor] = direction
+
+    def unregister(self, descriptor: int) -> None:
+        del self._directions[descriptor]
+
+    def poll(self, milliseconds: float) -> List[Tuple[int, int]]:
+        reading = [each for each, direction in self._directions.items() if direction == READ]
+        writing = [each for each, direction in self._directions.items() if direction == WRITE]
+        if not reading and not writing:
+            time.sleep(milliseconds / 1000)
+            return []
+        # A connection that was refused shows up as an exceptional condition on Windows.
+        readable, writable, failed = select.select(
+            reading, writing, writing, milliseconds / 1000)
+        ready = [(each, READ) for each in readable]
+        return ready + [(each, WRITE) for each in set(writable + failed)]
+
+
+def _new_poller() -> Any:
+    return select.poll() if hasattr(select, "poll") else _SelectPoller()
+
+
+def _milliseconds(seconds: float) -> float:
+    return min(max(0.0, seconds), _LONGEST_WAIT_S) * 1000
