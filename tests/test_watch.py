@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from agenda_calls import take
 from pollkit import BatchPoller, Job, PollkitError, Profile
 from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.machine import Rules
@@ -144,9 +145,9 @@ def test_a_nudged_job_ends_at_its_deadline_though_no_token_comes():
     agenda, lane = Agenda(4), Lane(Closed())
     for name, timeout in (("a", 10.0), ("b", 5.0)):
         agenda.add(Job(name), "http://x/" + name, Rules(pace=Fixed(1), timeout=timeout), lane, 0.0)
-    assert agenda.take(0.5) == 5.0
+    assert take(agenda, 0.5) == 5.0
     assert agenda.nudge("a", 0.6) and agenda.nudge("b", 0.7)
-    assert agenda.take(0.8) == 5.0
-    assert agenda.take(5.0) == 10.0 and [step.entry.progress.job.id for step in agenda.expired()] == ["b"]
-    agenda.take(10.0)
+    assert take(agenda, 0.8) == 5.0
+    assert take(agenda, 5.0) == 10.0 and [step.entry.progress.job.id for step in agenda.expired()] == ["b"]
+    take(agenda, 10.0)
     assert [step.entry.progress.job.id for step in agenda.expired()] == ["a"] and not len(agenda)

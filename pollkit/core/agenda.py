@@ -45,9 +45,10 @@ IN_TURN = 0.0           # the same for all: in the order in which they came
 
 
 class Lane:
-    """What shares one bucket; `bucket` is a TokenBucket, or anything that reserves and hears like one."""
+    """The jobs that share one bucket. The agenda never calls the bucket: the driver does."""
 
-    __slots__ = ("bucket", "batch_size", "queue", "is_short", "in_order_for", "next_deadline", "refused_at")
+    __slots__ = ("bucket", "batch_size", "queue", "is_short", "in_order_for", "next_deadline",
+                 "refused_at", "blocked_until", "interval")
 
     def __init__(self, bucket: Any, batch_size: int = 1) -> None:
         self.bucket = bucket
@@ -57,12 +58,15 @@ class Lane:
         self.in_order_for = 0    # so many more jobs may be handed out before the queue is put in order
         self.next_deadline = NEVER   # of those in the queue
         self.refused_at = -NEVER
+        self.blocked_until = -NEVER  # the bucket has no token before this instant
+        self.interval = 0.0          # seconds between tokens when the bucket last refused
 
 
 class Entry:
     """A job on the agenda; `owner` and `manner` are the caller's own: who waits, and how to ask."""
 
-    __slots__ = ("progress", "rules", "lane", "phase", "stamp", "owner", "nudged", "manner", "turn")
+    __slots__ = ("progress", "rules", "lane", "phase", "stamp", "owner", "nudged", "manner",
+                 "turn", "is_late")
 
     def __init__(self, progress: Progress, rules: Rules, lane: Lane, owner: Any, manner: Any) -> None:
         self.progress = progress
@@ -72,6 +76,7 @@ class Entry:
         self.stamp = 0        # of the heap items that name this entry, the one that counts
         self.owner = owner
         self.nudged = False
+        self.is_late = False  # its deadline has passed: the next poll is its last
         self.manner = manner
         self.turn: Optional[int] = None   # to be learned from, where somebody learns
 
@@ -120,9 +125,17 @@ class Agenda:
         """Wait for a job from now on, until `latest` at most; it must not be here already."""
         return self.adopt(start(job, url, rules, now, latest), rules, lane, owner, manner)
 
-    def adopt(self, progress: Progress, rules: Rules, lane: Lane, owner: Any = None, manner: Any = None) -> Entry:
-        """Go on with a wait that was begun elsewhere; its job must not be here already."""
+    def adopt(self, progress: Progress, rules: Rules, lane: Lane, owner: Any = None,
+              manner: Any = None, is_late: bool = False) -> Entry:
+        """Continue a wait that was begun elsewhere; its job must not be here already.
+
+        If it `is_late`, its deadline has passed while nobody polled it. It still gets a last
+        look, however long the limit makes it wait for that.
+        """
+        if is_late:
+            progress = progress._replace(deadline=NEVER)
         entry = Entry(progress, rules, lane, owner, manner)
+        entry.is_late = is_late
         self._entries[progress.job.id] = entry
         self._put(entry)
         return entry
@@ -134,38 +147,61 @@ class Agenda:
             entry.phase = ENDED
             del self._entries[entry.progress.job.id]
 
-    def take(self, now: float) -> Union[List[Entry], float]:
-        """Jobs to poll now, in one exchange; or the instant to come back at."""
+    def candidate(self, now: float) -> Optional[Entry]:
+        """The job to poll next, if its bucket grants a token; None if there is none now.
+
+        The caller gets the token and then calls `dispatch` or, if there is none, `refused`.
+        """
         self._ripen(now)
         if self._out >= self._places:
-            return NEVER  # whoever gives back will ask again
-        come_back = NEVER
+            return None
         for lane in self._lanes[:]:
-            entry = self._most_urgent(lane, now)
-            if entry is None:
-                self._lanes.remove(lane)
+            if lane.blocked_until > now:
                 continue
-            ready_at: float = lane.bucket.reserve(now, now, now >= entry.progress.deadline)
-            if ready_at <= now:
-                if len(self._lanes) > 1:  # lanes take turns
-                    self._lanes.remove(lane)
-                    self._lanes.append(lane)
-                return self._hand_out(entry, now)
-            lane.refused_at = now
-            if not lane.is_short:
-                lane.is_short = True
-                self._reorder(lane, now)
-            self._expire(lane, ready_at, now)
-            come_back = min(come_back, ready_at, lane.next_deadline)
-        return min(come_back, self._schedule[0][0]) if self._schedule else come_back
+            entry = self._most_urgent(lane, now)
+            if entry is not None:
+                return entry
+            self._lanes.remove(lane)
+        return None
 
-    def give_back(self, entries: Sequence[Entry], readings: Sequence[Reading], heard: Reading, now: float,
-                  rand: float) -> List[Step]:
-        """Take in what an exchange brought: a reading for each job, and `heard` for their lane.
+    def dispatch(self, entry: Entry, now: float) -> List[Entry]:
+        """Hand out a candidate, and those that the same request can ask about.
 
-        One random number for all of them: what was asked together can be asked together again.
+        Nothing if the job was cancelled or moved on since it was proposed.
         """
-        self._out -= 1
+        if entry.phase is not READY:
+            return []
+        lane = entry.lane
+        if len(self._lanes) > 1:  # lanes take turns
+            self._lanes.remove(lane)
+            self._lanes.append(lane)
+        return self._hand_out(entry, now)
+
+    def refused(self, lane: Lane, ready_at: float, interval: float, now: float) -> None:
+        """The bucket of a lane has no token before `ready_at`, then one every `interval`."""
+        lane.refused_at = now
+        lane.interval = interval
+        if not lane.is_short:
+            lane.is_short = True
+            self._reorder(lane, now)
+        self._expire(lane, ready_at, now)
+        lane.blocked_until = min(ready_at, lane.next_deadline)
+
+    def next_at(self) -> float:
+        """The instant at which there may be a candidate again, unless a poll ends before."""
+        if self._out >= self._places:
+            return NEVER
+        instants = [lane.blocked_until for lane in self._lanes]
+        if self._schedule:
+            instants.append(self._schedule[0][0])
+        return min(instants) if instants else NEVER
+
+    def give_back(self, entries: Sequence[Entry], readings: Sequence[Reading], now: float,
+                  rand: float) -> List[Step]:
+        """Take in what an exchange brought: one reading for each job.
+
+        They share one random number: jobs that were polled together can be polled together again.
+        """
         steps = []
         for entry, reading in zip(entries, readings):
             before = entry.progress
@@ -175,12 +211,11 @@ class Agenda:
                 entry.nudged = False
                 self._put(entry)
             steps.append(Step(entry, before, entry.progress))
-        if heard.verdict is Verdict.LIMITED:
-            # Where all were cancelled meanwhile, no job says when it will ask again.
-            entries[0].lane.bucket.hear(heard, now, max([now + 1.0] + [step.after.next_at for step in steps]))
-        elif heard.quota is not None:
-            entries[0].lane.bucket.hear(heard, now, now)
         return steps
+
+    def free_place(self) -> None:
+        """An exchange is over: another may begin."""
+        self._out -= 1
 
     def nudge(self, job_id: str, now: float) -> bool:
         """Poll a job as soon as its server allows; False if it isn't outstanding."""
@@ -228,9 +263,14 @@ class Agenda:
         self._stamp += 1
         entry.stamp = self._stamp
         entry.phase = READY
-        heappush(entry.lane.queue, (place, entry.stamp, entry))
-        if place > LAST_LOOK and entry.progress.deadline < entry.lane.next_deadline:
-            entry.lane.next_deadline = entry.progress.deadline
+        lane = entry.lane
+        deadline = entry.progress.deadline
+        heappush(lane.queue, (place, entry.stamp, entry))
+        if place == LAST_LOOK:
+            lane.blocked_until = -NEVER  # the bucket may grant a last look what it refused others
+        elif deadline < lane.next_deadline:
+            lane.next_deadline = deadline
+            lane.blocked_until = min(lane.blocked_until, deadline)
 
     def _ripen(self, now: float) -> None:
         """Move what is due into the queue of its lane; a last look goes to the front."""
@@ -301,7 +341,7 @@ class Agenda:
         progress = entry.progress
         if entry.lane.refused_at < progress.next_at:
             return False
-        interval = entry.lane.bucket.interval
+        interval = entry.lane.interval
         if not now < progress.deadline < now + interval:
             return False
         entry.progress = hold(progress, now, interval, progress.next_at)
@@ -315,6 +355,8 @@ class Agenda:
             progress = entry.progress
             if lane.refused_at >= progress.next_at:
                 entry.progress = hold(progress, min(now, progress.deadline), 0.0, progress.next_at)
+            if entry.is_late:
+                entry.progress = entry.progress._replace(deadline=now)
             entries.append(self._out_of_heaps(entry))
             lane.in_order_for -= 1
             more = self._most_urgent(lane, now) if len(entries) < lane.batch_size else None

@@ -99,6 +99,22 @@ class Fault(NamedTuple):
         return "%s (%s)" % (self.message, self.advice) if self.advice else self.message
 
 
+class Counts(NamedTuple):
+    """How many requests were sent, and how many of them met a fault or the rate limit."""
+
+    polls: int = 0
+    faults: int = 0
+    rate_limited: int = 0
+
+    def plus(self, other: "Counts") -> "Counts":
+        """The sum of both."""
+        return Counts(self.polls + other.polls, self.faults + other.faults,
+                      self.rate_limited + other.rate_limited)
+
+
+NOTHING_COUNTED = Counts()
+
+
 class Error(NamedTuple):
     """Why a wait did not end with 'done': the API's own code, if it gave one, and words."""
 

@@ -1,86 +1,66 @@
-"""What a batch hands from one of its parts to the next: ways of asking, and what came of it."""
-import time
-from typing import List, NamedTuple, Tuple, Union
+"""One poll of one or many jobs: the request that it needs, and what its reply says."""
+from typing import List, NamedTuple, Optional, Tuple
 
-from ..core.agenda import Entry, Lane, Step
+from ..core.agenda import Entry, Lane
 from ..core.machine import Poll, Rules, next_action
-from ..core.reading import Reading, Verdict
-from ..edges.wire import with_news
-from .asking import Manner, Question, log
+from ..core.reading import Reading, Seen, Verdict
+from ..edges.multiplexer import Steps
+from .asking import Manner, log
 
 NEVER = float("inf")
-Heard = Tuple[Reading, List[Reading]]  # of the exchange as a whole, and of each job
-Asked = Union[Question, Heard]         # or what is to be said of it already
-
-
-class Stats(NamedTuple):
-    """What a batch has asked so far, counted in exchanges."""
-
-    polls: int = 0
-    faults: int = 0
-    rate_limited: int = 0
-
-
-class Polled(NamedTuple):
-    """An exchange that is over, and what it changed."""
-
-    steps: List[Step]
-    readings: List[Reading]
-    heard: Reading
-    at: float
+Readings = Tuple[Reading, List[Reading]]  # of the reply as a whole, and of each job
 
 
 class Way(NamedTuple):
-    """How some jobs are asked about, and under which limit."""
+    """How some jobs are polled, and under which limit."""
 
     manner: Manner
     home: str         # the origin that credentials belong to
-    is_many: bool     # one exchange asks about many of them
+    is_many: bool     # one request asks about many of them
     lane: Lane
     rules: Rules
 
 
-def ask(entries: List[Entry]) -> Asked:
-    """Ask about jobs that were handed out together."""
-    way: Way = entries[0].manner
-    try:
+class PollInFlight(NamedTuple):
+    """Jobs that are being polled with one request; `poll` is None if it asks about many."""
+
+    entries: List[Entry]
+    way: Way
+    poll: Optional[Poll]
+
+    @classmethod
+    def from_entries(cls, entries: List[Entry]) -> "PollInFlight":
+        """The poll of jobs that the agenda handed out together."""
+        way: Way = entries[0].manner
         if way.is_many:
-            fresh = any(entry.progress.trouble.wants_credential for entry in entries)
-            return way.manner.ask_many([entry.progress.job.id for entry in entries], way.home, fresh)
+            return cls(entries, way, None)
         poll = next_action(entries[0].progress, NEVER)
         assert isinstance(poll, Poll)
-        return way.manner.ask(poll, way.home)
-    except Exception as error:
-        return _failed(entries, error)
+        return cls(entries, way, poll)
 
+    def steps(self) -> "Steps[Seen]":
+        """The exchange, for the multiplexer."""
+        manner, home = self.way.manner, self.way.home
+        if self.poll is not None:
+            return manner.exchange(self.poll, home)
+        is_fresh = any(entry.progress.trouble.wants_credential for entry in self.entries)
+        return manner.exchange_many(self._ids(), home, is_fresh)
 
-def hear(entries: List[Entry], asked: Asked) -> Heard:
-    """What came of it."""
-    if not isinstance(asked, Question):
-        return asked
-    way: Way = entries[0].manner
-    try:
-        return way.manner.hear(asked)
-    except Exception as error:
-        return _failed(entries, error)
+    def read(self, seen: Seen) -> Readings:
+        """What the reply says."""
+        try:
+            if self.poll is None:
+                return self.way.manner.read_many(seen, self._ids())
+            reading = self.way.manner.read(seen, self.poll)
+            return reading, [reading]
+        except Exception as error:
+            return self.fail(error)
 
+    def fail(self, error: BaseException) -> Readings:
+        """The readings after a bug: without them, callers would wait for ever."""
+        log().error("pollkit failed to poll %s", self.entries[0].progress.job.id, exc_info=error)
+        reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
+        return reading, [reading] * len(self.entries)
 
-def is_under_way(asked: Asked) -> bool:
-    """Whether it was sent."""
-    return isinstance(asked, Question) and asked.exchange.wire is not None
-
-
-def wait(several: List[Question]) -> List[int]:
-    """Wait until some of these, which are under way, can be heard: their places."""
-    places = with_news([question.exchange.wire for question in several])
-    now = time.monotonic()
-    for question in several:
-        question.exchange.awaited_until = now
-    return places
-
-
-def _failed(entries: List[Entry], error: Exception) -> Heard:
-    """A bug; whoever waits for these jobs must not wait for ever."""
-    log().error("pollkit failed to poll %s", entries[0].progress.job.id, exc_info=error)
-    reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
-    return reading, [reading] * len(entries)
+    def _ids(self) -> List[str]:
+        return [entry.progress.job.id for entry in self.entries]

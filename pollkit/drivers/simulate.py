@@ -1,5 +1,6 @@
 """`Simulation`: the same machine, agenda, bucket and paces as `BatchPoller`, on a clock that waits for nobody."""
 import math
+import threading
 from heapq import heappop, heappush
 from random import Random
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
@@ -18,6 +19,7 @@ from ..core.units import Limit, parse_limit, seconds
 from ..edges.clock import VirtualClock
 from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError
+from .dispatch import apply_feedback, next_work
 from .scenarios import MOST_JOBS, SCENARIOS, described, jobs_of, spreads_of
 from .simulated_api import WINDOWS, SimJob, SimulatedApi
 
@@ -247,6 +249,7 @@ class _Run:
                        for label in simulation.spreads}
         self._orders = {label: InOrder() for label in self._durations}
         self._agenda = Agenda(simulation._workers, self._learn)
+        self._lock = threading.Lock()  # for next_work; nobody else ever holds it
         self._replies: List[Tuple[float, int, List[Entry], Reading]] = []
         self._go()
 
@@ -263,13 +266,13 @@ class _Run:
                 if self._orders:
                     entry.turn = self._orders[job.label].begin()
                 arrived += 1
-            work = agenda.take(now)
+            work = next_work(agenda, now, self._lock)
             for step in agenda.expired():
                 self._count(step.entry, step.after)
-            if not isinstance(work, float):
-                self._ask(work, now)
+            if work.entries:
+                self._ask(work.entries, now)
                 continue
-            now = min(work, replies[0][0] if replies else NEVER,
+            now = min(work.next_at, replies[0][0] if replies else NEVER,
                       jobs[arrived].starts_at if arrived < len(jobs) else NEVER)
             if now == NEVER:
                 return
@@ -291,7 +294,9 @@ class _Run:
         entry = entries[0]
         if reading.verdict is Verdict.LIMITED and entry.owner >= self._warm_up:
             self.rate_limited += 1
-        (step,) = self._agenda.give_back(entries, [reading], reading, now, self._rng())
+        (step,) = self._agenda.give_back(entries, [reading], now, self._rng())
+        self._agenda.free_place()
+        apply_feedback(entry.lane, reading, [step], now)
         if step.after.ending is not None:
             self._count(entry, step.after)
 

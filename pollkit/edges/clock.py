@@ -2,7 +2,9 @@
 import os
 import threading
 import time
-from typing import Optional
+from typing import Callable, List, Optional, TypeVar
+
+T = TypeVar("T")
 
 _LONGEST_SLEEP_S = 86400.0  # time.sleep overflows far beyond; whoever sleeps asks again anyway
 
@@ -36,6 +38,10 @@ class Clock:
         else:
             stop.wait(duration)
 
+    def wait_in(self, wait: Callable[[Optional[float]], List[T]], until: float,
+                is_busy: bool) -> List[T]:
+        """Let `wait(timeout)` wait until an instant; `is_busy`: exchanges are under way."""
+        return wait(min(max(0.0, until - self.now()), _LONGEST_SLEEP_S))
 
     def wait(self, gate: threading.Lock, until: float) -> None:
         """Sleep until an instant, or until somebody releases the gate."""
@@ -80,6 +86,16 @@ class VirtualClock(Clock):
     def wall(self) -> float:
         """Seconds since 1970, as far as this clock is concerned."""
         return self._now + self._wall_offset
+
+    def wait_in(self, wait: Callable[[Optional[float]], List[T]], until: float,
+                is_busy: bool) -> List[T]:
+        """Time stands still while exchanges are under way; otherwise it moves on at once."""
+        if is_busy or until == float("inf"):
+            return wait(None)
+        found = wait(0.0)
+        if not found:
+            self.sleep_until(until)
+        return found
 
     def wait(self, gate: threading.Lock, until: float) -> None:
         """Move time on to an instant; where there is none, really wait at the gate."""

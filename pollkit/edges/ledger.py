@@ -25,12 +25,12 @@ from ..core.addresses import is_url, redacted
 from ..core.learning import taught
 from ..core.lookup import plain
 from ..core.machine import Progress, Rules, start
-from ..core.model import Job, Outcome, State
+from ..core.model import NOTHING_COUNTED, Counts, Job, Outcome, State
 from ..core.saved import by_rules, is_instant, progress_from_row, progress_to_row, with_last_look
 from ..core.units import Limit
 from ..errors import ConfigError
 from .clock import Clock
-from .ledger_history import NOTHING_COUNTED, Counts, History, Rows, filters, read_some
+from .ledger_history import History, Rows, filters, read_some
 from .ledger_schema import Time, ledger_file
 from .ledger_time import Stopwatch
 from .shared_bucket import SharedBucket

@@ -4,7 +4,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..core.durations import RECENT
 from ..core.learning import InOrder
-from ..core.model import one_line
+from ..core.model import NOTHING_COUNTED, Counts, one_line
 from ..errors import LedgerError
 from .ledger_schema import Time, read_time
 from .ledger_time import Stopwatch
@@ -16,15 +16,6 @@ KEPT_MINUTES = 30 * 1440
 ENOUGH = 4 << 20         # characters of outcomes that are read at once; one alone may have more
 
 
-class Counts(NamedTuple):
-    """What was asked, in exchanges."""
-
-    polls: int = 0
-    faults: int = 0
-    rate_limited: int = 0
-
-
-NOTHING_COUNTED = Counts()
 Rows = List[Tuple[Any, ...]]
 Kind = Tuple[str, str]    # a profile and a label, '' where there is none
 

@@ -1,0 +1,332 @@
+"""The engine that polls many jobs: an agenda, a lock, one thread for exchanges, and a sink.
+
+`BatchPoller` and the ledger runner each own an Engine. They put jobs on its agenda; the engine
+polls them and hands what came of it to their sink:
+
+    bucket_for(profile, origin)   the bucket for the jobs of a profile at an origin
+    learn(entry)                  a wait has ended; called with the lock held, must not block
+    may_block(step)               whether one of the next two calls may block for this step
+    on_progress(step, counts)     a poll left the job unfinished
+    on_finished(step, counts)     the job's wait has ended
+
+`counts` has the request that led to it; of several jobs in one request, the first one's call
+has it.
+
+One thread carries all exchanges (edges/multiplexer.py): it waits on their sockets at once and
+blocks on none of them. What may block (callbacks, logging, ledger writes) runs in a second
+thread, the reporter. The lock guards the agenda and is never held while something blocks.
+"""
+import threading
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
+
+from ..core import events
+from ..core.agenda import Agenda, Lane, Step
+from ..core.model import NOTHING_COUNTED, Counts, Job
+from ..core.reading import Reading, Verdict
+from ..edges.multiplexer import Finished, Multiplexer
+from ..edges.token_bucket import TokenBucket
+from ..errors import LedgerError, PollkitError
+from .asking import Asker, Manner, log, named
+from .dispatch import apply_feedback, next_work
+from .exchanges import PollInFlight, Way
+from .futures import call, new_bell, ring
+from .reporter import Reporter
+
+NEVER = float("inf")
+MAX_BACKLOG = 1000       # reports waiting for the reporter; at this many no new poll begins
+HURRIED_CLOSE_S = 1.0    # how long a close that does not wait may take
+_NOT_POLLED = Reading(Verdict.PENDING, "not polled")
+
+
+class Admitted(NamedTuple):
+    """A job with all that it takes to poll it."""
+
+    job: Job
+    url: str
+    way: Way
+
+
+class _Report(NamedTuple):
+    """What one exchange changed."""
+
+    steps: List[Step]
+    readings: List[Reading]
+    heard: Reading
+    counts: Counts
+    at: float
+
+
+class Engine:
+    """Polls the jobs on its agenda, at most `workers` requests at a time.
+
+    With `writes_first`, a poll keeps its place until its report has been handled, and a job that
+    is not finished leaves the agenda: the sink puts it back once it has written the progress
+    down. So a ledger repeats at most `workers` polls after a crash.
+    """
+
+    def __init__(self, client: Asker, workers: int, sink: Any,
+                 bucket: Optional[TokenBucket] = None, writes_first: bool = False) -> None:
+        self._client = client
+        self._clock = client.clock
+        self._sink = sink
+        self._bucket = bucket
+        self._writes_first = writes_first
+        self._lanes: Dict[Tuple[TokenBucket, Optional[Manner]], Lane] = {}
+        self.ways: Dict[Tuple[Manner, str, bool], Way] = {}
+        self.agenda = Agenda(workers, sink.learn)
+        self.lock = threading.Lock()
+        self.next_at = 0.0                         # when the next poll is due, as far as known
+        self._error: Optional[PollkitError] = None  # why nothing is polled any more
+        self.stats = NOTHING_COUNTED
+        self._soon: Deque[Callable[[], None]] = deque()
+        self._empty_bells: List[threading.Lock] = []
+        self._reporter = Reporter(self._wake_thread)
+        self._multiplexer: Optional[Multiplexer] = None
+        self._thread: Optional[threading.Thread] = None
+        self._is_stopping = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error has stopped the engine."""
+        return self._error is not None
+
+    # Jobs
+
+    def admit(self, job: Job) -> Admitted:
+        """What it takes to poll a job, or a ConfigError."""
+        manner = self._client.manner(job)
+        job = named(job, manner)
+        url = manner.url(job)
+        # A job with a URL of its own can't be polled together with others.
+        is_many = manner.profile.batch_url is not None and job.url is None
+        home = manner.check(manner.url_of_many([job.id]) if is_many else url)
+        way = self.ways.get((manner, home, is_many))
+        if way is None:
+            new = self._new_way(manner, home, is_many)
+            way = self.ways.setdefault((manner, home, is_many), new)
+        return Admitted(job, url, way)
+
+    def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
+        bucket = self._bucket or self._sink.bucket_for(manner.profile, home)
+        # Jobs that share a bucket share a queue; but a request for many asks about one kind.
+        key = (bucket, manner if is_many else None)
+        batch_size = manner.profile.batch_size if is_many else 1
+        lane = self._lanes.setdefault(key, Lane(bucket, batch_size))
+        return Way(manner, home, is_many, lane, self._client.rules(manner, home, bucket.spacing))
+
+    def cancel(self, job_id: str) -> Optional[Step]:
+        """End the wait for a job; None if it is not pending. Call with the lock held."""
+        step = self.agenda.cancel(job_id, self._clock.now())
+        self._ring_if_empty()
+        return step
+
+    def cancel_all(self) -> List[Step]:
+        """End every wait as cancelled. Call with the lock held."""
+        now = self._clock.now()
+        steps = [self.agenda.cancel(entry.progress.job.id, now) for entry in list(self.agenda)]
+        self._ring_if_empty()
+        return [step for step in steps if step is not None]
+
+    def wake(self) -> None:
+        """Something may be due sooner than expected. Call with the lock held."""
+        if self._thread is None and not self._is_stopping:
+            self._start()
+        self._wake_thread()
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Call a function in the engine's thread, without the lock. For any thread."""
+        self._soon.append(function)
+        self._wake_thread()
+
+    def report_ended(self, steps: List[Step]) -> None:
+        """Report waits that ended without a poll."""
+        for step in steps:
+            self._report(_Report([step], [], _NOT_POLLED, NOTHING_COUNTED, self._clock.now()))
+
+    def wait_until_empty(self) -> None:
+        """Wait until no job is pending."""
+        while True:
+            with self.lock:
+                if not len(self.agenda):
+                    return
+                bell = new_bell()
+                self._empty_bells.append(bell)
+            bell.acquire()
+
+    def is_own_thread(self) -> bool:
+        """Whether the caller is a callback of this engine."""
+        return self._reporter.is_current_thread() or threading.current_thread() is self._thread
+
+    def _ring_if_empty(self) -> None:
+        while self._empty_bells and not len(self.agenda):
+            ring(self._empty_bells.pop())
+
+    # Errors, and the end
+
+    def raise_error(self) -> None:
+        """Raise the error that stopped the engine, if one did."""
+        if self._error is not None:
+            raise self._error
+
+    def fail(self, error: PollkitError) -> None:
+        """Stop polling and cancel every wait, for example because a shared limit is unreadable."""
+        with self.lock:
+            self._error = error
+            steps = self.cancel_all()
+        self.report_ended(steps)
+
+    def stop(self, abandon: bool) -> None:
+        """End the threads; with `abandon`, don't wait for exchanges and slow callbacks."""
+        with self.lock:
+            self._is_stopping = True
+        self._wake_thread()
+        timeout_s = HURRIED_CLOSE_S if abandon else None
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout_s)
+        self._reporter.close(timeout_s)
+
+    # The thread that carries the exchanges
+
+    def _start(self) -> None:
+        multiplexer = Multiplexer()
+        thread = threading.Thread(target=self._serve, args=(multiplexer,), daemon=True,
+                                  name="pollkit-engine")
+        self._multiplexer = multiplexer
+        self._thread = thread  # before it starts: Ctrl-C may come in between
+        try:
+            thread.start()
+        except RuntimeError:
+            self._thread = None
+            self._multiplexer = None
+            multiplexer.close()
+            raise PollkitError("no thread can be started") from None
+
+    def _wake_thread(self) -> None:
+        multiplexer = self._multiplexer
+        if multiplexer is not None:
+            multiplexer.wake()
+
+    def _serve(self, multiplexer: Multiplexer) -> None:
+        try:
+            while not self._is_stopping:
+                while self._soon:
+                    self._soon.popleft()()
+                self.next_at = self._begin_exchanges(multiplexer)
+                is_busy = len(multiplexer) > 0 or not self._reporter.is_idle
+                for finished in self._clock.wait_in(multiplexer.wait, self.next_at, is_busy):
+                    self._end_exchange(finished)
+        except LedgerError as error:
+            self.fail(error)
+        except Exception as error:  # a bug; without this, callers would wait for ever
+            log().exception("pollkit failed")
+            self.fail(PollkitError("pollkit failed: %s: %s" % (type(error).__name__, error)))
+        finally:
+            multiplexer.close()
+            self._client.close()
+
+    def _begin_exchanges(self, multiplexer: Multiplexer) -> float:
+        """Begin every exchange that is due; the instant at which the next one is."""
+        while self._reporter.backlog < MAX_BACKLOG and not self._is_stopping:
+            now = self._clock.now()
+            work = next_work(self.agenda, now, self.lock)
+            self._report_expired()
+            if not work.entries:
+                return work.next_at
+            poll = PollInFlight.from_entries(work.entries)
+            multiplexer.start(poll, poll.steps())
+        return NEVER  # the reporter wakes us once it has caught up
+
+    def _report_expired(self) -> None:
+        """Report the jobs whose deadline passed before they could be polled again."""
+        expired = self.agenda.expired()
+        if expired:
+            with self.lock:
+                self._ring_if_empty()
+            self.report_ended(expired)
+
+    def _end_exchange(self, finished: Finished) -> None:
+        poll: PollInFlight = finished.tag
+        entries = poll.entries
+        if finished.error is None:
+            heard, readings = poll.read(finished.result)
+        else:
+            heard, readings = poll.fail(finished.error)
+        now = self._clock.now()
+        with self.lock:
+            steps = self.agenda.give_back(entries, readings, now, self._client.rng())
+            if self._writes_first:
+                self._withdraw_unfinished(steps)
+            else:
+                self.agenda.free_place()
+            self._ring_if_empty()
+        apply_feedback(entries[0].lane, heard, steps, now)
+        counts = Counts(1, int(heard.verdict is Verdict.FAULT), int(heard.verdict is Verdict.LIMITED))
+        self.stats = self.stats.plus(counts)
+        self._report(_Report(steps, readings, heard, counts, now))
+
+    def _withdraw_unfinished(self, steps: List[Step]) -> None:
+        for step in steps:
+            if step.after.ending is None:
+                self.agenda.withdraw(step.entry)
+
+    # Reports
+
+    def _report(self, report: _Report) -> None:
+        """Handle a report here if that can't block, otherwise in the reporter's thread."""
+        if self._reporter.is_idle and not self._may_block(report):
+            self._handle(report)
+        else:
+            self._reporter.put(lambda: self._handle(report))
+
+    def _may_block(self, report: _Report) -> bool:
+        if self._client.is_told(report.heard):
+            return True
+        return any(self._sink.may_block(step) for step in report.steps)
+
+    def _handle(self, report: _Report) -> None:
+        try:
+            self._publish_events(report)
+            counts = report.counts
+            for step in report.steps:
+                # A job that was cancelled during the poll was reported then.
+                if step.before.ending is None:
+                    self._hand_over(step, counts)
+                    counts = NOTHING_COUNTED
+        except LedgerError as error:
+            self.fail(error)
+        finally:
+            if self._writes_first and report.readings:
+                with self.lock:
+                    self.agenda.free_place()
+                self._wake_thread()
+
+    def _hand_over(self, step: Step, counts: Counts) -> None:
+        if step.after.ending is not None:
+            self._sink.on_finished(step, counts)
+        else:
+            self._sink.on_progress(step, counts)
+
+    def _publish_events(self, report: _Report) -> None:
+        """Tell listeners and the log; a fault of a request for many jobs is told once."""
+        client = self._client
+        if not report.readings:
+            if client.is_heard:
+                for step in report.steps:
+                    self._publish(events.ended(step.after, report.at))
+            return
+        is_shared_fault = len(report.steps) > 1 and report.heard.verdict is not Verdict.PENDING
+        for i, (step, reading) in enumerate(zip(report.steps, report.readings)):
+            if step.before.ending is not None or not client.is_told(reading):
+                continue
+            if is_shared_fault and i > 0:
+                if step.after.ending is not None:
+                    self._publish(events.ended(step.after, report.at))
+                continue
+            for event in client.events_of(step.before, step.after, reading, report.at,
+                                          step.entry.rules):
+                self._publish(event)
+
+    def _publish(self, event: events.Event) -> None:
+        call(self._client.tell, event, "on_event failed")

@@ -1,0 +1,88 @@
+"""Runs callbacks and ledger writes, in order, in a thread that no exchange waits for."""
+import threading
+from collections import deque
+from typing import Callable, Deque, Optional
+
+from ..edges.clock import Clock
+from .asking import log
+from .owners import new_bell, ring
+
+Call = Callable[[], None]
+
+
+class Reporter:
+    """A thread that makes calls in the order in which they were put; it starts with the first.
+
+    `on_idle` is called, in that thread, each time nothing is left to do.
+    """
+
+    def __init__(self, on_idle: Call) -> None:
+        self._on_idle = on_idle
+        self._calls: Deque[Call] = deque()
+        self._bell = new_bell()
+        self._thread: Optional[threading.Thread] = None
+        self._starting = threading.Lock()
+        self._is_calling = False
+        self._is_closed = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every call that was put has returned."""
+        return not self._calls and not self._is_calling
+
+    @property
+    def backlog(self) -> int:
+        """How many calls wait for their turn."""
+        return len(self._calls)
+
+    def put(self, call: Call) -> None:
+        """Make a call after those that were put before; at once if there can be no thread."""
+        self._calls.append(call)
+        if self._has_thread():
+            ring(self._bell)
+        else:
+            self._make_calls()
+
+    def is_current_thread(self) -> bool:
+        """Whether the caller is one of the calls."""
+        return threading.current_thread() is self._thread
+
+    def close(self, timeout_s: Optional[float] = None) -> None:
+        """Let the thread end once nothing is left to do, and wait for it, `timeout_s` at most."""
+        self._is_closed = True
+        ring(self._bell)
+        thread = self._thread
+        if thread is not None and not self.is_current_thread():
+            thread.join(timeout_s)
+
+    def _has_thread(self) -> bool:
+        with self._starting:
+            if self._thread is None:
+                thread = threading.Thread(target=self._serve, name="pollkit-report", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:  # the system allows no more threads
+                    return False
+                self._thread = thread
+        return self._thread.is_alive()
+
+    def _serve(self) -> None:
+        while True:
+            self._make_calls()
+            self._on_idle()
+            if self._is_closed and not self._calls:
+                return
+            self._bell.acquire()
+
+    def _make_calls(self) -> None:
+        while self._calls:
+            self._is_calling = True  # first: `is_idle` must not be true in between
+            try:
+                call = self._calls.popleft()
+            except IndexError:  # another thread made it
+                break
+            try:
+                call()
+            except BaseException:
+                log().exception("pollkit failed to report what came of a poll")
+        self._is_calling = False

@@ -1,0 +1,261 @@
+"""Connections: from a host name to an open socket, then one request and response at a time.
+
+Everything that waits is a generator for the multiplexer (edges/multiplexer.py), so the same
+code serves a caller that blocks and a worker with many exchanges. Each problem becomes a
+ConnectError with a Fault that says what happened and what to try.
+"""
+import errno
+import re
+import socket
+import time
+from enum import Enum
+from typing import Any, List, Optional, Tuple
+
+from ...core.model import Fault, FaultCode
+from ..background import BackgroundCalls, NotFinished, TooManyCalls
+from ..multiplexer import NOTHING, READ, WRITE, Steps
+from .parser import BadResponse, IncompleteResponse, Response, ResponseParser
+from .proxies import Route, connect_request, proxy_refusal
+
+READ_SIZE = 16384
+# A server that sends byte by byte must not keep a processor busy: after MANY_SMALL_READS reads
+# of less than SMALL_READ bytes in one response, each further read waits a little.
+SMALL_READ = 512
+MANY_SMALL_READS = 100
+SMALL_READ_PAUSE_S = 0.005
+
+FamilyAndAddress = Tuple[int, Any]
+_IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, 10035)  # 10035: WSAEWOULDBLOCK
+_TLS_NOISE = re.compile(r"\[SSL[^\]]{0,99}\] ?| ?\(_ssl\.c:\d{1,9}\)")
+
+
+class ConnectError(Exception):
+    """No connection; `fault` says why."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+class NoResponse(Exception):
+    """The connection ended before a single byte of a response arrived."""
+
+
+class DeadlinePassed(Exception):
+    """The response was not complete in time."""
+
+
+class IdleState(Enum):
+    """What has happened on a connection while nothing was asked on it."""
+
+    QUIET = "quiet"
+    CLOSED = "closed"
+    STRAY = "stray"      # bytes that answer no request
+
+
+class Connection:
+    """An open socket that never blocks; one request and response at a time."""
+
+    __slots__ = ("sock", "descriptor")
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.descriptor = sock.fileno()
+
+    def exchange(self, request: bytes, has_no_body: bool, deadline: float) -> "Steps[Response]":
+        """Send a request and read its response.
+
+        Raises NoResponse, DeadlinePassed, BadResponse or OSError; the connection must be closed
+        then.
+        """
+        sent = self._send(request)
+        while sent < len(request):
+            is_ready = yield self.descriptor, WRITE, deadline
+            if not is_ready:
+                raise DeadlinePassed()
+            sent += self._send(request[sent:])
+        parser = ResponseParser(has_no_body)
+        small_reads = 0
+        while True:
+            if not self._has_pending():
+                is_ready = yield self.descriptor, READ, deadline
+                if not is_ready:
+                    raise DeadlinePassed()
+            data = self._read(parser.has_begun)
+            if data is None:
+                continue
+            response = parser.feed(data) if data else _end(parser)
+            if response is not None:
+                return response
+            if len(data) < SMALL_READ:
+                small_reads += 1
+                if small_reads > MANY_SMALL_READS:
+                    yield NOTHING, 0, min(deadline, time.monotonic() + SMALL_READ_PAUSE_S)
+
+    def idle_state(self) -> IdleState:
+        """Whether anything has arrived though nothing was asked."""
+        try:
+            data = self.sock.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return IdleState.QUIET
+        except OSError:
+            return IdleState.CLOSED
+        return IdleState.STRAY if data else IdleState.CLOSED
+
+    def close(self) -> None:
+        """Close the socket; never fails."""
+        try:
+            self.sock.close()
+        except OSError:
+            pass
+
+    __del__ = close  # without a ResourceWarning
+
+    def _send(self, data: bytes) -> int:
+        """Send as much as the socket takes now."""
+        try:
+            return self.sock.send(data)
+        except BlockingIOError:
+            return 0
+        except OSError as error:
+            raise NoResponse("the connection broke: %s" % describe(error)) from None
+
+    def _read(self, has_begun: bool) -> Optional[bytes]:
+        """What has arrived; b"" at the end of the stream, None if nothing is there after all."""
+        try:
+            return self.sock.recv(READ_SIZE)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if has_begun:
+                raise
+            raise NoResponse("the connection broke: %s" % describe(error)) from None
+
+    def _has_pending(self) -> bool:
+        """Whether bytes were received already that the descriptor does not show as readable."""
+        return False
+
+
+def _end(parser: ResponseParser) -> Response:
+    if not parser.has_begun:
+        raise NoResponse("the server closed the connection without a response")
+    return parser.end()
+
+
+def describe(error: OSError) -> str:
+    """An OSError in words, without OpenSSL's source positions."""
+    return _TLS_NOISE.sub("", str(error.strerror or error))
+
+
+def open_connection(route: Route, tls: Any, calls: BackgroundCalls,
+                    deadline: float) -> "Steps[Connection]":
+    """A connection that is ready for requests, or a ConnectError. `tls` is a TlsSettings."""
+    found = yield from resolve(route, calls, deadline)
+    sock = yield from connect(found, route, deadline)
+    connection = Connection(sock)
+    try:
+        if route.needs_tunnel:
+            yield from open_tunnel(connection, route, deadline)
+        if route.address.scheme == "https":
+            from .tls import secure  # late: many hosts poll plain http, and ssl is slow to import
+            connection = yield from secure(connection, route.address, tls, deadline)
+        return connection
+    except BaseException:
+        connection.close()
+        raise
+
+
+def resolve(route: Route, calls: BackgroundCalls,
+            deadline: float) -> "Steps[List[FamilyAndAddress]]":
+    """The addresses to connect to. getaddrinfo can't be interrupted, so it runs in a thread."""
+    address = route.first_hop
+    name = route.first_hop_name
+    # As bytes: text would go through the idna codec, which is slow to import.
+    host = address.host.encode("ascii")
+
+    def look_up() -> List[FamilyAndAddress]:
+        found = socket.getaddrinfo(host, address.port, 0, socket.SOCK_STREAM)
+        return [(family, target) for family, _, _, _, target in found]
+
+    is_numeric = address.host.replace(".", "").isdecimal() or ":" in address.host
+    try:
+        if is_numeric or address.host == "localhost":
+            return look_up()
+        found = yield from calls.wait((host, address.port), look_up, deadline)
+        return found
+    except NotFinished:
+        raise ConnectError(Fault("the name of %s was not resolved in time" % name,
+                                 "is DNS reachable from here?", code=FaultCode.NAME)) from None
+    except TooManyCalls as error:
+        raise ConnectError(Fault("the name of %s can't be looked up: %s" % (name, error),
+                                 code=FaultCode.NAME)) from None
+    except (OSError, UnicodeError):
+        raise ConnectError(Fault("can't resolve the name of %s" % name,
+                                 "check the spelling, DNS, and whether a proxy is needed",
+                                 code=FaultCode.NAME)) from None
+
+
+def connect(found: List[FamilyAndAddress], route: Route,
+            deadline: float) -> "Steps[socket.socket]":
+    """A socket connected to the first of the addresses that accepts."""
+    name = route.first_hop_name
+    fault = Fault("no connection to %s" % name, code=FaultCode.CONNECT)
+    for i, (family, target) in enumerate(found):
+        # Each address gets its share of the time, so that a dead one can't use up all of it.
+        now = time.monotonic()
+        until = now + max(0.001, (deadline - now) / (len(found) - i))
+        try:
+            sock = socket.socket(family, socket.SOCK_STREAM)
+        except OSError as error:  # for example, IPv6 is switched off in the kernel
+            fault = _connect_fault(name, error.errno or 0)
+            continue
+        try:
+            problem = yield from _connect_one(sock, target, until)
+        except BaseException:
+            sock.close()
+            raise
+        if problem is None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return sock
+        sock.close()
+        fault = _connect_fault(name, problem)
+    raise ConnectError(fault)
+
+
+def _connect_one(sock: socket.socket, target: Any, until: float) -> "Steps[Optional[int]]":
+    """Connect a socket; the errno of what went wrong, if anything did."""
+    sock.setblocking(False)
+    problem = sock.connect_ex(target)
+    if problem in _IN_PROGRESS:
+        is_ready = yield sock.fileno(), WRITE, until
+        if not is_ready:
+            return errno.ETIMEDOUT
+        problem = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    return problem or None
+
+
+def _connect_fault(name: str, problem: int) -> Fault:
+    if problem == errno.ETIMEDOUT:
+        return Fault("no answer from %s to a connection" % name,
+                     "is a firewall in between, or a proxy needed?", code=FaultCode.CONNECT)
+    if problem == errno.ECONNREFUSED:
+        return Fault("%s refused the connection" % name, "is the server up, and the port right?",
+                     code=FaultCode.CONNECT)
+    import os
+    return Fault("no connection to %s: %s" % (name, os.strerror(problem)), code=FaultCode.CONNECT)
+
+
+def open_tunnel(connection: Connection, route: Route, deadline: float) -> "Steps[None]":
+    """Ask the proxy for a tunnel."""
+    assert route.proxy is not None
+    name = route.proxy.authority
+    try:
+        response = yield from connection.exchange(connect_request(route), True, deadline)
+    except DeadlinePassed:
+        raise ConnectError(Fault("the proxy at %s did not open a tunnel in time" % name,
+                                 code=FaultCode.PROXY)) from None
+    except (OSError, BadResponse, NoResponse, IncompleteResponse) as error:
+        raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s" % (name, error),
+                                 code=FaultCode.PROXY)) from None
+    if not 200 <= response.status < 300:
+        raise ConnectError(proxy_refusal(route, response.status))
