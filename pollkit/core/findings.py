@@ -12,6 +12,7 @@ from . import hints
 from .bucket import LOW_QUOTA
 from .model import Fault, Reply, iso_text
 from .reading import Reading, Verdict
+from .status_field import Candidate
 from .units import Limit, duration_text, percent
 
 SLOW_S = 1.0               # a step on the way that takes longer is worth a word
@@ -159,8 +160,9 @@ def polled(reply: Reply, url: str, shown_url: str, took_s: float, most_s: float)
     return Finding(Level.OK, "poll", text)
 
 
-def understood(reading: Reading, has_credential: bool) -> Finding:
-    """What a reply was taken for, and why."""
+def understood(reading: Reading, has_credential: bool,
+               candidates: Sequence[Candidate] = ()) -> Finding:
+    """What a reply was taken for, and why; `candidates` may be the status, too."""
     level, advice = _JUDGED[reading.verdict]
     text = reading.because
     if reading.fraction is not None:
@@ -175,7 +177,23 @@ def understood(reading: Reading, has_credential: bool) -> Finding:
         advice = "say in a profile where the status stands: pollkit help profiles"
     if level is Level.OK and reading.warnings:
         level, advice = Level.WARNING, "%s: name it in the profile's done, failed or pending" % reading.warnings[0]
-    return Finding(level, "meaning", text, advice)
+    finding = Finding(level, "meaning", text, advice)
+    was_looked_for = reading.status is not None or reading.verdict is Verdict.FAULT
+    return _with_candidates(finding, candidates) if candidates and was_looked_for else finding
+
+
+def _with_candidates(finding: Finding, candidates: Sequence[Candidate]) -> Finding:
+    """Add the fields that may be the status, and how to choose one."""
+    shown = listed([str(one) for one in candidates])
+    text = "%s; fields that look like a status: %s" % (finding.text, shown)
+    choose = "say in a profile which field is the status: status = PATH"
+    inside_envelope = [one for one in candidates if not one.is_envelope]
+    if finding.level is Level.OK and len(inside_envelope) == 1:
+        return finding._replace(text=text)
+    if finding.level is Level.WARNING:
+        return finding._replace(text=text, advice="%s; or %s" % (finding.advice, choose))
+    level = Level.WARNING if finding.level is Level.OK else finding.level
+    return Finding(level, finding.what, text, choose)
 
 
 _ASK_LATER = "is the API down, or overloaded? a wait would retry, and give up after max_faults"

@@ -151,7 +151,8 @@ class Checkup:
         reading = self._manner.reader.read(seen)
         limit = self._profile.limit
         yield findings.polled(seen, url, redacted(seen.url), took_s, self._timeout)
-        yield findings.understood(reading, self._sends_credential())
+        candidates = self._manner.reader.list_candidates(seen)
+        yield findings.understood(reading, self._sends_credential(), candidates)
         yield findings.limits(reading, limit if isinstance(limit, Limit) else None)
         yield findings.clocks(seen.headers, sent_at, received_at)
 
