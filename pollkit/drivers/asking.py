@@ -126,8 +126,9 @@ class Manner:
 
     def _scrubbed(self, reading: Reading, url: str) -> Reading:
         """A reading that repeats no secret, even where the server did."""
-        if reading.verdict in _QUIET and not reading.warnings:
-            return reading  # these quote nothing but a word that everybody knows
+        is_quiet = reading.verdict in _QUIET and not reading.warnings
+        if is_quiet and not reading.quotes_server:
+            return reading
 
         def scrub(text: Optional[str]) -> Optional[str]:
             return text and self.transport.scrub(text, url)
