@@ -134,6 +134,17 @@ def test_nor_does_a_ledger(here, capsys, data):
         assert len(stored) < 500000
 
 
+def test_half_of_a_secret_where_a_word_was_truncated_is_scrubbed_too(here):
+    with RawServer(reply("{}")) as server:
+        with Poller(profile_of(server), timeout=0) as poller:
+            for length in range(30, 60):
+                word = "w" * length + SECRET + "state_running"
+                server.answers = [reply(json.dumps({"status": word}))]
+                outcome = poller.poll("1")
+                assert outcome.status.startswith("w" * length + "***") or length > 52
+                assert SECRET[:4] not in outcome.status + outcome.error.message
+
+
 def test_a_known_word_of_a_profile_may_be_as_long_as_the_profile_says(here):
     word = "It Is All Done And The Files Have Been Put Where You Asked Us To Put Them"
     with RawServer(reply(json.dumps({"status": word}))) as server:
