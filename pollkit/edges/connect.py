@@ -5,13 +5,14 @@ all of pollkit, and most hosts poll a plain http address on their own network, o
 """
 import functools
 import os
+import re
 import socket
 import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ..core.addresses import Address, parse_url, redacted
+from ..core.addresses import SHORTEST_SECRET, Address, parse_url, redacted
 from ..core.model import Fault
 from ..errors import ConfigError
 from .watch import Watch
@@ -225,7 +226,9 @@ def tunnel(wire: Wire, route: Route) -> None:
     try:
         received = wire.exchange(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), bodiless=True)
     except (OSError, WireError) as error:
-        raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s" % (proxy.authority, error))) from None
+        why = _without_echo(str(error), proxy.userinfo)
+        raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s"
+                                 % (proxy.authority, why))) from None
     if not 200 <= received.status < 300:
         raise ConnectError(proxy_refusal(route, received.status))
 
@@ -278,6 +281,27 @@ def _shake_hands(secured: "ssl.SSLSocket", wire: Wire) -> None:
     try:
         secured.do_handshake()
     except OSError:
+def _without_echo(text: str, userinfo: str) -> str:
+    """An error's text, without what it quotes if that repeats any part of the proxy's credentials.
+
+    The quote may be cut short or escaped, so a few characters in a row count as a repetition.
+    """
+    start = re.search("b?['\"]", text)
+    if not userinfo or start is None:
+        return text
+    from urllib.parse import unquote
+    quote = text[start.end():]
+    plain = unquote(userinfo)
+    password = plain.partition(":")[2]
+    escaped = repr(plain.encode("utf-8"))[2:-1]
+    encoded = basic(userinfo).partition(" ")[2]
+    for secret in (userinfo, plain, password, escaped, encoded):
+        run = min(len(secret), SHORTEST_SECRET)
+        if run and any(secret[i:i + run] in quote for i in range(len(secret) - run + 1)):
+            return text[:start.start()] + "text that repeats the proxy's credentials"
+    return text
+
+
         if wire.is_broken_off:
             raise socket.timeout("timed out") from None
         raise
