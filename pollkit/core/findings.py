@@ -125,15 +125,19 @@ def secured(version: str, certificate: Certificate, now: float, took_s: float) -
     return _timed("TLS", text, took_s, "a slow handshake: is the server busy?")
 
 
-def distrusted(fault: Fault, certificate: Optional[Certificate], trusted: str, now: float) -> Finding:
-    """TLS, with a certificate that was not accepted; the certificate, if it could be had all the same."""
+def distrusted(fault: Fault, certificate: Optional[Certificate], trusted: str, now: float,
+               is_strictness: bool = False) -> Finding:
+    """TLS, with a certificate that was not accepted, and the certificate if it could be fetched.
+
+    `is_strictness`: only the stricter rules of Python 3.13 refuse it; the fault says what to do.
+    """
     text, advice, why = fault.message.rstrip("."), fault.advice, fault.message.lower()
     if certificate is not None:
         text += "; it is %s" % str(certificate)
     has_expired = certificate is not None and certificate.until < now  # Python 3.6 gives no reason
     if has_expired or "expired" in why or "not yet valid" in why:
         advice = "the server needs a new certificate, unless this host's clock is wrong"
-    elif "match" not in why and "not valid for" not in why:
+    elif not is_strictness and "match" not in why and "not valid for" not in why:
         text += "; trusted: %s" % trusted
         advice = "if that issuer is your own, or a proxy that looks into TLS, trust its CA: --ca-file or SSL_CERT_FILE"
     return Finding(Level.PROBLEM, "TLS", text, advice)
