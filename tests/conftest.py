@@ -1,11 +1,13 @@
 """What holds for every test: one that hangs shows where, and none writes into the history of whoever runs them.
 
-And the fixtures that three files or more share.
+And the fixtures that several files share.
 """
 import contextlib
 import faulthandler
 import itertools
 import os
+import ssl
+import sys
 import threading
 
 import pytest
@@ -15,6 +17,7 @@ from ledger_shell import profile
 from pollkit import Ledger, Profile
 from pollkit.cli import main
 from pollkit.edges import profiles
+from pollkit.edges.connect import tls_context
 from pollkit.edges.transport import Transport
 from pollkit.testing import FakeJobApi
 
@@ -67,6 +70,23 @@ def fetch(new_transport):
         transport = new_transport(headers, **settings)
         return transport.fetch(url, transport.check(url), etag)
     return ask
+
+
+@pytest.fixture
+def strict_rules(monkeypatch):
+    """VERIFY_X509_STRICT by default, as Python 3.13 has it; earlier versions have to be told."""
+    default_context = ssl.create_default_context
+
+    def strict_context(**settings):
+        context = default_context(**settings)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    tls_context.cache_clear()
+    if sys.version_info < (3, 13):
+        monkeypatch.setattr(ssl, "create_default_context", strict_context)
+    yield
+    tls_context.cache_clear()
 
 
 @pytest.fixture

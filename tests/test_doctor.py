@@ -14,7 +14,7 @@ from pollkit.cli import main
 from raw_server import CLOSE, HANG, RawServer, redirect, reply, wait_for
 from test_credentials import FAILURES, SECRETS, leaks
 from test_proxy import tunnel
-from test_tls import CA, tls_server
+from test_tls import CA, LAX_CA, tls_server
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DONE = reply('{"status": "done"}', Content_Type="application/json")
@@ -285,6 +285,21 @@ def test_expired_certificate_is_told_so(doctor):
     assert (seen.code, seen.problems) == (4, ["TLS"])
     assert re.search("(has expired|verify failed.*); it is for localhost", seen.text["TLS"])
     assert "needs a new certificate" in seen.text["TLS"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 7), reason="Python 3.6 gives no reason")
+def test_ca_that_only_python_3_13_refuses_is_told_so(strict_rules, doctor, tmp_path):
+    """Not that it may be the wrong CA: it is the right one."""
+    with tls_server(DONE, certificate="lax") as server:
+        ini = "[mine]\nca_file = CA\n[lax]\nca_file = CA\ntls_strict = no\n".replace("CA", LAX_CA)
+        (tmp_path / "mine.ini").write_text(ini)
+        words = [server.url(), "--profiles", str(tmp_path / "mine.ini"), "--profile"]
+        seen, mended = doctor(*words, "mine"), doctor(*words, "lax")
+    assert (seen.code, seen.problems) == (4, ["TLS"])
+    assert "Python 3.13 and later check this" in seen.text["TLS"]
+    assert "tls_strict = no" in seen.text["TLS"]
+    assert "--ca-file" not in seen.text["TLS"]
+    assert (mended.code, mended.problems) == (0, [])
 
 
 def test_server_that_wants_a_client_certificate(doctor):

@@ -283,7 +283,7 @@ def quoted():
 @pytest.mark.parametrize("message", list(quoted()))
 def test_messages_that_troubleshooting_explains_are_given_somewhere(message):
     pieces = [piece.strip(" ,:()") for piece in re.split(
-        r"HOST|NAME|'WORD'|\b\d+ s\b|\(Retry-After\)", message) if len(piece.strip()) > 3]
+        r"HOST|NAME|URL|ORIGIN|'WORD'|\b\d+ s\b|\(Retry-After\)", message) if len(piece.strip()) > 3]
     sources = []
     for folder, _, names in os.walk(os.path.join(ROOT, "pollkit")):
         for name in names:

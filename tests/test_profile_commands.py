@@ -53,6 +53,9 @@ EVERY_KEY = """
 [all]
 url = {base}/{label}/{id}
 base = https://a
+origins = https://b, https://c:8443
+redirects = same-origin
+tls_strict = no
 auth = bearer env:TOKEN
 method = POST
 body = {"a": 1,

@@ -1,4 +1,5 @@
 """Polls through proxies: which one, what it is told, and what pollkit says where it refuses."""
+import base64
 import contextlib
 import os
 import shutil
@@ -6,6 +7,7 @@ import socket
 import subprocess
 import threading
 import time
+from urllib.parse import unquote
 
 import pytest
 
@@ -329,6 +331,45 @@ def test_proxy_that_speaks_no_http_is_a_fault_in_words(answer, words, fetch):
         got = fetch("https://jobs.invalid/1", proxy="http://" + proxy.authority)
     assert "the proxy at %s did not open a tunnel" % proxy.authority in got.message
     assert words in got.message
+
+
+def echo(form, prefix=b"no "):
+    """An answer to CONNECT that is no HTTP and repeats its credentials, in some form."""
+    def act(connection, request):
+        encoded = request.headers["proxy-authorization"].partition(" ")[2].encode()
+        plain = base64.b64decode(encoded)
+        forms = {"base64": encoded, "decoded": plain, "percent-encoded": USERINFO.encode(),
+                 "password": plain.partition(b":")[2]}
+        connection.send(prefix + forms[form] + b"\r\n\r\n")
+        connection.close()
+    return act
+
+
+USERINFO = "someone:pa%27ss%5Cword%2Fx%22y"  # pa'ss\word/x"y: what Python's repr escapes is in it
+
+
+@pytest.mark.parametrize("form", ["base64", "decoded", "percent-encoded", "password"])
+@pytest.mark.parametrize("padding", [0, 20, 28, 30, 33])
+def test_error_of_a_tunnel_repeats_no_credential(form, padding, fetch, tmp_path, pollkit):
+    """Not even the part that fits into the quote of 40 bytes; the doctor says the same."""
+    url = "https://jobs.invalid/1"
+    with RawServer(echo(form, b"x" * padding + b" ")) as proxy:
+        address = "http://%s@%s" % (USERINFO, proxy.authority)
+        (tmp_path / "mine.ini").write_text("[mine]\nproxy = %s\n" % address)
+        fault = str(fetch(url, proxy=address))
+        _, out, _ = pollkit("doctor", url, "--profile", "mine",
+                            "--profiles", str(tmp_path / "mine.ini"))
+    encoded = base64.b64encode(unquote(USERINFO).encode()).decode()
+    for text in (fault, out):
+        assert "the proxy at %s did not open a tunnel" % proxy.authority in text
+        for secret in (USERINFO, unquote(USERINFO), unquote(USERINFO).partition(":")[2], encoded):
+            assert not [i for i in range(len(secret) - 3) if secret[i:i + 4] in text], text
+
+
+def test_error_of_a_tunnel_still_quotes_a_proxy_that_repeats_nothing(fetch):
+    with RawServer(b"SSH-2.0-OpenSSH\r\n\r\n") as proxy:
+        got = fetch("https://jobs.invalid/1", proxy="http://%s@%s" % (USERINFO, proxy.authority))
+    assert "the reply is not HTTP" in got.message and "SSH-2.0-OpenSSH" in got.message
 
 
 @pytest.mark.parametrize("answer", [HANG, DRIP(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200),

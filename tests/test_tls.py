@@ -7,11 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 
 import pytest
 
 from pollkit import ConfigError, Fault, Poller, Profile
 from pollkit.edges import transport as transport_module
+from pollkit.edges.connect import tls_context
+from pollkit.edges.probe import _careless as careless_context
 from pollkit.edges.transport import Transport
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, at_once, redirect, reply, wait_for
@@ -142,6 +145,100 @@ def test_key_behind_a_passphrase_is_a_config_error_and_nobody_is_asked():
     assert "Enter" not in done.stdout
     assert "client-locked.key" in done.stdout
     assert "| the job's own input" in done.stdout
+
+
+# The stricter rules of Python 3.13
+
+LAX_CA = os.path.join(DATA, "lax-ca.pem")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 7), reason="Python 3.6 gives no reason")
+def test_ca_that_only_the_strict_rules_refuse_is_explained(strict_rules, fetch):
+    """The advice is to reissue the certificate or to set tls_strict = no, not to find another CA."""
+    with tls_server(DONE, certificate="lax") as server:
+        got = fetch(server.url(), ca_file=LAX_CA)
+    assert "not accepted: Basic Constraints of CA cert not marked critical" in got.message
+    assert "Python 3.13 and later check this, earlier versions don't" in got.advice
+    assert "tls_strict = no" in got.advice and "--ca-file" not in got.advice
+    assert "\n" not in str(got)
+    assert not server.requests
+
+
+def test_tls_strict_no_accepts_such_a_ca(strict_rules, fetch):
+    with tls_server(DONE, certificate="lax") as server:
+        assert fetch(server.url(), ca_file=LAX_CA, tls_strict=False).status == 200
+
+
+def test_tls_strict_no_clears_that_flag_and_nothing_else(strict_rules):
+    strict, lax = tls_context(CA, None, None), tls_context(CA, None, None, False)
+    assert strict.verify_flags & ssl.VERIFY_X509_STRICT
+    assert lax.verify_flags == strict.verify_flags & ~ssl.VERIFY_X509_STRICT
+    assert (lax.verify_mode, lax.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert lax.options == strict.options
+
+
+@pytest.mark.parametrize("certificate, ca_file", [
+    ("lax", CA), ("elsewhere", CA), ("lax", CLIENT_CERT)])
+def test_tls_strict_no_trusts_nobody_else(certificate, ca_file, strict_rules, fetch):
+    """Another CA, another name: still refused."""
+    with tls_server(DONE, certificate=certificate) as server:
+        got = fetch(server.url(), ca_file=ca_file, tls_strict=False)
+    assert "was not accepted" in got.message
+    assert "tls_strict" not in got.advice
+    assert not server.requests
+
+
+def test_default_is_as_strict_as_python_itself():
+    plain = ssl.create_default_context()
+    assert tls_context(None, None, None).verify_flags == plain.verify_flags
+
+
+# The version of TLS
+
+def test_context_allows_no_version_below_tls_1_2():
+    for context in (tls_context(None, None, None), careless_context()):
+        if hasattr(context, "minimum_version"):
+            assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+        else:
+            forbidden = ssl.OP_NO_TLSv1 | ssl.OP_NO_TLSv1_1
+            assert context.options & forbidden == forbidden
+
+
+@pytest.mark.parametrize("version, accepted", [("TLSv1.1", False), ("TLSv1.2", True)])
+def test_server_that_speaks_nothing_newer_than_tls_1_1_is_refused(version, accepted, fetch):
+    """Also where OpenSSL itself would allow it, as on hosts with security level 0."""
+    old_server = server_context(version=version)
+    old_server.set_ciphers("DEFAULT@SECLEVEL=0")
+    if not allow_only(old_server, version):
+        pytest.skip("this OpenSSL has no TLS 1.1")
+    tls_context.cache_clear()
+    try:
+        tls_context(CA, None, None).set_ciphers("DEFAULT@SECLEVEL=0")
+        with RawServer(DONE, tls=old_server, name="localhost") as server:
+            got = fetch(server.url())
+    finally:
+        tls_context.cache_clear()
+    if accepted:
+        assert got.status == 200
+    else:
+        assert "no TLS with %s" % server.authority in got.message
+        assert "TLS 1.2 at least" in got.advice
+        assert not server.requests
+
+
+def allow_only(context, version):
+    """Have a server speak this version only; False if its OpenSSL can't."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # for TLS 1.1
+        if version == "TLSv1.1" and not getattr(ssl, "HAS_TLSv1_1", True):
+            return False
+        if hasattr(context, "minimum_version"):
+            chosen = getattr(ssl.TLSVersion, version.replace(".", "_"))
+            context.minimum_version = context.maximum_version = chosen
+        else:  # Python 3.6
+            context.options |= getattr(ssl, "OP_NO_TLSv1_3", 0) | ssl.OP_NO_TLSv1
+            context.options |= ssl.OP_NO_TLSv1_2 if version == "TLSv1.1" else ssl.OP_NO_TLSv1_1
+    return True
 
 
 # Client certificates
@@ -378,9 +475,18 @@ def test_redirect_from_http_to_https_carries_no_credentials(fetch):
     assert "authorization" not in there.requests[0].headers
 
 
-def test_redirect_from_https_to_http_carries_no_credentials(fetch):
+def test_redirect_from_https_to_http_is_not_followed(fetch):
     with RawServer(DONE) as there, tls_server(redirect(there.url("/there"))) as home:
-        got = fetch(home.url("/here", "me:SECRET"), headers={"X-API-Key": "SECRET", "Cookie": "SECRET"})
+        got = fetch(home.url("/here"))
+    assert "from https to %s, which is not followed" % there.url("/there") in got.message
+    assert "redirects = any" in got.advice and got.final
+    assert there.accepted == 0
+
+
+def test_redirect_from_https_to_http_carries_no_credentials_if_it_is_followed(fetch):
+    with RawServer(DONE) as there, tls_server(redirect(there.url("/there"))) as home:
+        got = fetch(home.url("/here", "me:SECRET"), headers={"X-API-Key": "SECRET", "Cookie": "SECRET"},
+                    redirects="any")
     assert got.status == 200
     assert b"SECRET" in home.requests[0].raw
     assert b"SECRET" not in there.requests[0].raw

@@ -17,11 +17,13 @@ _HOW_TO = "write an id or a URL a line, or JSON lines such as {\"id\": \"job_1\"
 
 
 def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile,
-              check: Callable[[Job], object] = lambda job: None) -> List[Job]:
+              check: Callable[[Job], object] = lambda job: None,
+              will_poll: bool = False) -> List[Job]:
     """The jobs of a file, or of stdin for '-', each once; or a ConfigError that names the line.
 
     All of it is read before anything is done: a list with a mistake in it starts nothing. `check`
-    complains of jobs that the command can't use.
+    complains of jobs that the command can't use. With `will_poll`, a job that credentials must not
+    be sent to is a mistake, too.
     """
     name = "standard input" if path == "-" else path
     asker = _asker(arguments, profile)
@@ -33,7 +35,9 @@ def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile,
             if known != job:
                 raise ConfigError("%r stands in line %d, too, and not for the same job" % (shown_id(job), before))
             if before == number:
-                _check_address(asker, job)
+                url = _check_address(asker, job)
+                if will_poll:
+                    asker.manner(job).transport.check_origin(url)
                 check(job)
         except ConfigError as error:
             raise ConfigError("%s, line %d: %s" % (name, number, error)) from None
@@ -57,9 +61,12 @@ def _asker(arguments: argparse.Namespace, profile: Profile) -> Asker:
     return Asker(profile, None, Default.AS_PROFILE, None, None, None, None, None, arguments.profiles)
 
 
-def _check_address(asker: Asker, job: Job) -> None:
+def _check_address(asker: Asker, job: Job) -> str:
+    """The URL of a job, or a ConfigError."""
     manner = asker.manner(job)
-    parse_url(manner.url(named(job, manner)))  # both complain if they must
+    url = manner.url(named(job, manner))
+    parse_url(url)  # raises a ConfigError if it is no URL
+    return url
 
 
 def _text(path: str, name: str) -> str:

@@ -12,6 +12,7 @@ from . import hints
 from .bucket import LOW_QUOTA
 from .model import Fault, Reply, iso_text
 from .reading import Reading, Verdict
+from .status_field import Candidate
 from .units import Limit, duration_text, percent
 
 SLOW_S = 1.0               # a step on the way that takes longer is worth a word
@@ -124,15 +125,19 @@ def secured(version: str, certificate: Certificate, now: float, took_s: float) -
     return _timed("TLS", text, took_s, "a slow handshake: is the server busy?")
 
 
-def distrusted(fault: Fault, certificate: Optional[Certificate], trusted: str, now: float) -> Finding:
-    """TLS, with a certificate that was not accepted; the certificate, if it could be had all the same."""
+def distrusted(fault: Fault, certificate: Optional[Certificate], trusted: str, now: float,
+               is_strictness: bool = False) -> Finding:
+    """TLS, with a certificate that was not accepted, and the certificate if it could be fetched.
+
+    `is_strictness`: only the stricter rules of Python 3.13 refuse it; the fault says what to do.
+    """
     text, advice, why = fault.message.rstrip("."), fault.advice, fault.message.lower()
     if certificate is not None:
         text += "; it is %s" % str(certificate)
     has_expired = certificate is not None and certificate.until < now  # Python 3.6 gives no reason
     if has_expired or "expired" in why or "not yet valid" in why:
         advice = "the server needs a new certificate, unless this host's clock is wrong"
-    elif "match" not in why and "not valid for" not in why:
+    elif not is_strictness and "match" not in why and "not valid for" not in why:
         text += "; trusted: %s" % trusted
         advice = "if that issuer is your own, or a proxy that looks into TLS, trust its CA: --ca-file or SSL_CERT_FILE"
     return Finding(Level.PROBLEM, "TLS", text, advice)
@@ -159,8 +164,9 @@ def polled(reply: Reply, url: str, shown_url: str, took_s: float, most_s: float)
     return Finding(Level.OK, "poll", text)
 
 
-def understood(reading: Reading, has_credential: bool) -> Finding:
-    """What a reply was taken for, and why."""
+def understood(reading: Reading, has_credential: bool,
+               candidates: Sequence[Candidate] = ()) -> Finding:
+    """What a reply was taken for, and why; `candidates` may be the status, too."""
     level, advice = _JUDGED[reading.verdict]
     text = reading.because
     if reading.fraction is not None:
@@ -175,7 +181,23 @@ def understood(reading: Reading, has_credential: bool) -> Finding:
         advice = "say in a profile where the status stands: pollkit help profiles"
     if level is Level.OK and reading.warnings:
         level, advice = Level.WARNING, "%s: name it in the profile's done, failed or pending" % reading.warnings[0]
-    return Finding(level, "meaning", text, advice)
+    finding = Finding(level, "meaning", text, advice)
+    was_looked_for = reading.status is not None or reading.verdict is Verdict.FAULT
+    return _with_candidates(finding, candidates) if candidates and was_looked_for else finding
+
+
+def _with_candidates(finding: Finding, candidates: Sequence[Candidate]) -> Finding:
+    """Add the fields that may be the status, and how to choose one."""
+    shown = listed([str(one) for one in candidates])
+    text = "%s; fields that look like a status: %s" % (finding.text, shown)
+    choose = "say in a profile which field is the status: status = PATH"
+    inside_envelope = [one for one in candidates if not one.is_envelope]
+    if finding.level is Level.OK and len(inside_envelope) == 1:
+        return finding._replace(text=text)
+    if finding.level is Level.WARNING:
+        return finding._replace(text=text, advice="%s; or %s" % (finding.advice, choose))
+    level = Level.WARNING if finding.level is Level.OK else finding.level
+    return Finding(level, finding.what, text, choose)
 
 
 _ASK_LATER = "is the API down, or overloaded? a wait would retry, and give up after max_faults"

@@ -4,6 +4,7 @@ from typing import Any, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
 from ..errors import ConfigError
 from .addresses import is_secret, parse_url, redacted
 from .lookup import Path
+from .origins import REDIRECT_POLICIES, parse_origin
 from .pace import Adaptive, Backoff, Fixed, Pace, parse_pace
 from .units import Limit, parse_limit, seconds
 
@@ -61,6 +62,11 @@ class Profile(NamedTuple):
     client_cert: Optional[str] = None
     client_key: Optional[str] = None
     proxy: str = "env"
+    tls_strict: bool = True  # False: accept what only the stricter rules of Python 3.13 refuse
+
+    # where credentials may go besides the origin of the URL, and which redirects are followed
+    origins: Tuple[str, ...] = ()
+    redirects: str = "safe"
 
     # what {base} in the URLs stands for; and labels: each a whole profile, up to which size, in order
     base: Optional[str] = None
@@ -93,6 +99,8 @@ _TYPES = (
     (("name", "url", "body", "auth", "progress", "batch_url", "base", "label", "ca_file", "client_cert", "client_key")
      + _PATHS, (str, type(None)), "text"),
     (("done", "failed", "pending"), (str, Iterable, type(None)), "words"),
+    (("origins",), (str, Iterable), "origins such as https://api.internal"),
+    (("tls_strict",), bool, "True or False"),
     (("limit",), (str, Limit, type(None)), "a limit such as '60/m'"),
     (("headers",), Mapping, "a mapping of names to values"),
     (("labels",), Mapping, "a mapping of labels to profiles"),
@@ -106,6 +114,9 @@ def checked(profile: Profile) -> Profile:
     _check_types(profile)
     if profile.unknown not in ("pending", "failed"):
         raise ConfigError("unknown is pending or failed, not %r" % (profile.unknown,))
+    if profile.redirects not in REDIRECT_POLICIES:
+        policies = " or ".join(REDIRECT_POLICIES)
+        raise ConfigError("redirects is %s, not %r" % (policies, profile.redirects))
     for name in ("max_faults", "batch_size"):
         whole_number(name, getattr(profile, name))
     for name in _PATHS:
@@ -127,7 +138,8 @@ def checked(profile: Profile) -> Profile:
     return profile._replace(
         done=_words(profile.done), failed=_words(profile.failed), pending=_words(profile.pending),
         pace=None if profile.pace is None else pace_of(profile.pace), retry=pace_of(profile.retry),
-        limit=parse_limit(limit) if isinstance(limit, str) else limit, **read)
+        limit=parse_limit(limit) if isinstance(limit, str) else limit,
+        origins=tuple(map(parse_origin, _words(profile.origins) or ())), **read)
 
 
 def _check_types(profile: Profile) -> None:

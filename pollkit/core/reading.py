@@ -27,7 +27,8 @@ from .hints import Quota
 from .lookup import Path, Unbearable, as_text, decoded, plain
 from .model import Fault, Reply, one_line
 from .profile import Profile
-from .values import amount_of, fraction_of, word_of
+from .status_field import Candidate, StatusFinder
+from .values import amount_of, flat_word, fraction_of
 from .words import Words
 
 
@@ -64,6 +65,7 @@ class Reading(NamedTuple):
     warnings: Tuple[str, ...] = ()
     accepted: bool = False    # pending by HTTP's 202 alone: the first reply without it is the result
     total: Optional[float] = None        # what the fraction is a fraction of, where that is said: pages, say
+    quotes_server: bool = False  # `because` or `status` quotes untrusted text: to be scrubbed
 
 
 _HINTED = Reading._fields.index("retry_after")  # and the quota after it
@@ -85,7 +87,7 @@ class Reader:
     def __init__(self, profile: Profile) -> None:
         self._words = Words(profile.done, profile.failed, profile.pending)
         self._unknown = profile.unknown
-        self._status = _places(profile.status, places.STATUS_PLACES)
+        self._status = StatusFinder(profile.status, self._words)
         self._result = _places(profile.result, places.RESULT_PLACES)
         self._error = _places(profile.error, places.ERROR_PLACES)
         self._code = _places(profile.error_code, places.CODE_PLACES)
@@ -134,6 +136,15 @@ class Reader:
             _passed_on(self._judge(items[name], None))._replace(retry_after=whole.retry_after) if name in items
             else Reading(Verdict.PENDING, "not in the answer: pending", retry_after=whole.retry_after)
             for name in ids]
+
+    def list_candidates(self, reply: Reply) -> List[Candidate]:
+        """Return the fields of a 2xx reply that may be the status, if it is uncertain which is."""
+        if not 200 <= reply.status < 300:
+            return []
+        try:
+            return self._status.list_candidates(decoded(reply.body or b" "))
+        except ValueError:
+            return []
 
     def _find_items(self, data: Any) -> Optional[Dict[str, Any]]:
         for found in [data] if isinstance(data, list) else [path.find(data) for path in self._items]:
@@ -196,64 +207,54 @@ class Reader:
 
     def _judge(self, data: Any, reply: Optional[Reply], moved: bool = False, accepted: bool = False) -> Reading:
         """What decoded data says."""
-        word, place = self._find_status(data)
-        meaning = None if word is None else self._words.meaning(word)
+        word, place = self._status.find(data)
+        meaning, is_literal = (None, True) if word is None else self._words.look_up(word)
         if reply and ((moved and meaning is None) or (accepted and word is None)):
             return _arrived(reply, data)
         if word is None:
-            if reply and reply.status == 202:
-                return _pending(reply, "202 Accepted: pending", accepted=True)
-            if len(self._status) > 1 and _is_operation(data):
-                return _pending(reply, "an operation that is not done: pending")
-            return Reading(Verdict.FAULT, "no status found: %s" % (
-                "nothing at " + place if place else
-                "none of the common places has one; a profile can say where it stands (status = ...)"))
+            return self._read_no_status(data, reply, place)
         verdict = _MEANINGS[meaning or self._unknown]
-        if verdict is Verdict.DONE and len(self._status) > 1 and self._went_wrong(data):
+        if verdict is Verdict.DONE and self._status.is_guess and self._went_wrong(data):
             verdict = Verdict.FAILED  # such as google.longrunning.Operation: done, and error or response
-        because = 'status "%s"%s: %s' % (
-            word if meaning else one_line(word, 60), place and " at " + place, verdict.value)
         warnings: Tuple[str, ...] = ()
+        if not is_literal:
+            word = flat_word(word)
+        because = 'status "%s"%s: %s' % (word, place and " at " + place, verdict.value)
         if meaning is None:
-            warnings = ("unknown status %s counts as %s" % (_brief(word), verdict.value),)
+            warnings = ("unknown status %r counts as %s" % (word, verdict.value),)
         fraction, total = self._find_progress(data)
         if verdict is Verdict.PENDING:
-            return _pending(reply, because, word, fraction, total, warnings)
-        if verdict is Verdict.DONE and len(self._result) == 1 and self._result[0].find(data, self) is self:
-            warnings += ("there is nothing at %s: the result is null" % self._result[0].text,)
-        code, message = self._find_error(data) if verdict is Verdict.FAILED else (None, None)
-        duration, delay = self._find_times(data, reply)
-        reading = Reading(verdict, because, word,
-                          result=self._find_result(data) if verdict is Verdict.DONE else None,
-                          error_code=code, error_message=message,
-                          fraction=1.0 if fraction is not None and verdict is Verdict.DONE else fraction,
-                          duration_s=duration, notice_delay_s=delay, warnings=warnings, total=total)
-        return reading if reply is None else _passed_on(reading)
+            reading = _pending(reply, because, word, fraction, total, warnings)
+        else:
+            reading = self._read_end(data, reply, Reading(
+                verdict, because, word, fraction=fraction, warnings=warnings, total=total))
+        if is_literal and place in self._status.known_places:
+            return reading
+        return reading._replace(quotes_server=True)
 
-    def _find_status(self, data: Any) -> Tuple[Optional[str], str]:
-        if isinstance(data, str):
-            return word_of(data), ""
-        if len(self._status) == 1:
-            path = self._status[0]
-            return word_of(path.find(data)), path.text
-        envelope: Tuple[Optional[str], str] = (None, "")
-        unknown: Tuple[Optional[str], str] = (None, "")
-        for path in self._status:  # those at the top come first
-            value = path.find(data)
-            word = None if type(value) is int else word_of(value)  # {"status": 200} is HTTP's, not a job's
-            if word is None:
-                continue
-            inside = "." in path.text
-            if not inside and path.text != "done" and word.lower() in places.ENVELOPE:
-                envelope = envelope if envelope[0] else (word, path.text)
-            elif self._words.meaning(word) is not None:
-                return word, path.text
-            elif unknown[0] is None or (inside and envelope[0]):
-                unknown = word, path.text
-        # A word nobody knows, inside an envelope that says 'success', is still the job's own.
-        if envelope[0] is None or "." in unknown[1]:
-            return unknown
-        return envelope
+    def _read_no_status(self, data: Any, reply: Optional[Reply], place: str) -> Reading:
+        if reply and reply.status == 202:
+            return _pending(reply, "202 Accepted: pending", accepted=True)
+        if self._status.is_guess and _is_operation(data):
+            return _pending(reply, "an operation that is not done: pending")
+        return Reading(Verdict.FAULT, "no status found: %s" % (
+            "nothing at " + place if place else
+            "none of the common places has one; a profile can say where it stands (status = ...)"))
+
+    def _read_end(self, data: Any, reply: Optional[Reply], ended: Reading) -> Reading:
+        """Add to the reading of a job that has ended: its result or error, and its times."""
+        is_done = ended.verdict is Verdict.DONE
+        warnings = ended.warnings
+        if is_done and len(self._result) == 1 and self._result[0].find(data, self) is self:
+            warnings += ("there is nothing at %s: the result is null" % self._result[0].text,)
+        code, message = (None, None) if is_done else self._find_error(data)
+        duration, delay = self._find_times(data, reply)
+        is_counted = is_done and ended.fraction is not None
+        reading = ended._replace(
+            result=self._find_result(data) if is_done else None, warnings=warnings,
+            error_code=code, error_message=message, duration_s=duration, notice_delay_s=delay,
+            fraction=1.0 if is_counted else ended.fraction)
+        return reading if reply is None else _passed_on(reading)
 
     def _went_wrong(self, data: Any) -> bool:
         """Whether something beside the status says that the job is done, but not well."""

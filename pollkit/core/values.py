@@ -2,7 +2,9 @@
 from sys import intern
 from typing import Any, Optional
 
-LONGEST_WORD = 60  # that is interned: Python 3.12 never lets go of one
+from .model import one_line
+
+LONGEST_WORD = 60  # that is interned: Python 3.12 never lets go of one; and that is stored
 
 
 def word_of(value: Any) -> Optional[str]:
@@ -11,6 +13,12 @@ def word_of(value: Any) -> Optional[str]:
         word = value.strip()
         return (intern(word) if len(word) <= LONGEST_WORD else word) or None  # one for all 100,000 jobs that say so
     return str(value).lower() if isinstance(value, int) else None  # also True and False
+
+
+def flat_word(word: str) -> str:
+    """Return an untrusted status word on one line, and truncated."""
+    flat = one_line(word[:10 * LONGEST_WORD], LONGEST_WORD)
+    return word if flat == word else flat  # keep the interned one
 
 
 def fraction_of(value: Any) -> Optional[float]:

@@ -4,23 +4,38 @@ import functools
 import os
 import random
 import sys
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Set,
+    Tuple,
+    Union,
+)
 
 from ..core import events, machine
-from ..core.addresses import fill, fill_many
+from ..core.addresses import fill, fill_many, redacted
 from ..core.durations import Durations
 from ..core.learning import taught
-from ..core.model import Job, Outcome
+from ..core.model import Job, Outcome, Reply
+from ..core.origins import credential_origins, shortest
 from ..core.pace import Adaptive, Pace
 from ..core.profile import Profile, based, checked, for_job
 from ..core.reading import Reader, Reading, Verdict
 from ..core.rules import Rules
 from ..core.units import Limit, seconds
 from ..edges.clock import Clock
+from ..edges.exchange import Exchange
 from ..edges.headers import checked_headers
 from ..edges.history import History, Kind
 from ..edges.token_bucket import TokenBucket
-from ..edges.transport import Exchange, Transport
+from ..edges.transport import Transport
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
@@ -31,7 +46,9 @@ _LEVELS = {events.POLL: _DEBUG, events.PAUSE: _DEBUG, events.STATUS: _INFO, even
            events.FAULT: _WARNING, events.WARNING: _WARNING}
 
 # The fields of a profile that make it another conversation; what differs in others shares connections.
-_CONNECTION = ("method", "body", "auth", "request_timeout", "ca_file", "client_cert", "client_key", "proxy")
+_CONNECTION = ("method", "body", "auth", "request_timeout", "ca_file", "client_cert", "client_key",
+               "proxy", "tls_strict", "redirects")
+_MOST_HOPS = 100  # redirects to other origins that are warned of: a server may invent new ones
 _QUIET = (Verdict.PENDING, Verdict.DONE)
 
 OnEvent = Callable[[events.Event], object]
@@ -77,6 +94,7 @@ class Manner:
         self.reader = Reader(profile)
         self.transport = transport
         self._timeout = None if profile.timeout is None else seconds(profile.timeout)
+        self._hops: Set[Tuple[str, str]] = set()  # redirects to other origins that were warned of
 
     def url(self, job: Job) -> str:
         """Where a job is asked about."""
@@ -118,16 +136,38 @@ class Manner:
         if poll is not None:
             reading = self.reader.read(seen, poll.moved, poll.accepted)
             if reading.location is not None and reading.location != exchange.url:
-                self.transport.heed_link(exchange.url, reading.location)
+                assert isinstance(seen, Reply)
+                refusal = self.transport.check_hop(exchange, seen.url, reading.location)
+                reading = reading if refusal is None else self.reader.read(refusal)
+            if exchange.hops:
+                reading = self._with_hops(reading, exchange)
             reading = self._scrubbed(reading, exchange.url)
             return reading, [reading]
         heard, readings = self.reader.read_many(seen, ids)
+        if exchange.hops and readings:
+            readings[0] = self._with_hops(readings[0], exchange)
         return self._scrubbed(heard, exchange.url), [self._scrubbed(reading, exchange.url) for reading in readings]
+
+    def _with_hops(self, reading: Reading, exchange: Exchange) -> Reading:
+        """Log each redirect or link to another origin, and warn of it the first time."""
+        for hop in exchange.hops:
+            text = self.transport.scrub("the server points to another origin, %s, which gets no "
+                                        "credentials" % shortest(hop), exchange.url)
+            if is_logged(_INFO):
+                url = self.transport.scrub(redacted(exchange.url), exchange.url)
+                log().info("%s: %s", url, text)
+            if reading.verdict in _QUIET:  # an error has its own text
+                reading = reading._replace(because="%s; %s" % (reading.because, text))
+            if (exchange.home, hop.origin) not in self._hops and len(self._hops) < _MOST_HOPS:
+                self._hops.add((exchange.home, hop.origin))
+                reading = reading._replace(warnings=reading.warnings + (text,))
+        return reading
 
     def _scrubbed(self, reading: Reading, url: str) -> Reading:
         """A reading that repeats no secret, even where the server did."""
-        if reading.verdict in _QUIET and not reading.warnings:
-            return reading  # these quote nothing but a word that everybody knows
+        is_quiet = reading.verdict in _QUIET and not reading.warnings
+        if is_quiet and not reading.quotes_server:
+            return reading
 
         def scrub(text: Optional[str]) -> Optional[str]:
             return text and self.transport.scrub(text, url)
@@ -243,7 +283,8 @@ class Asker:
             if settled.base is not None:
                 settled = based(settled)
             headers = checked_headers(settled.headers)
-            connected = tuple(getattr(settled, field) for field in _CONNECTION) + (tuple(headers.items()),)
+            connected = tuple(getattr(settled, field) for field in _CONNECTION) + (
+                tuple(headers.items()), credential_origins(settled))
             transport = self._transports.get(connected)
             if transport is None:  # setdefault: of two threads that come here at once, one has its way
                 transport = self._transports.setdefault(connected, Transport(settled, self._headers))

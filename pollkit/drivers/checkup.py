@@ -70,7 +70,8 @@ class Checkup:
         """The steps up to a connection that requests can be sent on."""
         is_https = self._address.scheme == "https"
         profile = self._profile
-        probe = Probe(route, self._timeout, (profile.ca_file, profile.client_cert, profile.client_key))
+        probe = Probe(route, self._timeout, (
+            profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict))
 
         def tried(what: str, step: Callable[[], Finding]) -> _Step:
             def take() -> Finding:
@@ -111,14 +112,19 @@ class Checkup:
         try:
             version, certificate = probe.secure()
         except Distrust as error:
-            return findings.distrusted(error.fault, probe.look_at_certificate(),
-                                       trusted_cas(self._profile.ca_file), time.time())
+            trusted = trusted_cas(self._profile.ca_file)
+            return findings.distrusted(error.fault, probe.look_at_certificate(), trusted,
+                                       time.time(), error.is_strictness)
         return findings.secured(version, certificate, time.time(), time.monotonic() - began)
 
     def _credential(self, without_route: bool) -> Finding:
         """Whether there is one. It is read by the Transport itself, once, and kept for the poll."""
         is_plain = self._address.scheme == "http" and not findings.is_loopback(self._address.host)
         auth = self._profile.auth
+        try:
+            self._manner.transport.check_origin(self._url)
+        except ConfigError as error:
+            return Finding(Level.PROBLEM, "credential", str(error))
         if auth is not None:
             source = Credential(auth)
             try:
@@ -151,7 +157,8 @@ class Checkup:
         reading = self._manner.reader.read(seen)
         limit = self._profile.limit
         yield findings.polled(seen, url, redacted(seen.url), took_s, self._timeout)
-        yield findings.understood(reading, self._sends_credential())
+        candidates = self._manner.reader.list_candidates(seen)
+        yield findings.understood(reading, self._sends_credential(), candidates)
         yield findings.limits(reading, limit if isinstance(limit, Limit) else None)
         yield findings.clocks(seen.headers, sent_at, received_at)
 

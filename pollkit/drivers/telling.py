@@ -14,7 +14,7 @@ import os
 import stat
 import threading
 import time
-from typing import IO, Any, Callable, Dict, List, Mapping, Optional, Sequence, Set
+from typing import IO, Any, Callable, Container, Dict, List, Mapping, Optional, Sequence, Set
 
 from ..core.model import one_line
 from ..core.units import duration_text
@@ -37,10 +37,15 @@ class NotTold(Exception):
 
 
 class Program:
-    """A program that is run for each end, by any thread: the outcome on its stdin, no shell, and not for ever."""
+    """A program that is run for each finished job, with the outcome on its stdin and a time limit.
 
-    def __init__(self, words: Sequence[str], timeout_s: float) -> None:
+    `hidden_for` gives the environment variables that it does not inherit: those with credentials.
+    """
+
+    def __init__(self, words: Sequence[str], timeout_s: float,
+                 hidden_for: Callable[[Telling], Container[str]] = lambda telling: ()) -> None:
         self.timeout_s = timeout_s
+        self._hidden_for = hidden_for
         self._words = list(words)
         self._running: Set[Any] = set()
         self._stopped = False
@@ -56,7 +61,8 @@ class Program:
             with tempfile.TemporaryFile() as given:
                 given.write(_line(telling.outcome))
                 given.seek(0)
-                process = self._started(given, _environment(telling, os.environ))
+                environ = _environment(telling, os.environ, self._hidden_for(telling))
+                process = self._started(given, environ)
         except OSError as error:
             raise NotTold("can't make a temporary file: %s" % (error.strerror or error)) from None
         self._wait_for(process, _Said(process.stdout))
@@ -310,11 +316,13 @@ def _lock(handle: int, path: str) -> None:
             return  # a file system without
 
 
-def _environment(telling: Telling, environ: Mapping[str, str]) -> Mapping[Any, Any]:
+def _environment(telling: Telling, environ: Mapping[str, str],
+                 hidden: Container[str]) -> Mapping[Any, Any]:
     found = {"POLLKIT_ID": telling.id, "POLLKIT_STATE": telling.outcome["state"], "POLLKIT_TRY": "%d" % telling.tells}
     if telling.metadata:
         found["POLLKIT_METADATA"] = json.dumps(telling.metadata)
-    others = {name: value for name, value in environ.items() if name != "POLLKIT_METADATA"}
+    others = {name: value for name, value in environ.items()
+              if name != "POLLKIT_METADATA" and name not in hidden}
     return dict(others, **{name: _for_system(value) for name, value in found.items()})
 
 

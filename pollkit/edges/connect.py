@@ -5,14 +5,16 @@ all of pollkit, and most hosts poll a plain http address on their own network, o
 """
 import functools
 import os
+import re
 import socket
 import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ..core.addresses import Address, parse_url, redacted
+from ..core.addresses import SHORTEST_SECRET, Address, parse_url, redacted
 from ..core.model import Fault
+from ..core.origins import is_internal
 from ..errors import ConfigError
 from .watch import Watch
 from .wire import Wire, WireError
@@ -21,6 +23,14 @@ if TYPE_CHECKING:
     import ssl
 
 _LONGEST_TIMEOUT_S = 86400.0  # beyond some weeks, sockets overflow
+# The X509_V_ERR_* of OpenSSL 3 that X509_V_FLAG_X509_STRICT causes: 85 no authority key id, 89
+# basicConstraints not critical, 92 no key usage, and so on. 79 (invalid CA) is mostly a root of
+# X.509 version 1. It has other causes, too; those stay refused without the flag.
+_STRICT_ERRORS = range(78, 94)
+_STRICT_ADVICE = ("Python 3.13 and later check this, earlier versions don't: have the certificate "
+                  "reissued as RFC 5280 demands, or set tls_strict = no in a profile, which clears "
+                  "VERIFY_X509_STRICT and nothing else")
+FOLLOW_ANY = "redirects = any in a profile follows it, without credentials"
 FamilyAndAddress = Tuple[int, Any]
 
 
@@ -33,7 +43,15 @@ class ConnectError(Exception):
 
 
 class Distrust(ConnectError):
-    """There is TLS, but the server's certificate was not accepted."""
+    """There is TLS, but the server's certificate was not accepted.
+
+    `is_strictness`: only because Python 3.13 and later check more than earlier versions.
+    """
+
+    def __init__(self, fault: Fault, is_strictness: bool = False) -> None:
+        super().__init__(fault)
+        self.args = fault, is_strictness
+        self.is_strictness = is_strictness
 
 
 class Route(NamedTuple):
@@ -113,8 +131,12 @@ def basic(userinfo: str) -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def tls_context(ca_file: Optional[str], client_cert: Optional[str], client_key: Optional[str]) -> "ssl.SSLContext":
-    """One context for all connections: building one costs 25 ms. OpenSSL obeys SSL_CERT_FILE."""
+def tls_context(ca_file: Optional[str], client_cert: Optional[str], client_key: Optional[str],
+                strict: bool = True) -> "ssl.SSLContext":
+    """One context for all connections: building one costs 25 ms. OpenSSL obeys SSL_CERT_FILE.
+
+    Without `strict`, the rules that Python 3.13 added (VERIFY_X509_STRICT) are off.
+    """
     import ssl
     if client_key and not client_cert:
         raise ConfigError("client_key %s is of no use without client_cert" % client_key)
@@ -132,14 +154,35 @@ def tls_context(ca_file: Optional[str], client_cert: Optional[str], client_key: 
         names = [name for name in (ca_file, client_cert, client_key) if name]
         why = "the key is behind a passphrase" if asked else getattr(error, "strerror", None) or error
         raise ConfigError("can't use the certificate files (%s): %s" % (", ".join(names), why)) from None
+    if not strict:
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    require_tls_1_2(context)
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float, watch: Watch) -> Wire:
-    """A connection ready for requests, or a ConnectError."""
+def require_tls_1_2(context: "ssl.SSLContext") -> None:
+    """Refuse TLS 1.0 and 1.1, as Python itself does from 3.10 on."""
+    import ssl
+    if not hasattr(context, "minimum_version"):  # Python 3.6
+        context.options |= ssl.OP_NO_TLSv1 | ssl.OP_NO_TLSv1_1
+    elif context.minimum_version < ssl.TLSVersion.TLSv1_2:
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+
+
+def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float, watch: Watch,
+              only_public: bool = False) -> Wire:
+    """A connection ready for requests, or a ConnectError.
+
+    With `only_public`, an internal address is refused: a public server has pointed to it.
+    """
+    found = resolve(route, deadline)
+    if only_public:
+        hosts = [route.address.host] if route.proxy else [target[0] for _, target in found]
+        if any(map(is_internal, hosts)):
+            raise ConnectError(not_public(route.address))
     # One Wire from the start: a second one around the same socket would close it when it goes.
-    wire = Wire(connect(resolve(route, deadline), route, deadline))
+    wire = Wire(connect(found, route, deadline))
     watch.begin(wire, deadline)
     try:
         wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -153,6 +196,12 @@ def open_wire(route: Route, context: "Optional[ssl.SSLContext]", deadline: float
         raise
     finally:
         watch.end(wire, deadline)
+
+
+def not_public(address: Address) -> Fault:
+    """The fault if a public server points to an internal address."""
+    return Fault("a public server points to %s, an internal address, which is not followed"
+                 % address.authority, FOLLOW_ANY, final=True)
 
 
 def connect(found: List[FamilyAndAddress], route: Route, deadline: float) -> socket.socket:
@@ -225,9 +274,32 @@ def tunnel(wire: Wire, route: Route) -> None:
     try:
         received = wire.exchange(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), bodiless=True)
     except (OSError, WireError) as error:
-        raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s" % (proxy.authority, error))) from None
+        why = _without_echo(str(error), proxy.userinfo)
+        raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s"
+                                 % (proxy.authority, why))) from None
     if not 200 <= received.status < 300:
         raise ConnectError(proxy_refusal(route, received.status))
+
+
+def _without_echo(text: str, userinfo: str) -> str:
+    """An error's text, without what it quotes if that repeats any part of the proxy's credentials.
+
+    The quote may be cut short or escaped, so a few characters in a row count as a repetition.
+    """
+    start = re.search("b?['\"]", text)
+    if not userinfo or start is None:
+        return text
+    from urllib.parse import unquote
+    quote = text[start.end():]
+    plain = unquote(userinfo)
+    password = plain.partition(":")[2]
+    escaped = repr(plain.encode("utf-8"))[2:-1]
+    encoded = basic(userinfo).partition(" ")[2]
+    for secret in (userinfo, plain, password, escaped, encoded):
+        run = min(len(secret), SHORTEST_SECRET)
+        if run and any(secret[i:i + run] in quote for i in range(len(secret) - run + 1)):
+            return text[:start.start()] + "text that repeats the proxy's credentials"
+    return text
 
 
 def proxy_refusal(route: Route, status: int) -> Fault:
@@ -257,21 +329,32 @@ def secure(wire: Wire, address: Address, context: "ssl.SSLContext") -> None:
         return
     except ssl.CertificateError as error:  # 3.7 and later: SSLCertVerificationError
         why = getattr(error, "verify_message", "") or str(error)
+        is_strict = bool(context.verify_flags & ssl.VERIFY_X509_STRICT)
+        strict_error = getattr(error, "verify_code", 0) if is_strict else 0
+        raise _distrust(address, why, strict_error) from None
     except ssl.SSLError as error:
         if "CERTIFICATE_VERIFY_FAILED" not in str(error):
             raise ConnectError(_no_tls(address, error)) from None
-        why = str(error)
+        raise _distrust(address, str(error)) from None
     except socket.timeout:
         raise ConnectError(Fault("no TLS handshake with %s in time" % address.authority)) from None
     except OSError as error:
         raise ConnectError(Fault("%s broke off the TLS handshake: %s"
                                  % (address.authority, error.strerror or error))) from None
+
+
+def _distrust(address: Address, why: str, strict_error: int = 0) -> Distrust:
+    """Why a certificate was refused; `strict_error`: OpenSSL's code if the strict rules were on."""
     advice = "is the CA in use the right one? --ca-file or SSL_CERT_FILE name another"
-    if "match" in why:
+    is_strictness = strict_error in _STRICT_ERRORS
+    if is_strictness:
+        advice = _STRICT_ADVICE
+    elif "match" in why:
         advice = "the server is another one than the URL names, or has the wrong certificate"
     elif "expired" in why or "not yet valid" in why:
         advice = "the server needs a new one, unless this host's clock is wrong"
-    raise Distrust(Fault("the certificate of %s was not accepted: %s" % (address.authority, why), advice))
+    fault = Fault("the certificate of %s was not accepted: %s" % (address.authority, why), advice)
+    return Distrust(fault, is_strictness)
 
 
 def _shake_hands(secured: "ssl.SSLSocket", wire: Wire) -> None:
@@ -287,4 +370,8 @@ def _no_tls(address: Address, error: "ssl.SSLError") -> Fault:
     reason = error.reason or str(error)
     if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"):
         return Fault("%s does not speak TLS" % address.authority, "is it http:// rather than https://?")
-    return Fault("no TLS with %s: %s" % (address.authority, reason.replace("_", " ").lower()))
+    why = reason.replace("_", " ").lower()
+    advice = ""
+    if reason in ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "VERSION_TOO_LOW"):
+        advice = "pollkit wants TLS 1.2 at least: the server seems to offer older versions only"
+    return Fault("no TLS with %s: %s" % (address.authority, why), advice)

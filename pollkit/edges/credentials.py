@@ -103,6 +103,12 @@ def parse(specification: str) -> Tuple[str, str, str]:
     return header, scheme, rest
 
 
+def variable_of(specification: str) -> Optional[str]:
+    """The environment variable that a credential comes from, if it is one."""
+    kind, _, name = parse(specification)[2].partition(":")
+    return name if kind == "env" else None
+
+
 def _read_source(source: str, host: str, basic: bool, limit_s: float) -> str:
     kind, _, name = source.partition(":")
     if kind == "env":

@@ -1,6 +1,6 @@
 """What a ledger keeps besides its jobs: ends that are to be told, durations, counts a minute."""
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..core.durations import RECENT
 from ..core.learning import InOrder
@@ -67,6 +67,11 @@ class History:
 
     def __init__(self, file: SqliteFile, stopwatch: Stopwatch) -> None:
         self._file, self._stopwatch = file, stopwatch
+
+    def profiles_in_use(self) -> Set[Optional[str]]:
+        """The profiles of jobs that wait, or whose end is still to be told."""
+        return self._file.read(lambda db: {name for name, in db.execute(
+            "SELECT DISTINCT profile FROM jobs WHERE free_at IS NOT NULL OR tell_at IS NOT NULL")})
 
     # Ends that are to be told: at least once, and for a day at most
 

@@ -4,7 +4,17 @@ import time
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 
 from ..core.findings import Certificate
-from .connect import ConnectError, FamilyAndAddress, Route, connect, resolve, secure, tls_context, tunnel
+from .connect import (
+    ConnectError,
+    FamilyAndAddress,
+    Route,
+    connect,
+    require_tls_1_2,
+    resolve,
+    secure,
+    tls_context,
+    tunnel,
+)
 from .watch import Watch
 from .wire import Wire
 
@@ -25,7 +35,8 @@ class Secured(NamedTuple):
 class Probe:
     """Takes the steps in their order, each within `timeout`; one that fails raises ConnectError."""
 
-    def __init__(self, route: Route, timeout: float, tls: Tuple[Optional[str], Optional[str], Optional[str]]) -> None:
+    def __init__(self, route: Route, timeout: float,
+                 tls: Tuple[Optional[str], Optional[str], Optional[str], bool]) -> None:
         self._route, self._timeout, self._tls = route, timeout, tls
         self._watch = Watch(timeout)
         self._found: List[FamilyAndAddress] = []
@@ -127,6 +138,7 @@ def _careless() -> "ssl.SSLContext":
     import ssl
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
+    require_tls_1_2(context)
     return context
 
 

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ..core.addresses import is_secret, is_url, parse_url, redacted
 from ..core.lookup import Path
+from ..core.origins import REDIRECT_POLICIES, credential_origins, parse_origin
 from ..core.pace import parse_pace
 from ..core.profile import Profile, checked_base, checked_size, whole_number
 from ..core.units import duration_text, parse_limit, seconds
@@ -26,7 +27,7 @@ HEADER = "header."
 
 def read_key(key: str, text: str, folder: str) -> Any:
     """The value of a key; paths in it are relative to `folder`."""
-    if key != "body" and "\n" in text and key not in ("done", "failed", "pending"):
+    if "\n" in text and key not in ("body", "done", "failed", "pending", "origins"):
         raise ConfigError("goes on over several lines: is the next line indented by mistake?")
     if not text:
         raise ConfigError("says nothing: write a value after the =, or leave the key out")
@@ -58,6 +59,10 @@ def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
     urls = [url for one in (profile, *profile.labels.values()) for url in (one.url, one.batch_url) if url]
     if profile.base and urls and not any("{base}" in url for url in urls):
         yield "base", "is of no use without {base} in url"
+    try:
+        credential_origins(profile)
+    except ConfigError as error:
+        yield "origins", str(error)
     if not profile.batch_url:
         usual = Profile()
         for key in ("batch_items", "batch_id", "batch_size"):
@@ -136,6 +141,16 @@ def _proxy(text: str) -> str:
     return text
 
 
+def _origins(text: str) -> Tuple[str, ...]:
+    return tuple(parse_origin(part.strip()) for part in text.split(","))
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.lower() not in ("yes", "no"):
+        raise ConfigError("is yes or no, not %r" % text)
+    return text.lower() == "yes"
+
+
 def _template(needed: str, *others: str) -> Callable[[str], str]:
     """A URL in which one placeholder must stand, and others may."""
     def read(text: str) -> str:
@@ -172,6 +187,7 @@ READERS: Dict[str, Callable[[str], Any]] = {
     "limit": parse_limit, "pace": parse_pace, "retry": parse_pace, "timeout": _timeout,
     "request_timeout": _above_zero, "max_faults": _count, "not_found_grace": seconds,
     "retry_after_default": seconds, "up_to": _up_to, "proxy": _proxy,
+    "origins": _origins, "redirects": _one_of(*REDIRECT_POLICIES), "tls_strict": _yes_or_no,
     "batch_url": _template("ids", "base"), "batch_items": _path, "batch_id": _path, "batch_size": _count,
 }
 # In the order in which they are written.
@@ -212,8 +228,10 @@ def _text(key: str, value: Any) -> str:
         return redacted(value)
     if key == "body":
         return _IN_BODY.sub(_hidden, value).replace("\n", "\n    ")
-    if key in ("done", "failed", "pending"):
+    if key in ("done", "failed", "pending", "origins"):
         return ", ".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if key == "up_to":
         return "%d" % value if value == value // 1 else repr(value)
     return duration_text(value) if isinstance(value, float) else str(value)

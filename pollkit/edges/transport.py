@@ -12,18 +12,21 @@ import os
 import re
 import socket
 import time
-from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from .. import __version__
 from ..core.addresses import SHORTEST_SECRET, is_secret, join, parse_url, quoted, redacted, secrets_in, secrets_of
 from ..core.hints import retry_after
 from ..core.model import Fault, Reply
+from ..core.origins import check_bound, credential_origins
 from ..core.profile import Profile, checked
 from ..core.reading import REDIRECTS
 from ..core.units import seconds
 from ..errors import ConfigError
-from .connect import ConnectError, Route, basic, open_wire, proxy_headers, proxy_refusal, route_to, tls_context
+from .connect import ConnectError, basic, open_wire, proxy_headers, proxy_refusal, route_to, tls_context
+from .exchange import Exchange, Site
 from .headers import checked_headers, merged
+from .redirects import Redirects
 from .watch import Watch
 from .wire import BodyTooLarge, NoReply, Received, Wire, WireError
 
@@ -40,15 +43,6 @@ _CUT = re.compile(r"\.\.\.|['\"]")  # how a text ends that was cut short, and is
 _ABROAD = ("accept", "user-agent", "accept-encoding")
 
 
-class _Site(NamedTuple):
-    """An origin, ready to be asked: the requests to it differ in their target only."""
-
-    origin: str
-    route: Route
-    before: bytes     # what stands between the method and the target
-    after: bytes      # and what follows it: the headers, each with its line end
-
-
 class Transport:
     """Polls the way one profile says."""
 
@@ -62,11 +56,15 @@ class Transport:
         self._proxy = profile.proxy
         self._credential = _credential(profile.auth) if profile.auth else None
         self._headers = merged(checked_headers(profile.headers), checked_headers(headers or {}))
-        self._tls = (profile.ca_file, profile.client_cert, profile.client_key)
-        if any(self._tls):
+        has_secrets = self._credential is not None or any(map(is_secret, self._headers))
+        bound = credential_origins(profile)  # always: it refuses origins that contradict the URL
+        self._bound = bound if has_secrets else None
+        self._redirects = Redirects(profile.redirects, profile.proxy, self._timeout)
+        self._tls = (profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict)
+        if any(self._tls[:3]):
             tls_context(*self._tls)  # bad files are known before the first poll
-        self._sites: Dict[Tuple[str, str], _Site] = {}
-        self._starts: Dict[Tuple[str, str], Tuple[_Site, bytes]] = {}
+        self._sites: Dict[Tuple[str, str], Site] = {}
+        self._starts: Dict[Tuple[str, str], Tuple[Site, bytes]] = {}
         self._kept = _Kept()
         self._watch = Watch(self._timeout)
         self._pid = os.getpid()
@@ -77,11 +75,16 @@ class Transport:
 
         `timeout` is how long the job is waited for: to read the credential takes no longer.
         """
+        self.check_origin(url)
         address = parse_url(url)
         if self._credential is not None:
             self._credential.header(address.host, timeout=timeout)  # once: it is remembered
         self._site_and_target(url, address.origin)
         return address.origin
+
+    def check_origin(self, url: str) -> None:
+        """Raise a ConfigError if credentials must not be sent to a job's URL; none is read."""
+        check_bound(url, self._bound)
 
     def fetch(self, url: str, home: str, etag: Optional[str] = None, fresh_credential: bool = False,
               moved: bool = False, timeout: Optional[float] = None) -> Union[Reply, Fault]:
@@ -92,7 +95,7 @@ class Transport:
         return self.receive(self.send(url, home, etag, fresh_credential, moved, timeout))
 
     def send(self, url: str, home: str, etag: Optional[str] = None, fresh_credential: bool = False,
-             moved: bool = False, timeout: Optional[float] = None) -> "Exchange":
+             moved: bool = False, timeout: Optional[float] = None) -> Exchange:
         """Ask, where a connection is open; to open one is left to `receive`."""
         if fresh_credential and self._credential is not None:
             self._credential.header(parse_url(home).host, True, timeout)
@@ -110,7 +113,7 @@ class Transport:
             exchange.trouble = error
         return exchange
 
-    def receive(self, exchange: "Exchange") -> Union[Reply, Fault]:
+    def receive(self, exchange: Exchange) -> Union[Reply, Fault]:
         """What came of it."""
         wire = exchange.wire
         if (wire is not None and wire.is_broken_off and not self._watch.is_aborted
@@ -134,10 +137,16 @@ class Transport:
             text = _without(text, secret)
         return text
 
-    def heed_link(self, url: str, link: str) -> None:
-        """A link leads on from a URL: a secret that the server put into it, under another name, stays one."""
-        shown = redacted(link)
+    def check_hop(self, exchange: Exchange, url: str, there: str) -> Optional[Fault]:
+        """Why a redirect or link from one URL to another is not followed; None if it is."""
+        shown = redacted(there)
+        # A secret that the server put into the link under another name stays a secret.
         self._secrets.update(secret for secret in secrets_of(url) if secret in shown)
+        address = parse_url(there)
+        refusal = self._redirects.refusal(url, there, exchange.home)
+        if refusal is None and address.origin != exchange.site.origin:
+            exchange.hops += (address,)
+        return refusal
 
     def abort(self) -> None:
         """Break off every exchange that is under way, in whichever thread; this is the end."""
@@ -148,7 +157,7 @@ class Transport:
         self._kept.close()
         self._watch.close()
 
-    def _put(self, exchange: "Exchange", url: str, etag: Optional[str]) -> None:
+    def _put(self, exchange: Exchange, url: str, etag: Optional[str]) -> None:
         """Turn an exchange to a URL, and send the request if a connection is open."""
         exchange.site, start = site, _ = self._starts.get((url, exchange.home)) or self._start(url, exchange.home)
         method, body = exchange.method, exchange.body
@@ -160,6 +169,10 @@ class Transport:
         if body and site.origin != exchange.home:
             raise ConnectError(Fault("redirected to %s: a body is not sent to another origin" % redacted(url),
                                      final=True))
+        exchange.wire = None
+        exchange.only_public = self._redirects.needs_public(exchange.home, site.origin)
+        if exchange.only_public and not self._redirects.is_known_public(site.origin):
+            return  # a new connection shows whether it is
         exchange.wire = wire = self._kept.take(site.origin)
         if wire is not None:
             try:
@@ -170,7 +183,7 @@ class Transport:
             except (NoReply, OSError):
                 self._drop(exchange)
 
-    def _follow(self, exchange: "Exchange") -> Union[Reply, Fault]:
+    def _follow(self, exchange: Exchange) -> Union[Reply, Fault]:
         url = exchange.url
         if exchange.trouble is not None:
             raise exchange.trouble
@@ -195,13 +208,15 @@ class Transport:
             if there is None:
                 return Fault("redirected to %r, which is no http or https URL that can be used" % redacted(link)[:80],
                              final=True)
-            self.heed_link(url, there)
+            refusal = self.check_hop(exchange, url, there)
+            if refusal is not None:
+                return refusal
             url = there
             if received.status in (301, 302) and exchange.method == b"POST":
                 exchange.method, exchange.body = b"GET", b""  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
         return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redacted(url)))
 
-    def _exchange(self, exchange: "Exchange") -> Received:
+    def _exchange(self, exchange: Exchange) -> Received:
         if exchange.wire is not None:
             try:
                 return self._hear(exchange, exchange.wire)
@@ -209,7 +224,9 @@ class Transport:
                 pass  # closed while idle: once more, on a new connection (RFC 9112, 9.3.1)
         route, deadline = exchange.site.route, exchange.deadline
         context = tls_context(*self._tls) if route.address.scheme == "https" else None
-        exchange.wire = wire = open_wire(route, context, deadline, self._watch)
+        wire = open_wire(route, context, deadline, self._watch, exchange.only_public)
+        exchange.wire = wire
+        self._redirects.note_peer(route, wire)
         try:
             self._watch.begin(wire, deadline)
             wire.send(exchange.request)
@@ -218,7 +235,7 @@ class Transport:
             raise
         return self._hear(exchange, wire)
 
-    def _hear(self, exchange: "Exchange", wire: Wire) -> Received:
+    def _hear(self, exchange: Exchange, wire: Wire) -> Received:
         is_good = False
         try:
             received = wire.receive(exchange.method == b"HEAD")
@@ -231,14 +248,14 @@ class Transport:
             self._kept.keep(exchange.site.origin, wire)
         return received
 
-    def _drop(self, exchange: "Exchange") -> None:
+    def _drop(self, exchange: Exchange) -> None:
         """Give up the connection of an exchange."""
         wire, exchange.wire = exchange.wire, None
         if wire is not None:
             self._watch.end(wire, exchange.deadline)
             wire.close()
 
-    def _start(self, url: str, home: str) -> Tuple[_Site, bytes]:
+    def _start(self, url: str, home: str) -> Tuple[Site, bytes]:
         """What follows the method in a request for this URL, but for what changes between polls."""
         site, target = self._site_and_target(url, home)
         if len(self._starts) >= _STARTS_KEPT:
@@ -252,7 +269,7 @@ class Transport:
         self._kept, self._watch = _Kept(), Watch(self._timeout)
         self._pid = os.getpid()
 
-    def _site_and_target(self, url: str, home: str) -> Tuple[_Site, str]:
+    def _site_and_target(self, url: str, home: str) -> Tuple[Site, str]:
         usual = _USUAL_URL.match(url)
         if usual is not None:
             prefix, target = usual.groups()
@@ -262,7 +279,7 @@ class Transport:
             return site, target
         return self._new_site(url, home), parse_url(url).target
 
-    def _new_site(self, url: str, home: str) -> _Site:
+    def _new_site(self, url: str, home: str) -> Site:
         address = parse_url(url)
         route = route_to(address, self._proxy)
         headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity",
@@ -271,6 +288,7 @@ class Transport:
             headers["Content-Type"] = "application/json"
         own = self._headers
         if address.origin == home:
+            self.check_origin(url)
             if address.userinfo:
                 headers["Authorization"] = basic(address.userinfo)
             if self._credential is not None:
@@ -288,21 +306,7 @@ class Transport:
         before = "http://" + address.authority if route.is_forwarded else ""
         after = " HTTP/1.1\r\nHost: %s\r\n%s" % (
             address.authority, "".join("%s: %s\r\n" % header for header in headers.items()))
-        return _Site(address.origin, route, before.encode("ascii"), after.encode("latin-1"))
-
-
-class Exchange:
-    """A request that was sent, if `wire` has it, or is to be sent."""
-
-    __slots__ = ("url", "home", "deadline", "method", "body", "site", "request", "wire", "trouble", "awaited_until")
-
-    def __init__(self, url: str, home: str, deadline: float, method: bytes, body: bytes) -> None:
-        self.url, self.home, self.deadline, self.method, self.body = url, home, deadline, method, body
-        self.site: _Site
-        self.request: bytes
-        self.wire: Optional[Wire] = None
-        self.trouble: Optional[Exception] = None  # why it can't be sent
-        self.awaited_until = float("-inf")        # since then nobody waits for the reply
+        return Site(address.origin, route, before.encode("ascii"), after.encode("latin-1"))
 
 
 class _Kept:
@@ -372,12 +376,13 @@ def _credential(specification: str) -> "Credential":
     return Credential(specification)
 
 
-def _reply(received: Received, url: str, site: _Site, home: str) -> Union[Reply, Fault]:
+def _reply(received: Received, url: str, site: Site, home: str) -> Union[Reply, Fault]:
     if received.status == 407 and site.route.proxy is not None:
         return proxy_refusal(site.route, 407)
     if received.status in (401, 403) and site.origin != home:
         return Fault("%d from %s, another origin than the job's" % (received.status, redacted(url)),
-                     "credentials go to %s only; name the other one if you trust it" % home, final=True)
+                     "credentials go to %s only: no redirect or link to another origin carries them"
+                     % home, final=True)
     # _make: the header names are in lower case already
     return Reply._make((received.status, received.headers, received.body, url, time.time()))
 

@@ -45,7 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     profile = flags.profile_from(arguments, usual_pace=Adaptive())
     if arguments.file == "-" and not arguments.quiet and is_terminal(sys.stdin):
         sys.stderr.write("pollkit: type the jobs, an id or a URL a line; Ctrl-D ends the list\n")
-    jobs = read_jobs(arguments.file, arguments, profile)
+    jobs = read_jobs(arguments.file, arguments, profile, will_poll=True)
     shown = display.display_from(arguments, batch=True, limit=profile.limit)
     states: List[State] = []
     left = Counter(map(shown_id, jobs))  # a count: URLs that differ in a secret are shown alike

@@ -6,7 +6,9 @@ exit with 0 if nothing else is to be told.
 
 --exec PROGRAM [ARGS...] runs a program for each job that ended, up to four at once, without a
 shell: the outcome as JSON on its stdin; POLLKIT_ID, POLLKIT_STATE, POLLKIT_TRY and, if there is
-any, POLLKIT_METADATA in its environment. It must be the last flag: what follows is the program's.
+any, POLLKIT_METADATA in its environment. Variables that credentials come from (--token-env, or
+env:NAME in auth) are not passed on, unless --exec-env NAME says so for one. --exec must be the last
+flag: what follows is the program's.
 Told is what it exits with 0 for; the rest is tried again, by this or a later run, for a day.
 --outbox appends outcomes to a file. Both tell at least once, so the same end may come twice: id
 and ended_at name it. A run with neither leaves ends for a later one to tell.
@@ -19,6 +21,7 @@ examples:
 """
 import argparse
 import os
+import re
 import sys
 from contextlib import ExitStack
 from typing import Optional, Set, Union
@@ -60,6 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
                        help="PROGRAM [ARGS...]: run it for each end, see above; must be the last flag")
     group.add_argument("--exec-timeout", metavar="D", type=flags.duration, default=60.0,
                        help="how long the program may take before it is killed (default: 60s)")
+    group.add_argument("--exec-env", metavar="NAME", action="append", default=[], type=_variable,
+                       help="let the program inherit this variable, though a credential comes "
+                       "from it; may be repeated")
     group.add_argument("--metrics", metavar="FILE", type=flags.path,
                        help="write figures for Prometheus' node_exporter to this file (.prom)")
     display.add_arguments(parser)
@@ -70,6 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
     profile = flags.profile_from(arguments, usual_pace=Adaptive())
     if arguments.program is not None:
         Program(arguments.program, arguments.exec_timeout)  # complains if it must
+    elif arguments.exec_env:
+        raise ConfigError("--exec-env is of no use without --exec PROGRAM")
     if arguments.metrics is not None:
         check_path(arguments.metrics)
     _check_files(arguments)
@@ -110,7 +118,7 @@ class _Run:
             if arguments.metrics is not None and self._is_first:
                 stack.enter_context(MetricsFile(arguments.metrics, ledger, os.path.realpath(arguments.ledger)))
             if arguments.program is not None or arguments.outbox is not None:
-                program = None if arguments.program is None else Program(arguments.program, arguments.exec_timeout)
+                program = self._program(ledger)
                 self._teller = Teller(ledger, program, arguments.outbox, self._not_told)
             try:
                 code = self._poll(ledger)
@@ -121,6 +129,15 @@ class _Run:
             if self._is_first:
                 flags.warn(arguments, shown.say)
         return code
+
+    def _program(self, ledger: Ledger) -> Optional[Program]:
+        arguments = self._arguments
+        if arguments.program is None:
+            return None
+        from ...drivers.exec_environment import CredentialVariables  # late: it reads profiles
+        variables = CredentialVariables(self._profile, ledger.profiles_in_use(), arguments.profiles,
+                                        arguments.exec_env)
+        return Program(arguments.program, arguments.exec_timeout, variables.hidden_for)
 
     def _left(self, ledger: Ledger) -> str:
         waiting, untold = _waiting(ledger), 0 if self._teller is None else ledger.summary().untold
@@ -176,6 +193,13 @@ class _Run:
         self._said.add(error)
         self._shown.say("pollkit: %s: its end could not be told (try %d): %s%s" % (
             telling.id, telling.tells, error, "" if again else "; that was the last try: see pollkit status"))
+
+
+def _variable(text: str) -> str:
+    if not re.fullmatch(r"[\w.-]+", text):
+        raise argparse.ArgumentTypeError(
+            "give the name of an environment variable, and nothing else")
+    return text
 
 
 def _check_files(arguments: argparse.Namespace) -> None:

@@ -1,0 +1,133 @@
+"""Which origins a profile's credentials may be sent to, and which hosts are internal.
+
+House rules: nothing here connects or resolves a name. An origin is scheme, host and port, written
+as `Address.origin` writes it.
+"""
+import re
+from typing import TYPE_CHECKING, Optional, Tuple
+
+from ..errors import ConfigError
+from .addresses import Address, is_url, parse_url, redacted
+
+if TYPE_CHECKING:
+    from .profile import Profile
+
+REDIRECT_POLICIES = ("safe", "same-origin", "any")
+_PLACEHOLDER = re.compile(r"\{\w*\}")
+_STAND_IN = "pollkit-placeholder"  # a valid part of a host name
+_NAT64 = b"\x00\x64\xff\x9b" + b"\x00" * 8  # 64:ff9b::/96 (RFC 6052); an IPv4 address follows
+_LEADING_ZERO = re.compile(r"(?:^|\.)0[0-9][0-9.]*\Z")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
+
+
+def parse_origin(text: str) -> str:
+    """An origin such as https://api.internal:8443, in its shortest form; or a ConfigError.
+
+    >>> parse_origin("HTTPS://API.internal:443/")
+    'https://api.internal'
+    """
+    example = "write it as https://api.internal or https://api.internal:8443"
+    if not is_url(text):
+        raise ConfigError("%r is not an origin: %s" % (redacted(text), example))
+    address = parse_url(text)
+    has_more = address.target != "/" or address.userinfo or "#" in text
+    if has_more or set(address.host) & set("*{}"):
+        raise ConfigError("%r is more than an origin, or not one: %s" % (redacted(text), example))
+    return shortest(address)
+
+
+def shortest(address: Address) -> str:
+    """The origin of an address as people write it: without the scheme's own port."""
+    return "%s://%s" % (address.scheme, address.authority)
+
+
+def credential_origins(profile: "Profile") -> Optional[Tuple[Address, ...]]:
+    """The origins that a profile's credentials may be sent to; None if it names none at all.
+
+    These are the origins of `url` and `batch_url`, and those listed in `origins`. If `url` is
+    https, an http origin is never among them: one in `origins` is a ConfigError.
+    """
+    urls = [url for url in (profile.url, profile.batch_url) if url]
+    if not urls and not profile.origins:
+        return None
+    own = [_origin_of(url, profile.base) for url in urls]
+    bound = [origin for origin in own if origin is not None]
+    only_https = bool(bound) and bound[0].scheme == "https"
+    for text in profile.origins:
+        origin = parse_url(text)
+        if only_https and origin.scheme == "http":
+            raise ConfigError("origins has %s, but url is https: credentials for an https URL are "
+                              "never sent over plain http" % shortest(origin))
+        bound.append(origin)
+    if only_https:
+        bound = [origin for origin in bound if origin.scheme == "https"]
+    return tuple(bound)
+
+
+def check_bound(url: str, bound: Optional[Tuple[Address, ...]]) -> None:
+    """Raise a ConfigError if a job's URL is outside the origins that credentials are bound to."""
+    if bound is None:
+        return
+    address = parse_url(url)
+    if any(_matches(origin, address) for origin in bound):
+        return
+    here = shortest(address)
+    if not bound:
+        raise ConfigError("the base of the profile's url is not known, so its credential can't be "
+                          "sent to the job at %s: give --base-url, or add origins = %s to the profile"
+                          % (redacted(url), here))
+    if address.scheme == "http" and all(origin.scheme == "https" for origin in bound):
+        remedy = "the profile's URLs are https, and so must the job's be"
+    else:
+        remedy = "if you trust %s with it, add origins = %s to the profile" % (here, here)
+    shown = ", ".join(shortest(origin).replace(_STAND_IN, "*") for origin in bound)
+    raise ConfigError("the job at %s is outside %s, where the profile's credential belongs: %s" % (
+        redacted(url), shown, remedy))
+
+
+def is_internal(host: str) -> bool:
+    """Whether a host is on this machine or in a private network, judged by its text alone.
+
+    True for addresses that are not globally reachable (loopback, link-local, private, shared,
+    unspecified), for localhost, and for numeric forms of an address that resolvers accept, such as
+    127.1 or 0x7f000001. False for any other name: only the resolver knows.
+    """
+    host = host.partition("%")[0].rstrip(".").lower()  # fe80::1%eth0
+    last = host.rpartition(".")[2]
+    if last == "localhost":
+        return True
+    from ipaddress import IPv4Address, IPv6Address, ip_address  # late: few polls need it
+    if _LEADING_ZERO.search(host):
+        return True  # octal for resolvers, decimal for some versions of ipaddress
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return _NUMBER.fullmatch(last) is not None
+    if isinstance(address, IPv6Address):
+        inner = address.ipv4_mapped or address.sixtofour
+        if inner is None and address.packed.startswith(_NAT64):
+            inner = IPv4Address(address.packed[-4:])
+        if inner is not None:
+            address = inner
+        elif address.is_site_local:
+            return True
+    return address.is_multicast or not address.is_global
+
+
+def _origin_of(template: str, base: Optional[str]) -> Optional[Address]:
+    """The origin of a URL template; None if it is not known."""
+    if base is not None:
+        template = template.replace("{base}", base)
+    try:
+        address = parse_url(_PLACEHOLDER.sub(_STAND_IN, template))
+    except ConfigError:  # {base} is not known, or the template is no URL
+        return None
+    return address._replace(target="/", userinfo="")
+
+
+def _matches(bound: Address, address: Address) -> bool:
+    """Whether an address is at a bound origin, whose host may have a placeholder in it."""
+    if _STAND_IN not in bound.host:
+        return bound.origin == address.origin
+    parts = [re.escape(part) for part in bound.origin.split(_STAND_IN)]
+    return re.fullmatch(".+".join(parts), address.origin) is not None

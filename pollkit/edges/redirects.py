@@ -1,0 +1,109 @@
+"""Which redirects and links to another origin are followed: the `redirects` key of a profile.
+
+    same-origin   none
+    safe          those that are neither from https to http nor from a public to an internal address
+    any           all
+
+None of them carries credentials; that is the Transport's part. An address is public if it is
+reachable from everywhere; internal ones are those of this machine and of private networks
+(core/origins.py). A name is judged by what it resolves to when a connection is opened. Behind a
+proxy, which resolves names itself, only the URL can be judged: a name counts as public there.
+"""
+import time
+from typing import Dict, Optional, Set, Tuple
+
+from ..core.addresses import Address, parse_url, redacted
+from ..core.model import Fault
+from ..core.origins import is_internal
+from ..errors import ConfigError
+from .connect import FOLLOW_ANY, ConnectError, Route, not_public, resolve, route_to
+from .wire import Wire
+
+_ORIGINS_KEPT = 512
+_HOSTS_KEPT = 100
+
+
+class Redirects:
+    """Judges redirects and links to another origin, for one Transport."""
+
+    def __init__(self, policy: str, proxy: str, timeout: float) -> None:
+        self._policy = policy
+        self._proxy = proxy
+        self._timeout = timeout
+        self._hosts: Dict[str, Set[str]] = {}  # by origin: the addresses that it was seen at
+        self._from_public: Set[Tuple[str, str]] = set()  # (home, origin that a public server named)
+
+    def note_peer(self, route: Route, wire: Wire) -> None:
+        """Remember the address that a new connection leads to; it is judged when that is needed."""
+        host = route.address.host
+        if route.proxy is None:
+            try:
+                host = wire.sock.getpeername()[0]
+            except OSError:  # the server has closed the connection already
+                return
+        self._note(route.address.origin, {host})
+
+    def refusal(self, url: str, there: str, home: str) -> Optional[Fault]:
+        """Why a redirect or link from one URL to another is not followed; None if it is."""
+        here, target = parse_url(url), parse_url(there)
+        if here.origin == target.origin or self._policy == "any":
+            return None
+        if self._policy == "same-origin":
+            return Fault("the server points to %s, another origin, which redirects = same-origin "
+                         "forbids" % redacted(there)[:200], final=True)
+        if here.scheme == "https" and target.scheme == "http":
+            return Fault("the server points from https to %s, which is not followed"
+                         % redacted(there)[:200], FOLLOW_ANY, final=True)
+        try:
+            return self._refusal_of_address(here, target, home)
+        except ConnectError as error:  # a name that is needed to decide can't be resolved
+            return error.fault
+        except ConfigError as error:   # a proxy can't be used
+            return Fault(str(error), final=True)
+
+    def _refusal_of_address(self, here: Address, target: Address, home: str) -> Optional[Fault]:
+        if not self._is_public(here.origin):
+            return None
+        back_to_internal = target.origin == home and not self._is_public(home)
+        if is_internal(target.host) or back_to_internal:
+            return not_public(target)
+        if len(self._from_public) < _ORIGINS_KEPT:
+            self._from_public.add((home, target.origin))
+        return None
+
+    def needs_public(self, home: str, origin: str) -> bool:
+        """Whether an origin must be public because a public server points to it."""
+        if origin == home or self._policy != "safe":
+            return False
+        cannot_tell = len(self._from_public) >= _ORIGINS_KEPT
+        return cannot_tell or (home, origin) in self._from_public or self._is_public(home)
+
+    def is_known_public(self, origin: str) -> bool:
+        """Whether an origin is known, and only at public addresses."""
+        return origin in self._hosts and self._is_public(origin)
+
+    def _is_public(self, origin: str) -> bool:
+        """Whether an origin is public; its name is resolved if there was no connection yet."""
+        hosts = self._hosts.get(origin)
+        if hosts is None:
+            route = route_to(_address_of(origin), self._proxy)
+            hosts = {route.address.host}
+            if route.proxy is None:
+                found = resolve(route, time.monotonic() + self._timeout)
+                hosts = {target[0] for _, target in found}
+            self._note(origin, hosts)
+        return not any(map(is_internal, hosts))
+
+    def _note(self, origin: str, hosts: Set[str]) -> None:
+        known = self._hosts.get(origin, set())
+        if len(self._hosts) >= _ORIGINS_KEPT:
+            self._hosts.clear()
+        if len(known) >= _HOSTS_KEPT:
+            known = set([host for host in known if is_internal(host)][:1])  # one says enough
+        self._hosts[origin] = known | hosts  # a new set: another thread may be reading the old one
+
+
+def _address_of(origin: str) -> Address:
+    scheme, _, rest = origin.partition("://")
+    host, _, port = rest.rpartition(":")
+    return Address(scheme, host, int(port), "/")
