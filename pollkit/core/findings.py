@@ -10,7 +10,7 @@ from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from . import hints
 from .bucket import LOW_QUOTA
-from .model import Fault, Reply, iso_text
+from .model import Fault, FaultCode, Reply, iso_text
 from .reading import Reading, Verdict
 from .status_field import Candidate
 from .units import Limit, duration_text, percent
@@ -56,18 +56,18 @@ class Certificate(NamedTuple):
             listed(self.names) or "nobody", self.issuer or "nobody", iso_text(self.until)[:10])
 
 
-# What else may help where a fault says these words, and has no advice of its own.
-_ADVICE = (
-    ("certificate required", "the server wants a certificate of the client: --client-cert and --client-key"),
-    ("handshake failure", "perhaps the server wants a certificate of the client: --client-cert and --client-key"),
-    ("without a reply", "is it https:// rather than http://? or is the server just restarting?"),
-    ("no complete reply", "a slow server: request_timeout = in a profile gives it more time"),
-)
+# What may help if a fault has no advice of its own.
+_ADVICE = {
+    FaultCode.HANDSHAKE: "perhaps the server wants a certificate of the client: --client-cert and "
+                         "--client-key",
+    FaultCode.NO_REPLY: "is it https:// rather than http://? or is the server just restarting?",
+    FaultCode.TIMEOUT: "a slow server: request_timeout = in a profile gives it more time",
+}
 
 
 def faulty(what: str, fault: Fault) -> Finding:
     """A step that came to nothing."""
-    advice = fault.advice or next((advice for words, advice in _ADVICE if words in fault.message), "")
+    advice = fault.advice or _ADVICE.get(fault.code, "")
     return Finding(Level.PROBLEM, what, fault.message, advice)
 
 
@@ -125,19 +125,16 @@ def secured(version: str, certificate: Certificate, now: float, took_s: float) -
     return _timed("TLS", text, took_s, "a slow handshake: is the server busy?")
 
 
-def distrusted(fault: Fault, certificate: Optional[Certificate], trusted: str, now: float,
-               is_strictness: bool = False) -> Finding:
-    """TLS, with a certificate that was not accepted, and the certificate if it could be fetched.
-
-    `is_strictness`: only the stricter rules of Python 3.13 refuse it; the fault says what to do.
-    """
-    text, advice, why = fault.message.rstrip("."), fault.advice, fault.message.lower()
+def distrusted(fault: Fault, certificate: Optional[Certificate], trusted: str, now: float) -> Finding:
+    """TLS with a certificate that we don't accept; the certificate, if we could get it anyway."""
+    text = fault.message.rstrip(".")
+    advice = fault.advice
     if certificate is not None:
         text += "; it is %s" % str(certificate)
     has_expired = certificate is not None and certificate.until < now  # Python 3.6 gives no reason
-    if has_expired or "expired" in why or "not yet valid" in why:
+    if has_expired or fault.code is FaultCode.CERTIFICATE_DATE:
         advice = "the server needs a new certificate, unless this host's clock is wrong"
-    elif not is_strictness and "match" not in why and "not valid for" not in why:
+    elif fault.code is FaultCode.CERTIFICATE:
         text += "; trusted: %s" % trusted
         advice = "if that issuer is your own, or a proxy that looks into TLS, trust its CA: --ca-file or SSL_CERT_FILE"
     return Finding(Level.PROBLEM, "TLS", text, advice)

@@ -84,8 +84,37 @@ class Reply(NamedTuple("Reply", [
         return super().__new__(cls, status, lowered, raw, url, received_at)
 
 
+class FaultCode(Enum):
+    """What kind of fault it is. Decisions use the code, never the words of the message."""
+
+    NAME = "name"                        # the host name was not resolved
+    CONNECT = "connect"                  # refused, unreachable, or no answer
+    PROXY = "proxy"                      # the proxy refused, or opened no tunnel
+    TLS = "tls"                          # no TLS handshake
+    HANDSHAKE = "handshake"              # the server broke it off, perhaps for want of a certificate
+    CERTIFICATE = "certificate"          # we don't accept the server's certificate,
+    CERTIFICATE_DATE = "certificate date"        # because of its dates,
+    CERTIFICATE_NAME = "certificate name"        # because it is for another host,
+    CERTIFICATE_STRICT = "certificate strict"    # or by Python 3.13's stricter rules only
+    CLIENT_CERTIFICATE = "client certificate"    # the server wants a certificate of ours
+    TIMEOUT = "timeout"                  # no complete reply in time
+    NO_REPLY = "no reply"                # the connection ended before a reply began
+    BROKEN = "broken"                    # the connection ended within a reply
+    BAD_HTTP = "bad http"                # the reply is not HTTP
+    TOO_LARGE = "too large"
+    REDIRECT = "redirect"                # a redirect that is not followed
+    HTTP_ERROR = "http error"            # 408, 425, 5xx
+    UNREADABLE = "unreadable"            # the body is not JSON,
+    HTML = "html"                        # but HTML
+    NO_STATUS = "no status"              # there is no status in it
+    CONFIG = "config"                    # the request can't be sent as configured
+    CALL = "call"                        # a callable raised an exception
+    BUG = "bug"
+    OTHER = "other"
+
+
 class Fault(NamedTuple):
-    """A poll with no usable reply, in words; `final` where asking again cannot help.
+    """A poll with no usable reply, in words; `final` if polling again can't help.
 
     >>> print(Fault("connection refused", advice="is the server up?"))
     connection refused (is the server up?)
@@ -94,6 +123,7 @@ class Fault(NamedTuple):
     message: str
     advice: str = ""
     final: bool = False
+    code: FaultCode = FaultCode.OTHER
 
     def __str__(self) -> str:
         return "%s (%s)" % (self.message, self.advice) if self.advice else self.message

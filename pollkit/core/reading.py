@@ -313,8 +313,8 @@ def _read_status(reply: Reply, accepted: bool) -> Reading:
         there = join(reply.url, reply.headers["location"])
         return Reading(Verdict.PENDING, "%d: to be followed, though not at once" % status, location=there,
                        accepted=accepted)
-    if status == 303 and _link(reply):
-        return Reading(Verdict.SEE_OTHER, "303: look at %s" % redacted(_link(reply) or ""), location=_link(reply))
+    if status == 303 and link_of(reply):
+        return Reading(Verdict.SEE_OTHER, "303: look at %s" % redacted(link_of(reply) or ""), location=link_of(reply))
     if status == 429:
         return Reading(Verdict.LIMITED, "429: too many requests")
     if status in (401, 403):
@@ -339,7 +339,7 @@ def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None, f
     if reply is None:
         return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total)
     return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total,
-                   location=_link(reply) if reply.status in (201, 202) else None,
+                   location=link_of(reply) if reply.status in (201, 202) else None,
                    etag=reply.headers.get("etag"), accepted=accepted)
 
 
@@ -357,8 +357,8 @@ def _passed_on(ended: Reading) -> Reading:
     return ended if result is ended.result else ended._replace(result=result)
 
 
-def _link(reply: Reply) -> Optional[str]:
-    """Where a reply points, as a whole URL; a link to anything but http(s) is none."""
+def link_of(reply: Reply) -> Optional[str]:
+    """The URL that a reply points to, made absolute; only http and https count."""
     for name in _LINKS:
         link = reply.headers.get(name)
         if link:

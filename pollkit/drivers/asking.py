@@ -23,19 +23,20 @@ from ..core import events, machine
 from ..core.addresses import fill, fill_many, redacted
 from ..core.durations import Durations
 from ..core.learning import taught
-from ..core.model import Job, Outcome, Reply
+from ..core.model import Job, Outcome
 from ..core.origins import credential_origins, shortest
 from ..core.pace import Adaptive, Pace
 from ..core.profile import Profile, based, checked, for_job
-from ..core.reading import Reader, Reading, Verdict
+from ..core.reading import Reader, Reading, Seen, Verdict
 from ..core.rules import Rules
 from ..core.units import Limit, seconds
 from ..edges.clock import Clock
-from ..edges.exchange import Exchange
 from ..edges.headers import checked_headers
 from ..edges.history import History, Kind
+from ..edges.http.request import Request
+from ..edges.http.transport import Transport
+from ..edges.multiplexer import Steps
 from ..edges.token_bucket import TokenBucket
-from ..edges.transport import Transport
 from ..errors import ConfigError
 
 if TYPE_CHECKING:
@@ -77,14 +78,6 @@ class Default(enum.Enum):
 Timeout = Union[float, str, None, Default]
 
 
-class Question(NamedTuple):
-    """An exchange under way: `poll` is what it asks of one job, `ids` are the jobs where it asks of many."""
-
-    exchange: Exchange
-    poll: Optional[machine.Poll]
-    ids: List[str] = []
-
-
 class Manner:
     """How the jobs of one profile and label are asked about."""
 
@@ -115,51 +108,49 @@ class Manner:
         """The origin of a job's URL; a ConfigError where that, or the credential, is unusable."""
         return self.transport.check(url, self._timeout)
 
-    def fetch(self, poll: machine.Poll, home: str) -> Reading:
-        """Ask about one job, and read the answer."""
-        return self.hear(self.ask(poll, home))[0]
+    def request(self, poll: machine.Poll, home: str) -> Request:
+        """The request that asks about one job."""
+        return Request(poll.url, home, poll.etag, poll.fresh_credential, poll.moved)
 
-    def ask(self, poll: machine.Poll, home: str) -> "Question":
-        """Ask about one job."""
-        return Question(self.transport.send(poll.url, home, poll.etag, poll.fresh_credential, poll.moved,
-                                            self._timeout), poll)
+    def request_for_many(self, ids: List[str], home: str, fresh_credential: bool) -> Request:
+        """The request that asks about many jobs."""
+        return Request(self.url_of_many(ids), home, None, fresh_credential)
 
-    def ask_many(self, ids: List[str], home: str, fresh_credential: bool) -> "Question":
-        """Ask about many jobs at once."""
-        return Question(self.transport.send(self.url_of_many(ids), home, None, fresh_credential,
-                                            timeout=self._timeout), None, ids)
+    def exchange(self, request: Request) -> "Steps[Seen]":
+        """Send a request, for the multiplexer."""
+        return self.transport.exchange(request, self._timeout)
 
-    def hear(self, question: "Question") -> Tuple[Reading, List[Reading]]:
-        """Read the answer: what the exchange as a whole says, and what it says of each job."""
-        exchange, poll, ids = question
-        seen = self.transport.receive(exchange)
-        if poll is not None:
-            reading = self.reader.read(seen, poll.moved, poll.accepted)
-            if reading.location is not None and reading.location != exchange.url:
-                assert isinstance(seen, Reply)
-                refusal = self.transport.check_hop(exchange, seen.url, reading.location)
-                reading = reading if refusal is None else self.reader.read(refusal)
-            if exchange.hops:
-                reading = self._with_hops(reading, exchange)
-            reading = self._scrubbed(reading, exchange.url)
-            return reading, [reading]
+    def poll(self, poll: machine.Poll, home: str) -> Reading:
+        """Poll one job and read the reply, in this thread."""
+        request = self.request(poll, home)
+        return self.read(self.transport.fetch(request, self._timeout), poll, request)
+
+    def read(self, seen: Seen, poll: machine.Poll, request: Request) -> Reading:
+        """What the reply to a request for one job says."""
+        reading = self.reader.read(seen, poll.moved, poll.accepted)
+        leads_on = reading.location is not None and reading.location != request.url
+        if leads_on and request.refused_link is not None:
+            reading = self.reader.read(request.refused_link)
+        if request.hops:
+            reading = self._with_hops(reading, request)
+        return self._scrubbed(reading, request.url)
+
+    def read_many(self, seen: Seen, ids: List[str], request: Request) -> Tuple[Reading, List[Reading]]:
+        """What the reply to a request for many jobs says: as a whole, and of each job."""
         heard, readings = self.reader.read_many(seen, ids)
-        if exchange.hops and readings:
-            readings[0] = self._with_hops(readings[0], exchange)
-        return self._scrubbed(heard, exchange.url), [self._scrubbed(reading, exchange.url) for reading in readings]
+        if request.hops and readings:
+            readings[0] = self._with_hops(readings[0], request)
+        url = request.url
+        return self._scrubbed(heard, url), [self._scrubbed(reading, url) for reading in readings]
 
-    def _with_hops(self, reading: Reading, exchange: Exchange) -> Reading:
+    def _with_hops(self, reading: Reading, request: Request) -> Reading:
         """Log each redirect or link to another origin, and warn of it the first time."""
-        for hop in exchange.hops:
-            text = self.transport.scrub("the server points to another origin, %s, which gets no "
-                                        "credentials" % shortest(hop), exchange.url)
+        for hop in request.hops:
+            text = "the server points to another origin, %s, which gets no credentials" % shortest(hop)
             if is_logged(_INFO):
-                url = self.transport.scrub(redacted(exchange.url), exchange.url)
-                log().info("%s: %s", url, text)
-            if reading.verdict in _QUIET:  # an error has its own text
-                reading = reading._replace(because="%s; %s" % (reading.because, text))
-            if (exchange.home, hop.origin) not in self._hops and len(self._hops) < _MOST_HOPS:
-                self._hops.add((exchange.home, hop.origin))
+                log().info("%s", self.transport.scrub("%s: %s" % (redacted(request.url), text), request.url))
+            if (request.home, hop.origin) not in self._hops and len(self._hops) < _MOST_HOPS:
+                self._hops.add((request.home, hop.origin))
                 reading = reading._replace(warnings=reading.warnings + (text,))
         return reading
 
@@ -259,11 +250,6 @@ class Asker:
         """Close the connections that nobody uses just now."""
         for transport in list(self._transports.values()):
             transport.close()
-
-    def abort(self) -> None:
-        """Break off every exchange that is under way, in whichever thread; this is the end."""
-        for transport in list(self._transports.values()):
-            transport.abort()
 
     def _scrubbed(self, text: str) -> str:
         for transport in list(self._transports.values()):

@@ -8,9 +8,11 @@ from ..core.findings import Finding, Level
 from ..core.model import Fault, Job, Reply, one_line
 from ..core.profile import Profile
 from ..core.units import Limit, seconds
-from ..edges.connect import ConnectError, Distrust, Route, choose_proxy, route_to
 from ..edges.credentials import Credential
-from ..edges.probe import Probe, trusted_cas
+from ..edges.http.connection import ConnectError, TlsSettings
+from ..edges.http.probe import CERTIFICATE_FAULTS, Probe, trusted_cas
+from ..edges.http.proxies import Route, choose_proxy, route_to
+from ..edges.http.request import Request
 from ..errors import ConfigError
 from .asking import Asker, Default, named
 
@@ -70,7 +72,7 @@ class Checkup:
         """The steps up to a connection that requests can be sent on."""
         is_https = self._address.scheme == "https"
         profile = self._profile
-        probe = Probe(route, self._timeout, (
+        probe = Probe(route, self._timeout, TlsSettings(
             profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict))
 
         def tried(what: str, step: Callable[[], Finding]) -> _Step:
@@ -111,10 +113,11 @@ class Checkup:
         began = time.monotonic()
         try:
             version, certificate = probe.secure()
-        except Distrust as error:
-            trusted = trusted_cas(self._profile.ca_file)
-            return findings.distrusted(error.fault, probe.look_at_certificate(), trusted,
-                                       time.time(), error.is_strictness)
+        except ConnectError as error:
+            if error.fault.code not in CERTIFICATE_FAULTS:
+                raise
+            return findings.distrusted(error.fault, probe.look_at_certificate(),
+                                       trusted_cas(self._profile.ca_file), time.time())
         return findings.secured(version, certificate, time.time(), time.monotonic() - began)
 
     def _credential(self, without_route: bool) -> Finding:
@@ -146,7 +149,7 @@ class Checkup:
     def _poll(self) -> Iterator[Finding]:
         transport, url = self._manner.transport, self._url
         sent_at, began = time.time(), time.monotonic()
-        seen = transport.fetch(url, self._address.origin)
+        seen = transport.fetch(Request(url, self._address.origin))
         took_s, received_at = time.monotonic() - began, time.time()
         if isinstance(seen, Fault):
             yield findings.faulty("poll", seen)

@@ -4,6 +4,7 @@ from typing import List, NamedTuple, Optional, Tuple
 from ..core.agenda import Entry, Lane
 from ..core.machine import Poll, Rules, next_action
 from ..core.reading import Reading, Seen, Verdict
+from ..edges.http.request import Request
 from ..edges.multiplexer import Steps
 from .asking import Manner, log
 
@@ -27,31 +28,32 @@ class PollInFlight(NamedTuple):
     entries: List[Entry]
     way: Way
     poll: Optional[Poll]
+    request: Request
 
     @classmethod
     def from_entries(cls, entries: List[Entry]) -> "PollInFlight":
         """The poll of jobs that the agenda handed out together."""
         way: Way = entries[0].manner
         if way.is_many:
-            return cls(entries, way, None)
+            is_fresh = any(entry.progress.trouble.wants_credential for entry in entries)
+            ids = [entry.progress.job.id for entry in entries]
+            return cls(entries, way, None, way.manner.request_for_many(ids, way.home, is_fresh))
         poll = next_action(entries[0].progress, NEVER)
         assert isinstance(poll, Poll)
-        return cls(entries, way, poll)
+        return cls(entries, way, poll, way.manner.request(poll, way.home))
 
     def steps(self) -> "Steps[Seen]":
         """The exchange, for the multiplexer."""
-        manner, home = self.way.manner, self.way.home
-        if self.poll is not None:
-            return manner.exchange(self.poll, home)
-        is_fresh = any(entry.progress.trouble.wants_credential for entry in self.entries)
-        return manner.exchange_many(self._ids(), home, is_fresh)
+        return self.way.manner.exchange(self.request)
 
     def read(self, seen: Seen) -> Readings:
         """What the reply says."""
+        manner = self.way.manner
         try:
             if self.poll is None:
-                return self.way.manner.read_many(seen, self._ids())
-            reading = self.way.manner.read(seen, self.poll)
+                ids = [entry.progress.job.id for entry in self.entries]
+                return manner.read_many(seen, ids, self.request)
+            reading = manner.read(seen, self.poll, self.request)
             return reading, [reading]
         except Exception as error:
             return self.fail(error)
@@ -61,6 +63,3 @@ class PollInFlight(NamedTuple):
         log().error("pollkit failed to poll %s", self.entries[0].progress.job.id, exc_info=error)
         reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
         return reading, [reading] * len(self.entries)
-
-    def _ids(self) -> List[str]:
-        return [entry.progress.job.id for entry in self.entries]

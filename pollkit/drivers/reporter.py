@@ -5,7 +5,7 @@ from typing import Callable, Deque, Optional
 
 from ..edges.clock import Clock
 from .asking import log
-from .owners import new_bell, ring
+from .futures import new_bell, ring
 
 Call = Callable[[], None]
 

@@ -86,7 +86,7 @@ class Poller:
         job = named(job, manner)
         url = manner.url(job)
         home = manner.check(url)
-        return self._run(job, url, manner, home, lambda poll: manner.fetch(poll, home), stop)
+        return self._run(job, url, manner, home, lambda poll: manner.poll(poll, home), stop)
 
     def close(self) -> None:
         """Close the connections that are not in use; the Poller can still be used."""

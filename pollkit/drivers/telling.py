@@ -21,7 +21,7 @@ from ..core.units import duration_text
 from ..edges.ledger import Ledger
 from ..edges.ledger_history import Telling
 from ..errors import ConfigError, LedgerError
-from .owners import new_bell, ring
+from .futures import new_bell, ring
 
 FIRST_RETRY_S, LAST_RETRY_S = 10.0, 3600.0
 LEASE_S = 60.0

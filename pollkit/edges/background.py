@@ -77,8 +77,7 @@ class BackgroundCalls:
                 raise NotFinished()
         if call.error is not None:
             raise call.error
-        value: T = call.value
-        return value
+        return call.value  # type: ignore[return-value]  # it has finished
 
     def _join_or_start(self, key: Hashable, function: Callable[[], T]) -> "_Call[T]":
         with self._lock:

@@ -33,12 +33,13 @@ class Measured(NamedTuple):
 def pollkit_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
     from pollkit.core.model import Reply
     from pollkit.core.profile import Profile
-    from pollkit.edges.transport import Transport
+    from pollkit.edges.http.request import Request
+    from pollkit.edges.http.transport import Transport
     transport = Transport(Profile(ca_file=ca_file))  # one for all threads
     home = transport.check(url)
 
     def poll() -> Answer:
-        reply = transport.fetch(url, home)
+        reply = transport.fetch(Request(url, home))
         if not isinstance(reply, Reply):
             raise RuntimeError(str(reply))
         return reply.status, json.loads(reply.body)

@@ -30,7 +30,7 @@ from ...core.model import Outcome, State, one_line
 from ...core.pace import Adaptive
 from ...core.profile import Profile
 from ...core.units import Limit
-from ...drivers.ledger_runs import LedgerRun
+from ...drivers.ledger_runner import LedgerRunner
 from ...drivers.telling import Program, Teller
 from ...edges.ledger import LEASED, WAITING, Ledger
 from ...edges.ledger_history import Telling
@@ -146,7 +146,7 @@ class _Run:
 
     def _poll(self, ledger: Ledger) -> int:
         arguments, shown, teller = self._arguments, self._shown, self._teller
-        polling = LedgerRun(ledger, self._trouble, self._ended, profile=self._profile, workers=arguments.workers,
+        polling = LedgerRunner(ledger, self._trouble, self._ended, profile=self._profile, workers=arguments.workers,
                             on_event=shown.on_event, bucket=flags.bucket_from(arguments, self._limit),
                             **flags.options_from(arguments))
         if shown.on_event is not None:
@@ -155,14 +155,14 @@ class _Run:
             shown.numbers = lambda: Numbers(total, polling.stats.polls, polling.stats.rate_limited)
         try:
             if teller is not None:
-                teller.start(polling.break_off, polling.wake)
+                teller.start(polling.fail, polling.wake)
             with polling:
                 if arguments.once:
                     polling.once()
                 else:
                     polling.until_none_waits(
                         arguments.for_s, lambda: teller is not None and teller.may_add)
-                polling.close(wait=False)  # what is still under way goes on in another run
+                polling.close()  # what is still under way goes on in another run
             if teller is not None:
                 teller.finish(arguments.exec_timeout)
         except BaseException:

@@ -5,17 +5,20 @@ code serves a caller that blocks and a worker with many exchanges. Each problem 
 ConnectError with a Fault that says what happened and what to try.
 """
 import errno
+import os
 import re
 import socket
 import time
 from enum import Enum
-from typing import Any, List, Optional, Tuple
+from typing import Any, List, NamedTuple, Optional, Tuple
 
+from ...core.addresses import SHORTEST_SECRET, Address
 from ...core.model import Fault, FaultCode
+from ...core.origins import is_internal
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..multiplexer import NOTHING, READ, WRITE, Steps
-from .parser import BadResponse, IncompleteResponse, Response, ResponseParser
-from .proxies import Route, connect_request, proxy_refusal
+from .parser import BadResponse, Response, ResponseParser
+from .proxies import Route, basic, connect_request, proxy_refusal
 
 READ_SIZE = 16384
 # A server that sends byte by byte must not keep a processor busy: after MANY_SMALL_READS reads
@@ -23,6 +26,8 @@ READ_SIZE = 16384
 SMALL_READ = 512
 MANY_SMALL_READS = 100
 SMALL_READ_PAUSE_S = 0.005
+
+FOLLOW_ANY = "redirects = any in a profile follows it, without credentials"
 
 FamilyAndAddress = Tuple[int, Any]
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, 10035)  # 10035: WSAEWOULDBLOCK
@@ -38,11 +43,30 @@ class ConnectError(Exception):
 
 
 class NoResponse(Exception):
-    """The connection ended before a single byte of a response arrived."""
+    """The connection ended before a single byte of a response arrived.
+
+    `reason` is OpenSSL's name for the problem, if it has one.
+    """
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message, reason)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class DeadlinePassed(Exception):
     """The response was not complete in time."""
+
+
+class TlsSettings(NamedTuple):
+    """The certificates to use; with `strict`, the rules for them that Python 3.13 added apply."""
+
+    ca_file: Optional[str] = None
+    client_cert: Optional[str] = None
+    client_key: Optional[str] = None
+    strict: bool = True
 
 
 class IdleState(Enum):
@@ -118,7 +142,7 @@ class Connection:
         except BlockingIOError:
             return 0
         except OSError as error:
-            raise NoResponse("the connection broke: %s" % describe(error)) from None
+            raise no_response(error) from None
 
     def _read(self, has_begun: bool) -> Optional[bytes]:
         """What has arrived; b"" at the end of the stream, None if nothing is there after all."""
@@ -129,7 +153,7 @@ class Connection:
         except OSError as error:
             if has_begun:
                 raise
-            raise NoResponse("the connection broke: %s" % describe(error)) from None
+            raise no_response(error) from None
 
     def _has_pending(self) -> bool:
         """Whether bytes were received already that the descriptor does not show as readable."""
@@ -138,8 +162,14 @@ class Connection:
 
 def _end(parser: ResponseParser) -> Response:
     if not parser.has_begun:
-        raise NoResponse("the server closed the connection without a response")
+        raise NoResponse("the connection was closed without a reply")
     return parser.end()
+
+
+def no_response(error: OSError) -> NoResponse:
+    """The connection broke before a response began."""
+    return NoResponse("the connection broke without a reply: %s" % describe(error),
+                      getattr(error, "reason", None) or "")
 
 
 def describe(error: OSError) -> str:
@@ -147,22 +177,40 @@ def describe(error: OSError) -> str:
     return _TLS_NOISE.sub("", str(error.strerror or error))
 
 
-def open_connection(route: Route, tls: Any, calls: BackgroundCalls,
-                    deadline: float) -> "Steps[Connection]":
-    """A connection that is ready for requests, or a ConnectError. `tls` is a TlsSettings."""
+def open_connection(route: Route, tls: TlsSettings, calls: BackgroundCalls, deadline: float,
+                    only_public: bool = False) -> "Steps[Connection]":
+    """A connection that is ready for requests, or a ConnectError.
+
+    With `only_public`, an internal address is refused: a public server has pointed to it.
+    """
     found = yield from resolve(route, calls, deadline)
+    if only_public:
+        _check_public(route, found)
     sock = yield from connect(found, route, deadline)
     connection = Connection(sock)
     try:
         if route.needs_tunnel:
             yield from open_tunnel(connection, route, deadline)
         if route.address.scheme == "https":
-            from .tls import secure  # late: many hosts poll plain http, and ssl is slow to import
-            connection = yield from secure(connection, route.address, tls, deadline)
+            from .tls import secure, tls_context  # late: ssl is slow to import
+            context = tls_context(tls)
+            connection = yield from secure(connection, route.address, context, deadline)
         return connection
     except BaseException:
         connection.close()
         raise
+
+
+def _check_public(route: Route, found: List[FamilyAndAddress]) -> None:
+    hosts = [route.address.host] if route.proxy else [target[0] for _, target in found]
+    if any(map(is_internal, hosts)):
+        raise ConnectError(not_public(route.address))
+
+
+def not_public(address: Address) -> Fault:
+    """The fault if a public server points to an internal address."""
+    return Fault("a public server points to %s, an internal address, which is not followed"
+                 % address.authority, FOLLOW_ANY, final=True, code=FaultCode.REDIRECT)
 
 
 def resolve(route: Route, calls: BackgroundCalls,
@@ -241,7 +289,6 @@ def _connect_fault(name: str, problem: int) -> Fault:
     if problem == errno.ECONNREFUSED:
         return Fault("%s refused the connection" % name, "is the server up, and the port right?",
                      code=FaultCode.CONNECT)
-    import os
     return Fault("no connection to %s: %s" % (name, os.strerror(problem)), code=FaultCode.CONNECT)
 
 
@@ -254,8 +301,29 @@ def open_tunnel(connection: Connection, route: Route, deadline: float) -> "Steps
     except DeadlinePassed:
         raise ConnectError(Fault("the proxy at %s did not open a tunnel in time" % name,
                                  code=FaultCode.PROXY)) from None
-    except (OSError, BadResponse, NoResponse, IncompleteResponse) as error:
-        raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s" % (name, error),
+    except (OSError, BadResponse, NoResponse) as error:
+        why = _without_echo(str(error), route.proxy.userinfo)
+        raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s" % (name, why),
                                  code=FaultCode.PROXY)) from None
     if not 200 <= response.status < 300:
         raise ConnectError(proxy_refusal(route, response.status))
+
+
+def _without_echo(text: str, userinfo: str) -> str:
+    """An error's text, without what it quotes if that repeats any part of the proxy's credentials.
+
+    The quote may be cut short or escaped, so a few characters in a row count as a repetition.
+    """
+    start = re.search("b?['\"]", text)
+    if not userinfo or start is None:
+        return text
+    from urllib.parse import unquote
+    plain = unquote(userinfo)
+    quote = text[start.end():]
+    escaped = repr(plain.encode("utf-8"))[2:-1]
+    encoded = basic(userinfo).partition(" ")[2]
+    for secret in (userinfo, plain, plain.partition(":")[2], escaped, encoded):
+        run = min(len(secret), SHORTEST_SECRET)
+        if run and any(secret[i:i + run] in quote for i in range(len(secret) - run + 1)):
+            return text[:start.start()] + "text that repeats the proxy's credentials"
+    return text

@@ -12,12 +12,37 @@ from ...core.addresses import Address
 from ...core.model import Fault, FaultCode
 from ...errors import ConfigError
 from ..multiplexer import READ, WRITE, Steps
-from .connection import READ_SIZE, ConnectError, Connection, IdleState, NoResponse, describe
-from .tls_settings import TlsSettings
+from .connection import (
+    READ_SIZE,
+    ConnectError,
+    Connection,
+    IdleState,
+    TlsSettings,
+    describe,
+    no_response,
+)
+
+# The X509_V_ERR_* of OpenSSL 3 that X509_V_FLAG_X509_STRICT causes: 85 no authority key id, 89
+# basicConstraints not critical, 92 no key usage, and so on. 79 (invalid CA) has other causes, too,
+# but a certificate that the rules before 3.13 refuse is not accepted without the flag, either.
+_STRICT_ERRORS = range(78, 94)
+_STRICT_ADVICE = ("Python 3.13 and later check this, earlier versions don't: have the certificate "
+                  "reissued as RFC 5280 demands, or set tls_strict = no in a profile, which clears "
+                  "VERIFY_X509_STRICT and nothing else")
 
 
-class CertificateRefused(ConnectError):
-    """We don't accept the server's certificate."""
+_NAME_ERRORS = (62, 63, 64)   # X509_V_ERR_HOSTNAME_MISMATCH, EMAIL_MISMATCH, IP_ADDRESS_MISMATCH
+_DATE_ERRORS = (9, 10)        # X509_V_ERR_CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
+_ADVICE = {
+    FaultCode.CERTIFICATE: "is the CA in use the right one? --ca-file or SSL_CERT_FILE name another",
+    FaultCode.CERTIFICATE_STRICT: _STRICT_ADVICE,
+    FaultCode.CERTIFICATE_NAME: "the server is another one than the URL names, or has the wrong "
+                                "certificate",
+    FaultCode.CERTIFICATE_DATE: "the server needs a new one, unless this host's clock is wrong",
+}
+CLIENT_CERTIFICATE_REASONS = ("TLSV13_ALERT_CERTIFICATE_REQUIRED",)
+CLIENT_CERTIFICATE_ADVICE = ("the server wants a certificate of the client: --client-cert and "
+                             "--client-key")
 
 
 class TlsConnection(Connection):
@@ -54,7 +79,7 @@ class TlsConnection(Connection):
         except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
             return 0
         except OSError as error:
-            raise NoResponse("the connection broke: %s" % describe(error)) from None
+            raise no_response(error) from None
 
     def _read(self, has_begun: bool) -> Optional[bytes]:
         try:
@@ -64,7 +89,7 @@ class TlsConnection(Connection):
         except OSError as error:
             if has_begun:
                 raise
-            raise NoResponse("the connection broke: %s" % describe(error)) from None
+            raise no_response(error) from None
 
     def _has_pending(self) -> bool:
         return self.sock.pending() > 0
@@ -92,37 +117,48 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
             why = "the key has a passphrase"
         raise ConfigError("can't use the certificate files (%s): %s"
                           % (", ".join(file for file in files if file), why)) from None
+    if not settings.strict:
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    require_tls_1_2(context)
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def secure(connection: Connection, address: Address, settings: TlsSettings,
+def require_tls_1_2(context: ssl.SSLContext) -> None:
+    """Refuse TLS 1.0 and 1.1, as Python itself does from 3.10 on."""
+    if not hasattr(context, "minimum_version"):  # Python 3.6
+        context.options |= ssl.OP_NO_TLSv1 | ssl.OP_NO_TLSv1_1
+    elif context.minimum_version < ssl.TLSVersion.TLSv1_2:
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+
+
+def secure(connection: Connection, address: Address, context: ssl.SSLContext,
            deadline: float) -> "Steps[TlsConnection]":
     """Put TLS on a connection, or raise a ConnectError."""
-    context = tls_context(settings)
+    name = address.authority
     try:
         address.host.encode("idna")  # wrap_socket would raise ValueError and leave a socket open
     except UnicodeError:
-        raise ConnectError(Fault("%s is no name that TLS can verify" % address.authority,
-                                 final=True, code=FaultCode.TLS)) from None
+        raise ConnectError(Fault("%s is no name that TLS can verify" % name, final=True,
+                                 code=FaultCode.TLS)) from None
     try:
         connection.sock = context.wrap_socket(
             connection.sock, server_hostname=address.host, do_handshake_on_connect=False)
         secured = TlsConnection(connection.sock)
-        yield from _shake_hands(secured, address, deadline)
+        yield from _shake_hands(secured, name, deadline)
         return secured
-    except ssl.CertificateError as error:  # since 3.7: SSLCertVerificationError
-        raise _refuse_certificate(address, getattr(error, "verify_message", "") or str(error)) from None
+    except ssl.CertificateError as error:
+        raise ConnectError(_certificate_fault(name, error, context)) from None
     except ssl.SSLError as error:
-        if "CERTIFICATE_VERIFY_FAILED" in str(error):
-            raise _refuse_certificate(address, str(error)) from None
-        raise ConnectError(_no_tls(address, error)) from None
+        if error.reason == "CERTIFICATE_VERIFY_FAILED":  # Python 3.6 says no more than this
+            raise ConnectError(_certificate_fault(name, error, context)) from None
+        raise ConnectError(_tls_fault(name, error)) from None
     except OSError as error:
-        raise ConnectError(Fault("%s broke off the TLS handshake: %s" % (address.authority, describe(error)),
+        raise ConnectError(Fault("%s broke off the TLS handshake: %s" % (name, describe(error)),
                                  code=FaultCode.TLS)) from None
 
 
-def _shake_hands(secured: TlsConnection, address: Address, deadline: float) -> "Steps[None]":
+def _shake_hands(secured: TlsConnection, name: str, deadline: float) -> "Steps[None]":
     while True:
         try:
             secured.sock.do_handshake()
@@ -133,5 +169,47 @@ def _shake_hands(secured: TlsConnection, address: Address, deadline: float) -> "
             direction = WRITE
         is_ready = yield secured.descriptor, direction, deadline
         if not is_ready:
-            raise ConnectError(Fault("no TLS handshake with %s in time" % address.authority,
-                                     code=FaultCode.TLS))
+            raise ConnectError(Fault("no TLS handshake with %s in time" % name,
+                                     code=FaultCode.TIMEOUT))
+
+
+def _certificate_fault(name: str, error: Exception, context: ssl.SSLContext) -> Fault:
+    """Why we don't accept the server's certificate."""
+    why = getattr(error, "verify_message", "") or str(error)
+    code = _certificate_code(error, context)
+    return Fault("the certificate of %s was not accepted: %s" % (name, why), _ADVICE[code],
+                 code=code)
+
+
+def _certificate_code(error: Exception, context: ssl.SSLContext) -> FaultCode:
+    problem = getattr(error, "verify_code", None)  # of OpenSSL; Python 3.6 has none
+    is_strict = bool(context.verify_flags & ssl.VERIFY_X509_STRICT)
+    if problem is None:
+        # On 3.6, only the comparison of host names raises this class.
+        is_name = isinstance(error, ssl.CertificateError)
+        return FaultCode.CERTIFICATE_NAME if is_name else FaultCode.CERTIFICATE
+    if is_strict and problem in _STRICT_ERRORS:
+        return FaultCode.CERTIFICATE_STRICT
+    if problem in _NAME_ERRORS:
+        return FaultCode.CERTIFICATE_NAME
+    if problem in _DATE_ERRORS:
+        return FaultCode.CERTIFICATE_DATE
+    return FaultCode.CERTIFICATE
+
+
+def _tls_fault(name: str, error: ssl.SSLError) -> Fault:
+    """Why there is no TLS at all."""
+    reason = error.reason or str(error)
+    if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"):
+        return Fault("%s does not speak TLS" % name, "is it http:// rather than https://?",
+                     code=FaultCode.TLS)
+    advice = ""
+    code = FaultCode.TLS
+    if reason in ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "VERSION_TOO_LOW"):
+        advice = "pollkit wants TLS 1.2 at least: the server seems to offer older versions only"
+    elif reason in CLIENT_CERTIFICATE_REASONS:
+        code = FaultCode.CLIENT_CERTIFICATE
+        advice = CLIENT_CERTIFICATE_ADVICE
+    elif "HANDSHAKE_FAILURE" in reason:
+        code = FaultCode.HANDSHAKE
+    return Fault("no TLS with %s: %s" % (name, reason.replace("_", " ").lower()), advice, code=code)

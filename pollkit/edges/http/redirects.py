@@ -9,15 +9,16 @@ reachable from everywhere; internal ones are those of this machine and of privat
 (core/origins.py). A name is judged by what it resolves to when a connection is opened. Behind a
 proxy, which resolves names itself, only the URL can be judged: a name counts as public there.
 """
-import time
 from typing import Dict, Optional, Set, Tuple
 
-from ..core.addresses import Address, parse_url, redacted
-from ..core.model import Fault
-from ..core.origins import is_internal
-from ..errors import ConfigError
-from .connect import FOLLOW_ANY, ConnectError, Route, not_public, resolve, route_to
-from .wire import Wire
+from ...core.addresses import Address, parse_url, redacted
+from ...core.model import Fault, FaultCode
+from ...core.origins import is_internal
+from ...errors import ConfigError
+from ..background import BackgroundCalls
+from ..multiplexer import Steps
+from .connection import FOLLOW_ANY, ConnectError, Connection, not_public, resolve
+from .proxies import Route, route_to
 
 _ORIGINS_KEPT = 512
 _HOSTS_KEPT = 100
@@ -26,70 +27,81 @@ _HOSTS_KEPT = 100
 class Redirects:
     """Judges redirects and links to another origin, for one Transport."""
 
-    def __init__(self, policy: str, proxy: str, timeout: float) -> None:
+    def __init__(self, policy: str, proxy: str, calls: BackgroundCalls) -> None:
         self._policy = policy
         self._proxy = proxy
-        self._timeout = timeout
+        self._calls = calls
         self._hosts: Dict[str, Set[str]] = {}  # by origin: the addresses that it was seen at
         self._from_public: Set[Tuple[str, str]] = set()  # (home, origin that a public server named)
 
-    def note_peer(self, route: Route, wire: Wire) -> None:
+    def note_peer(self, route: Route, connection: Connection) -> None:
         """Remember the address that a new connection leads to; it is judged when that is needed."""
         host = route.address.host
         if route.proxy is None:
             try:
-                host = wire.sock.getpeername()[0]
+                host = connection.sock.getpeername()[0]
             except OSError:  # the server has closed the connection already
                 return
         self._note(route.address.origin, {host})
 
-    def refusal(self, url: str, there: str, home: str) -> Optional[Fault]:
+    def refusal(self, url: str, there: str, home: str,
+                deadline: float) -> "Steps[Optional[Fault]]":
         """Why a redirect or link from one URL to another is not followed; None if it is."""
         here, target = parse_url(url), parse_url(there)
         if here.origin == target.origin or self._policy == "any":
             return None
         if self._policy == "same-origin":
             return Fault("the server points to %s, another origin, which redirects = same-origin "
-                         "forbids" % redacted(there)[:200], final=True)
+                         "forbids" % redacted(there)[:200], final=True, code=FaultCode.REDIRECT)
         if here.scheme == "https" and target.scheme == "http":
             return Fault("the server points from https to %s, which is not followed"
-                         % redacted(there)[:200], FOLLOW_ANY, final=True)
+                         % redacted(there)[:200], FOLLOW_ANY, final=True, code=FaultCode.REDIRECT)
         try:
-            return self._refusal_of_address(here, target, home)
+            refusal = yield from self._refusal_of_address(here, target, home, deadline)
+            return refusal
         except ConnectError as error:  # a name that is needed to decide can't be resolved
             return error.fault
         except ConfigError as error:   # a proxy can't be used
-            return Fault(str(error), final=True)
+            return Fault(str(error), final=True, code=FaultCode.CONFIG)
 
-    def _refusal_of_address(self, here: Address, target: Address, home: str) -> Optional[Fault]:
-        if not self._is_public(here.origin):
+    def _refusal_of_address(self, here: Address, target: Address, home: str,
+                            deadline: float) -> "Steps[Optional[Fault]]":
+        is_from_public = yield from self._is_public(here.origin, deadline)
+        if not is_from_public:
             return None
-        back_to_internal = target.origin == home and not self._is_public(home)
-        if is_internal(target.host) or back_to_internal:
+        if is_internal(target.host):
             return not_public(target)
+        if target.origin == home:
+            is_home_public = yield from self._is_public(home, deadline)
+            if not is_home_public:
+                return not_public(target)
         if len(self._from_public) < _ORIGINS_KEPT:
             self._from_public.add((home, target.origin))
         return None
 
-    def needs_public(self, home: str, origin: str) -> bool:
+    def needs_public(self, home: str, origin: str, deadline: float) -> "Steps[bool]":
         """Whether an origin must be public because a public server points to it."""
         if origin == home or self._policy != "safe":
             return False
         cannot_tell = len(self._from_public) >= _ORIGINS_KEPT
-        return cannot_tell or (home, origin) in self._from_public or self._is_public(home)
+        if cannot_tell or (home, origin) in self._from_public:
+            return True
+        is_home_public = yield from self._is_public(home, deadline)
+        return is_home_public
 
     def is_known_public(self, origin: str) -> bool:
         """Whether an origin is known, and only at public addresses."""
-        return origin in self._hosts and self._is_public(origin)
+        hosts = self._hosts.get(origin)
+        return hosts is not None and not any(map(is_internal, hosts))
 
-    def _is_public(self, origin: str) -> bool:
+    def _is_public(self, origin: str, deadline: float) -> "Steps[bool]":
         """Whether an origin is public; its name is resolved if there was no connection yet."""
         hosts = self._hosts.get(origin)
         if hosts is None:
             route = route_to(_address_of(origin), self._proxy)
             hosts = {route.address.host}
             if route.proxy is None:
-                found = resolve(route, time.monotonic() + self._timeout)
+                found = yield from resolve(route, self._calls, deadline)
                 hosts = {target[0] for _, target in found}
             self._note(origin, hosts)
         return not any(map(is_internal, hosts))

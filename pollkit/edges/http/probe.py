@@ -3,26 +3,28 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 
-from ..core.findings import Certificate
-from .connect import (
+from ...core.findings import Certificate
+from ...core.model import FaultCode
+from ..background import BackgroundCalls
+from ..multiplexer import run
+from .connection import (
     ConnectError,
+    Connection,
     FamilyAndAddress,
-    Route,
+    TlsSettings,
     connect,
-    require_tls_1_2,
+    open_tunnel,
     resolve,
-    secure,
-    tls_context,
-    tunnel,
 )
-from .watch import Watch
-from .wire import Wire
+from .proxies import Route
 
 if TYPE_CHECKING:
     import ssl
 
 # Names for these came with Python 3.10, or never; OpenSSL has had them since 1.0.2 and 1.1.0.
 _PARTIAL_CHAIN, _NO_CHECK_TIME = 0x80000, 0x200000
+CERTIFICATE_FAULTS = (FaultCode.CERTIFICATE, FaultCode.CERTIFICATE_DATE, FaultCode.CERTIFICATE_NAME,
+                      FaultCode.CERTIFICATE_STRICT)
 
 
 class Secured(NamedTuple):
@@ -33,44 +35,42 @@ class Secured(NamedTuple):
 
 
 class Probe:
-    """Takes the steps in their order, each within `timeout`; one that fails raises ConnectError."""
+    """Takes the steps of a connection one by one, each within `timeout`, or raises ConnectError."""
 
-    def __init__(self, route: Route, timeout: float,
-                 tls: Tuple[Optional[str], Optional[str], Optional[str], bool]) -> None:
-        self._route, self._timeout, self._tls = route, timeout, tls
-        self._watch = Watch(timeout)
+    def __init__(self, route: Route, timeout: float, tls: TlsSettings) -> None:
+        self._route = route
+        self._timeout = timeout
+        self._tls = tls
         self._found: List[FamilyAndAddress] = []
-        self._wire: Optional[Wire] = None
+        self._connection: Optional[Connection] = None
 
     def look_up(self) -> List[str]:
-        """The addresses of whom to connect to, as text."""
-        self._found = resolve(self._route, self._deadline())
+        """The addresses to connect to, as text."""
+        self._found = run(resolve(self._route, BackgroundCalls(), self._deadline()))
         return [target[0] for _, target in self._found]
 
     def connect(self) -> str:
         """Connect; the address that was reached."""
-        self._wire = Wire(connect(self._found, self._route, self._deadline()))
-        peer: Tuple[Any, ...] = self._wire.sock.getpeername()
+        self._connection = Connection(run(connect(self._found, self._route, self._deadline())))
+        peer: Tuple[Any, ...] = self._connection.sock.getpeername()
         return str(peer[0])
 
     def tunnel(self) -> None:
         """Have the proxy open a tunnel."""
-        wire, deadline = self._begun()
-        try:
-            tunnel(wire, self._route)
-        finally:
-            self._watch.end(wire, deadline)
+        assert self._connection is not None, "connect first"
+        run(open_tunnel(self._connection, self._route, self._deadline()))
 
     def secure(self) -> Secured:
-        """TLS, verified as a poll would have it."""
-        sock = self._secured(tls_context(*self._tls))
+        """TLS, verified as for a poll."""
+        from .tls import tls_context
+        sock = self._secured(tls_context(self._tls))
         return Secured(sock.version() or "TLS", _certificate(sock.getpeercert() or {}))
 
     def look_at_certificate(self) -> Optional[Certificate]:
-        """The certificate of a server that is not trusted; nothing is sent to it.
+        """The certificate of a server that we don't trust; nothing is sent to it.
 
-        Python takes a certificate apart only if it trusts it. So it is fetched as it is, and
-        the server is then asked once more, with that very certificate as the only one to trust.
+        Python parses a certificate only if it trusts it. So this fetches the certificate as it
+        is, and then connects once more with that very certificate as the only one to trust.
         """
         import ssl
         trusting = _careless()
@@ -85,33 +85,22 @@ class Probe:
             return None
 
     def close(self) -> None:
-        """Hang up."""
-        if self._wire is not None:
-            self._wire.close()
-        self._watch.close()
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
 
     def _deadline(self) -> float:
         return time.monotonic() + self._timeout
 
-    def _begun(self) -> Tuple[Wire, float]:
-        assert self._wire is not None, "connect first"
-        deadline = self._deadline()
-        self._watch.begin(self._wire, deadline)
-        return self._wire, deadline
-
     def _secured(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
-        import ssl
-        wire, deadline = self._begun()
-        try:
-            secure(wire, self._route.address, context)
-        finally:
-            self._watch.end(wire, deadline)
-        assert isinstance(wire.sock, ssl.SSLSocket)
-        return wire.sock
+        from .tls import secure
+        assert self._connection is not None, "connect first"
+        secured = run(secure(self._connection, self._route.address, context, self._deadline()))
+        self._connection = secured
+        return secured.sock
 
     def _anew(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
-        if self._wire is not None:
-            self._wire.close()
+        self.close()
         self.connect()
         if self._route.proxy is not None:
             self.tunnel()
@@ -136,6 +125,8 @@ def trusted_cas(ca_file: Optional[str]) -> str:
 
 def _careless() -> "ssl.SSLContext":
     import ssl
+
+    from .tls import require_tls_1_2
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     require_tls_1_2(context)

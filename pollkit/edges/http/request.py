@@ -1,0 +1,162 @@
+"""Requests as bytes: the profile's method, headers and credential, for one URL."""
+import re
+from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
+
+from ... import __version__
+from ...core.addresses import Address, is_secret, parse_url, secrets_in
+from ...core.model import Fault
+from ...core.origins import check_bound, credential_origins
+from ...core.profile import Profile
+from ...errors import ConfigError
+from ..headers import checked_headers, merged
+from .proxies import Route, basic, proxy_headers, route_to
+
+if TYPE_CHECKING:
+    from ..credentials import Credential
+
+# A URL that needs no parsing beyond this: most of them.
+_PLAIN_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
+_METHOD = re.compile(r"[A-Z]{1,20}")
+_MAX_STARTS = 512
+_SENT_EVERYWHERE = ("accept", "user-agent", "accept-encoding")
+
+
+class Request:
+    """One poll's request; `home` is the origin that credentials belong to.
+
+    `moved`: a 303 pointed to this URL. `hops` are the other origins that the server pointed to, and
+    `refused_link` says why a link in its reply must not be followed; the transport sets both.
+    """
+
+    __slots__ = ("url", "home", "etag", "fresh_credential", "moved", "hops", "refused_link")
+
+    def __init__(self, url: str, home: str, etag: Optional[str] = None,
+                 fresh_credential: bool = False, moved: bool = False) -> None:
+        self.url = url
+        self.home = home
+        self.etag = etag
+        self.fresh_credential = fresh_credential
+        self.moved = moved
+        self.hops: List[Address] = []
+        self.refused_link: Optional[Fault] = None
+
+
+class Site(NamedTuple):
+    """An origin with the parts of a request that are the same for all of its URLs."""
+
+    origin: str
+    route: Route
+    before: bytes     # between the method and the target
+    after: bytes      # after the target: the headers, each with its line end
+
+
+class RequestBuilder:
+    """Builds the requests of one profile, and knows which secrets they carry."""
+
+    def __init__(self, profile: Profile, headers: Mapping[str, str]) -> None:
+        if not _METHOD.fullmatch(profile.method):
+            raise ConfigError("method %r is not an HTTP method" % profile.method)
+        self.method = profile.method.encode("ascii")
+        self.body = (profile.body or "").encode("utf-8")
+        self.secrets: Set[str] = set()
+        self._proxy = profile.proxy
+        self._credential = _credential_from(profile.auth)
+        self._headers = merged(checked_headers(profile.headers), checked_headers(headers))
+        has_secrets = self._credential is not None or any(map(is_secret, self._headers))
+        bound = credential_origins(profile)  # always: it refuses origins that contradict the URL
+        self._bound = bound if has_secrets else None
+        self._sites: Dict[Tuple[str, str], Site] = {}
+        self._starts: Dict[Tuple[str, str], Tuple[Site, bytes]] = {}
+
+    def check(self, url: str, timeout: Optional[float]) -> str:
+        """The origin of a job's URL, or a ConfigError if it can't be polled.
+
+        Reading the credential takes no longer than `timeout`.
+        """
+        self.check_origin(url)
+        address = parse_url(url)
+        if self._credential is not None:
+            self._credential.header(address.host, timeout=timeout)  # it is remembered
+        self._site_and_target(url, address.origin)
+        return address.origin
+
+    def check_origin(self, url: str) -> None:
+        """Raise a ConfigError if credentials must not be sent to a job's URL."""
+        check_bound(url, self._bound)
+
+    def read_credential_again(self, url: str, timeout: Optional[float]) -> None:
+        """Read the credential anew, because the server has refused it. This may take long."""
+        if self._credential is not None:
+            self._credential.header(parse_url(url).host, True, timeout)
+            self._sites.clear()
+            self._starts.clear()
+
+    def build(self, url: str, home: str, method: bytes, body: bytes,
+              etag: Optional[str]) -> Tuple[Site, bytes]:
+        """The site of a URL, and the whole request."""
+        site, start = self._starts.get((url, home)) or self._start(url, home)
+        if body or method in (b"POST", b"PUT", b"PATCH"):
+            start += b"Content-Length: %d\r\n" % len(body)
+        if etag is not None and etag.isprintable():
+            start += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
+        return site, b"%s %s\r\n%s" % (method, start, body)
+
+    def _start(self, url: str, home: str) -> Tuple[Site, bytes]:
+        """The part of a request for this URL that is the same for every poll."""
+        site, target = self._site_and_target(url, home)
+        if len(self._starts) >= _MAX_STARTS:
+            self._starts.clear()
+        found = site, site.before + target.encode("ascii") + site.after
+        self._starts[url, home] = found
+        return found
+
+    def _site_and_target(self, url: str, home: str) -> Tuple[Site, str]:
+        plain = _PLAIN_URL.match(url)
+        if plain is None:
+            return self._new_site(url, home), parse_url(url).target
+        prefix, target = plain.groups()
+        site = self._sites.get((prefix, home))
+        if site is None:
+            site = self._new_site(url, home)
+            self._sites[prefix, home] = site
+        return site, target
+
+    def _new_site(self, url: str, home: str) -> Site:
+        address = parse_url(url)
+        route = route_to(address, self._proxy)
+        headers = self._headers_for(address, home)
+        if route.is_forwarded:
+            headers.update(proxy_headers(route))
+        for name, value in headers.items():
+            if is_secret(name):
+                self.secrets.update(secrets_in(value))
+        before = "http://" + address.authority if route.is_forwarded else ""
+        lines = "".join("%s: %s\r\n" % header for header in headers.items())
+        after = " HTTP/1.1\r\nHost: %s\r\n%s" % (address.authority, lines)
+        return Site(address.origin, route, before.encode("ascii"), after.encode("latin-1"))
+
+    def _headers_for(self, address: Address, home: str) -> Dict[str, str]:
+        """The headers for an origin; only the job's own gets credentials and the user's headers."""
+        headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity",
+                   "User-Agent": "pollkit/" + __version__}
+        if self.body:
+            headers["Content-Type"] = "application/json"
+        if address.origin != home:
+            own = {name: value for name, value in self._headers.items()
+                   if name.lower() in _SENT_EVERYWHERE}
+            return merged(headers, own)
+        check_bound("%s://%s/" % (address.scheme, address.authority), self._bound)
+        if address.userinfo:
+            headers["Authorization"] = basic(address.userinfo)
+        if self._credential is not None:
+            name, value = self._credential.header(address.host)
+            headers = merged(headers, {name: value})
+            self.secrets.update(secrets_in(value))  # whatever the header is called
+        return merged(headers, self._headers)
+
+
+def _credential_from(specification: Optional[str]) -> "Optional[Credential]":
+    if not specification:
+        return None
+    from ..credentials import Credential  # late: many hosts poll without one
+    return Credential(specification)

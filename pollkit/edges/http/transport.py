@@ -1,0 +1,272 @@
+"""One poll over HTTP: a Reply, or a Fault that says in plain words what happened.
+
+Connections are kept open and shared by all threads that use one Transport. Credentials go to the
+job's own origin only; another one gets nothing but Accept and User-Agent. An exchange never
+raises because of the network.
+
+`exchange` is a generator for the multiplexer (edges/multiplexer.py); `fetch` drives it to its end
+in the caller's thread.
+"""
+import os
+import re
+import time
+from typing import Mapping, Optional, Union
+
+from ...core.addresses import SHORTEST_SECRET, join, parse_url, quoted, redacted, secrets_of
+from ...core.hints import retry_after
+from ...core.model import Fault, FaultCode, Reply
+from ...core.profile import Profile, checked
+from ...core.reading import REDIRECTS, link_of
+from ...core.units import seconds
+from ...errors import ConfigError
+from ..background import BackgroundCalls, NotFinished, TooManyCalls
+from ..multiplexer import Steps, run
+from .connection import (
+    Connection,
+    ConnectError,
+    DeadlinePassed,
+    NoResponse,
+    TlsSettings,
+    describe,
+    open_connection,
+)
+from .parser import BadResponse, IncompleteResponse, Response, ResponseTooLarge
+from .pool import ConnectionPool
+from .proxies import proxy_refusal
+from .redirects import Redirects
+from .request import Request, RequestBuilder, Site
+
+_MAX_REDIRECTS = 5
+_CUT = re.compile(r"\.\.\.|['\"]")  # how a text ends that was cut short, and is quoted
+
+Answer = Union[Reply, Fault]
+
+
+class Transport:
+    """Sends the requests of one profile."""
+
+    def __init__(self, profile: Profile, headers: Optional[Mapping[str, str]] = None) -> None:
+        profile = checked(profile)
+        self._timeout = seconds(profile.request_timeout)
+        self._builder = RequestBuilder(profile, headers or {})
+        self._tls = TlsSettings(profile.ca_file, profile.client_cert, profile.client_key,
+                                profile.tls_strict)
+        if profile.ca_file or profile.client_cert or profile.client_key:
+            from .tls import tls_context
+            tls_context(self._tls)  # bad files are reported before the first poll
+        self._policy = profile.redirects
+        self._proxy = profile.proxy
+        self._start()
+
+    def _start(self) -> None:
+        """Begin without connections; also after a fork, where the old ones are the parent's."""
+        self._pid = os.getpid()
+        self._calls = BackgroundCalls()
+        self._redirects = Redirects(self._policy, self._proxy, self._calls)
+        self._pool = ConnectionPool()
+
+    def check(self, url: str, timeout: Optional[float] = None) -> str:
+        """The origin of a job's URL; a ConfigError if it, its proxy or credential is unusable.
+
+        Reading the credential takes no longer than `timeout`.
+        """
+        return self._builder.check(url, timeout)
+
+    def check_origin(self, url: str) -> None:
+        """Raise a ConfigError if credentials must not be sent to a job's URL."""
+        self._builder.check_origin(url)
+
+    def fetch(self, request: Request, timeout: Optional[float] = None) -> Answer:
+        """Send a request and wait for its reply."""
+        return run(self.exchange(request, timeout))
+
+    def exchange(self, request: Request, timeout: Optional[float] = None) -> "Steps[Answer]":
+        """Send a request; `timeout` limits how long a fresh credential may take to read."""
+        if self._pid != os.getpid():
+            self._pool.close()
+            self._start()
+        try:
+            if request.fresh_credential:
+                yield from self._read_credential_again(request, timeout)
+            # The time begins here: a command that prints the credential has its own.
+            deadline = time.monotonic() + self._timeout
+            answer = yield from self._follow(request, deadline)
+            return answer
+        except ConnectError as error:
+            return error.fault
+        except ConfigError as error:
+            return Fault(str(error), final=True, code=FaultCode.CONFIG)
+
+    def scrub(self, text: str, url: str) -> str:
+        """A text that quotes a server, without the secrets that the server was sent."""
+        secrets = self._builder.secrets.union(secrets_of(url))
+        if "%" in text:
+            secrets.update([quoted(secret, safe) for secret in secrets for safe in ("", "/")])
+        for secret in sorted(secrets, key=len, reverse=True):
+            text = _without(text, secret)
+        return text
+
+    def close(self) -> None:
+        """Close the connections that no exchange uses."""
+        self._pool.close()
+
+    def _read_credential_again(self, request: Request, timeout: Optional[float]) -> "Steps[None]":
+        """In the background: a command may print it, or a pipe deliver it."""
+        def read() -> None:
+            self._builder.read_credential_again(request.url, timeout)
+
+        try:
+            yield from self._calls.wait(("credential", request.home), read, float("inf"))
+        except (NotFinished, TooManyCalls) as error:
+            raise ConfigError("the credential can't be read again: %s" % error) from None
+
+    def _follow(self, request: Request, deadline: float) -> "Steps[Answer]":
+        """Send the request, and follow redirects."""
+        url = request.url
+        method = self._builder.method
+        body = self._builder.body
+        if request.moved:  # RFC 9110, 15.4.4: a 303 points to something to GET
+            method = b"GET"
+            body = b""
+        etag = request.etag
+        for _ in range(_MAX_REDIRECTS + 1):
+            site, data = self._builder.build(url, request.home, method, body, etag)
+            if body and site.origin != request.home:
+                return Fault("redirected to %s: a body is not sent to another origin"
+                             % redacted(url), final=True, code=FaultCode.REDIRECT)
+            try:
+                response = yield from self._send(site, data, method == b"HEAD", request, deadline)
+            except (BadResponse, NoResponse, DeadlinePassed, OSError) as error:
+                return self._fault_of(error, url)
+            link = response.headers.get("location")
+            if response.status not in REDIRECTS or not link or _waits(response):
+                answer = yield from self._finish(response, url, site, request, deadline)
+                return answer
+            there = join(url, link)
+            if there is None:
+                return Fault("redirected to %r, which is no http or https URL that can be used"
+                             % redacted(link)[:80], final=True, code=FaultCode.REDIRECT)
+            refusal = yield from self._check_hop(request, site, url, there, deadline)
+            if refusal is not None:
+                return refusal
+            url = there
+            etag = None
+            if response.status in (301, 302) and method == b"POST":
+                method = b"GET"  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
+                body = b""
+        return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redacted(url)),
+                     code=FaultCode.REDIRECT)
+
+    def _send(self, site: Site, data: bytes, has_no_body: bool, request: Request,
+              deadline: float) -> "Steps[Response]":
+        """Send on an idle connection, or on a new one."""
+        origin = site.origin
+        only_public = False
+        if origin != request.home:
+            only_public = yield from self._redirects.needs_public(request.home, origin, deadline)
+        if not only_public or self._redirects.is_known_public(origin):
+            connection = self._pool.take(origin)
+            if connection is not None:
+                try:
+                    response = yield from self._send_on(connection, origin, data, has_no_body,
+                                                        deadline)
+                    return response
+                except NoResponse:
+                    pass  # RFC 9112, 9.3.1: closed while idle; try once more on a new connection
+        connection = yield from open_connection(site.route, self._tls, self._calls, deadline,
+                                                only_public)
+        self._redirects.note_peer(site.route, connection)
+        response = yield from self._send_on(connection, origin, data, has_no_body, deadline)
+        return response
+
+    def _send_on(self, connection: Connection, origin: str, data: bytes, has_no_body: bool,
+                 deadline: float) -> "Steps[Response]":
+        try:
+            response = yield from connection.exchange(data, has_no_body, deadline)
+        except BaseException:
+            connection.close()
+            raise
+        if response.can_reuse:
+            self._pool.put(origin, connection)
+        else:
+            connection.close()
+            if response.has_surplus:
+                self._pool.distrust(origin)
+        return response
+
+    def _check_hop(self, request: Request, site: Site, url: str, there: str,
+                   deadline: float) -> "Steps[Optional[Fault]]":
+        """Why a redirect or link from one URL to another must not be followed; None if it may."""
+        shown = redacted(there)
+        # A secret that the server put into the link under another name stays a secret.
+        self._builder.secrets.update(secret for secret in secrets_of(url) if secret in shown)
+        refusal = yield from self._redirects.refusal(url, there, request.home, deadline)
+        address = parse_url(there)
+        if refusal is None and address.origin != site.origin:
+            request.hops.append(address)
+        return refusal
+
+    def _finish(self, response: Response, url: str, site: Site, request: Request,
+                deadline: float) -> "Steps[Answer]":
+        status = response.status
+        if status == 407 and site.route.proxy is not None:
+            return proxy_refusal(site.route, 407)
+        if status in (401, 403) and site.origin != request.home:
+            return Fault("%d from %s, another origin than the job's" % (status, redacted(url)),
+                         "credentials go to %s only: no redirect or link to another origin "
+                         "carries them" % request.home, final=True, code=FaultCode.REDIRECT)
+        # _make: the header names are in lower case already.
+        reply = Reply._make((status, response.headers, response.body, url, time.time()))
+        link = None if status == 200 else link_of(reply)
+        if link is not None and link != request.url:
+            request.refused_link = yield from self._check_hop(request, site, url, link, deadline)
+        return reply
+
+    def _fault_of(self, error: Exception, url: str) -> Fault:
+        host = redacted(url).partition("://")[2].partition("/")[0]
+        if isinstance(error, DeadlinePassed):
+            return Fault("no complete reply from %s within %g s" % (host, self._timeout),
+                         code=FaultCode.TIMEOUT)
+        if isinstance(error, ResponseTooLarge):
+            return Fault(str(error), final=True, code=FaultCode.TOO_LARGE)
+        if isinstance(error, IncompleteResponse):
+            return Fault("%s: %s" % (host, error), code=FaultCode.BROKEN)
+        if isinstance(error, BadResponse):
+            return Fault("%s: %s" % (host, error), code=FaultCode.BAD_HTTP)
+        if isinstance(error, NoResponse):
+            return _no_reply_fault(host, error)
+        assert isinstance(error, OSError)
+        return Fault("the connection to %s broke: %s" % (host, describe(error)),
+                     code=FaultCode.BROKEN)
+
+
+def _no_reply_fault(host: str, error: NoResponse) -> Fault:
+    # TLS 1.3 demands a client certificate only after the handshake, in place of a reply.
+    if error.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED":
+        return Fault("%s: %s" % (host, error),
+                     "the server wants a certificate of the client: --client-cert and --client-key",
+                     code=FaultCode.CLIENT_CERTIFICATE)
+    return Fault("%s: %s" % (host, error), code=FaultCode.NO_REPLY)
+
+
+def _waits(response: Response) -> bool:
+    """RFC 9110, 10.2.3: a redirect with Retry-After is followed later, by the state machine."""
+    return bool(retry_after(response.headers, time.time())[0])
+
+
+def _without(text: str, secret: str) -> str:
+    """A text without a secret, and without the beginning of one where the text was cut short."""
+    text = text.replace(secret, "***")
+    pieces = []
+    done = 0
+    # The parts of 'Bearer X' stand for it.
+    start = -1 if " " in secret else text.find(secret[:SHORTEST_SECRET])
+    while start >= 0:
+        # No more of the text than a secret is long: it may be a whole log.
+        past = start + SHORTEST_SECRET
+        rest = text[start:past] + _CUT.split(text[past:start + len(secret) + 3], 1)[0]
+        if secret.startswith(rest):
+            pieces.append(text[done:start] + "***")
+            done = start + len(rest)
+        start = text.find(secret[:SHORTEST_SECRET], max(done, start + 1))
+    return "".join(pieces) + text[done:]
