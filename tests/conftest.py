@@ -17,8 +17,9 @@ from ledger_shell import profile
 from pollkit import Ledger, Profile
 from pollkit.cli import main
 from pollkit.edges import profiles
-from pollkit.edges.connect import tls_context
-from pollkit.edges.transport import Transport
+from pollkit.edges.http.tls import tls_context
+from pollkit.edges.http.request import Request
+from pollkit.edges.http.transport import Transport
 from pollkit.testing import FakeJobApi
 
 HANGS_S = 300  # all of them together take a fraction of it
@@ -68,7 +69,7 @@ def fetch(new_transport):
     """Asks once, with a transport of its own."""
     def ask(url, etag=None, headers=None, **settings):
         transport = new_transport(headers, **settings)
-        return transport.fetch(url, transport.check(url), etag)
+        return transport.fetch(Request(url, transport.check(url), etag))
     return ask
 
 

@@ -255,7 +255,7 @@ def test_a_generator_that_is_thrown_away_while_the_lock_is_held_stops_nothing():
         outcomes = batch.as_completed(["a", "b"])
         next(outcomes)
         future = batch.submit("c")
-        with batch._lock:
+        with batch._engine.lock:
             outcomes.close()
         assert future.result(timeout=10).state == "done"
 

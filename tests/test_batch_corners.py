@@ -7,8 +7,6 @@ import pytest
 
 from job_api import JobApi, http
 from pollkit import BatchPoller, ConfigError, Job, PollkitError, Profile, TokenBucket
-from pollkit.drivers.crew import Crew, Exchanges
-from pollkit.edges.clock import Clock
 from raw_server import RawServer, reply, wait_for
 
 QUICK = "fixed 20ms"
@@ -207,7 +205,7 @@ def test_threads_that_name_a_profile_for_the_first_time_share_its_connections(tw
 
     def name():
         ready.wait()
-        manners.add(batch._asker.manner(Job("a", profile="q")))
+        manners.add(batch._client.manner(Job("a", profile="q")))
     threads = [threading.Thread(target=name) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -224,7 +222,7 @@ def test_what_shares_a_bucket_shares_a_queue_whatever_its_origin():
         for port in (8, 9):
             for name in "ab":
                 batch.submit("http://127.0.0.1:%d/%s" % (port, name))
-        assert len({entry.lane for entry in batch._agenda}) == 1
+        assert len({entry.lane for entry in batch._engine.agenda}) == 1
         batch.close(wait=False)
 
 
@@ -317,22 +315,6 @@ def test_a_generator_serves_one_thread_at_a_time_and_the_other_is_told():
 
 # Ends
 
-def test_what_ended_without_a_poll_is_told_before_the_next_exchange_which_may_be_slow():
-    done, found = [], iter(["work"])
-    lock = threading.Lock()
-    crew = Crew(1, Clock(), lock, take=lambda now: next(found, float("inf")),
-                exchanges=Exchanges(lambda work: work, lambda asked: True, None, lambda work, asked: done.append(work)),
-                finish=lambda work, result, now: "news", announce=done.append, leave=lambda: None,
-                crash=lambda error: None)
-    with lock:
-        crew.wake()
-    wait_for(lambda: "news" in done)
-    with lock:
-        crew.dismiss()
-    crew.join()
-    assert [each for i, each in enumerate(done) if each not in done[:i]] == [None, "work", "news"]
-
-
 def test_without_a_thread_no_job_is_added(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
@@ -344,11 +326,11 @@ def test_without_a_thread_no_job_is_added(monkeypatch):
         assert len(batch) == 0
 
 
-def test_with_fewer_threads_than_workers_all_is_done_all_the_same(monkeypatch):
+def test_without_a_second_thread_all_is_done_all_the_same(monkeypatch):
     start = threading.Thread.start
 
     def refuse(self):
-        if self.name.startswith("pollkit-") and self.name not in ("pollkit-0", "pollkit-watch"):
+        if self.name.startswith("pollkit-") and self.name != "pollkit-engine":
             raise RuntimeError("can't start new thread")
         start(self)
     monkeypatch.setattr(threading.Thread, "start", refuse)
@@ -371,10 +353,11 @@ def test_a_close_that_is_interrupted_ends_all_the_same(where, monkeypatch):
     with JobApi(lambda name, count: "running") as api:
         batch = BatchPoller(one_by_one(api), pace="fixed 1h", timeout=None)
         futures = [batch.submit(name) for name in "abc"]
-        owner, name = {"agenda": (batch._agenda, "cancel"), "told": (batch, "_announce"),
-                       "join": (batch._crew, "join")}[where]
+        engine = batch._engine
+        owner, name = {"agenda": (engine.agenda, "cancel"), "told": (engine, "report_ended"),
+                       "join": (engine, "stop")}[where]
         monkeypatch.setattr(owner, name, once(getattr(owner, name)))
         with pytest.raises(KeyboardInterrupt):
             batch.close(wait=False)
         assert [future.result(timeout=0).state for future in futures] == ["cancelled"] * 3
-        assert not any(thread.is_alive() for thread in batch._crew._threads)
+        assert not engine._thread.is_alive()

@@ -83,7 +83,7 @@ def test_a_callback_that_raises_is_logged_and_hurts_nobody(caplog):
 
 def test_a_bug_in_pollkit_ends_the_job_and_not_the_batch(caplog):
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), max_faults=2, clock=VirtualClock(), workers=1) as batch:
-        batch._asker.default.reader = None
+        batch._client.default.reader = None
         outcome = batch.run(["a"])[0]
     assert outcome.state == "unreachable" and "AttributeError" in outcome.error.message
     assert "pollkit failed" in caplog.text
@@ -184,15 +184,18 @@ tracemalloc.start()
 before = tracemalloc.get_traced_memory()[0]
 from pollkit.core.model import Job
 wanted = [Job.of(job) for job in jobs]
-batch._crew.wake = lambda: None
+engine = batch._engine
+engine.wake = lambda: None
 batch._add(wanted, object(), float("inf"))
 from pollkit.core.reading import Reading, Verdict
 reading = Reading(Verdict.PENDING, "pending", "running")
+from pollkit.drivers.dispatch import next_work
 for _ in range(2 * N):
-    entries = batch._agenda.take(batch._clock.now() + 1)
-    if isinstance(entries, float):
+    entries = next_work(engine.agenda, batch._clock.now() + 1, engine.lock).entries
+    if not entries:
         break
-    batch._agenda.give_back(entries, [reading], reading, batch._clock.now() + 1.5, 0.5)
+    engine.agenda.give_back(entries, [reading], batch._clock.now() + 1.5, 0.5)
+    engine.agenda.free_place()
 print((tracemalloc.get_traced_memory()[0] - before) / N)
 """
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, timeout=60)

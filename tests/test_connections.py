@@ -1,4 +1,4 @@
-"""Connections: kept and used again, replaced where they ended, and closed; the thread that keeps deadlines."""
+"""Connections: kept and used again, replaced when they ended, and closed."""
 import contextlib
 import gc
 import os
@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from pollkit import Fault, Profile
-from pollkit.edges import transport as transport_module
-from pollkit.edges import watch
-from pollkit.edges.transport import Transport
+from pollkit import Profile
+from pollkit.edges.http import pool as pool_module
+from pollkit.edges.http.request import Request
+from pollkit.edges.http.transport import Transport
 from raw_server import CHUNKED, CLOSE, HANG, RESET, RawServer, reply, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -25,7 +25,7 @@ DONE = reply('{"status": "done"}')
 def test_polls_of_a_thread_share_one_connection(new_transport):
     transport = new_transport()
     with RawServer(DONE) as server:
-        got = [transport.fetch(server.url("/jobs/%d" % i), server.origin) for i in range(5)]
+        got = [transport.fetch(Request(server.url("/jobs/%d" % i), server.origin)) for i in range(5)]
     assert [one.body for one in got] == [b'{"status": "done"}'] * 5
     assert server.targets == ["/jobs/%d" % i for i in range(5)]
     assert server.used == [0] * 5
@@ -37,7 +37,7 @@ def test_threads_that_ask_at_once_have_a_connection_each_and_no_more(new_transpo
     def ask():
         for _ in range(3):
             both.wait()
-            transport.fetch(server.url(), server.origin)
+            transport.fetch(Request(server.url(), server.origin))
 
     def answer(connection, _):
         both_asked.wait()
@@ -57,7 +57,7 @@ def test_threads_that_ask_one_after_the_other_share_a_connection(new_transport):
     transport = new_transport()
     with RawServer(DONE) as server:
         for _ in range(3):
-            thread = threading.Thread(target=transport.fetch, args=(server.url(), server.origin))
+            thread = threading.Thread(target=transport.fetch, args=(Request(server.url(), server.origin),))
             thread.start()
             thread.join()
     assert server.used == [0, 0, 0]
@@ -86,37 +86,29 @@ def test_connection_is_kept_only_where_the_reply_allows_it(case, new_transport):
     transport = new_transport()
     raw, kept = KEPT[case]
     with RawServer(raw) as server:
-        first, second = (transport.fetch(server.url(), server.origin) for _ in range(2))
+        first, second = (transport.fetch(Request(server.url(), server.origin)) for _ in range(2))
         wait_for(lambda: server.open == (1 if kept else 0))
     assert first[:3] == second[:3]
     assert server.used == ([0, 0] if kept else [0, 1])
 
 
-@pytest.fixture(params=["just used", "idle for long"])
-def idle(request, monkeypatch):
-    """Connections are looked at before use once idle for a while; 'long' makes that no time."""
-    if request.param == "idle for long":
-        monkeypatch.setattr(transport_module, "_IDLE_S", -1.0, raising=False)
-    return request.param
-
-
 @pytest.mark.parametrize("end", [CLOSE, RESET], ids=["closed", "reset"])
-def test_connection_that_ended_while_idle_is_replaced_unnoticed(end, idle, new_transport):
+def test_connection_that_ended_while_idle_is_replaced_unnoticed(end, new_transport):
     transport = new_transport()
     with RawServer([DONE, lambda connection, _: connection.pause(0.02), end], DONE) as server:
-        first = transport.fetch(server.url("/1"), server.origin)
+        first = transport.fetch(Request(server.url("/1"), server.origin))
         wait_for(lambda: server.open == 0)
-        second = transport.fetch(server.url("/2"), server.origin)
+        second = transport.fetch(Request(server.url("/2"), server.origin))
     assert (first.status, second.status) == (200, 200)
     assert server.targets == ["/1", "/2"]
     assert server.used == [0, 1]
 
 
-def test_live_connection_is_used_again_after_any_idle_time(idle, new_transport):
+def test_live_connection_is_used_again_after_any_idle_time(new_transport):
     transport = new_transport()
     with RawServer(DONE) as server:
         for _ in range(3):
-            assert transport.fetch(server.url(), server.origin).status == 200
+            assert transport.fetch(Request(server.url(), server.origin)).status == 200
     assert server.used == [0, 0, 0]
 
 
@@ -125,7 +117,7 @@ def test_poll_is_repeated_once_where_a_kept_connection_ends_instead_of_a_reply(e
     """The server may have been about to close it anyway (RFC 9112, 9.3.1)."""
     transport = new_transport()
     with RawServer(DONE, end, DONE) as server:
-        got = [transport.fetch(server.url("/%d" % i), server.origin) for i in range(2)]
+        got = [transport.fetch(Request(server.url("/%d" % i), server.origin)) for i in range(2)]
     assert [one.status for one in got] == [200, 200]
     assert server.targets == ["/0", "/1", "/1"]
     assert server.used == [0, 0, 1]
@@ -134,8 +126,8 @@ def test_poll_is_repeated_once_where_a_kept_connection_ends_instead_of_a_reply(e
 def test_poll_is_not_repeated_twice(new_transport):
     transport = new_transport()
     with RawServer(DONE, CLOSE, CLOSE, DONE) as server:
-        transport.fetch(server.url(), server.origin)
-        got = transport.fetch(server.url(), server.origin)
+        transport.fetch(Request(server.url(), server.origin))
+        got = transport.fetch(Request(server.url(), server.origin))
     assert "closed without a reply" in got.message
     assert server.used == [0, 0, 1]
 
@@ -147,10 +139,10 @@ def test_poll_is_not_repeated_for_any_other_fault(answer, words, new_transport):
     """Once a byte has come, or the time is up, it is a fault, and the connection is dropped."""
     transport = new_transport(request_timeout=0.2 if HANG in answer else 10.0)
     with RawServer(DONE, answer, DONE) as server:
-        transport.fetch(server.url(), server.origin)
-        got = transport.fetch(server.url(), server.origin)
+        transport.fetch(Request(server.url(), server.origin))
+        got = transport.fetch(Request(server.url(), server.origin))
         assert len(server.requests) == 2
-        assert transport.fetch(server.url(), server.origin).status == 200
+        assert transport.fetch(Request(server.url(), server.origin)).status == 200
     assert words in got.message
     assert server.used == [0, 0, 1]
 
@@ -169,25 +161,25 @@ def test_what_a_server_says_unasked_is_not_taken_for_a_reply(unasked, new_transp
         said.set()
 
     with RawServer([DONE, speak], DONE) as server:
-        transport.fetch(server.url("/1"), server.origin)
+        transport.fetch(Request(server.url("/1"), server.origin))
         assert said.wait(10)
         time.sleep(0.05)
-        got = transport.fetch(server.url("/2"), server.origin)
+        got = transport.fetch(Request(server.url("/2"), server.origin))
     assert (got.status, got.body) == (200, b'{"status": "done"}')
     assert server.used[-1] == 1
 
 
 def test_connections_to_so_many_origins_are_kept_and_no_more(new_transport, monkeypatch):
     """The origin that was met first goes first."""
-    monkeypatch.setattr(transport_module, "_ORIGINS_KEPT", 3)
+    monkeypatch.setattr(pool_module, "MAX_ORIGINS", 3)
     transport = new_transport()
     with contextlib.ExitStack() as stack:
         servers = [stack.enter_context(RawServer(DONE)) for _ in range(5)]
         for server in servers:
-            assert transport.fetch(server.url(), server.origin).status == 200
+            assert transport.fetch(Request(server.url(), server.origin)).status == 200
         wait_for(lambda: [server.open for server in servers] == [0, 0, 1, 1, 1])
         for server in servers[:1] + servers[4:]:
-            transport.fetch(server.url(), server.origin)
+            transport.fetch(Request(server.url(), server.origin))
         wait_for(lambda: [server.open for server in servers] == [1, 0, 0, 1, 1])
         assert [server.accepted for server in servers] == [2, 1, 1, 1, 1]
 
@@ -195,17 +187,17 @@ def test_connections_to_so_many_origins_are_kept_and_no_more(new_transport, monk
 def test_close_closes_and_the_transport_can_go_on(new_transport):
     transport = new_transport()
     with RawServer(DONE) as server:
-        transport.fetch(server.url(), server.origin)
+        transport.fetch(Request(server.url(), server.origin))
         assert server.open == 1
         transport.close()
         wait_for(lambda: server.open == 0)
-        assert transport.fetch(server.url(), server.origin).status == 200
+        assert transport.fetch(Request(server.url(), server.origin)).status == 200
     assert server.used == [0, 1]
 
 
 def test_transport_that_is_dropped_leaves_no_connection_open(recwarn):
     with RawServer(DONE) as server:
-        Transport(Profile(proxy="none")).fetch(server.url(), server.origin)
+        Transport(Profile(proxy="none")).fetch(Request(server.url(), server.origin))
         gc.collect()
         wait_for(lambda: server.open == 0)
     assert len(server.requests) == 1
@@ -218,11 +210,11 @@ def test_forked_child_leaves_the_parents_connections_alone():
     script = textwrap.dedent("""
         import os, sys
         from pollkit import Profile
-        from pollkit.edges.transport import Transport
+        from pollkit.edges.http.transport import Transport
         origin = sys.argv[1]
         transport = Transport(Profile(proxy="none"))
         def ask(who):
-            assert transport.fetch(origin + "/" + who, origin).status == 200
+            assert transport.fetch(Request(origin + "/" + who, origin)).status == 200
         ask("parent")
         child = os.fork()
         if child == 0:
@@ -239,32 +231,3 @@ def test_forked_child_leaves_the_parents_connections_alone():
                        cwd=ROOT, check=True, timeout=60)
     assert list(zip(server.targets, server.used)) == [
         ("/parent", 0), ("/child", 1), ("/child", 1), ("/parent", 0)]
-
-
-# The thread that keeps deadlines
-
-def test_host_that_allows_no_more_threads_gets_a_fault_and_no_poll_without_a_deadline(monkeypatch):
-    def refuse(self):
-        raise RuntimeError("can't start new thread")
-
-    with RawServer(DONE) as server:
-        transport = Transport(Profile(proxy="none"))
-        with monkeypatch.context() as patch:
-            patch.setattr(watch._Guard, "start", refuse)
-            fault = transport.fetch(server.url(), server.origin)
-        assert isinstance(fault, Fault) and "no thread can be started" in fault.message
-        assert transport.fetch(server.url(), server.origin).status == 200
-        transport.close()
-
-
-def test_thread_that_keeps_deadlines_goes_with_the_last_exchange():
-    with RawServer(DONE) as server:
-        transport = Transport(Profile(proxy="none", request_timeout=0.1))
-        transport.fetch(server.url(), server.origin)
-        guard = transport._watch._guard
-        assert guard.is_alive()
-        guard.join(5)
-        assert not guard.is_alive()
-        assert transport.fetch(server.url(), server.origin).status == 200 and transport._watch._guard is not guard
-        transport.close()
-        assert not transport._watch._guard.is_alive()

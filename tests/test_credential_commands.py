@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from pollkit.edges.http.request import Request
 from pollkit import BatchPoller, ConfigError, Poller, Profile
 from pollkit.edges import credentials
 from pollkit.edges.credentials import Credential
@@ -89,7 +90,7 @@ def test_command_that_is_run_again_takes_none_of_the_time_of_the_request(new_tra
     done = reply('{"status": "done"}')
     with RawServer(done, [done, lambda connection, _: connection.close()], done) as server:
         transport = new_transport(auth=auth, request_timeout=0.3)
-        said = [transport.fetch(server.url(), server.origin, fresh_credential=i > 0) for i in range(3)]
+        said = [transport.fetch(Request(server.url(), server.origin, fresh_credential=i > 0)) for i in range(3)]
     assert [getattr(each, "status", each) for each in said] == [200] * 3
     assert len(server.requests) == 3
 

@@ -13,7 +13,8 @@ import pytest
 import pollkit
 from pollkit import ConfigError, Poller, PollkitError, Profile
 from pollkit.edges.credentials import Credential
-from pollkit.edges.transport import Transport
+from pollkit.edges.http.request import Request
+from pollkit.edges.http.transport import Transport
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, HANG, RawServer, redirect, reply
 
@@ -238,7 +239,7 @@ def test_credential_goes_before_the_urls_userinfo(environment):
     environment.setenv("TOKEN", "t0ken")
     transport = Transport(Profile(auth="bearer env:TOKEN"))
     with RawServer(DONE) as server, contextlib.closing(transport):
-        transport.fetch(server.url("/jobs/1", "me:pw"), server.origin)
+        transport.fetch(Request(server.url("/jobs/1", "me:pw"), server.origin))
     assert server.requests[0].headers["authorization"] == "Bearer t0ken"
 
 

@@ -200,8 +200,8 @@ def test_a_job_whose_profile_is_gone_is_told_and_the_others_are_polled(api, poll
 
 
 def test_a_profile_that_is_mended_while_a_run_is_at_work_is_soon_noticed(monkeypatch, pollkit):
-    monkeypatch.setattr("pollkit.drivers.ledger_runs.MEND_S", 0.05)
-    monkeypatch.setattr("pollkit.drivers.ledger_runs.TURN_S", 0.02)
+    monkeypatch.setattr("pollkit.drivers.ledger_runner.RECHECK_S", 0.05)
+    monkeypatch.setattr("pollkit.drivers.ledger_runner.TURN_S", 0.02)
 
     def answer(name, count):
         if count == 3:

@@ -3,6 +3,7 @@ import json
 
 import pytest
 
+from pollkit.edges.http.request import Request
 from pollkit import BatchPoller, ConfigError, Job, Ledger, Poller, Profile
 from pollkit.core.origins import check_bound, credential_origins, is_internal, parse_origin
 from raw_server import RawServer, reply
@@ -120,7 +121,7 @@ def test_a_header_of_the_library_counts_as_a_credential_if_its_name_does(driver,
 def test_the_transport_itself_sends_no_credential_there(stranger, new_transport):
     """Whoever calls it without a check first gets a fault."""
     transport = new_transport(url="http://api.internal/{id}", auth="bearer env:MY_TOKEN")
-    got = transport.fetch(stranger.url(), stranger.origin)
+    got = transport.fetch(Request(stranger.url(), stranger.origin))
     assert got.final and "is outside http://api.internal" in got.message
 
 

@@ -11,9 +11,10 @@ from urllib.parse import unquote
 
 import pytest
 
+from pollkit.edges.http.request import Request
 from pollkit import ConfigError, Fault, Poller, Profile
 from pollkit.core.addresses import parse_url
-from pollkit.edges.connect import choose_proxy
+from pollkit.edges.http.proxies import choose_proxy
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, redirect, reply, wait_for
 from test_tls import CA, pass_on, tls_server
@@ -200,7 +201,7 @@ def test_forwarding_proxy_gets_its_password_with_each_request(new_transport):
     with RawServer(DONE) as proxy:
         transport = new_transport({"X-API-Key": "k"}, proxy="http://user:pass@" + proxy.authority)
         for i in range(3):
-            transport.fetch("http://jobs.invalid/%d" % i, "http://jobs.invalid:80")
+            transport.fetch(Request("http://jobs.invalid/%d" % i, "http://jobs.invalid:80"))
     assert [request.headers["proxy-authorization"] for request in proxy.requests] == [
         "Basic dXNlcjpwYXNz"] * 3
     assert [request.headers["x-api-key"] for request in proxy.requests] == ["k"] * 3
@@ -226,7 +227,7 @@ def test_credentials_do_not_travel_to_another_origin_through_the_same_proxy(fetc
 def test_polls_share_one_tunnel(new_transport):
     with tls_server(DONE) as server, RawServer(tunnel) as proxy:
         transport = new_transport(proxy="http://" + proxy.authority)
-        got = [transport.fetch(server.url(), server.origin).status for _ in range(3)]
+        got = [transport.fetch(Request(server.url(), server.origin)).status for _ in range(3)]
         transport.close()
         wait_for(lambda: proxy.open == 0)
     assert got == [200] * 3
@@ -237,9 +238,9 @@ def test_polls_share_one_tunnel(new_transport):
 def test_tunnel_that_ended_while_idle_is_replaced_unnoticed(new_transport):
     with tls_server([DONE, CLOSE], DONE) as server, RawServer(tunnel) as proxy:
         transport = new_transport(proxy="http://" + proxy.authority)
-        first = transport.fetch(server.url("/1"), server.origin)
+        first = transport.fetch(Request(server.url("/1"), server.origin))
         wait_for(lambda: proxy.open == 0)
-        second = transport.fetch(server.url("/2"), server.origin)
+        second = transport.fetch(Request(server.url("/2"), server.origin))
     assert (first.status, second.status) == (200, 200)
     assert server.targets == ["/1", "/2"]
     assert len(proxy.requests) == 2
@@ -451,7 +452,7 @@ def test_tinyproxy_forwards_and_tunnels(tinyproxy, new_transport):
     with RawServer(DONE) as plain, tls_server(DONE) as secure:
         for server in (plain, secure):
             for i in range(2):
-                got = transport.fetch(server.url("/%d" % i), server.origin)
+                got = transport.fetch(Request(server.url("/%d" % i), server.origin))
                 assert (got.status, got.body) == (200, b'{"status": "done"}')
         transport.close()
     assert plain.targets == secure.targets == ["/0", "/1"]

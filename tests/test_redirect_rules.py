@@ -5,9 +5,11 @@ import socket
 
 import pytest
 
+from pollkit.edges.http.request import Request
 from pollkit import ConfigError, Fault, Poller, Profile
 from pollkit.core import origins
-from pollkit.edges import connect, redirects
+from pollkit.edges.background import BackgroundCalls
+from pollkit.edges.http import connection, redirects
 from pollkit.testing import VirtualClock
 from raw_server import RawServer, redirect, reply
 
@@ -37,7 +39,7 @@ def network(monkeypatch):
         name = host.decode() if isinstance(host, bytes) else host
         return getaddrinfo(names.get(name, name), *more)
 
-    for module in (connect, redirects):
+    for module in (connection, redirects):
         monkeypatch.setattr(module, "is_internal",
                             lambda host: host != PUBLIC and is_internal(host))
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
@@ -149,7 +151,7 @@ def test_name_that_changes_from_public_to_internal_is_refused_when_it_does(netwo
 def test_link_of_a_public_server_is_still_refused_by_another_process(new_transport):
     """A ledger keeps where to look next; the process that resumes the job has seen no redirect."""
     with RawServer(DONE) as inside, public_server(DONE, name="public.test") as home:
-        got = new_transport().fetch(inside.url(), home.origin)
+        got = new_transport().fetch(Request(inside.url(), home.origin))
     assert "an internal address" in got.message and got.final
     assert inside.accepted == 0
 
@@ -159,9 +161,9 @@ def test_open_connection_to_an_internal_server_is_not_used_either(new_transport)
     transport = new_transport()
     with RawServer(DONE, name="inside.test") as inside:
         with public_server(redirect(inside.url("/there"))) as home:
-            assert transport.fetch(inside.url("/own"), inside.origin).status == 200
-            got = transport.fetch(home.url(), home.origin)
-            assert transport.fetch(inside.url("/own"), inside.origin).status == 200
+            assert transport.fetch(Request(inside.url("/own"), inside.origin)).status == 200
+            got = transport.fetch(Request(home.url(), home.origin))
+            assert transport.fetch(Request(inside.url("/own"), inside.origin)).status == 200
     assert isinstance(got, Fault) and "an internal address" in got.message
     assert inside.targets == ["/own", "/own"]
 
@@ -183,7 +185,7 @@ def test_behind_a_proxy_an_internal_address_may_point_to_another(fetch):
 def test_name_that_is_needed_to_decide_and_cannot_be_resolved_is_a_passing_fault(new_transport):
     """A resumed job is not given up because DNS is down."""
     with RawServer(DONE) as inside:
-        got = new_transport(request_timeout=2.0).fetch(inside.url(), "http://gone.invalid:80")
+        got = new_transport(request_timeout=2.0).fetch(Request(inside.url(), "http://gone.invalid:80"))
     assert "resolve" in got.message and not got.final
     assert not inside.requests
 
@@ -267,13 +269,13 @@ def test_what_is_remembered_of_origins_is_bounded(monkeypatch, new_transport):
         transport = new_transport()
         for server in servers:
             server.answers = [redirect(store.url())]
-            assert transport.fetch(server.url(), server.origin).status == 200
+            assert transport.fetch(Request(server.url(), server.origin)).status == 200
         assert len(transport._redirects._hosts) <= 2
 
 
 def test_an_internal_address_among_many_public_ones_is_not_forgotten(monkeypatch):
     monkeypatch.setattr(redirects, "_HOSTS_KEPT", 3)
-    rules = redirects.Redirects("safe", "none", 1.0)
+    rules = redirects.Redirects("safe", "none", BackgroundCalls())
     for host in ["127.0.0.1"] + ["8.8.8.%d" % i for i in range(10)]:
         rules._note("http://many.test:80", {host})
     assert not rules.is_known_public("http://many.test:80")

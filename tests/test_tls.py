@@ -12,10 +12,11 @@ import warnings
 import pytest
 
 from pollkit import ConfigError, Fault, Poller, Profile
-from pollkit.edges import transport as transport_module
-from pollkit.edges.connect import tls_context
-from pollkit.edges.probe import _careless as careless_context
-from pollkit.edges.transport import Transport
+from pollkit.edges.http import pool as pool_module
+from pollkit.edges.http.tls import tls_context
+from pollkit.edges.http.probe import _careless as careless_context
+from pollkit.edges.http.request import Request
+from pollkit.edges.http.transport import Transport
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, at_once, redirect, reply, wait_for
 
@@ -99,8 +100,8 @@ def test_certificate_for_another_name_is_refused(name, fetch):
 def test_environment_names_the_ca():
     """SSL_CERT_FILE is obeyed; it is read once a process, so this one has its own."""
     script = ("import sys; from pollkit import Profile; "
-              "from pollkit.edges.transport import Transport; "
-              "t = Transport(Profile(proxy='none')); r = t.fetch(sys.argv[1], sys.argv[2]); "
+              "from pollkit.edges.http.transport import Transport; "
+              "t = Transport(Profile(proxy='none')); r = t.fetch(Request(sys.argv[1], sys.argv[2])); "
               "t.close(); print(r[0])")
     said = []
     with tls_server(DONE) as server:
@@ -134,7 +135,7 @@ def test_certificate_file_that_cannot_be_used_is_a_config_error(settings):
 
 def test_key_behind_a_passphrase_is_a_config_error_and_nobody_is_asked():
     script = ("import sys; from pollkit import ConfigError, Profile; "
-              "from pollkit.edges.transport import Transport\n"
+              "from pollkit.edges.http.transport import Transport\n"
               "try: Transport(Profile(client_cert=sys.argv[1], client_key=sys.argv[2]))\n"
               "except ConfigError as error: print(error, '|', sys.stdin.read())")
     done = subprocess.run(
@@ -337,7 +338,7 @@ def timed_poll(server, timeout):
     with server, contextlib.closing(transport):
         url = "https://%s/jobs/1" % server.authority
         began_at = time.monotonic()
-        got = transport.fetch(url, transport.check(url))
+        got = transport.fetch(Request(url, transport.check(url)))
         return got, time.monotonic() - began_at, server.authority
 
 
@@ -411,10 +412,10 @@ def pass_on(source, sink):
 def test_polls_share_one_connection(version, looked_at, new_transport, monkeypatch):
     """Also where it is looked at before use: TLS's own messages (session tickets) do no harm."""
     if looked_at:
-        monkeypatch.setattr(transport_module, "_IDLE_S", -1.0, raising=False)
+        monkeypatch.setattr(pool_module, "_IDLE_S", -1.0, raising=False)
     transport = new_transport()
     with tls_server(DONE, version=version) as server:
-        got = [transport.fetch(server.url("/%d" % i), server.origin).status for i in range(4)]
+        got = [transport.fetch(Request(server.url("/%d" % i), server.origin)).status for i in range(4)]
         assert server.open == 1
         transport.close()
         wait_for(lambda: server.open == 0)
@@ -427,12 +428,12 @@ def test_polls_share_one_connection(version, looked_at, new_transport, monkeypat
 def test_connection_that_ended_while_idle_is_replaced_unnoticed(end, looked_at, new_transport,
                                                                 monkeypatch):
     if looked_at:
-        monkeypatch.setattr(transport_module, "_IDLE_S", -1.0, raising=False)
+        monkeypatch.setattr(pool_module, "_IDLE_S", -1.0, raising=False)
     transport = new_transport()
     with tls_server([DONE, lambda connection, _: connection.pause(0.02), end], DONE) as server:
-        first = transport.fetch(server.url("/1"), server.origin)
+        first = transport.fetch(Request(server.url("/1"), server.origin))
         wait_for(lambda: server.open == 0)
-        second = transport.fetch(server.url("/2"), server.origin)
+        second = transport.fetch(Request(server.url("/2"), server.origin))
     assert (first.status, second.status) == (200, 200)
     assert server.targets == ["/1", "/2"]
     assert server.used == [0, 1]

@@ -8,7 +8,8 @@ import time
 import pytest
 
 from pollkit import ConfigError, JobUnreachable, Poller, Profile, Reply, wait
-from pollkit.edges.transport import Transport
+from pollkit.edges.http.request import Request
+from pollkit.edges.http.transport import Transport
 from pollkit.testing import VirtualClock
 from raw_server import CHUNKED, CLOSE, HANG, RESET, RawServer, redirect, reply, zlib_packed
 
@@ -139,7 +140,7 @@ def test_reply_may_be_split_anywhere(fetch):
 
     transport = Transport(Profile(proxy="none", request_timeout=10.0))
     with RawServer(cut_in_two) as server, contextlib.closing(transport):
-        got = [transport.fetch(server.url(), server.origin) for _ in range(1, len(raw))]
+        got = [transport.fetch(Request(server.url(), server.origin)) for _ in range(1, len(raw))]
     assert {(one.status, one.headers["x-a"], one.body) for one in got} == {(200, "1 2", b"abcde")}
     assert server.accepted == 1
 
@@ -148,7 +149,7 @@ def test_head_is_asked_and_its_length_is_not_waited_for(new_transport):
     """A reply to HEAD has no body, whatever length it names, and the connection stays good."""
     transport = new_transport(method="HEAD")
     with RawServer(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n") as server:
-        got = [transport.fetch(server.url(), server.origin) for _ in range(2)]
+        got = [transport.fetch(Request(server.url(), server.origin)) for _ in range(2)]
     assert [(one.status, one.body) for one in got] == [(200, b"")] * 2
     assert [request.method for request in server.requests] == ["HEAD"] * 2
     assert server.accepted == 1
@@ -183,7 +184,7 @@ def test_headers_given_beside_the_profile_go_before_its_own():
     """In any case of letters: a header is never sent in two versions."""
     transport = Transport(Profile(proxy="none", headers={"X-Team": "theirs"}), {"x-team": "mine"})
     with RawServer(DONE) as server, contextlib.closing(transport):
-        transport.fetch(server.url(), server.origin)
+        transport.fetch(Request(server.url(), server.origin))
     sent = [value for name, value in server.requests[0].fields if name.lower() == "x-team"]
     assert sent == ["mine"]
 

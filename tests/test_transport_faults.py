@@ -8,7 +8,8 @@ import time
 import pytest
 
 from pollkit import ConfigError, Fault, Profile, Reply
-from pollkit.edges.transport import Transport
+from pollkit.edges.http.request import Request
+from pollkit.edges.http.transport import Transport
 from raw_server import CHUNKED, CLOSE, DRIP, HANG, RESET, RawServer, at_once, reply, zlib_packed
 
 MB = 1024 * 1024
@@ -108,7 +109,7 @@ def slow_polls():
         transport = Transport(Profile(proxy="none", request_timeout=0.2))
         with RawServer(SLOW[case]) as server, contextlib.closing(transport):
             began_at = time.monotonic()
-            got = transport.fetch(server.url(), server.origin)
+            got = transport.fetch(Request(server.url(), server.origin))
             return got, time.monotonic() - began_at, server.authority
     return at_once(SLOW, ask)
 
@@ -139,9 +140,9 @@ def test_kept_connection_has_the_same_deadline(new_transport):
     transport = new_transport(request_timeout=0.3)
     slowly = [DRIP(DONE[:3]), DONE[3:]]
     with RawServer(slowly, slowly, slowly, DRIP(DONE)) as server:
-        assert [transport.fetch(server.url(), server.origin).status for _ in range(3)] == [200] * 3
+        assert [transport.fetch(Request(server.url(), server.origin)).status for _ in range(3)] == [200] * 3
         began_at = time.monotonic()
-        got = transport.fetch(server.url(), server.origin)
+        got = transport.fetch(Request(server.url(), server.origin))
         assert 0.2 < time.monotonic() - began_at < 2
     assert "within 0.3 s" in got.message
     assert server.accepted == 1

@@ -118,7 +118,7 @@ def test_a_bucket_for_jobs_whose_profiles_have_several_limits_needs_a_name(api, 
 def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tells_all(monkeypatch, capsys):
     """Every 29th statement of a run, until one passes; all of them: long/test_ledger_faults.py."""
     for name, value in (("LEASE_S", 0.1), ("RENEW_S", 0.04), ("TURN_S", 0.02)):
-        monkeypatch.setattr("pollkit.drivers.ledger_runs." + name, value)
+        monkeypatch.setattr("pollkit.drivers.ledger_runner." + name, value)
     with JobApi(lambda name, count: "done" if count % 2 else "running") as api:
         profile(api.url)
         for nth in range(1, 2000, 29):

@@ -14,7 +14,8 @@ from ledger_shell import posix, script
 from pollkit import ConfigError, Job, Ledger, LedgerError, Profile
 from pollkit.cli import main
 from pollkit.core.reading import Reading, Verdict
-from pollkit.drivers.ledger_runs import LedgerRun
+from pollkit.drivers.engine import Engine
+from pollkit.drivers.ledger_runner import LedgerRunner
 from pollkit.testing import FakeJobApi
 
 
@@ -153,7 +154,7 @@ def test_after_an_interrupt_too_the_next_run_tells_of_jobs_that_cannot_be_asked_
         ledger.add([Job("bad", profile="gone")])
     added(api, ["job_1"], lasts=60)
     with monkeypatch.context() as patch:
-        patch.setattr(LedgerRun, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patch.setattr(LedgerRunner, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt()))
         assert pollkit("run", "jobs.db")[0] == 130
     code, err = pollkit("run", "jobs.db", "--once")
     assert code == 2 and err.count("there is no profile 'gone'") == err.count("\n") == 1
@@ -161,13 +162,13 @@ def test_after_an_interrupt_too_the_next_run_tells_of_jobs_that_cannot_be_asked_
 
 def test_jobs_that_cannot_be_asked_about_are_looked_at_now_and_then_however_many_there_are(api, pollkit, monkeypatch):
     """Not at every turn; and those that come after hundreds of them do not wait for it."""
-    real, put_off, admitted = Ledger.put_off, [], LedgerRun._admitted
+    real, put_off, admitted = Ledger.put_off, [], Engine.admit
 
-    def admit(run, job):
+    def admit(engine, job):
         if job.profile == "gone":  # quicker than to look for it in files
             raise ConfigError("there is no profile 'gone'")
-        return admitted(run, job)
-    monkeypatch.setattr(LedgerRun, "_admitted", admit)
+        return admitted(engine, job)
+    monkeypatch.setattr(Engine, "admit", admit)
     monkeypatch.setattr(Ledger, "put_off", lambda ledger, claims, for_s: (
         put_off.extend(claims), real(ledger, claims, for_s)))
     with Ledger("jobs.db") as ledger:
@@ -231,7 +232,7 @@ def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_p
         ledger._file.write(lambda db: ledger._learn(db, ("fake", ""), (5.0, 6.0), (began, 1)))
     with FakeJobApi() as api, Ledger(str(tmp_path / "jobs.db")) as ledger:
         teach(1.0)
-        run = LedgerRun(ledger, pytest.fail, profile=api.profile, pace="adaptive", workers=1)
+        run = LedgerRunner(ledger, pytest.fail, profile=api.profile, pace="adaptive", workers=1)
         durations = run._admitted(Job("a"))[2].rules.durations
         assert len(durations) == 1
         teach(2.0)
@@ -264,7 +265,7 @@ def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_howe
     ledger.add(names)
     clock.pass_s(1000)
     mine = Profile("mine", url="http://127.0.0.1:9/{id}", limit="60/m", timeout=300.0)
-    run = LedgerRun(ledger, pytest.fail, profile=mine, pace="fixed 10s", workers=1)
+    run = LedgerRunner(ledger, pytest.fail, profile=mine, pace="fixed 10s", workers=1)
     run._crew.wake = lambda: None  # the test is the crew
     run._goes_on = goes_on
     run._take_all_in(ledger.claim(200, lease_s=600))
