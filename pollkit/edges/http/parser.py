@@ -16,12 +16,14 @@ import zlib
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 MAX_BODY = 10 * 1024 * 1024     # bytes, also after decompression
-MAX_HEAD = 64 * 1024            # bytes of status line and headers; also of trailers
+MAX_HEAD = 64 * 1024            # bytes of status line and headers
 MAX_CHUNK_LINE = 4 * 1024
-MAX_FRAMING = 1024 * 1024       # bytes of chunk sizes and extensions in one body
+MAX_FRAMING = 1024 * 1024       # bytes of chunk sizes, extensions and trailers in one body
 MAX_INTERIM = 32                # 1xx responses before the final one
 MAX_GZIP_MEMBERS = 100
 
+_START = b"HTTP/1."
+_STATUS_LINE = re.compile(r"HTTP/1\.[0-9] [1-9][0-9][0-9](?![^ \r\n])")
 _HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may end a line
 _LONGEST_LENGTH = 18                 # digits: more are too large in any case
 
@@ -60,78 +62,83 @@ class ResponseParser:
 
     def __init__(self, has_no_body: bool = False) -> None:
         self._has_no_body = has_no_body
-        self._buffer: Union[bytes, bytearray] = b""
-        self._scanned = 0                                # bytes known not to end the head
-        self._step: Optional[Callable[[], bool]] = None  # None while the head is incomplete
+        self._buffer: Union[bytes, bytearray] = b""  # a bytearray once it has to grow
+        self._scanned = 0                            # bytes known not to end the head
         self._interim = 0
-        self._framing = 0
         self._response: Optional[Response] = None
+        # A function, not a bound method: that would be a reference cycle, and keep the body in
+        # memory until the garbage collector runs.
+        self._step: Callable[[ResponseParser], bool] = ResponseParser._read_head
 
     def feed(self, data: bytes) -> Optional[Response]:
         """Take the next bytes; the response once it is complete, None while more are needed."""
-        if self._buffer:
+        if isinstance(self._buffer, bytearray):
             self._buffer += data
         else:
             self._buffer = data  # most responses arrive in one piece
-        if self._step is None:
-            self._read_head()
-        while self._step is not None and self._response is None and self._step():
+        while self._step(self):
             pass
         if self._response is None and not isinstance(self._buffer, bytearray):
-            self._buffer = bytearray(self._buffer)  # cheap to extend
+            self._buffer = bytearray(self._buffer)
         return self._response
 
     def end(self) -> Response:
         """The server closed the connection: the response if that completes it."""
-        if self._step is None:
-            raise IncompleteResponse("the server closed the connection within the headers")
-        if self._step == self._read_until_closed:
+        if self._response is not None:
+            return self._response
+        if self._step is ResponseParser._read_until_closed:
             return self._finish(bytes(self._buffer), is_delimited=False)
-        raise IncompleteResponse("the server closed the connection within the body")
+        if self._step is ResponseParser._read_trailer:
+            # RFC 9112, 8: a chunked body is complete with its zero-sized chunk.
+            return self._finish_chunked(is_delimited=False)
+        is_within_head = self._step is ResponseParser._read_head
+        raise IncompleteResponse("the server closed the connection within the %s"
+                                 % ("headers" if is_within_head else "body"))
 
     @property
     def has_begun(self) -> bool:
         """Whether any byte of a response has arrived."""
-        return bool(self._buffer) or self._step is not None or self._interim > 0
+        is_within_head = self._step is ResponseParser._read_head
+        return bool(self._buffer) or self._interim > 0 or not is_within_head
 
-    def _read_head(self) -> None:
-        """Read the headers, also those of interim responses, as far as they have arrived."""
-        while self._step is None and self._response is None:
-            buffer = self._buffer
-            end = _HEAD_END.search(buffer, self._scanned)
-            if end is None:
-                self._check_unfinished_head()
-                self._scanned = max(0, len(buffer) - 2)
-                return
-            if end.end() > MAX_HEAD:
-                raise BadResponse("the headers exceed %d kB" % (MAX_HEAD // 1024))
-            self._parse_head(buffer[:end.start()].decode("latin-1"))
-            self._buffer = buffer[end.end():]
-            if self._status >= 200:
-                self._choose_body()
-            else:
-                self._skip_interim()
+    # Each step consumes what it can from the buffer. It returns True when the next step can go
+    # on, and False when more bytes are needed or the response is complete.
+
+    def _read_head(self) -> bool:
+        """Read the headers of the response, or of an interim response before it."""
+        buffer = self._buffer
+        end = _HEAD_END.search(buffer, self._scanned)
+        if end is None or end.end() > MAX_HEAD:
+            self._check_unfinished_head()
+            self._scanned = max(0, len(buffer) - 2)
+            return False
+        self._parse_head(buffer[:end.start()].decode("latin-1"))
+        self._buffer = buffer[end.end():]
+        if self._status < 200:
+            self._skip_interim()
+            return True
+        return self._choose_body()
 
     def _check_unfinished_head(self) -> None:
-        start = bytes(self._buffer[:5])
-        if not b"HTTP/".startswith(start):
-            raise BadResponse("the response is not HTTP: %r" % bytes(self._buffer[:40]))
+        start = bytes(self._buffer[:40])
+        if start[:len(_START)] != _START[:len(start)]:
+            raise BadResponse("the response is not HTTP/1.x: %r" % start)
         if len(self._buffer) > MAX_HEAD:
             raise BadResponse("the headers exceed %d kB" % (MAX_HEAD // 1024))
 
     def _parse_head(self, head: str) -> None:
+        if not _STATUS_LINE.match(head):
+            raise BadResponse("the response is not HTTP/1.x: %r" % head[:40])
+        self._is_http_1_0 = head[7] == "0"
+        self._status = int(head[9:12])
         lines = head.split("\n")
-        status_line = lines.pop(0)
-        if not status_line.startswith("HTTP/1.") or not status_line[9:12].isdecimal():
-            raise BadResponse("the response is not HTTP/1.x: %r" % status_line[:40])
-        self._status = int(status_line[9:12])
-        self._is_http_1_0 = status_line[7:8] == "0"
+        del lines[0]
         headers: Dict[str, str] = {}
         for line in lines:
-            name, _, value = line.partition(":")
-            headers[name.lower()] = value.strip()  # strips the CR before the LF, too
-        has_repeated_names = len(headers) < len(lines)
-        if has_repeated_names or "\n " in head or "\n\t" in head:
+            name, colon, value = line.partition(":")
+            if colon and name > "!":  # the space or tab of a folded line is less than "!"
+                headers[name.lower()] = value.strip()  # strips the CR before the LF, too
+        if len(headers) < len(lines):
             headers = _join_headers(lines)
         self._headers = headers
 
@@ -144,22 +151,23 @@ class ResponseParser:
         if self._interim > MAX_INTERIM:
             raise BadResponse("over %d interim (1xx) responses" % MAX_INTERIM)
 
-    def _choose_body(self) -> None:
+    def _choose_body(self) -> bool:
         """RFC 9112, 6.3: how the end of the body is marked."""
         headers = self._headers
         if self._has_no_body or self._status in (204, 304):
             self._finish(b"", is_delimited=True)
-        elif "transfer-encoding" in headers and _is_chunked(headers["transfer-encoding"]):
+            return False
+        if "transfer-encoding" in headers and _is_chunked(headers["transfer-encoding"]):
             self._body = bytearray()
+            self._framing = 0
             self._buffer = bytearray(self._buffer)
-            self._step = self._read_chunk_size
+            self._step = ResponseParser._read_chunk_size
         elif "content-length" in headers:
             self._length = _parse_length(headers["content-length"])
-            self._step = self._read_length
+            self._step = ResponseParser._read_length
         else:
-            self._step = self._read_until_closed
-
-    # Each step consumes what it can from the buffer. It returns False when it needs more bytes.
+            self._step = ResponseParser._read_until_closed
+        return True
 
     def _read_length(self) -> bool:
         length = self._length
@@ -167,8 +175,9 @@ class ResponseParser:
         if len(buffer) < length:
             return False
         self._buffer = buffer[length:]
-        self._finish(bytes(buffer[:length]), is_delimited=True)
-        return True
+        buffer = bytes(buffer[:length])  # drops the bytearray, before the body is decompressed
+        self._finish(buffer, is_delimited=True)
+        return False
 
     def _read_until_closed(self) -> bool:
         if len(self._buffer) > MAX_BODY:
@@ -183,7 +192,7 @@ class ResponseParser:
         if len(self._body) + size > MAX_BODY:
             raise ResponseTooLarge("the body exceeds %d MB" % (MAX_BODY >> 20))
         self._length = size
-        self._step = self._read_chunk if size else self._read_trailer
+        self._step = ResponseParser._read_chunk if size else ResponseParser._read_trailer
         return True
 
     def _read_chunk(self) -> bool:
@@ -194,7 +203,7 @@ class ResponseParser:
             return False
         self._body += buffer[:size]
         del buffer[:size]
-        self._step = self._read_chunk_end
+        self._step = ResponseParser._read_chunk_end
         return True
 
     def _read_chunk_end(self) -> bool:
@@ -203,7 +212,7 @@ class ResponseParser:
             return False
         if line:
             raise BadResponse("a chunk is longer than its size says")
-        self._step = self._read_chunk_size
+        self._step = ResponseParser._read_chunk_size
         return True
 
     def _read_trailer(self) -> bool:
@@ -211,9 +220,13 @@ class ResponseParser:
         line = self._take_line()
         if line is None:
             return False
-        if not line:
-            self._finish(bytes(self._body), is_delimited=True)
-        return True
+        if line:
+            return True
+        self._finish_chunked(is_delimited=True)
+        return False
+
+    def _stay_complete(self) -> bool:
+        return False
 
     def _take_line(self) -> Optional[bytes]:
         """The next line of chunk framing, without its line end; None if it is not complete."""
@@ -222,7 +235,8 @@ class ResponseParser:
         end = buffer.find(b"\n", 0, MAX_CHUNK_LINE)
         if end < 0:
             if len(buffer) >= MAX_CHUNK_LINE:
-                raise BadResponse("a line of chunk framing exceeds %d kB" % (MAX_CHUNK_LINE // 1024))
+                raise BadResponse("a line of chunk framing exceeds %d kB"
+                                  % (MAX_CHUNK_LINE // 1024))
             return None
         line = bytes(buffer[:end]).rstrip(b"\r")
         del buffer[:end + 1]
@@ -231,38 +245,53 @@ class ResponseParser:
             raise BadResponse("the chunk framing exceeds %d kB" % (MAX_FRAMING // 1024))
         return line
 
+    def _finish_chunked(self, is_delimited: bool) -> Response:
+        body = bytes(self._body)
+        self._body.clear()
+        return self._finish(body, is_delimited)
+
     def _finish(self, body: bytes, is_delimited: bool) -> Response:
         headers = self._headers
-        has_surplus = is_delimited and bool(self._buffer)
-        # RFC 9112, 6.3: with both headers, don't trust the connection any further.
-        is_ambiguous = "transfer-encoding" in headers and "content-length" in headers
-        connection = headers.get("connection", "").lower()
-        if self._is_http_1_0:
-            stays_open = "keep-alive" in connection
-        else:
-            stays_open = "close" not in connection
-        can_reuse = is_delimited and stays_open and not is_ambiguous and not has_surplus
         if "content-encoding" in headers and body:
             body = _decompress(body, headers["content-encoding"])
+        has_surplus = is_delimited and bool(self._buffer)
+        can_reuse = is_delimited and not has_surplus and self._stays_open()
         self._response = Response(self._status, headers, body, can_reuse, has_surplus)
+        self._step = ResponseParser._stay_complete
         return self._response
+
+    def _stays_open(self) -> bool:
+        """RFC 9112, 9.3: whether the server keeps the connection open."""
+        headers = self._headers
+        connection = headers.get("connection", "").lower()
+        if "close" in connection or (self._is_http_1_0 and "keep-alive" not in connection):
+            return False
+        # RFC 9112, 6.1 and 6.3: the framing is doubtful, so don't trust the connection further.
+        is_doubtful = "content-length" in headers or self._is_http_1_0
+        return not ("transfer-encoding" in headers and is_doubtful)
 
 
 def _join_headers(lines: List[str]) -> Dict[str, str]:
-    """Headers of which some are folded (RFC 9112, 5.2) or repeated (RFC 9110, 5.3)."""
+    """Headers of which some are folded (RFC 9112, 5.2) or repeated (RFC 9110, 5.3).
+
+    A line that is not a header is ignored, with the lines folded onto it. RFC 9112, 2.2 asks
+    for that if a folded line comes first.
+    """
     values: Dict[str, List[str]] = {}
-    name = ""
+    last: List[str] = []  # the parts of the last header's value, or of a line to ignore
     for line in lines:
         is_folded = line[:1] in (" ", "\t")
-        if is_folded and name:
-            values[name].append(" " + line.strip())
-            continue
-        name, _, value = line.partition(":")
-        name = name.strip().lower()
-        if name in values:
-            values[name].append(", ")
-        values.setdefault(name, []).append(value.strip())
-    return {name: "".join(parts) for name, parts in values.items()}
+        name, colon, value = line.partition(":")
+        if is_folded:
+            last.append(" " + line.strip())
+        elif not colon:
+            last = []
+        else:
+            last = values.setdefault(name.lower(), [])
+            if last:
+                last.append(", ")
+            last.append(value.strip())
+    return {name: "".join(parts).strip() for name, parts in values.items()}
 
 
 def _is_chunked(coding: str) -> bool:
@@ -277,21 +306,21 @@ def _is_chunked(coding: str) -> bool:
 
 def _parse_length(text: str) -> int:
     """Content-Length; several equal values count as one (RFC 9110, 8.6)."""
+    digits = text
     if not text.isdecimal():
         values = {part.strip() for part in text.split(",")}
-        text = values.pop()
-        if values or not text.isdecimal():
+        digits = values.pop()
+        if values or not digits.isdecimal():
             raise BadResponse("Content-Length is not one number: %r" % text[:40])
-    digits = text.lstrip("0") or "0"
-    # int() takes long for thousands of digits, and newer Pythons refuse them.
-    if len(digits) > _LONGEST_LENGTH or int(digits) > MAX_BODY:
+    if len(digits) > _LONGEST_LENGTH:
+        # int() takes long for thousands of digits, and newer Pythons refuse them.
+        digits = digits.lstrip("0")
+    length = int(digits[:_LONGEST_LENGTH] or "0")
+    if length > MAX_BODY:
+        shown = digits if len(digits) <= 40 else digits[:37] + "..."
         raise ResponseTooLarge("the body has %s bytes; the limit is %d MB"
-                               % (_shorten(digits), MAX_BODY >> 20))
-    return int(digits)
-
-
-def _shorten(digits: str) -> str:
-    return digits if len(digits) <= 40 else digits[:37] + "..."
+                               % (shown, MAX_BODY >> 20))
+    return length
 
 
 def _parse_chunk_size(line: bytes) -> int:
@@ -316,15 +345,17 @@ def _decompress(body: bytes, coding: str) -> bytes:
 
 def _gunzip(body: bytes) -> bytes:
     """RFC 1952, 2.2: gzip data may have several members, one after the other."""
-    plain = b""
+    members = []
+    size = 0
     for _ in range(MAX_GZIP_MEMBERS):
         unpacker = zlib.decompressobj(31)  # 31: gzip only
-        plain += unpacker.decompress(body, MAX_BODY + 1 - len(plain))
-        if len(plain) > MAX_BODY:
+        members.append(unpacker.decompress(body, MAX_BODY + 1 - size))
+        size += len(members[-1])
+        if size > MAX_BODY:
             raise ResponseTooLarge("the body exceeds %d MB when decompressed" % (MAX_BODY >> 20))
         if not unpacker.eof:
             raise zlib.error("incomplete")
         body = unpacker.unused_data
         if not body.startswith(b"\x1f\x8b"):
-            return plain
+            return b"".join(members)
     raise zlib.error("too many members")
