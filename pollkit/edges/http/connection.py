@@ -126,12 +126,19 @@ class Connection:
             return IdleState.CLOSED
         return IdleState.STRAY if data else IdleState.CLOSED
 
+    def detach(self) -> socket.socket:
+        """Give the socket away: this connection can't be used any more, and closes nothing."""
+        sock = self.sock
+        self.sock = None  # type: ignore[assignment]
+        return sock
+
     def close(self) -> None:
         """Close the socket; never fails."""
-        try:
-            self.sock.close()
-        except OSError:
-            pass
+        if self.sock is not None:
+            try:
+                self.sock.close()
+            except OSError:
+                pass
 
     __del__ = close  # without a ResourceWarning
 
@@ -193,8 +200,8 @@ def open_connection(route: Route, tls: TlsSettings, calls: BackgroundCalls, dead
             yield from open_tunnel(connection, route, deadline)
         if route.address.scheme == "https":
             from .tls import secure, tls_context  # late: ssl is slow to import
-            context = tls_context(tls)
-            connection = yield from secure(connection, route.address, context, deadline)
+            secured = yield from secure(connection, route.address, tls_context(tls), deadline)
+            return secured
         return connection
     except BaseException:
         connection.close()

@@ -91,9 +91,14 @@ class ResponseParser:
         if self._step is ResponseParser._read_trailer:
             # RFC 9112, 8: a chunked body is complete with its zero-sized chunk.
             return self._finish_chunked(is_delimited=False)
-        is_within_head = self._step is ResponseParser._read_head
-        raise IncompleteResponse("the server closed the connection within the %s"
-                                 % ("headers" if is_within_head else "body"))
+        raise IncompleteResponse("the server closed the connection %s" % self._position())
+
+    def _position(self) -> str:
+        if self._step is ResponseParser._read_head:
+            return "within the headers"
+        if self._step is ResponseParser._read_length:
+            return "after %d of %d bytes of the body" % (len(self._buffer), self._length)
+        return "within the chunks of the body"
 
     @property
     def has_begun(self) -> bool:

@@ -134,7 +134,7 @@ def require_tls_1_2(context: ssl.SSLContext) -> None:
 
 def secure(connection: Connection, address: Address, context: ssl.SSLContext,
            deadline: float) -> "Steps[TlsConnection]":
-    """Put TLS on a connection, or raise a ConnectError."""
+    """Put TLS on a connection, which it takes over, or raise a ConnectError."""
     name = address.authority
     try:
         address.host.encode("idna")  # wrap_socket would raise ValueError and leave a socket open
@@ -142,20 +142,31 @@ def secure(connection: Connection, address: Address, context: ssl.SSLContext,
         raise ConnectError(Fault("%s is no name that TLS can verify" % name, final=True,
                                  code=FaultCode.TLS)) from None
     try:
-        connection.sock = context.wrap_socket(
-            connection.sock, server_hostname=address.host, do_handshake_on_connect=False)
-        secured = TlsConnection(connection.sock)
-        yield from _shake_hands(secured, name, deadline)
-        return secured
-    except ssl.CertificateError as error:
-        raise ConnectError(_certificate_fault(name, error, context)) from None
-    except ssl.SSLError as error:
-        if error.reason == "CERTIFICATE_VERIFY_FAILED":  # Python 3.6 says no more than this
-            raise ConnectError(_certificate_fault(name, error, context)) from None
-        raise ConnectError(_tls_fault(name, error)) from None
+        secured = TlsConnection(context.wrap_socket(
+            connection.detach(), server_hostname=address.host, do_handshake_on_connect=False))
     except OSError as error:
         raise ConnectError(Fault("%s broke off the TLS handshake: %s" % (name, describe(error)),
                                  code=FaultCode.TLS)) from None
+    try:
+        yield from _shake_hands(secured, name, deadline)
+        return secured
+    except BaseException as error:
+        secured.close()
+        raise _handshake_error(name, error, context) from None
+
+
+def _handshake_error(name: str, error: BaseException, context: ssl.SSLContext) -> BaseException:
+    """The ConnectError for a handshake that failed."""
+    if isinstance(error, ssl.CertificateError):
+        return ConnectError(_certificate_fault(name, error, context))
+    if isinstance(error, ssl.SSLError):
+        if error.reason == "CERTIFICATE_VERIFY_FAILED":  # Python 3.6 says no more than this
+            return ConnectError(_certificate_fault(name, error, context))
+        return ConnectError(_tls_fault(name, error))
+    if isinstance(error, OSError):
+        return ConnectError(Fault("%s broke off the TLS handshake: %s" % (name, describe(error)),
+                                  code=FaultCode.TLS))
+    return error
 
 
 def _shake_hands(secured: TlsConnection, name: str, deadline: float) -> "Steps[None]":
