@@ -28,49 +28,49 @@ FAULTY = {  # what is sent instead of a reply: the words that matter to a user
     "no number for a status": ([b"HTTP/1.1 OK 200\r\n\r\n", HANG], ["not HTTP"]),
     "nothing but a version": ([b"HTTP/1.1\r\n\r\n", HANG], ["not HTTP"]),
     "endless headers": (
-        [b"HTTP/1.1 200 OK\r\n", b"X-A: 1\r\n" * 25000, HANG], ["headers", "over 64 kB"]),
-    "an endless header": ([b"HTTP/1.1 200 OK\r\nX-A: ", b"1" * 200000, HANG], ["over 64 kB"]),
+        [b"HTTP/1.1 200 OK\r\n", b"X-A: 1\r\n" * 25000, HANG], ["headers exceed 64 kB"]),
+    "an endless header": ([b"HTTP/1.1 200 OK\r\nX-A: ", b"1" * 200000, HANG], ["headers exceed 64 kB"]),
     "cut short in the head": (
-        [b"HTTP/1.1 200 OK\r\nX-", CLOSE], ["cut short", "before its headers ended"]),
-    "cut short in the version": ([b"HT", CLOSE], ["cut short", "before its headers ended"]),
+        [b"HTTP/1.1 200 OK\r\nX-", CLOSE], ["closed the connection within the headers"]),
+    "cut short in the version": ([b"HT", CLOSE], ["closed the connection within the headers"]),
     "an interim reply alone": (
-        [b"HTTP/1.1 100 Continue\r\n\r\n", CLOSE], ["cut short", "before its headers ended"]),
+        [b"HTTP/1.1 100 Continue\r\n\r\n", CLOSE], ["closed the connection within the headers"]),
     "cut short in the body": (
         [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}{", CLOSE],
-        ["cut short", "after 3 of 10 bytes"]),
+        ["after 3 of 10 bytes"]),
     "no body where one was promised": (
         [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", CLOSE], ["after 0 of 10 bytes"]),
     "reset in the body": (
         [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}{",
          lambda connection, _: connection.pause(0.05), RESET], ["broke", "reset by peer"]),
-    "cut short before the first chunk": ([CHUNKED, CLOSE], ["cut short", "within its chunks"]),
-    "cut short in a chunk's size": ([CHUNKED + b"1", CLOSE], ["cut short"]),
-    "cut short in a chunk": ([CHUNKED + b"9\r\n{}", CLOSE], ["cut short"]),
-    "cut short between chunks": ([CHUNKED + b"2\r\n{}\r\n", CLOSE], ["cut short"]),
-    "cut short after the last chunk": ([CHUNKED + b"2\r\n{}\r\n0\r\n", CLOSE], ["cut short"]),
-    "a chunk without a size": ([CHUNKED + b"\r\n{}\r\n", HANG], ["chunks are not well-formed"]),
-    "a chunk whose size is no number": ([CHUNKED + b"zz\r\n{}\r\n", HANG], ["not well-formed"]),
-    "a chunk of negative size": ([CHUNKED + b"-2\r\n{}\r\n", HANG], ["not well-formed"]),
-    "a chunk of size 0x2": ([CHUNKED + b"0x2\r\n{}\r\n0\r\n\r\n", HANG], ["not well-formed"]),
-    "a chunk's size that never ends": ([CHUNKED + b"2;" + b"x" * 200000, HANG], ["not well-formed"]),
+    "cut short before the first chunk": ([CHUNKED, CLOSE], ["within the chunks"]),
+    "cut short in a chunk's size": ([CHUNKED + b"1", CLOSE], ["within the chunks"]),
+    "cut short in a chunk": ([CHUNKED + b"9\r\n{}", CLOSE], ["within the chunks"]),
+    "cut short between chunks": ([CHUNKED + b"2\r\n{}\r\n", CLOSE], ["within the chunks"]),
+    "cut short after the last chunk": ([CHUNKED + b"2\r\n{}\r\n0\r\n", CLOSE], ["within the chunks"]),
+    "a chunk without a size": ([CHUNKED + b"\r\n{}\r\n", HANG], ["chunk size is not"]),
+    "a chunk whose size is no number": ([CHUNKED + b"zz\r\n{}\r\n", HANG], ["chunk"]),
+    "a chunk of negative size": ([CHUNKED + b"-2\r\n{}\r\n", HANG], ["chunk"]),
+    "a chunk of size 0x2": ([CHUNKED + b"0x2\r\n{}\r\n0\r\n\r\n", HANG], ["chunk"]),
+    "a chunk's size that never ends": ([CHUNKED + b"2;" + b"x" * 200000, HANG], ["chunk"]),
     "a chunk longer than its size": (
-        [CHUNKED + b'2\r\n{}, and more\r\n0\r\n\r\n', HANG], ["not well-formed"]),
+        [CHUNKED + b'2\r\n{}, and more\r\n0\r\n\r\n', HANG], ["chunk"]),
     "two lengths": (
         [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}}", HANG],
-        ["Content-Length makes no sense", "2, 3"]),
+        ["Content-Length is not one number", "2, 3"]),
     "an encoding nobody asked for": ([reply(b"{}", Content_Encoding="br"), HANG], ["'br'"]),
     "gzip that is none": (
-        [reply(b"{}", Content_Encoding="gzip"), HANG], ["gzip encoding is broken"]),
+        [reply(b"{}", Content_Encoding="gzip"), HANG], ["not valid gzip data"]),
     "gzip with an error in it": (
         [reply(gzip.compress(b"{}" * 50)[:-8] + b"12345678", Content_Encoding="gzip"), HANG],
-        ["gzip encoding is broken"]),
+        ["not valid gzip data"]),
     "gzip cut short": (
         [reply(gzip.compress(b"{}" * 50)[:-9], Content_Encoding="gzip"), HANG],
-        ["gzip encoding is broken"]),
+        ["not valid gzip data"]),
 }
 FAULTY.update(("a length of %r" % text.decode(), (
     [b"HTTP/1.1 200 OK\r\nContent-Length: " + text + b"\r\n\r\n{}", HANG],
-    ["Content-Length makes no sense"])) for text in (b"", b"two", b"-2", b"+2", b"2.0", b"0x2", b"2,"))
+    ["Content-Length is not one number"])) for text in (b"", b"two", b"-2", b"+2", b"2.0", b"0x2", b"2,"))
 
 
 @pytest.mark.parametrize("case", list(FAULTY))
