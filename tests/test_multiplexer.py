@@ -1,4 +1,4 @@
-"""Several exchanges in one thread: each waits for its descriptor or its instant, and none blocks."""
+"""Several exchanges in one thread: each waits for a descriptor or an instant, and none blocks."""
 import os
 import select
 import signal
