@@ -24,20 +24,25 @@ class NotFinished(Exception):
 
 
 class _Call(Generic[T]):
-    """One call under way; any number of exchanges may wait for it."""
+    """One call under way; any number of exchanges may wait for it.
 
-    def __init__(self, function: Callable[[], T], on_finished: Callable[[], None]) -> None:
+    `forget` is called when it has finished, before any exchange learns of that: so the next
+    exchange starts a new call.
+    """
+
+    def __init__(self, function: Callable[[], T], forget: Callable[[], None]) -> None:
         self._function = function
-        self._on_finished = on_finished
-        self._receiver, self._sender = socket.socketpair()
+        self._forget = forget
+        self._lock = threading.Lock()
+        self._has_finished = False
         self.value: Optional[T] = None
         self.error: Optional[BaseException] = None
-        self.has_finished = False
+        self._receiver, self._sender = socket.socketpair()
         thread = threading.Thread(target=self._run, name="pollkit-call", daemon=True)
         try:
             thread.start()
         except RuntimeError:
-            self._sender.close()
+            self._finish()
             raise TooManyCalls("the system allows no more threads") from None
 
     def _run(self) -> None:
@@ -45,16 +50,20 @@ class _Call(Generic[T]):
             self.value = self._function()
         except BaseException as error:
             self.error = error
-        self.has_finished = True
-        self._on_finished()
-        self._sender.close()  # makes the receiver readable
+        self._forget()
+        self._finish()
 
-    def new_waiter(self) -> socket.socket:
-        """A descriptor of its own, readable once the call has finished."""
-        return self._receiver.dup()
+    def _finish(self) -> None:
+        """Close the descriptors: not later, for an error and its traceback may live long."""
+        with self._lock:
+            self._has_finished = True
+            self._sender.close()  # makes the waiters readable
+            self._receiver.close()
 
-    def __del__(self) -> None:
-        self._receiver.close()
+    def new_waiter(self) -> Optional[socket.socket]:
+        """A descriptor of its own, readable once the call has finished; None if it has."""
+        with self._lock:
+            return None if self._has_finished else self._receiver.dup()
 
 
 class BackgroundCalls:
@@ -67,8 +76,8 @@ class BackgroundCalls:
     def wait(self, key: Hashable, function: Callable[[], T], until: float) -> "Steps[T]":
         """Run a function in the background; its result, or NotFinished, or what it raised."""
         call = self._join_or_start(key, function)
-        if not call.has_finished:
-            waiter = call.new_waiter()
+        waiter = call.new_waiter()
+        if waiter is not None:
             try:
                 is_ready = yield waiter.fileno(), READ, until
             finally:

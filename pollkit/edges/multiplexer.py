@@ -4,6 +4,10 @@ An exchange is a generator. It yields a Wait (a file descriptor, the direction, 
 at which it gives up waiting) and is resumed with True when the descriptor is ready, or with
 False when the instant has passed. What it returns is its result. So a whole exchange, from the
 name lookup to the last byte of the reply, reads from top to bottom, and it never blocks.
+No two exchanges may wait for the same descriptor.
+
+However late the thread is, it looks once more after the instant has passed: a descriptor that is
+ready then wins. Only once, so that a server that never stops sending can't outlast a deadline.
 
 `run` drives one exchange in the caller's thread; a `Multiplexer` drives many.
 """
@@ -11,12 +15,13 @@ import select
 import socket
 import time
 from collections import deque
+from contextlib import ExitStack
 from typing import Any, Deque, Dict, Generator, List, NamedTuple, Optional, Tuple, TypeVar
 
 READ, WRITE = 1, 4          # the values of select.POLLIN and select.POLLOUT
 NOTHING = -1                # in place of a descriptor: wait for the instant only
 FOREVER = float("inf")
-_LONGEST_WAIT_S = 86400.0   # poll() takes milliseconds as a C int; callers ask again anyway
+_LONGEST_WAIT_S = 86400.0   # poll() takes milliseconds as a C int
 
 T = TypeVar("T")
 Wait = Tuple[int, int, float]        # descriptor, READ or WRITE, instant (time.monotonic)
@@ -25,13 +30,17 @@ Steps = Generator[Wait, bool, T]
 
 def run(steps: "Steps[T]") -> T:
     """Drive one exchange to its end in this thread."""
+    looked_at = -FOREVER
     try:
         descriptor, direction, until = next(steps)
         while True:
             poller = _new_poller()
             if descriptor != NOTHING:
                 poller.register(descriptor, direction)
-            is_ready = bool(poller.poll(_milliseconds(until - time.monotonic())))
+            is_ready = False
+            while not is_ready and looked_at < until:
+                looked_at = time.monotonic()
+                is_ready = bool(poller.poll(_milliseconds(until - looked_at)))
             descriptor, direction, until = steps.send(is_ready)
     except StopIteration as stop:
         result: T = stop.value
@@ -47,7 +56,7 @@ class _Task:
         self.tag = tag
         self.steps = steps
         self.descriptor = NOTHING
-        self.direction = 0
+        self.direction = -1    # it has not waited yet
         self.until = FOREVER
 
 
@@ -72,7 +81,6 @@ class Multiplexer:
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
         self._poller.register(self._receiver.fileno(), READ)
-        self._is_woken = False
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._timers)
@@ -84,15 +92,15 @@ class Multiplexer:
     def wait(self, timeout_s: Optional[float]) -> List[Finished]:
         """Drive the exchanges until some have finished, `wake` was called, or time is up."""
         give_up_at = FOREVER if timeout_s is None else time.monotonic() + timeout_s
-        while not self._finished:
+        while True:
             now = time.monotonic()
-            wake_at = min(give_up_at, self._next_until)
+            # Even if some have finished already, look at the others once.
+            wake_at = now if self._finished else min(give_up_at, self._next_until)
             ready = self._poller.poll(_milliseconds(wake_at - now))
             was_woken = self._resume_ready(ready)
-            now = time.monotonic()
             if now >= self._next_until:
-                self._resume_overdue(now)  # after those that are ready: a reply may have come
-            if was_woken or now >= give_up_at:
+                self._resume_overdue(now)  # after the look above
+            if self._finished or was_woken or now >= give_up_at:
                 break
         finished = list(self._finished)
         self._finished.clear()
@@ -100,21 +108,21 @@ class Multiplexer:
 
     def wake(self) -> None:
         """Make `wait` return soon. For any thread."""
-        if not self._is_woken:
-            self._is_woken = True
-            try:
-                self._sender.send(b"\0")
-            except OSError:
-                pass  # closed, or full: it will return in either case
+        try:
+            self._sender.send(b"\0")
+        except OSError:
+            pass  # closed, or full: `wait` returns in either case
 
     def close(self) -> None:
         """Abandon what has not finished; each exchange closes its connection."""
-        for task in list(self._waiting.values()) + self._timers:
-            task.steps.close()
+        tasks = list(self._waiting.values()) + self._timers
         self._waiting.clear()
         self._timers.clear()
-        self._receiver.close()
-        self._sender.close()
+        with ExitStack() as stack:  # closes all of them, even if one fails to
+            stack.callback(self._receiver.close)
+            stack.callback(self._sender.close)
+            for task in tasks:
+                stack.callback(task.steps.close)
 
     def _resume_ready(self, ready: List[Tuple[int, int]]) -> bool:
         """Resume the exchanges of these descriptors; whether `wake` was called."""
@@ -125,7 +133,6 @@ class Multiplexer:
                 self._resume(task, True)
             else:
                 was_woken = True
-                self._is_woken = False  # first, so that a wake-up in between is not lost
                 self._receiver.recv(4096)
         return was_woken
 
@@ -161,6 +168,7 @@ class Multiplexer:
         if task.descriptor == NOTHING:
             self._timers.append(task)
         else:
+            assert task.descriptor not in self._waiting, "another exchange waits for it, too"
             self._waiting[task.descriptor] = task
             self._poller.register(task.descriptor, task.direction)
 
@@ -171,7 +179,6 @@ class Multiplexer:
             task.descriptor = NOTHING
         elif task in self._timers:
             self._timers.remove(task)
-        task.direction = 0
 
 
 class _SelectPoller:
