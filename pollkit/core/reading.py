@@ -244,7 +244,7 @@ class Reader:
             if word is None:
                 continue
             inside = "." in path.text
-            if not inside and path.text != "done" and word.lower() in places.ENVELOPE:
+            if not inside and path.text != "done" and word[:10].lower() in places.ENVELOPE:
                 envelope = envelope if envelope[0] else (word, path.text)
             elif self._words.meaning(word) is not None:
                 return word, path.text
@@ -339,7 +339,7 @@ def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None, f
         return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total)
     return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total,
                    location=_link(reply) if reply.status in (201, 202) else None,
-                   etag=reply.headers.get("etag"), accepted=accepted)
+                   etag=hints.etag(reply.headers), accepted=accepted)
 
 
 def _arrived(reply: Reply, result: Any) -> Reading:

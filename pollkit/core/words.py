@@ -23,6 +23,9 @@ PENDING: FrozenSet[str] = frozenset((
     "deleting resuming held blocked idle sent").split())
 
 
+LONGEST = 500  # characters; a longer text is no status that anybody has listed
+
+
 def normal(word: str) -> str:
     """A word as it is compared: 'JOB_STATE_SUCCEEDED' and 'Succeeded' are both 'succeeded'."""
     word = word.strip().lower()
@@ -52,4 +55,6 @@ class Words:
 
     def meaning(self, word: str) -> Optional[str]:
         """'done', 'failed', 'pending', or None for a word nobody has heard of."""
+        if len(word) > LONGEST:
+            return None
         return self._meanings.get(word) or self._meanings.get(normal(word))
