@@ -4,12 +4,13 @@ import gzip
 import socket
 import threading
 import time
+import zlib
 
 import pytest
 
 from pollkit import ConfigError, Fault, Profile, Reply
 from pollkit.edges.transport import Transport
-from raw_server import CHUNKED, CLOSE, DRIP, HANG, RESET, RawServer, at_once, reply, zlib_packed
+from raw_server import CHUNKED, CLOSE, DRIP, HANG, RESET, RawServer, at_once, reply
 
 MB = 1024 * 1024
 DONE = reply('{"status": "done"}')
@@ -58,6 +59,14 @@ FAULTY = {  # what is sent instead of a reply: the words that matter to a user
         [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}}", HANG],
         ["Content-Length makes no sense", "2, 3"]),
     "an encoding nobody asked for": ([reply(b"{}", Content_Encoding="br"), HANG], ["'br'"]),
+    "deflate": ([reply(zlib.compress(b"{}"), Content_Encoding="deflate"), HANG], ["'deflate'", "gzip at most"]),
+    "zlib's format that claims to be gzip": (
+        [reply(zlib.compress(b"{}"), Content_Encoding="gzip"), HANG], ["gzip encoding is broken"]),
+    "over 50 interim replies": (
+        [b"HTTP/1.1 102 Processing\r\n\r\n" * 51 + reply(b"{}"), HANG], ["over 50 interim replies (1xx)"]),
+    "chunks of one byte without end": (
+        [CHUNKED + b"1\r\n \r\n" * 300000, HANG], ["too many small chunks"]),
+    "trailers without end": ([CHUNKED + b"0\r\n" + b"a: b\r\n" * 300000, HANG], ["too much beside its chunks"]),
     "gzip that is none": (
         [reply(b"{}", Content_Encoding="gzip"), HANG], ["gzip encoding is broken"]),
     "gzip with an error in it": (
@@ -119,19 +128,6 @@ def test_slow_server_cannot_hold_a_poll_beyond_its_deadline(case, slow_polls):
     got, took, authority = slow_polls[case].result()
     assert got == Fault("no complete reply from %s within 0.2 s" % authority)
     assert 0.15 < took < 1.5
-
-
-def test_flood_of_interim_replies_ends_at_the_deadline(fetch):
-    """As fast as they can be sent, they can't hold a poll either."""
-    def flood(connection, request):
-        while not connection.pause(0):
-            connection.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 500)
-
-    with RawServer(flood) as server:
-        began_at = time.monotonic()
-        got = fetch(server.url(), request_timeout=0.2)
-        assert time.monotonic() - began_at < 2
-    assert "no complete reply" in got.message
 
 
 def test_kept_connection_has_the_same_deadline(new_transport):
@@ -198,11 +194,9 @@ def test_body_without_end_is_given_up_at_ten_megabytes(head, piece, fetch):
     assert flood.poured < 20 * MB  # ten, and what the system's buffers swallow
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(b"\0" * 20 * MB), zlib_packed(b"\0" * 20 * MB, -15)],
-                         ids=["gzip", "deflate"])
-def test_bomb_is_not_unpacked(packed, fetch):
+def test_bomb_is_not_unpacked(fetch):
     """20 kB that unpack to 20 MB."""
-    with RawServer(reply(packed, Content_Encoding="gzip")) as server:
+    with RawServer(reply(gzip.compress(b"\0" * 20 * MB), Content_Encoding="gzip")) as server:
         got = fetch(server.url())
     assert "unpacks to over 10 MB" in got.message
     assert got.final

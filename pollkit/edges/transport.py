@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Set, Tuple, Uni
 from .. import __version__
 from ..core.addresses import SHORTEST_SECRET, is_secret, join, parse_url, quoted, redacted, secrets_in, secrets_of
 from ..core.hints import retry_after
-from ..core.model import Fault, Reply
+from ..core.model import LONGEST_TEXT, Fault, Reply
 from ..core.origins import check_bound, credential_origins
 from ..core.profile import Profile, checked
 from ..core.reading import REDIRECTS
@@ -129,7 +129,9 @@ class Transport:
             return Fault(str(error), final=True)
 
     def scrub(self, text: str, url: str) -> str:
-        """Words that quote a server, without any secret that it was sent and repeated."""
+        """Text that quotes a server, truncated, without the secrets that the server was sent."""
+        if len(text) > LONGEST_TEXT:
+            text = text[:LONGEST_TEXT] + "..."
         secrets = self._secrets.union(secrets_of(url))
         if "%" in text:
             secrets.update([quoted(secret, safe) for secret in secrets for safe in ("", "/")])
@@ -358,16 +360,20 @@ def _close(wires: List[Wire]) -> None:
 def _without(text: str, secret: str) -> str:
     """A text without a secret, and without the beginning of one where the text was cut short."""
     text = text.replace(secret, "***")
-    pieces, done = [], 0
-    start = -1 if " " in secret else text.find(secret[:SHORTEST_SECRET])  # the parts of 'Bearer X' stand for it
+    first = secret[:SHORTEST_SECRET]
+    pieces = []
+    done = end = 0
+    start = -1 if " " in secret else text.find(first)  # the parts of 'Bearer X' stand for it
     while start >= 0:
-        # No more of the text than a secret is long: it may be a whole log, and have the beginning in each line.
         past = start + SHORTEST_SECRET
-        rest = text[start:past] + _CUT.split(text[past:start + len(secret) + 3], 1)[0]
-        if secret.startswith(rest):
+        if end < past:
+            cut = _CUT.search(text, past)
+            end = cut.start() if cut else len(text)
+        if secret.startswith(text[start:min(end, past + len(secret))]):
             pieces.append(text[done:start] + "***")
-            done = start + len(rest)
-        start = text.find(secret[:SHORTEST_SECRET], max(done, start + 1))
+            done = end
+        # A text that is longer than the secret is no beginning of it: go on near the cut.
+        start = text.find(first, max(done, start + 1, end - len(secret)))
     return "".join(pieces) + text[done:]
 
 

@@ -15,6 +15,14 @@ MAX_BODY = 10 * 1024 * 1024
 MAX_HEAD = 64 * 1024
 _HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may be taken for a line's end
 _MAX_MEMBERS = 100
+_MAX_INTERIM = 50               # 1xx replies before the real one
+_MAX_OVERHEAD = 768 * 1024      # bytes of chunk lines and trailers: 150,000 chunks, or 0.3 s of CPU
+
+# A server that sends byte by byte could keep us reading. After so many reads that brought little,
+# we pause after each, and more arrives meanwhile.
+_SMALL_READ = 512               # bytes
+_SMALL_READS = 5000
+_PAUSE_S = 0.002
 _TLS_NOISE = re.compile(r"\[SSL[^\]]*\] ?| ?\(_ssl\.c:\d+\)")
 
 
@@ -42,12 +50,13 @@ class Received(NamedTuple):
 class Wire:
     """A connected socket. It waits as long as it takes; another thread may break it off (watch.py)."""
 
-    __slots__ = ("sock", "used_at", "is_broken_off")
+    __slots__ = ("sock", "used_at", "is_broken_off", "_small_reads")
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.used_at = time.monotonic()
         self.is_broken_off = False
+        self._small_reads = 0  # of the reply that is being read
         sock.settimeout(None)
 
     def exchange(self, request: bytes, bodiless: bool = False) -> Received:
@@ -118,12 +127,15 @@ class Wire:
             raise _no_reply(error) from None
         if not data:
             raise NoReply("the connection was closed without a reply")
-        while True:
+        self._small_reads = 0
+        for _ in range(_MAX_INTERIM + 1):
             status, headers, http_1_0, data = self._head(data)
             if status >= 200:
                 break
             # 1xx: an interim reply, the real one follows (RFC 9110, 15.2)
             data = data or self._more("before its headers ended")
+        else:
+            raise WireError("the server sent over %d interim replies (1xx)" % _MAX_INTERIM)
         if (headers.get("content-length") == str(len(data)) and status == 200 and not bodiless
                 and "transfer-encoding" not in headers):
             body, data, delimited = data, b"", True  # as nearly all come: whole, with the first read
@@ -136,8 +148,19 @@ class Wire:
             body = _decoded(body, headers["content-encoding"])
         return Received(status, headers, body, reusable)
 
+    def _read(self) -> bytes:
+        """Receive more of the reply; b"" at its end, or if another thread broke it off."""
+        if self.is_broken_off:
+            return b""
+        data = self.sock.recv(65536)
+        if len(data) < _SMALL_READ:
+            self._small_reads += 1
+            if self._small_reads > _SMALL_READS:
+                time.sleep(_PAUSE_S)
+        return data
+
     def _more(self, cut: str) -> bytes:
-        data = b"" if self.is_broken_off else self.sock.recv(65536)
+        data = self._read()
         if not data:
             raise WireError("the reply was cut short, " + cut)
         return data
@@ -150,8 +173,9 @@ class Wire:
                 raise WireError("the reply's headers go on for over %d kB" % (MAX_HEAD // 1024))
             if not data.startswith(b"HTTP/"[:len(data)]):
                 raise WireError("the reply is not HTTP: %r" % data[:40])
+            searched = max(0, len(data) - 2)  # the end may be half there
             data += self._more("before its headers ended")
-            end = _HEAD_END.search(data)
+            end = _HEAD_END.search(data, searched)
         # Values are stripped below, so a CR before the LF needs no care of its own.
         head = data[:end.start()].decode("latin-1")
         lines = head.split("\n")
@@ -202,38 +226,71 @@ class Wire:
         while True:
             if have > MAX_BODY:
                 raise BodyTooLarge("the reply's body goes on for over %d MB" % (MAX_BODY >> 20))
-            pieces.append(self.sock.recv(65536))
+            pieces.append(self._read())
             if not pieces[-1] or self.is_broken_off:
                 return b"".join(pieces)
             have += len(pieces[-1])
 
     def _chunked(self, data: bytes) -> Tuple[bytes, bytes]:
+        """The body of a chunked reply, and what was read beyond it (RFC 9112, 7.1)."""
+        buffer = _ChunkBuffer(self, data)
         pieces: List[bytes] = []
         have = 0
         while True:
-            line, data = self._line(data)
-            size = _chunk_size(line)
+            size = _chunk_size(buffer.line())
             if size == 0:
                 break
             have += size
             if have > MAX_BODY:
                 raise BodyTooLarge("the reply's body goes on for over %d MB" % (MAX_BODY >> 20))
-            data = self._at_least(data, size + 2)
-            pieces.append(data[:size])
-            line, data = self._line(data[size:])
-            if line:
+            pieces.append(buffer.take(size))
+            if buffer.line():
                 raise WireError("the reply's chunks are not well-formed")
-        while line:  # trailers, up to an empty line
-            line, data = self._line(data)
-        return b"".join(pieces), data
+        while buffer.line():  # trailers, up to an empty line
+            pass
+        return b"".join(pieces), buffer.rest()
 
-    def _line(self, data: bytes) -> Tuple[bytes, bytes]:
-        while b"\n" not in data:
-            if len(data) > MAX_HEAD:
+
+class _ChunkBuffer:
+    """The bytes of a chunked reply that were read and not used yet."""
+
+    __slots__ = ("_wire", "_data", "_at", "_overhead")
+
+    def __init__(self, wire: Wire, data: bytes) -> None:
+        self._wire = wire
+        self._data = data
+        self._at = 0         # where the unused bytes begin
+        self._overhead = 0   # the bytes of lines so far, which are no part of the body
+
+    def line(self) -> bytes:
+        """The next line, without its end."""
+        end = self._data.find(b"\n", self._at)
+        while end < 0:
+            rest = self.rest()
+            if len(rest) > MAX_HEAD:
                 raise WireError("the reply's chunks are not well-formed")
-            data += self._more("within its chunks")
-        line, _, rest = data.partition(b"\n")
-        return line.rstrip(b"\r"), rest
+            self._data = rest + self._wire._more("within its chunks")
+            self._at = 0
+            end = self._data.find(b"\n", len(rest))
+        line = self._data[self._at:end].rstrip(b"\r")
+        self._overhead += end + 1 - self._at
+        if self._overhead > _MAX_OVERHEAD:
+            raise WireError("the reply has too many small chunks, or too much beside its chunks")
+        self._at = end + 1
+        return line
+
+    def take(self, size: int) -> bytes:
+        """So many bytes of the body."""
+        if len(self._data) - self._at < size:
+            self._data = self._wire._at_least(self.rest(), size)
+            self._at = 0
+        piece = self._data[self._at:self._at + size]
+        self._at += size
+        return piece
+
+    def rest(self) -> bytes:
+        """All unused bytes."""
+        return self._data[self._at:]
 
 
 def with_news(wires: Sequence[Optional[Wire]]) -> List[int]:
@@ -253,16 +310,19 @@ def _no_reply(error: OSError) -> NoReply:
 
 def _joined(lines: List[str]) -> Dict[str, str]:
     """Headers of which some are folded, or come more than once."""
-    headers: Dict[str, str] = {}
+    values: Dict[str, List[str]] = {"": []}
     name = ""
     for line in lines:
         if line[:1] in (" ", "\t"):
-            headers[name] = headers.get(name, "") + " " + line.strip()
+            values[name].append(" " + line.strip())
             continue
         name, _, value = line.partition(":")
-        name, value = name.lower(), value.strip()
-        headers[name] = headers[name] + ", " + value if name in headers else value
-    return headers
+        name = name.lower()
+        parts = values.setdefault(name, [])
+        if parts:
+            parts.append(", ")
+        parts.append(value.strip())
+    return {name: "".join(parts) for name, parts in values.items() if parts}
 
 
 def _chunk_size(line: bytes) -> int:
@@ -286,30 +346,31 @@ def _decoded(body: bytes, coding: str) -> bytes:
     known = coding.strip().lower()
     if known in ("", "identity"):
         return body
-    if known not in ("gzip", "x-gzip", "deflate"):
-        raise WireError("the reply is encoded as %r, which nobody asked for" % coding[:40])
+    if known not in ("gzip", "x-gzip"):  # RFC 9110, 8.4.1.3: two names for one coding
+        raise WireError("the reply is encoded as %r: pollkit asks for none, and reads gzip at most"
+                        % coding[:40])
     try:
-        plain = _inflated(body, 47)  # 47: gzip or zlib, whichever it is
+        plain = _inflated(body)
     except zlib.error:
-        try:
-            plain = _inflated(body, -15)  # 'deflate' that really is bare deflate
-        except zlib.error:
-            raise WireError("the reply's %s encoding is broken" % coding) from None
+        raise WireError("the reply's %s encoding is broken" % known) from None
     if plain is None:
         raise BodyTooLarge("the reply's body unpacks to over %d MB" % (MAX_BODY >> 20))
     return plain
 
 
-def _inflated(body: bytes, window_bits: int) -> Optional[bytes]:
-    plain = b""
+def _inflated(body: bytes) -> Optional[bytes]:
+    """Unpack gzip, which may have several members (RFC 1952, 2.2); None if it is too large."""
+    pieces: List[bytes] = []
+    room = MAX_BODY + 1
     for _ in range(_MAX_MEMBERS):
-        unpacker = zlib.decompressobj(window_bits)
-        plain += unpacker.decompress(body, MAX_BODY + 1)
-        if len(plain) > MAX_BODY:
+        unpacker = zlib.decompressobj(31)  # gzip alone
+        pieces.append(unpacker.decompress(body, room))
+        room -= len(pieces[-1])
+        if room <= 0:
             return None
         if not unpacker.eof:
             raise zlib.error("cut short")
         body = unpacker.unused_data
-        if not body.startswith(b"\x1f\x8b"):  # gzip may come in several members (RFC 1952, 2.2)
-            return plain
+        if not body.startswith(b"\x1f\x8b"):
+            return b"".join(pieces)
     raise zlib.error("too many members")
