@@ -152,6 +152,6 @@ def test_a_line_is_made_of_the_beginning_of_a_text():
     assert one_line("a\nb" + " " * 50, 9) == "a b"
 
 
-def test_a_status_of_over_500_characters_is_no_known_word():
-    assert read(b'{"status": "%s"}' % (b"-" * 496 + b"done")).verdict is Verdict.DONE
-    assert read(b'{"status": "%s"}' % (b"-" * 497 + b"done")).verdict is Verdict.PENDING
+def test_a_status_of_over_200_characters_is_no_known_word():
+    assert read(b'{"status": "%s"}' % (b"-" * 196 + b"done")).verdict is Verdict.DONE
+    assert read(b'{"status": "%s"}' % (b"-" * 197 + b"done")).verdict is Verdict.PENDING
