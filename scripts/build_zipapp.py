@@ -12,6 +12,7 @@ import hashlib
 import os
 import struct
 import sys
+import tempfile
 import zlib
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
@@ -113,16 +114,18 @@ def check_place(path: str) -> None:
 
 def write(path: str, data: bytes) -> None:
     """Put an executable file there, whole or not at all."""
-    partial = "%s.%d.partial" % (path, os.getpid())
+    partial = None
     try:
-        with open(partial, "wb") as file:
+        # A new file with a name that nobody can foresee: others may write in the folder.
+        number, partial = tempfile.mkstemp(".partial", dir=os.path.dirname(path) or ".")
+        with os.fdopen(number, "wb") as file:
             file.write(data)
         os.chmod(partial, 0o755)
         os.replace(partial, path)
     except OSError as error:
         raise Trouble("can't write %s: %s" % (path, error.strerror)) from None
     finally:
-        if os.path.exists(partial):
+        if partial is not None and os.path.exists(partial):
             os.unlink(partial)
 
 

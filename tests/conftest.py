@@ -17,8 +17,8 @@ from ledger_shell import profile
 from pollkit import Ledger, Profile
 from pollkit.cli import main
 from pollkit.edges import profiles
-from pollkit.edges.http.tls import tls_context
 from pollkit.edges.http.request import Request
+from pollkit.edges.http.tls import tls_context
 from pollkit.edges.http.transport import Transport
 from pollkit.testing import FakeJobApi
 

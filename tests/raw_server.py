@@ -13,7 +13,6 @@ import ssl
 import struct
 import threading
 import time
-import zlib
 
 PATIENCE_S = 10.0  # for what should happen at once, on a slow machine; never slept as a whole
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -133,11 +132,6 @@ def reply(body=b"", status="200 OK", version="HTTP/1.1", length=True, **headers)
 def redirect(location, status="302 Found"):
     """A redirect as bytes."""
     return reply(b"", status, Location=location)
-
-
-def zlib_packed(body, window_bits):
-    packer = zlib.compressobj(9, zlib.DEFLATED, window_bits)
-    return packer.compress(body) + packer.flush()
 
 
 class RawServer:

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from pollkit.edges.http.request import Request
 from pollkit import BatchPoller, ConfigError, Poller, Profile
 from pollkit.edges import credentials
 from pollkit.edges.credentials import Credential
+from pollkit.edges.http.request import Request
 from raw_server import RawServer, reply
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="what is tested here is the way of POSIX systems")

@@ -3,9 +3,9 @@ import json
 
 import pytest
 
-from pollkit.edges.http.request import Request
 from pollkit import BatchPoller, ConfigError, Job, Ledger, Poller, Profile
 from pollkit.core.origins import check_bound, credential_origins, is_internal, parse_origin
+from pollkit.edges.http.request import Request
 from raw_server import RawServer, reply
 from test_tls import CA, tls_server
 

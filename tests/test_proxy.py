@@ -11,10 +11,10 @@ from urllib.parse import unquote
 
 import pytest
 
-from pollkit.edges.http.request import Request
 from pollkit import ConfigError, Fault, Poller, Profile
 from pollkit.core.addresses import parse_url
 from pollkit.edges.http.proxies import choose_proxy
+from pollkit.edges.http.request import Request
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, redirect, reply, wait_for
 from test_tls import CA, pass_on, tls_server

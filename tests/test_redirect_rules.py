@@ -5,11 +5,11 @@ import socket
 
 import pytest
 
-from pollkit.edges.http.request import Request
 from pollkit import ConfigError, Fault, Poller, Profile
 from pollkit.core import origins
 from pollkit.edges.background import BackgroundCalls
 from pollkit.edges.http import connection, redirects
+from pollkit.edges.http.request import Request
 from pollkit.testing import VirtualClock
 from raw_server import RawServer, redirect, reply
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from pollkit.cli import main
-from pollkit.edges.http.transport import _without
+from pollkit.core.redaction import without_secret as _without
 from raw_server import RawServer, reply
 
 SECRET = "s3cr3t/with+odd=chars"

@@ -13,9 +13,9 @@ import pytest
 
 from pollkit import ConfigError, Fault, Poller, Profile
 from pollkit.edges.http import pool as pool_module
-from pollkit.edges.http.tls import tls_context
 from pollkit.edges.http.probe import _careless as careless_context
 from pollkit.edges.http.request import Request
+from pollkit.edges.http.tls import tls_context
 from pollkit.edges.http.transport import Transport
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, at_once, redirect, reply, wait_for

@@ -4,13 +4,15 @@ import gzip
 import socket
 import threading
 import time
+import zlib
 
 import pytest
 
 from pollkit import ConfigError, Fault, Profile, Reply
+from pollkit.core.model import FaultCode
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.transport import Transport
-from raw_server import CHUNKED, CLOSE, DRIP, HANG, RESET, RawServer, at_once, reply, zlib_packed
+from raw_server import CHUNKED, CLOSE, DRIP, HANG, RESET, RawServer, at_once, reply
 
 MB = 1024 * 1024
 DONE = reply('{"status": "done"}')
@@ -47,7 +49,6 @@ FAULTY = {  # what is sent instead of a reply: the words that matter to a user
     "cut short in a chunk's size": ([CHUNKED + b"1", CLOSE], ["within the chunks"]),
     "cut short in a chunk": ([CHUNKED + b"9\r\n{}", CLOSE], ["within the chunks"]),
     "cut short between chunks": ([CHUNKED + b"2\r\n{}\r\n", CLOSE], ["within the chunks"]),
-    "cut short after the last chunk": ([CHUNKED + b"2\r\n{}\r\n0\r\n", CLOSE], ["within the chunks"]),
     "a chunk without a size": ([CHUNKED + b"\r\n{}\r\n", HANG], ["chunk size is not"]),
     "a chunk whose size is no number": ([CHUNKED + b"zz\r\n{}\r\n", HANG], ["chunk"]),
     "a chunk of negative size": ([CHUNKED + b"-2\r\n{}\r\n", HANG], ["chunk"]),
@@ -59,6 +60,14 @@ FAULTY = {  # what is sent instead of a reply: the words that matter to a user
         [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}}", HANG],
         ["Content-Length is not one number", "2, 3"]),
     "an encoding nobody asked for": ([reply(b"{}", Content_Encoding="br"), HANG], ["'br'"]),
+    "deflate": ([reply(zlib.compress(b"{}"), Content_Encoding="deflate"), HANG], ["'deflate'", "gzip"]),
+    "zlib's format that claims to be gzip": (
+        [reply(zlib.compress(b"{}"), Content_Encoding="gzip"), HANG], ["not valid gzip data"]),
+    "over 50 interim replies": (
+        [b"HTTP/1.1 102 Processing\r\n\r\n" * 51 + reply(b"{}"), HANG], ["over 50 interim"]),
+    "chunks of one byte without end": (
+        [CHUNKED + b"1\r\n \r\n" * 300000, HANG], ["chunk framing exceeds"]),
+    "trailers without end": ([CHUNKED + b"0\r\n" + b"a: b\r\n" * 300000, HANG], ["chunk framing exceeds"]),
     "gzip that is none": (
         [reply(b"{}", Content_Encoding="gzip"), HANG], ["not valid gzip data"]),
     "gzip with an error in it": (
@@ -118,21 +127,9 @@ def slow_polls():
 def test_slow_server_cannot_hold_a_poll_beyond_its_deadline(case, slow_polls):
     """The time is for the whole exchange, however often a byte arrives."""
     got, took, authority = slow_polls[case].result()
-    assert got == Fault("no complete reply from %s within 0.2 s" % authority)
+    assert str(got) == "no complete reply from %s within 0.2 s" % authority
+    assert got.code is FaultCode.TIMEOUT
     assert 0.15 < took < 1.5
-
-
-def test_flood_of_interim_replies_ends_at_the_deadline(fetch):
-    """As fast as they can be sent, they can't hold a poll either."""
-    def flood(connection, request):
-        while not connection.pause(0):
-            connection.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 500)
-
-    with RawServer(flood) as server:
-        began_at = time.monotonic()
-        got = fetch(server.url(), request_timeout=0.2)
-        assert time.monotonic() - began_at < 2
-    assert "no complete reply" in got.message
 
 
 def test_kept_connection_has_the_same_deadline(new_transport):
@@ -171,7 +168,7 @@ def test_length_over_ten_megabytes_is_refused_unread(length, fetch):
     with RawServer([b"HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n" % length.encode(), HANG]) as server:
         got = fetch(server.url())
     said = length if len(length) < 40 else "1" * 37 + "..."
-    assert "the reply's body has %s bytes, over 10 MB" % said in got.message
+    assert "the body has %s bytes; the limit is 10 MB" % said in got.message
     assert got.final
 
 
@@ -183,7 +180,7 @@ def test_zeros_before_a_length_mean_nothing(fetch):
 def test_chunk_over_ten_megabytes_is_refused_unread(fetch):
     with RawServer([CHUNKED + b"A00001\r\n", HANG]) as server:
         got = fetch(server.url())
-    assert "over 10 MB" in got.message
+    assert "exceeds 10 MB" in got.message
     assert got.final
 
 
@@ -194,18 +191,16 @@ def test_body_without_end_is_given_up_at_ten_megabytes(head, piece, fetch):
     flood = pour(piece)
     with RawServer([head, flood]) as server:
         got = fetch(server.url())
-    assert "over 10 MB" in got.message
+    assert "exceeds 10 MB" in got.message
     assert got.final
     assert flood.poured < 20 * MB  # ten, and what the system's buffers swallow
 
 
-@pytest.mark.parametrize("packed", [gzip.compress(b"\0" * 20 * MB), zlib_packed(b"\0" * 20 * MB, -15)],
-                         ids=["gzip", "deflate"])
-def test_bomb_is_not_unpacked(packed, fetch):
+def test_bomb_is_not_unpacked(fetch):
     """20 kB that unpack to 20 MB."""
-    with RawServer(reply(packed, Content_Encoding="gzip")) as server:
+    with RawServer(reply(gzip.compress(b"\0" * 20 * MB), Content_Encoding="gzip")) as server:
         got = fetch(server.url())
-    assert "unpacks to over 10 MB" in got.message
+    assert "exceeds 10 MB when decompressed" in got.message
     assert got.final
 
 

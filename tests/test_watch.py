@@ -3,11 +3,11 @@
 import pytest
 
 from agenda_calls import take
-from pollkit import BatchPoller, Job, PollkitError, Profile
+from pollkit import BatchPoller, Job, PollkitError
 from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.machine import Rules
 from pollkit.core.pace import Fixed
-from raw_server import HANG, RawServer, reply, wait_for
+from raw_server import RawServer, reply
 
 DONE = reply('{"status": "done"}')
 

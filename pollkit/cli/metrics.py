@@ -4,6 +4,7 @@ import threading
 import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
+from ..edges.files import check_links, replace_file
 from ..edges.ledger import Ledger
 from ..errors import ConfigError, PollkitError
 
@@ -21,27 +22,21 @@ def check_path(path: str) -> None:
         raise ConfigError("--metrics: %s is no ordinary file, which could be replaced: name another" % path)
     if not os.path.isdir(folder):
         raise ConfigError("--metrics: there is no directory %s" % folder)
+    try:
+        check_links(path)
+    except OSError as error:
+        raise ConfigError("--metrics: %s can't be written: %s" % (path, error.strerror)) from None
 
 
 def write_metrics(path: str, ledger: Ledger, name: str) -> None:
-    """Write the file, so that whoever reads it sees all of it or what was there before.
+    """Write the file at once: the collector reads all of it, or what was there before.
 
-    `name` is the ledger's: it goes with every figure, as one host may have several.
+    `name` is the ledger's: it goes with every figure, as one host may have several. The collector
+    runs as another user, so a new file is readable for all.
     """
-    text = metrics_text(ledger, name)
-    path = os.path.realpath(path)  # where a link points: the link itself stays
-    # The collector reads what ends in .prom: this does not.
-    passing = os.path.join(os.path.dirname(path), ".%s.%d.tmp" % (os.path.basename(path), os.getpid()))
     try:
-        with open(passing, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(passing, 0o644)
-        os.replace(passing, path)
+        replace_file(path, metrics_text(ledger, name).encode("utf-8"), 0o644)
     except OSError as error:
-        try:
-            os.unlink(passing)
-        except OSError:
-            pass
         raise ConfigError("can't write the metrics to %s: %s" % (path, error.strerror or error)) from None
 
 

@@ -15,6 +15,7 @@ _PARAMETER = re.compile(r"([?&;#])([^=?&;#]*)=([^?&;#]*)")
 _SECRET_NAME = re.compile(
     r"token|secret|passw|pwd|credential|cookie|signature|authoriz|api-?key|sess(?:ion)?-?id|(?:^|[-_.])(?:key|sig|auth|session|code)(?:$|[-_.])",
     re.IGNORECASE)
+LONGEST_LINK = 8000  # characters that a server may send as a link: RFC 9110, 4.1, asks for so many
 SHORTEST_SECRET = 4  # to look for anything shorter would make *** of half a sentence
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _UNSAFE = re.compile(r"[^!-~]+")
@@ -100,6 +101,8 @@ def fill_many(template: str, ids: Iterable[str]) -> str:
 
 def join(base: str, link: str) -> Optional[str]:
     """A Location (RFC 9110, 10.2.2), which may be relative, as a whole URL; None if it is unusable."""
+    if len(link) > LONGEST_LINK:
+        return None
     from urllib.parse import quote, urljoin
     try:
         # Headers were read as Latin-1; most links beyond ASCII are UTF-8, and keep their bytes.

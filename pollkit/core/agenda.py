@@ -27,12 +27,12 @@ it is worked out anew for all of them after every n/4 jobs handed out: four look
 however many are queued.
 """
 from heapq import heapify, heappop, heappush
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .durations import ENOUGH, accrued_delay
 from .machine import RETRY_AFTER, Progress, Rules, cancel, give_up, hold, nudge, observe, start
 from .model import Job
-from .reading import Reading, Verdict
+from .reading import Reading
 
 SCHEDULED, READY, OUT, ENDED = "scheduled", "ready", "out", "ended"
 NEVER = float("inf")

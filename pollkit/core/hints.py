@@ -9,6 +9,8 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 LONGEST_S = 366 * 86400.0  # a server that asks for more than a year is not to be believed
+LONGEST_VALUE = 1000       # characters of a header that is parsed; a longer one counts as malformed
+_LONGEST_INSTANT = 100     # characters of a timestamp
 
 # A reply with none of these has nothing to say here, and most replies have none.
 HEADERS = frozenset(("retry-after", "ratelimit", "ratelimit-remaining", "x-ratelimit-remaining",
@@ -17,12 +19,14 @@ HEADERS = frozenset(("retry-after", "ratelimit", "ratelimit-remaining", "x-ratel
 _MONTHS = {name: i + 1 for i, name in enumerate(
     "jan feb mar apr may jun jul aug sep oct nov dec".split())}
 _NUMBER = re.compile(r"\d{1,18}(?:\.\d{1,9})?", re.ASCII)
-_FIXDATE = re.compile(r"\w+, ?(\d{1,2})[ -](\w{3})[ -](\d{2,4}) (\d\d):(\d\d):(\d\d)(?: GMT| UTC)?", re.ASCII)
+_FIXDATE = re.compile(
+    r"\w{3,9}, ?(\d{1,2})[ -](\w{3})[ -](\d{2,4}) (\d\d):(\d\d):(\d\d)(?: GMT| UTC)?", re.ASCII)
 _ASCTIME = re.compile(r"\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})", re.ASCII)
 _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|[+-]\d\d:?\d\d)?",
                   re.IGNORECASE | re.ASCII)
 _POLICY = re.compile(r'"([^"]*)"((?:\s*;\s*[\w*.-]+=(?:"[^"]*"|[^;,"\s]+))*)')
-_PARAMETER = re.compile(r'([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])', re.ASCII)
+# A name is matched from its beginning only: from each of its letters would take quadratic time.
+_PARAMETER = re.compile(r'(?<![\w*.-])([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])', re.ASCII)
 _WAITS = (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0))
 _COUNTS = tuple((prefix + "remaining", prefix + "reset", prefix + "limit")
                 for prefix in ("ratelimit-", "x-ratelimit-", "x-rate-limit-"))
@@ -53,17 +57,33 @@ def retry_after(headers: Mapping[str, str], received_at: Optional[float]) -> Tup
         text = headers.get(name)
         if text is None:
             continue
-        wait = _number(max(text.split(","), key=lambda part: _number(part) or 0.0))  # sent twice: the longer
-        if wait is not None:
-            wait *= unit
-        else:
-            date, now = http_date(text), server_time(headers, received_at)
-            if date is not None and now is not None:
-                wait = max(0.0, date - now)
+        wait = None
+        if len(text) <= LONGEST_VALUE:
+            wait = _wait(text, unit, headers, received_at)
         if wait is not None and wait <= LONGEST_S:
             return wait, complaint
         complaint = "ignored %s: %s, which makes no sense" % (name, _brief(text))
     return None, complaint
+
+
+def etag(headers: Mapping[str, str]) -> Optional[str]:
+    """The ETag to repeat in the next request; None if it is so long that a server may refuse it."""
+    found = headers.get("etag")
+    return found if found is not None and len(found) <= LONGEST_VALUE else None
+
+
+def _wait(text: str, unit: float, headers: Mapping[str, str],
+          received_at: Optional[float]) -> Optional[float]:
+    """The seconds that a header asks to wait; None if it is malformed."""
+    longest = max(text.split(","), key=lambda part: _number(part) or 0.0)  # it may be sent twice
+    wait = _number(longest)
+    if wait is not None:
+        return wait * unit
+    date = http_date(text)
+    now = server_time(headers, received_at)
+    if date is None or now is None:
+        return None
+    return max(0.0, date - now)
 
 
 def quota(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[Quota]:
@@ -74,14 +94,15 @@ def quota(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[
     and its reset is seconds to go or an instant, as each vendor pleases.
     """
     combined = headers.get("ratelimit")
-    found = None if combined is None else _policies(combined, headers.get("ratelimit-policy", ""))
-    if found is not None:
-        return found
+    if combined is not None and len(combined) <= LONGEST_VALUE:
+        found = _policies(combined, headers.get("ratelimit-policy", "")[:LONGEST_VALUE])
+        if found is not None:
+            return found
     for remaining, reset, limit in _COUNTS:
         left = _number(headers[remaining]) if remaining in headers else None
         if left is not None:
             return Quota(left, _reset(headers, reset, received_at) if reset in headers else None,
-                         _number(headers[limit].split(",")[0]) if limit in headers else None)
+                         _number(headers[limit].partition(",")[0]) if limit in headers else None)
     return None
 
 
@@ -120,6 +141,8 @@ def _believable(wait: Optional[float]) -> Optional[float]:
 
 def http_date(text: str) -> Optional[float]:
     """An HTTP-date in any of its three forms (RFC 9110, 5.6.7)."""
+    if len(text) > _LONGEST_INSTANT:
+        return None
     match = _FIXDATE.fullmatch(text.strip())
     if match:
         day, month, year, hour, minute, second = match.groups()
@@ -151,7 +174,7 @@ def timestamp(value: Any) -> Optional[float]:
         return None
     if isinstance(value, (int, float)):
         return _since_1970(value)
-    if not isinstance(value, str):
+    if not isinstance(value, str) or len(value) > _LONGEST_INSTANT:
         return None
     match = _ISO.fullmatch(value.strip())
     if not match:

@@ -10,6 +10,8 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
 from ..errors import ConfigError
 from .addresses import is_url, redacted
 
+LONGEST_TEXT = 10000  # characters of a server's message that are shown or stored
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -205,10 +207,13 @@ class Outcome(NamedTuple):
 
 
 def one_line(text: str, longest: int = 300) -> str:
-    """Somebody else's words as they may be shown: on one line, and not for ever."""
-    text = " ".join(text.split())
-    text = text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
-    return text if len(text) <= longest else text[:longest - 3] + "..."
+    """Untrusted text, flattened to one line and truncated."""
+    start = text[:20 * longest]  # splitting 10 MB into words would take 500 MB
+    line = " ".join(start.split())
+    if not line.isprintable():
+        line = "".join(c if c.isprintable() else "?" for c in line)
+    is_whole = len(line) <= longest and len(start) == len(text)
+    return line if is_whole else line[:longest - 3] + "..."
 
 
 def shown_id(job: Job) -> str:

@@ -340,7 +340,7 @@ def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None, f
         return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total)
     return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total,
                    location=link_of(reply) if reply.status in (201, 202) else None,
-                   etag=reply.headers.get("etag"), accepted=accepted)
+                   etag=hints.etag(reply.headers), accepted=accepted)
 
 
 def _arrived(reply: Reply, result: Any) -> Reading:

@@ -259,7 +259,7 @@ def _names_status(key: str, is_top: bool) -> bool:
 
 
 def _is_envelope_word(word: str) -> bool:
-    return word.lower() in places.ENVELOPE
+    return word[:10].lower() in places.ENVELOPE
 
 
 def _has_envelope(data: Any) -> bool:

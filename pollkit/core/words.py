@@ -31,6 +31,8 @@ PENDING: FrozenSet[str] = frozenset((
     "deleting resuming held blocked idle sent").split())
 
 
+
+
 def normal(word: str) -> str:
     """A word as it is compared: 'JOB_STATE_SUCCEEDED' and 'Succeeded' are both 'succeeded'."""
     word = word.strip().lower()

@@ -3,7 +3,6 @@ import threading
 from collections import deque
 from typing import Callable, Deque, Optional
 
-from ..edges.clock import Clock
 from .asking import log
 from .futures import new_bell, ring
 

@@ -18,6 +18,7 @@ from typing import IO, Any, Callable, Container, Dict, List, Mapping, Optional, 
 
 from ..core.model import one_line
 from ..core.units import duration_text
+from ..edges.files import open_file
 from ..edges.ledger import Ledger
 from ..edges.ledger_history import Telling
 from ..errors import ConfigError, LedgerError
@@ -291,8 +292,8 @@ def _in_words(error: Exception) -> str:
 def _opened(path: str) -> int:
     """A file to append to; a pipe only where somebody reads it: who reads and writes would be its own reader."""
     if not os.path.exists(path) or not stat.S_ISFIFO(os.stat(path).st_mode):
-        return os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-    handle = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        return open_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    handle = open_file(path, os.O_WRONLY | os.O_NONBLOCK)
     os.set_blocking(handle, True)
     return handle
 

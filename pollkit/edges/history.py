@@ -21,6 +21,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 from ..core.durations import RECENT, Durations, Lesson
 from ..core.learning import InOrder
 from ..errors import ConfigError
+from .files import open_file
 
 VERSION = 1
 MOST_KINDS = 100            # those that were taught last
@@ -272,7 +273,7 @@ def _is_still(number: int, path: str) -> bool:
 
 
 def _opened(path: str, flags: int) -> int:
-    number = os.open(path, flags | _NO_WAITING, 0o600)
+    number = open_file(path, flags | _NO_WAITING)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)
         raise OSError(EINVAL, "it is not a file")

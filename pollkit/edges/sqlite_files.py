@@ -26,6 +26,7 @@ import weakref
 from typing import Callable, Dict, Optional, Tuple, TypeVar
 
 from ..errors import LedgerError
+from .files import check_links
 
 BUSY_S = 1.0       # how long SQLite itself waits for a lock, each time it is asked
 PATIENCE_S = 30.0  # how long we ask
@@ -50,7 +51,7 @@ class SqliteFile:
 
     def __init__(self, path: str, is_current: Work[bool], prepare: Work[None], create: bool = True,
                  warn: Optional[Callable[[str], object]] = None) -> None:
-        self.path = os.path.realpath(os.fspath(path))
+        self.path = _real_path(os.fspath(path))
         self._is_current, self._prepare, self._create = is_current, prepare, create
         self._warn = warn or log.warning
         self._lock = threading.RLock()
@@ -195,6 +196,14 @@ class SqliteFile:
         db.execute("PRAGMA journal_size_limit=%d" % LOG_BYTES)
         if not is_current:
             self._transaction(db, self._prepare)
+
+
+def _real_path(path: str) -> str:
+    try:
+        check_links(path)
+    except OSError as error:
+        raise LedgerError("%s can't be opened: %s" % (path, error.strerror)) from None
+    return os.path.realpath(path)
 
 
 def _look_at(path: str, missing: str) -> int:

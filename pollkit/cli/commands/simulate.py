@@ -27,6 +27,7 @@ from ...core.units import duration_text, seconds
 from ...drivers.scenarios import MOST_JOBS, SCENARIOS, described
 from ...drivers.simulate import Figures, Lasting, Simulation
 from ...drivers.simulated_api import WINDOWS
+from ...edges.files import open_file
 from ...errors import ConfigError
 from .. import flags, frontier
 from ..output import as_json, as_text
@@ -234,10 +235,14 @@ def _check_writable(path: str) -> None:
 
 def _write(path: str, text: str) -> None:
     try:
-        with open(path, "w", encoding="utf-8", errors="replace") as file:
+        with open(path, "w", encoding="utf-8", errors="replace", opener=_opener) as file:
             file.write(text)
     except OSError as error:
         raise ConfigError("--svg %r can't be written: %s" % (path, error.strerror)) from None
+
+
+def _opener(path: str, flags: int) -> int:
+    return open_file(path, flags, 0o666)
 
 
 def _jobs(text: str) -> int:

@@ -24,8 +24,8 @@ READ_SIZE = 16384
 # A server that sends byte by byte must not keep a processor busy: after MANY_SMALL_READS reads
 # of less than SMALL_READ bytes in one response, each further read waits a little.
 SMALL_READ = 512
-MANY_SMALL_READS = 100
-SMALL_READ_PAUSE_S = 0.005
+MANY_SMALL_READS = 5000
+SMALL_READ_PAUSE_S = 0.002
 
 FOLLOW_ANY = "redirects = any in a profile follows it, without credentials"
 

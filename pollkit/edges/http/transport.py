@@ -8,22 +8,22 @@ raises because of the network.
 in the caller's thread.
 """
 import os
-import re
 import time
 from typing import Mapping, Optional, Union
 
-from ...core.addresses import SHORTEST_SECRET, join, parse_url, quoted, redacted, secrets_of
+from ...core.addresses import join, parse_url, redacted, secrets_of
 from ...core.hints import retry_after
 from ...core.model import Fault, FaultCode, Reply
 from ...core.profile import Profile, checked
 from ...core.reading import REDIRECTS, link_of
+from ...core.redaction import scrub
 from ...core.units import seconds
 from ...errors import ConfigError
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..multiplexer import Steps, run
 from .connection import (
-    Connection,
     ConnectError,
+    Connection,
     DeadlinePassed,
     NoResponse,
     TlsSettings,
@@ -37,7 +37,6 @@ from .redirects import Redirects
 from .request import Request, RequestBuilder, Site
 
 _MAX_REDIRECTS = 5
-_CUT = re.compile(r"\.\.\.|['\"]")  # how a text ends that was cut short, and is quoted
 
 Answer = Union[Reply, Fault]
 
@@ -98,13 +97,8 @@ class Transport:
             return Fault(str(error), final=True, code=FaultCode.CONFIG)
 
     def scrub(self, text: str, url: str) -> str:
-        """A text that quotes a server, without the secrets that the server was sent."""
-        secrets = self._builder.secrets.union(secrets_of(url))
-        if "%" in text:
-            secrets.update([quoted(secret, safe) for secret in secrets for safe in ("", "/")])
-        for secret in sorted(secrets, key=len, reverse=True):
-            text = _without(text, secret)
-        return text
+        """A text that quotes a server, truncated, without the secrets that the server was sent."""
+        return scrub(text, self._builder.secrets.union(secrets_of(url)))
 
     def close(self) -> None:
         """Close the connections that no exchange uses."""
@@ -252,21 +246,3 @@ def _no_reply_fault(host: str, error: NoResponse) -> Fault:
 def _waits(response: Response) -> bool:
     """RFC 9110, 10.2.3: a redirect with Retry-After is followed later, by the state machine."""
     return bool(retry_after(response.headers, time.time())[0])
-
-
-def _without(text: str, secret: str) -> str:
-    """A text without a secret, and without the beginning of one where the text was cut short."""
-    text = text.replace(secret, "***")
-    pieces = []
-    done = 0
-    # The parts of 'Bearer X' stand for it.
-    start = -1 if " " in secret else text.find(secret[:SHORTEST_SECRET])
-    while start >= 0:
-        # No more of the text than a secret is long: it may be a whole log.
-        past = start + SHORTEST_SECRET
-        rest = text[start:past] + _CUT.split(text[past:start + len(secret) + 3], 1)[0]
-        if secret.startswith(rest):
-            pieces.append(text[done:start] + "***")
-            done = start + len(rest)
-        start = text.find(secret[:SHORTEST_SECRET], max(done, start + 1))
-    return "".join(pieces) + text[done:]
