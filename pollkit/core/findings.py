@@ -172,12 +172,13 @@ def understood(reading: Reading, has_credential: bool,
         text += "; the job itself has failed%s" % (": " + reading.error_message if reading.error_message else "")
     if reading.verdict is Verdict.UNAUTHORISED and not has_credential:
         advice = "no credential was sent: --token-env, --token-file, or auth = in a profile"
-    if reading.verdict is Verdict.FAULT and "HTML" in text:
+    if reading.code is FaultCode.HTML:
         advice = "open the URL in a browser: is it the API's, or does a login or a proxy stand before it?"
-    elif reading.verdict is Verdict.FAULT and "status" in text:
-        advice = "say in a profile where the status stands: pollkit help profiles"
-    if level is Level.OK and reading.warnings:
-        level, advice = Level.WARNING, "%s: name it in the profile's done, failed or pending" % reading.warnings[0]
+    elif reading.code is FaultCode.NO_STATUS:
+        advice = "say in a profile where the status is: pollkit help profiles"
+    elif reading.code is FaultCode.UNKNOWN_STATUS:
+        level = Level.WARNING
+        advice = "%s: name it in the profile's done, failed or pending" % reading.warnings[0]
     finding = Finding(level, "meaning", text, advice)
     was_looked_for = reading.status is not None or reading.verdict is Verdict.FAULT
     return _with_candidates(finding, candidates) if candidates and was_looked_for else finding
@@ -212,8 +213,11 @@ _JUDGED = {
 }
 
 
-def limits(reading: Reading, limit: Optional[Limit]) -> Finding:
-    """What the server says of its rate limit, beside the one that is kept to here."""
+def limits(reading: Reading, limit: Optional[Limit], complaint: str = "") -> Finding:
+    """What the server says of its rate limit, beside the one that is kept to here.
+
+    `complaint` says which of its headers makes no sense.
+    """
     parts: List[str] = []
     level, advice = Level.OK, ""
     if reading.quota is not None:
@@ -222,9 +226,8 @@ def limits(reading: Reading, limit: Optional[Limit]) -> Finding:
             level, advice = Level.WARNING, "little is left: polls are spread until it is renewed"
     if reading.retry_after is not None:
         parts.append("it asks to wait %s (Retry-After)" % duration_text(reading.retry_after))
-    for warning in reading.warnings:
-        if warning.startswith("ignored "):
-            level, advice = Level.WARNING, warning
+    if complaint:
+        level, advice = Level.WARNING, complaint
     parts.append("no limit is set here" if limit is None else "the limit kept to here is %s" % str(limit))
     if reading.quota is None and reading.retry_after is None:
         parts.insert(0, "the server names none")

@@ -4,7 +4,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, Union
 
 from ..core import events, machine
 from ..core.addresses import redacted
-from ..core.model import Fault, Job, Outcome, Reply, State, one_line
+from ..core.model import Fault, FaultCode, Job, Outcome, Reply, State, one_line
 from ..core.pace import Pace
 from ..core.profile import Profile
 from ..core.reading import Reading, Seen
@@ -156,7 +156,8 @@ class Poller:
             try:
                 seen = check()
             except self._retry_on as error:
-                seen = Fault(one_line("%s: %s" % (type(error).__name__, redacted(str(error)))))
+                seen = Fault(one_line("%s: %s" % (type(error).__name__, redacted(str(error)))),
+                             code=FaultCode.CALL)
             if not isinstance(seen, (Reply, Fault, dict, list, bool, str)):
                 raise ConfigError("the callable returned %r: it should return a dict, a Reply, a bool "
                                   "or a status word" % (seen,))
