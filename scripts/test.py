@@ -42,7 +42,7 @@ COVERED = "pollkit/core"
 CORE_TESTS = ["tests/test_{}.py".format(name) for name in (
     "units pace bucket reading reading_http addresses machine walks agenda trace sources single profiles "
     "profile_mistakes profile_commands optimum public durations adaptive adaptive_lessons findings doctor simulate "
-    "simulate_command batch_corners watch saved").split()]
+    "simulate_command batch_corners watch saved overload").split()]
 
 NO_TESTS_RAN = 5  # pytest's own exit code for it
 

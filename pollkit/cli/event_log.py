@@ -27,7 +27,8 @@ class EventLog:
         text, progress = event.text, event.progress
         if event.kind == END:
             waited = rounded_duration(event.at - progress.started_at)
-            text += " (%s, %d %s)" % (waited, progress.polls, "poll" if progress.polls == 1 else "polls")
+            polls = "poll" if progress.polls == 1 else "polls"
+            text += " (%s, %d %s)" % (waited, progress.polls, polls)
         if not self._as_json:
             return "%s %s" % (_time_of_day(wall), one_line("%s: %s" % (_cut(event.id, LONGEST // 2), text), LONGEST))
         return _json(wall, id=_cut(event.id), event=event.kind, text=one_line(text, LONGEST),

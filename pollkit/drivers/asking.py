@@ -11,6 +11,7 @@ from ..core.addresses import fill, fill_many
 from ..core.durations import Durations
 from ..core.learning import taught
 from ..core.model import Job, Outcome
+from ..core.overload import Overloads
 from ..core.pace import Adaptive, Pace
 from ..core.profile import Profile, based, checked, for_job
 from ..core.reading import Reader, Reading, Verdict
@@ -26,6 +27,8 @@ from ..errors import ConfigError
 if TYPE_CHECKING:
     import logging
 
+    from ..core.agenda import Entry
+
 _DEBUG, _INFO, _WARNING = 10, 20, 30  # as logging has them
 _LEVELS = {events.POLL: _DEBUG, events.PAUSE: _DEBUG, events.STATUS: _INFO, events.END: _INFO,
            events.FAULT: _WARNING, events.WARNING: _WARNING}
@@ -35,6 +38,7 @@ _CONNECTION = ("method", "body", "auth", "request_timeout", "ca_file", "client_c
 _QUIET = (Verdict.PENDING, Verdict.DONE)
 
 OnEvent = Callable[[events.Event], object]
+Heard = Tuple[Reading, List[Reading]]  # of the exchange as a whole, and of each job
 
 
 @functools.lru_cache(maxsize=None)
@@ -112,7 +116,7 @@ class Manner:
         return Question(self.transport.send(self.url_of_many(ids), home, None, fresh_credential,
                                             timeout=self._timeout), None, ids)
 
-    def hear(self, question: "Question") -> Tuple[Reading, List[Reading]]:
+    def hear(self, question: "Question") -> Heard:
         """Read the answer: what the exchange as a whole says, and what it says of each job."""
         exchange, poll, ids = question
         seen = self.transport.receive(exchange)
@@ -164,6 +168,7 @@ class Asker:
         if headers is not None and not isinstance(headers, Mapping):
             raise ConfigError("headers must be a mapping of names to values")
         self._given = _given(pace, timeout, max_faults)
+        self._overloads = Overloads()
         self._defaults = defaults
         self._headers = headers
         self._profiles_file = profiles
@@ -208,6 +213,15 @@ class Asker:
         """It is over: remember how long its job took, for those that wait, where the pace learns, and for later."""
         self._history.end(_kind(manner, home), turn, progress.started_at + self._offset,
                           taught(progress, is_since_submitted=False))
+
+    def review(self, entry: "Entry", heard: Heard, now: float) -> Heard:
+        """What an exchange says in view of the recent replies of its origin.
+
+        `entry` is its first job. Call this in one thread at a time.
+        """
+        whole, readings = heard
+        reviewed = self._overloads.review(entry.manner.home, entry.progress, whole, now)
+        return heard if reviewed is whole else (reviewed, [reviewed] * len(readings))
 
     def limit_of(self, name: Optional[str]) -> Union[Limit, str, None]:
         """The limit of a profile that is in use, for those of its labels that have none of their own."""

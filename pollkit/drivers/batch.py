@@ -315,8 +315,7 @@ class BatchPoller:
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            raise PollkitError("this BatchPoller was made in another process, and its threads stayed there: "
-                               "make a new one after a fork")
+            raise PollkitError("this BatchPoller was made in another process: make a new one here")
 
     # What the crew calls: take and finish with the lock held, announce without
 
@@ -345,7 +344,7 @@ class BatchPoller:
         self._after_removal()
 
     def _finish(self, entries: List[Entry], result: Heard, now: float) -> Optional[Polled]:
-        heard, readings = result
+        heard, readings = self._asker.review(entries[0], result, now)
         try:
             steps = self._agenda.give_back(entries, readings, heard, now, self._asker.rng())
         except LedgerError as error:
