@@ -17,8 +17,10 @@ from ..errors import ConfigError
 def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True, of_jobs: bool = True) -> None:
     """Add them to a command; `one_job`: its label and size are given here, not in a file.
 
-    Without `of_jobs`, jobs come with their label and size.
+    Without `of_jobs`, jobs come from a ledger, with their label and size.
     """
+    usual_timeout = "5m" if of_jobs else "24h"
+    usual_max_faults = "10" if of_jobs else "no limit, retry until the timeout"
     group = parser.add_argument_group("the API")
     _add_profile(group)
     group.add_argument("--base-url", metavar="URL", type=_by(checked_base),
@@ -29,9 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True, of_jobs
     group.add_argument("--pace", metavar="SPEC", type=_by(pace_of), help="'fixed 5s', 'backoff 2s..30s x1.5', "
                        "'adaptive first=60s every=15s': see pollkit help paces")
     group.add_argument("--timeout", metavar="D", type=_timeout,
-                       help="how long to wait for a job: 90s, 10m, 1h30m, or never; 0 looks once (default: 5m)")
+                       help="how long to wait for a job: 90s, 10m, 1h30m, or never; 0 looks once "
+                       "(default: %s)" % usual_timeout)
     group.add_argument("--limit", metavar="L", type=_by(_limit), help="the API's limit: 60/m, '10/s burst 20'")
-    group.add_argument("--max-faults", metavar="N", type=count, help="faults in a row before giving up (default: 10)")
+    group.add_argument("--max-faults", metavar="N", type=count,
+                       help="faults in a row before giving up (default: %s)" % usual_max_faults)
     group = parser.add_argument_group("the connection")
     group.add_argument("--header", metavar="'K: V'", action="append", default=[], type=_header,
                        help="send this header, too; may be repeated. Not for secrets")

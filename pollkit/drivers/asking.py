@@ -25,11 +25,12 @@ from ..core.durations import Durations
 from ..core.learning import taught
 from ..core.model import Job, Outcome, Reply
 from ..core.origins import credential_origins, shortest
+from ..core.overload import Overloads
 from ..core.pace import Adaptive, Pace
 from ..core.profile import Profile, based, checked, for_job
 from ..core.reading import Reader, Reading, Verdict
-from ..core.rules import Rules
-from ..core.units import Limit, seconds
+from ..core.rules import DEFAULTS, Defaults, Rules, timeout_of
+from ..core.units import Limit
 from ..edges.clock import Clock
 from ..edges.exchange import Exchange
 from ..edges.headers import checked_headers
@@ -40,6 +41,8 @@ from ..errors import ConfigError
 
 if TYPE_CHECKING:
     import logging
+
+    from ..core.agenda import Entry
 
 _DEBUG, _INFO, _WARNING = 10, 20, 30  # as logging has them
 _LEVELS = {events.POLL: _DEBUG, events.PAUSE: _DEBUG, events.STATUS: _INFO, events.END: _INFO,
@@ -52,6 +55,7 @@ _MOST_HOPS = 100  # redirects to other origins that are warned of: a server may 
 _QUIET = (Verdict.PENDING, Verdict.DONE)
 
 OnEvent = Callable[[events.Event], object]
+Heard = Tuple[Reading, List[Reading]]  # of the exchange as a whole, and of each job
 
 
 @functools.lru_cache(maxsize=None)
@@ -88,13 +92,14 @@ class Question(NamedTuple):
 class Manner:
     """How the jobs of one profile and label are asked about."""
 
-    def __init__(self, profile: Profile, label: Optional[str], transport: Transport) -> None:
+    def __init__(self, profile: Profile, label: Optional[str], transport: Transport,
+                 timeout: Optional[float]) -> None:
         self.profile = profile
         self.label = label      # the profile need not know it
         self.reader = Reader(profile)
         self.transport = transport
-        self._timeout = None if profile.timeout is None else seconds(profile.timeout)
         self._hops: Set[Tuple[str, str]] = set()  # redirects to other origins that were warned of
+        self._timeout = timeout
 
     def url(self, job: Job) -> str:
         """Where a job is asked about."""
@@ -129,7 +134,7 @@ class Manner:
         return Question(self.transport.send(self.url_of_many(ids), home, None, fresh_credential,
                                             timeout=self._timeout), None, ids)
 
-    def hear(self, question: "Question") -> Tuple[Reading, List[Reading]]:
+    def hear(self, question: "Question") -> Heard:
         """Read the answer: what the exchange as a whole says, and what it says of each job."""
         exchange, poll, ids = question
         seen = self.transport.receive(exchange)
@@ -189,7 +194,7 @@ class Asker:
     def __init__(self, profile: Union[Profile, str, None], pace: Union[Pace, str, None], timeout: Timeout,
                  headers: Optional[Mapping[str, str]], max_faults: Optional[int], on_event: Optional[OnEvent],
                  clock: Optional[Clock], rng: Optional[Callable[[], float]], profiles: Optional[str] = None,
-                 history: Optional[History] = None) -> None:
+                 history: Optional[History] = None, defaults: Defaults = DEFAULTS) -> None:
         if on_event is not None and not callable(on_event):
             raise ConfigError("on_event must be callable, not %r" % (on_event,))
         if rng is not None and not callable(rng):
@@ -203,6 +208,8 @@ class Asker:
         if headers is not None and not isinstance(headers, Mapping):
             raise ConfigError("headers must be a mapping of names to values")
         self._given = _given(pace, timeout, max_faults)
+        self._overloads = Overloads()
+        self._defaults = defaults
         self._headers = headers
         self._profiles_file = profiles
         self._profiles: Dict[Optional[str], Profile] = {}
@@ -231,7 +238,8 @@ class Asker:
     def rules(self, manner: Manner, home: str, spacing: float) -> Rules:
         """What holds for waits of that manner, at that origin; an adaptive pace learns from those that end."""
         learns = isinstance(manner.profile.pace, Adaptive)
-        return Rules.of(manner.profile, spacing, self.durations(manner, home) if learns else None)
+        durations = self.durations(manner, home) if learns else None
+        return Rules.of(manner.profile, spacing, durations, defaults=self._defaults)
 
     def durations(self, manner: Manner, home: str) -> Durations:
         """What is known of jobs of that manner, at that origin."""
@@ -245,6 +253,15 @@ class Asker:
         """It is over: remember how long its job took, for those that wait, where the pace learns, and for later."""
         self._history.end(_kind(manner, home), turn, progress.started_at + self._offset,
                           taught(progress, is_since_submitted=False))
+
+    def review(self, entry: "Entry", heard: Heard, now: float) -> Heard:
+        """What an exchange says in view of the recent replies of its origin.
+
+        `entry` is its first job. Call this in one thread at a time.
+        """
+        whole, readings = heard
+        reviewed = self._overloads.review(entry.manner.home, entry.progress, whole, now)
+        return heard if reviewed is whole else (reviewed, [reviewed] * len(readings))
 
     def limit_of(self, name: Optional[str]) -> Union[Limit, str, None]:
         """The limit of a profile that is in use, for those of its labels that have none of their own."""
@@ -288,7 +305,8 @@ class Asker:
             transport = self._transports.get(connected)
             if transport is None:  # setdefault: of two threads that come here at once, one has its way
                 transport = self._transports.setdefault(connected, Transport(settled, self._headers))
-            manner = self._manners.setdefault(key, Manner(settled, label, transport))
+            timeout = timeout_of(settled, self._defaults)
+            manner = self._manners.setdefault(key, Manner(settled, label, transport, timeout))
         return manner
 
     @property

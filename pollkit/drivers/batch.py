@@ -11,6 +11,7 @@ from ..core.model import Job, Outcome, State, shown_id
 from ..core.pace import Pace
 from ..core.profile import Profile, whole_number
 from ..core.reading import Verdict
+from ..core.rules import DEFAULTS
 from ..core.units import seconds
 from ..edges.clock import Clock
 from ..edges.history import History
@@ -18,10 +19,9 @@ from ..edges.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError, PollkitError
 from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, named
 from .crew import AT_ONCE, Crew, Exchanges
-from .exchanges import Heard, Polled, Stats, Way, ask, hear, is_under_way, wait
+from .exchanges import NEVER, Heard, Polled, Stats, Way, ask, hear, is_under_way, wait
 from .owners import Mailbox, OnDone, Promise, call, new_bell, ring, several, some
 
-NEVER = float("inf")
 READ_AHEAD = 10000  # jobs of an iterator that are outstanding at once, unless told otherwise
 CHUNK = 1000        # jobs that are added at once
 MOMENT_S = 0.02     # or sooner, if the iterator is slow
@@ -43,6 +43,7 @@ class BatchPoller:
     """
 
     _AT_ONCE = AT_ONCE  # exchanges that one thread may have under way
+    _DEFAULTS = DEFAULTS
 
     def __init__(self, profile: Union[Profile, str, None] = None, pace: Union[Pace, str, None] = None,
                  bucket: Optional[TokenBucket] = None, workers: int = 8, timeout: Timeout = Default.AS_PROFILE,
@@ -54,7 +55,8 @@ class BatchPoller:
         whole_number("workers", workers)
         if max_pending is not None:
             whole_number("max_pending", max_pending)
-        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history)
+        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng,
+                            profiles, history, self._DEFAULTS)
         self._clock = self._asker.clock
         self._bucket = None if bucket is None else checked_bucket(bucket)
         self._batch_timeout = None if batch_timeout is None else seconds(batch_timeout, "batch_timeout")
@@ -313,8 +315,7 @@ class BatchPoller:
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            raise PollkitError("this BatchPoller was made in another process, and its threads stayed there: "
-                               "make a new one after a fork")
+            raise PollkitError("this BatchPoller was made in another process: make a new one here")
 
     # What the crew calls: take and finish with the lock held, announce without
 
@@ -343,7 +344,7 @@ class BatchPoller:
         self._after_removal()
 
     def _finish(self, entries: List[Entry], result: Heard, now: float) -> Optional[Polled]:
-        heard, readings = result
+        heard, readings = self._asker.review(entries[0], result, now)
         try:
             steps = self._agenda.give_back(entries, readings, heard, now, self._asker.rng())
         except LedgerError as error:

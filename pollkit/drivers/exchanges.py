@@ -1,15 +1,15 @@
 """What a batch hands from one of its parts to the next: ways of asking, and what came of it."""
 import time
-from typing import List, NamedTuple, Tuple, Union
+from typing import List, NamedTuple, Union
 
 from ..core.agenda import Entry, Lane, Step
 from ..core.machine import Poll, Rules, next_action
 from ..core.reading import Reading, Verdict
 from ..edges.wire import with_news
+from .asking import Heard as Heard
 from .asking import Manner, Question, log
 
 NEVER = float("inf")
-Heard = Tuple[Reading, List[Reading]]  # of the exchange as a whole, and of each job
 Asked = Union[Question, Heard]         # or what is to be said of it already
 
 

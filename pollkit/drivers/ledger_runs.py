@@ -17,6 +17,7 @@ from ..core.machine import Progress, Rules
 from ..core.model import Outcome, State
 from ..core.profile import Profile
 from ..core.reading import Reading, Verdict
+from ..core.rules import LEDGER_DEFAULTS
 from ..edges.ledger import Claim, Ledger, new_token
 from ..edges.ledger_history import NOTHING_COUNTED, Counts
 from ..edges.token_bucket import TokenBucket
@@ -57,6 +58,7 @@ class LedgerRun(BatchPoller):
     called, in one of the threads, with each outcome once it is written.
     """
 
+    _DEFAULTS = LEDGER_DEFAULTS
     _AT_ONCE = 1  # what came of one is written before the next is asked: a kill repeats one a worker at the most
 
     def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
