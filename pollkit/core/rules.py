@@ -2,17 +2,15 @@
 from typing import NamedTuple, Optional, Union
 
 from .durations import Durations
-from .pace import Backoff, Pace
+from .pace import Adaptive, Pace
 from .profile import Profile, checked, pace_of
 from .units import seconds
-
-DEFAULT_PACE = Backoff(1, 15, factor=1.5)
 
 
 class Rules(NamedTuple):
     """What holds for a wait from its start to its end."""
 
-    pace: Pace = DEFAULT_PACE
+    pace: Pace = Adaptive()
     retry: Pace = pace_of(Profile().retry)
     timeout: Optional[float] = 300.0
     max_faults: int = 10
@@ -29,7 +27,7 @@ class Rules(NamedTuple):
            is_fresh: bool = False) -> "Rules":
         """The rules a profile lays down."""
         profile = checked(profile)
-        return cls(DEFAULT_PACE if profile.pace is None else pace_of(profile.pace), pace_of(profile.retry),
+        return cls(pace_of(profile.pace), pace_of(profile.retry),
                    _seconds(profile.timeout), profile.max_faults, seconds(profile.not_found_grace),
                    _seconds(profile.retry_after_default), profile.auth is not None, spacing,
                    seconds(profile.request_timeout), durations, is_fresh)

@@ -182,9 +182,9 @@ KEYS: List[str] = ["up_to", "url", "base", "auth", "method", "body", *(
 
 def as_ini(profile: Profile) -> str:
     """A profile and its labels as sections of a file, with what differs from the defaults."""
-    # The timeout is always said: it bounds the wait, and a section without a url only changes
-    # what an earlier file says, where the default would not come back by itself.
-    parts = [_section(profile.name or "", profile, Profile(timeout="said"))]
+    # Pace and timeout are always written: they decide how often and how long a job is polled, and
+    # a section without a url changes an earlier file's section, which may set other values.
+    parts = [_section(profile.name or "", profile, Profile(pace="always written", timeout="always written"))]
     parts += [_section("%s:%s" % (profile.name, name), one, profile) for name, one in profile.labels.items()]
     return "\n".join(parts)
 
