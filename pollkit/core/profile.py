@@ -46,7 +46,7 @@ class Profile(NamedTuple):
     unknown: str = "pending"
 
     # when to look, how long, how often at the most
-    pace: Union[Pace, str, None] = None
+    pace: Union[Pace, str, None] = Adaptive()  # None: the same
     retry: Union[Pace, str] = Backoff(1, 30, factor=2, jitter="equal")
     limit: Union[Limit, str, None] = None
     timeout: Union[float, str, None] = DEFAULT_TIMEOUT   # None: for ever
@@ -134,7 +134,8 @@ def checked(profile: Profile) -> Profile:
     limit = profile.limit
     return profile._replace(
         done=_words(profile.done), failed=_words(profile.failed), pending=_words(profile.pending),
-        pace=None if profile.pace is None else pace_of(profile.pace), retry=pace_of(profile.retry),
+        pace=Adaptive() if profile.pace is None else pace_of(profile.pace),
+        retry=pace_of(profile.retry),
         limit=parse_limit(limit) if isinstance(limit, str) else limit,
         origins=tuple(map(parse_origin, _words(profile.origins) or ())),
         **_read_durations(profile))

@@ -2,11 +2,9 @@
 from typing import NamedTuple, Optional, Union
 
 from .durations import Durations
-from .pace import Backoff, Pace
+from .pace import Adaptive, Pace
 from .profile import DEFAULT_TIMEOUT, Profile, checked, pace_of
 from .units import seconds
-
-DEFAULT_PACE = Backoff(1, 15, factor=1.5)
 
 
 class Defaults(NamedTuple):
@@ -24,7 +22,7 @@ LEDGER_DEFAULTS = Defaults(timeout=24 * 3600.0, max_faults=None)
 class Rules(NamedTuple):
     """What holds for a wait from its start to its end."""
 
-    pace: Pace = DEFAULT_PACE
+    pace: Pace = Adaptive()
     retry: Pace = pace_of(Profile().retry)
     timeout: Optional[float] = DEFAULTS.timeout
     max_faults: Optional[int] = DEFAULTS.max_faults   # in a row; None: retry until the deadline
@@ -42,7 +40,7 @@ class Rules(NamedTuple):
         """The rules a profile lays down; `defaults` fill in what it leaves open."""
         profile = checked(profile)
         max_faults = defaults.max_faults if profile.max_faults is None else profile.max_faults
-        return cls(DEFAULT_PACE if profile.pace is None else pace_of(profile.pace), pace_of(profile.retry),
+        return cls(pace_of(profile.pace), pace_of(profile.retry),
                    timeout_of(profile, defaults), max_faults, seconds(profile.not_found_grace),
                    _seconds(profile.retry_after_default), profile.auth is not None, spacing,
                    seconds(profile.request_timeout), durations, is_fresh)

@@ -32,7 +32,8 @@ HURRY_S = 1.0       # how long a close that does not wait may take
 class BatchPoller:
     """Waits for any number of jobs on a few threads, all under one limit.
 
-    `profile` says how the API speaks; what is given here goes before it. Without `bucket`, each
+    `profile` says how the API speaks; what is given here goes before it. `pace` is Adaptive(),
+    unless the profile names another. Without `bucket`, each
     origin gets one of its own, for the profile's limit. `batch_timeout` bounds a `run` or an
     `as_completed` as a whole; `history` is Poller's. Use it in a `with` block: leaving it waits
     for what is still outstanding, leaving it by an exception does not.
