@@ -6,7 +6,7 @@ from ..core.reading import Reading, Verdict
 from ..core.units import Limit
 
 PENDING = Reading(Verdict.PENDING, 'status "running" at status: pending', "running")
-FAULT = Reading(Verdict.FAULT, "the server answered 503")
+FAULT = Reading(Verdict.FAULT, "the server answered 500")
 WINDOWS = ("fixed", "bucket")
 
 
