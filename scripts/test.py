@@ -41,8 +41,9 @@ COVERED = "pollkit/core"
 # What core is tested by. Measuring makes tests slow, and those of the edges would cover it by chance.
 CORE_TESTS = ["tests/test_{}.py".format(name) for name in (
     "units pace bucket reading reading_http addresses machine walks agenda trace sources single profiles "
-    "profile_mistakes profile_commands optimum public durations adaptive adaptive_lessons findings doctor simulate "
-    "simulate_command batch_corners watch saved status_field status_words origins reply_limits").split()]
+    "profile_mistakes profile_commands optimum public durations adaptive adaptive_lessons "
+    "few_completions findings doctor simulate simulate_command batch_corners watch saved "
+    "status_field status_words origins reply_limits overload").split()]
 
 NO_TESTS_RAN = 5  # pytest's own exit code for it
 

@@ -13,7 +13,7 @@ from .bucket import LOW_QUOTA
 from .model import Fault, FaultCode, Reply, iso_text
 from .reading import Reading, Verdict
 from .status_field import Candidate
-from .units import Limit, duration_text, percent
+from .units import Limit, duration_text, percent, rounded_duration
 
 SLOW_S = 1.0               # a step on the way that takes longer is worth a word
 EXPIRES_SOON_S = 14 * 86400.0
@@ -225,7 +225,7 @@ def limits(reading: Reading, limit: Optional[Limit], complaint: str = "") -> Fin
         if reading.quota.remaining < max(LOW_QUOTA, (reading.quota.limit or 0) / 10):
             level, advice = Level.WARNING, "little is left: polls are spread until it is renewed"
     if reading.retry_after is not None:
-        parts.append("it asks to wait %s (Retry-After)" % duration_text(reading.retry_after))
+        parts.append("it asks to wait %s (Retry-After)" % rounded_duration(reading.retry_after))
     if complaint:
         level, advice = Level.WARNING, complaint
     parts.append("no limit is set here" if limit is None else "the limit kept to here is %s" % str(limit))
@@ -243,7 +243,7 @@ def clocks(headers: Mapping[str, str], sent_at: float, received_at: float) -> Fi
     # The server wrote its Date between our sending and receiving, and left out the fraction.
     earliest, latest = date + age_s, date + age_s + 1.0
     skew_s = received_at - earliest if received_at < earliest else max(0.0, sent_at - latest)
-    cached = " (from a cache, and %s old)" % duration_text(age_s) if age_s else ""
+    cached = " (from a cache, and %s old)" % rounded_duration(age_s) if age_s else ""
     text = "this host's clock and the Date of the reply%s agree" % cached
     level, advice = (Level.WARNING, "a cache on the way may show old statuses") if age_s else (Level.OK, "")
     if abs(skew_s) > SKEW_S:

@@ -67,12 +67,11 @@ class Reading(NamedTuple):
     total: Optional[float] = None        # what the fraction is a fraction of, where that is said: pages, say
     quotes_server: bool = False  # `because` or `status` quotes untrusted text: to be scrubbed
     code: Optional[FaultCode] = None     # of a fault, and of what else decisions depend on
+    http_status: Optional[int] = None    # of a fault that is an HTTP reply
 
 
 _HINTED = Reading._fields.index("retry_after")  # and the quota after it
-
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
-
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
 REDIRECTS = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look there'
@@ -330,8 +329,8 @@ def _read_status(reply: Reply, accepted: bool) -> Reading:
         return Reading(Verdict.NOT_FOUND, "404: not found%s" % _said(reply))
     if 400 <= status < 500 and status not in _RETRIED:
         return Reading(Verdict.REFUSED, "the server refused: %d%s" % (status, _said(reply)))
-    return Reading(Verdict.FAULT, "the server answered %d%s" % (status, _said(reply)),
-                   code=FaultCode.HTTP_ERROR)
+    because = "the server answered %d%s" % (status, _said(reply))
+    return Reading(Verdict.FAULT, because, code=FaultCode.HTTP_ERROR, http_status=status)
 
 
 def _read_empty(reply: Reply, is_result: bool) -> Reading:

@@ -23,6 +23,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 from ..core import events
 from ..core.agenda import Agenda, Lane, Step
 from ..core.model import NOTHING_COUNTED, Counts, Job
+from ..core.overload import Overloads
 from ..core.reading import Reading, Verdict
 from ..edges.multiplexer import Finished, Multiplexer
 from ..edges.token_bucket import TokenBucket
@@ -79,6 +80,7 @@ class Engine:
         self.next_at = 0.0                         # when the next poll is due, as far as known
         self._error: Optional[PollkitError] = None  # why nothing is polled any more
         self.stats = NOTHING_COUNTED
+        self._overloads = Overloads()
         self._soon: Deque[Callable[[], None]] = deque()
         self._empty_bells: List[threading.Lock] = []
         self._reporter = Reporter(self._wake_thread)
@@ -254,6 +256,10 @@ class Engine:
         else:
             heard, readings = poll.fail(finished.error)
         now = self._clock.now()
+        reviewed = self._overloads.review(poll.way.home, entries[0].progress, heard, now)
+        if reviewed is not heard:
+            heard = reviewed
+            readings = [reviewed] * len(entries)
         with self.lock:
             steps = self.agenda.give_back(entries, readings, now, self._client.rng())
             if self._writes_first:

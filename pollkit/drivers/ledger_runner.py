@@ -17,6 +17,7 @@ from ..core.machine import Progress
 from ..core.model import Counts, Outcome, State
 from ..core.pace import Pace
 from ..core.profile import Profile, whole_number
+from ..core.rules import LEDGER_DEFAULTS
 from ..edges.history import History
 from ..edges.ledger import Claim, Ledger, new_token
 from ..edges.token_bucket import TokenBucket
@@ -70,7 +71,7 @@ class LedgerRunner:
         self._on_trouble = on_trouble
         self._clock = ledger.clock
         self._client = Asker(profile, pace, timeout, headers, max_faults, on_event, ledger.clock,
-                             rng, profiles, history)
+                             rng, profiles, history, LEDGER_DEFAULTS)
         bucket = None if bucket is None else checked_bucket(bucket)
         self._held: Dict[str, _Held] = {}
         self._bell = new_bell()

@@ -7,7 +7,7 @@ from ..core.reading import Reading, Verdict
 from ..core.units import Limit
 
 PENDING = Reading(Verdict.PENDING, 'status "running" at status: pending', "running")
-FAULT = Reading(Verdict.FAULT, "the server answered 503", code=FaultCode.HTTP_ERROR)
+FAULT = Reading(Verdict.FAULT, "the server answered 500", code=FaultCode.HTTP_ERROR)
 WINDOWS = ("fixed", "bucket")
 
 
