@@ -344,11 +344,11 @@ def test_a_close_that_is_interrupted_ends_all_the_same(where, monkeypatch):
     interrupted = []
 
     def once(method):
-        def interrupts(*args):
+        def interrupts(*args, **named):
             if not interrupted:
                 interrupted.append(True)
                 raise KeyboardInterrupt
-            return method(*args)
+            return method(*args, **named)
         return interrupts
     with JobApi(lambda name, count: "running") as api:
         batch = BatchPoller(one_by_one(api), pace="fixed 1h", timeout=None)

@@ -213,6 +213,11 @@ class Agenda:
             steps.append(Step(entry, before, entry.progress))
         return steps
 
+    @property
+    def in_flight(self) -> int:
+        """How many exchanges have a place."""
+        return self._out
+
     def free_place(self) -> None:
         """An exchange is over: another may begin."""
         self._out -= 1

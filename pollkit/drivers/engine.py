@@ -81,6 +81,7 @@ class Engine:
         self._error: Optional[PollkitError] = None  # why nothing is polled any more
         self.stats = NOTHING_COUNTED
         self._overloads = Overloads()
+        self._unreported: Deque[Step] = deque()     # ended without a poll
         self._soon: Deque[Callable[[], None]] = deque()
         self._empty_bells: List[threading.Lock] = []
         self._reporter = Reporter(self._wake_thread)
@@ -117,18 +118,22 @@ class Engine:
         lane = self._lanes.setdefault(key, Lane(bucket, batch_size))
         return Way(manner, home, is_many, lane, self._client.rules(manner, home, bucket.spacing))
 
-    def cancel(self, job_id: str) -> Optional[Step]:
-        """End the wait for a job; None if it is not pending. Call with the lock held."""
-        step = self.agenda.cancel(job_id, self._clock.now())
-        self._ring_if_empty()
-        return step
+    def cancel(self, job_id: str) -> bool:
+        """End the wait for a job; False if it is not pending. Call with the lock held.
 
-    def cancel_all(self) -> List[Step]:
-        """End every wait as cancelled. Call with the lock held."""
-        now = self._clock.now()
-        steps = [self.agenda.cancel(entry.progress.job.id, now) for entry in list(self.agenda)]
+        Call `report_ended` afterwards, without the lock.
+        """
+        step = self.agenda.cancel(job_id, self._clock.now())
+        if step is None:
+            return False
+        self._unreported.append(step)
         self._ring_if_empty()
-        return [step for step in steps if step is not None]
+        return True
+
+    def cancel_all(self) -> None:
+        """End every wait as cancelled. Call as `cancel`."""
+        for entry in list(self.agenda):
+            self.cancel(entry.progress.job.id)
 
     def wake(self) -> None:
         """Something may be due sooner than expected. Call with the lock held."""
@@ -141,9 +146,13 @@ class Engine:
         self._soon.append(function)
         self._wake_thread()
 
-    def report_ended(self, steps: List[Step]) -> None:
-        """Report waits that ended without a poll."""
-        for step in steps:
+    def report_ended(self) -> None:
+        """Report the waits that ended without a poll."""
+        while self._unreported:
+            try:
+                step = self._unreported.popleft()
+            except IndexError:  # another thread reports it
+                return
             self._report(_Report([step], [], _NOT_POLLED, NOTHING_COUNTED, self._clock.now()))
 
     def wait_until_empty(self) -> None:
@@ -175,8 +184,8 @@ class Engine:
         """Stop polling and cancel every wait, for example because a shared limit is unreadable."""
         with self.lock:
             self._error = error
-            steps = self.cancel_all()
-        self.report_ended(steps)
+            self.cancel_all()
+        self.report_ended()
 
     def stop(self, abandon: bool) -> None:
         """End the threads; with `abandon`, don't wait for exchanges and slow callbacks."""
@@ -244,9 +253,10 @@ class Engine:
         """Report the jobs whose deadline passed before they could be polled again."""
         expired = self.agenda.expired()
         if expired:
+            self._unreported.extend(expired)
             with self.lock:
                 self._ring_if_empty()
-            self.report_ended(expired)
+        self.report_ended()
 
     def _end_exchange(self, finished: Finished) -> None:
         poll: PollInFlight = finished.tag

@@ -175,8 +175,7 @@ class LedgerRunner:
         engine = self._engine
         with engine.lock:
             is_far = engine.next_at > self._clock.now() + SOON_S
-            has_jobs = len(engine.agenda) > 0
-            return is_far and has_jobs and not any(entry.is_out for entry in engine.agenda)
+            return is_far and len(engine.agenda) > 0 and engine.agenda.in_flight == 0
 
     # Claims
 
@@ -282,8 +281,8 @@ class LedgerRunner:
         """Stop polling; exchanges in flight are abandoned, and another run repeats them."""
         self._sink.keeps_jobs = False
         with self._engine.lock:
-            steps = self._engine.cancel_all()
-        self._engine.report_ended(steps)
+            self._engine.cancel_all()
+        self._engine.report_ended()
         self._engine.stop(abandon=True)
 
     def __enter__(self) -> "LedgerRunner":

@@ -58,12 +58,13 @@ class Reporter:
         with self._starting:
             if self._thread is None:
                 thread = threading.Thread(target=self._serve, name="pollkit-report", daemon=True)
+                self._thread = thread  # before it starts: a call may ask whether it runs in it
                 try:
                     thread.start()
                 except RuntimeError:  # the system allows no more threads
+                    self._thread = None
                     return False
-                self._thread = thread
-        return self._thread.is_alive()
+            return self._thread.is_alive()
 
     def _serve(self) -> None:
         while True:
