@@ -20,24 +20,22 @@ import threading
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
-from ..core import events
 from ..core.agenda import Agenda, Lane, Step
 from ..core.model import NOTHING_COUNTED, Counts, Job
 from ..core.overload import Overloads
-from ..core.reading import Reading, Verdict
 from ..edges.multiplexer import Finished, Multiplexer
 from ..edges.token_bucket import TokenBucket
 from ..errors import LedgerError, PollkitError
 from .asking import Asker, Manner, log, named
 from .dispatch import apply_feedback, next_work
 from .exchanges import PollInFlight, Way
-from .futures import call, new_bell, ring
+from .futures import new_bell, ring
 from .reporter import Reporter
+from .reports import Report, has_listener, publish
 
 NEVER = float("inf")
 MAX_BACKLOG = 1000       # reports waiting for the reporter; at this many no new poll begins
 HURRIED_CLOSE_S = 1.0    # how long a close that does not wait may take
-_NOT_POLLED = Reading(Verdict.PENDING, "not polled")
 
 
 class Admitted(NamedTuple):
@@ -46,16 +44,6 @@ class Admitted(NamedTuple):
     job: Job
     url: str
     way: Way
-
-
-class _Report(NamedTuple):
-    """What one exchange changed."""
-
-    steps: List[Step]
-    readings: List[Reading]
-    heard: Reading
-    counts: Counts
-    at: float
 
 
 class Engine:
@@ -153,7 +141,7 @@ class Engine:
                 step = self._unreported.popleft()
             except IndexError:  # another thread reports it
                 return
-            self._report(_Report([step], [], _NOT_POLLED, NOTHING_COUNTED, self._clock.now()))
+            self._report(Report.from_end(step, self._clock.now()))
 
     def wait_until_empty(self) -> None:
         """Wait until no job is pending."""
@@ -183,7 +171,7 @@ class Engine:
     def fail(self, error: PollkitError) -> None:
         """Stop polling and cancel every wait, for example because a shared limit is unreadable."""
         with self.lock:
-            self._error = error
+            self._error = self._error or error
             self.cancel_all()
         self.report_ended()
 
@@ -278,9 +266,9 @@ class Engine:
                 self.agenda.free_place()
             self._ring_if_empty()
         apply_feedback(entries[0].lane, heard, steps, now)
-        counts = Counts(1, int(heard.verdict is Verdict.FAULT), int(heard.verdict is Verdict.LIMITED))
-        self.stats = self.stats.plus(counts)
-        self._report(_Report(steps, readings, heard, counts, now))
+        report = Report.from_poll(steps, readings, heard, now)
+        self.stats = self.stats.plus(report.counts)
+        self._report(report)
 
     def _withdraw_unfinished(self, steps: List[Step]) -> None:
         for step in steps:
@@ -289,21 +277,19 @@ class Engine:
 
     # Reports
 
-    def _report(self, report: _Report) -> None:
+    def _report(self, report: Report) -> None:
         """Handle a report here if that can't block, otherwise in the reporter's thread."""
-        if self._reporter.is_idle and not self._may_block(report):
-            self._handle(report)
+        has_events = has_listener(self._client, report)
+        may_block = has_events or any(map(self._sink.may_block, report.steps))
+        if may_block or not self._reporter.is_idle:
+            self._reporter.put(lambda: self._handle(report, has_events))
         else:
-            self._reporter.put(lambda: self._handle(report))
+            self._handle(report, has_events)
 
-    def _may_block(self, report: _Report) -> bool:
-        if self._client.is_told(report.heard):
-            return True
-        return any(self._sink.may_block(step) for step in report.steps)
-
-    def _handle(self, report: _Report) -> None:
+    def _handle(self, report: Report, has_events: bool) -> None:
         try:
-            self._publish_events(report)
+            if has_events:
+                publish(self._client, report)
             counts = report.counts
             for step in report.steps:
                 # A job that was cancelled during the poll was reported then.
@@ -323,26 +309,3 @@ class Engine:
             self._sink.on_finished(step, counts)
         else:
             self._sink.on_progress(step, counts)
-
-    def _publish_events(self, report: _Report) -> None:
-        """Tell listeners and the log; a fault of a request for many jobs is told once."""
-        client = self._client
-        if not report.readings:
-            if client.is_heard:
-                for step in report.steps:
-                    self._publish(events.ended(step.after, report.at))
-            return
-        is_shared_fault = len(report.steps) > 1 and report.heard.verdict is not Verdict.PENDING
-        for i, (step, reading) in enumerate(zip(report.steps, report.readings)):
-            if step.before.ending is not None or not client.is_told(reading):
-                continue
-            if is_shared_fault and i > 0:
-                if step.after.ending is not None:
-                    self._publish(events.ended(step.after, report.at))
-                continue
-            for event in client.events_of(step.before, step.after, reading, report.at,
-                                          step.entry.rules):
-                self._publish(event)
-
-    def _publish(self, event: events.Event) -> None:
-        call(self._client.tell, event, "on_event failed")
