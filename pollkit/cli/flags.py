@@ -28,7 +28,8 @@ def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True, of_jobs
         _add_kind(group, "this one" if one_job else "each")
     group = parser.add_argument_group("when to look")
     group.add_argument("--pace", metavar="SPEC", type=_by(pace_of), help="'fixed 5s', 'backoff 2s..30s x1.5', "
-                       "'adaptive first=60s every=15s' (default: adaptive): see pollkit help paces")
+                       "'adaptive first=60s every=15s': see pollkit help paces (default: the profile's, "
+                       "else adaptive)")
     group.add_argument("--timeout", metavar="D", type=_timeout,
                        help="how long to wait for a job: 90s, 10m, 1h30m, or never; 0 looks once "
                        "(default: %s)" % usual_timeout)
