@@ -3,10 +3,9 @@ import pytest
 
 import bounded_poll
 from hostile_replies import CASES
-from test_bounded_work import check_cost
 
 
 @pytest.mark.skipif(not bounded_poll.CAN_MEASURE, reason="needs Linux to measure memory")
 @pytest.mark.parametrize("title", list(CASES))
 def test_no_reply_takes_much_time_or_memory(title):
-    check_cost(title)
+    bounded_poll.check_cost(title)
