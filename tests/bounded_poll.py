@@ -1,6 +1,7 @@
 """Polls once, in a process of its own, and prints what that took: CPU seconds and MB of memory.
 
     cost = measure(hostile_replies.CASES["gzip of empty objects"])
+    check_cost("gzip of empty objects")    # asserts that it is within the bounds
 
 The process polls a harmless reply first, so that everything is imported before it measures.
 """
@@ -50,6 +51,15 @@ def measure(case, python=sys.executable, root=ROOT):
         done.stderr.decode("utf-8", "replace"),
     )
     return json.loads(done.stdout.decode("ascii"))
+
+
+def check_cost(title):
+    """Assert that a hostile reply is read as expected, within the bounds."""
+    case = hostile_replies.CASES[title]
+    cost = measure(case)
+    assert case.expected in cost["outcome"], cost
+    assert cost["cpu_s"] < MOST_CPU_S, cost
+    assert cost["memory_mb"] < MOST_MEMORY_MB, cost
 
 
 def current_and_peak_kb():

@@ -119,14 +119,14 @@ HEADERS = {
     ),
     "ETag of 60 kB": Case(lambda: with_headers(ETag='"%s"' % ("e" * 60000)), STILL_RUNNING),
     "Content-Length of digits": Case(
-        lambda: reply(b"{}", length=False, Content_Length="9" * 64000), "over 10 MB"
+        lambda: reply(b"{}", length=False, Content_Length="9" * 64000), "the limit is 10 MB"
     ),
     "Content-Length of commas": Case(
         lambda: reply(b"{}", length=False, Content_Length="2," * 30000),
-        "Content-Length makes no sense",
+        "Content-Length is not one number",
     ),
     "many distinct headers": Case(
-        lambda: with_headers(**{"h%x" % number: "" for number in range(7800)}), STILL_RUNNING
+        lambda: with_headers(**{"h%x" % number: "" for number in range(7000)}), STILL_RUNNING
     ),
     "one header many times": Case(
         lambda: b"HTTP/1.1 200 OK\r\n" + b"a:b\n" * 16000 + b"Content-Length: 2\r\n\r\n{}",
@@ -145,19 +145,21 @@ HEADERS = {
 }
 FRAMING = {
     "endless interim replies": Case(
-        lambda: endless(b"HTTP/1.1 102 Processing\r\n\r\n" * 1000), "over 50 interim replies"
+        lambda: endless(b"HTTP/1.1 102 Processing\r\n\r\n" * 1000),
+        "over 50 interim (1xx) responses",
     ),
     "endless chunks of one byte": Case(
-        lambda: endless(b"1\r\n \r\n" * 1000, CHUNKED), "too many small chunks"
+        lambda: endless(b"1\r\n \r\n" * 1000, CHUNKED), "the chunk framing exceeds 768 kB"
     ),
     "endless trailers": Case(
-        lambda: endless(b"a: b\r\n" * 1000, CHUNKED + b"0\r\n"), "too much beside its chunks"
+        lambda: endless(b"a: b\r\n" * 1000, CHUNKED + b"0\r\n"), "the chunk framing exceeds 768 kB"
     ),
     "endless chunk extensions": Case(
-        lambda: endless(b"1;" + b"x" * 4000 + b"\r\n \r\n", CHUNKED), "too much beside its chunks"
+        lambda: endless(b"1;" + b"x" * 4000 + b"\r\n \r\n", CHUNKED),
+        "the chunk framing exceeds 768 kB",
     ),
     "chunks of one byte": Case(
-        lambda: CHUNKED + b"1\r\n \r\n" * (LARGEST // 6), "too many small chunks"
+        lambda: CHUNKED + b"1\r\n \r\n" * (LARGEST // 6), "the chunk framing exceeds 768 kB"
     ),
     "chunks of 250 bytes": Case(
         lambda: CHUNKED + (b"fa\r\n" + b" " * 250 + b"\r\n") * (LARGEST // 250) + b"0\r\n\r\n",
@@ -182,7 +184,8 @@ FRAMING = {
 PACKING = {
     "gzip of empty objects": Case(lambda: packed(objects()), TOO_MUCH),
     "deflate of empty objects": Case(
-        lambda: reply(zlib.compress(objects()), Content_Encoding="deflate"), "encoded as 'deflate'"
+        lambda: reply(zlib.compress(objects()), Content_Encoding="deflate"),
+        "the content coding is 'deflate'",
     ),
     "gzip in many members": Case(
         lambda: reply(
@@ -192,7 +195,7 @@ PACKING = {
     ),
     "gzip in members without content": Case(
         lambda: reply(gzip.compress(b"") * (LARGEST // 20), Content_Encoding="gzip"),
-        "gzip encoding is broken",
+        "not valid gzip data",
     ),
     "gzip that hardly packs": Case(
         lambda: reply(
@@ -203,7 +206,7 @@ PACKING = {
         ),
         "xxx",
     ),
-    "gzip of over 10 MB": Case(lambda: packed(b" " * (100 * MB)), "unpacks to over 10 MB"),
+    "gzip of over 10 MB": Case(lambda: packed(b" " * (100 * MB)), "exceeds 10 MB when decompressed"),
 }
 VALUES = {
     "empty objects": Case(lambda: reply(objects()), TOO_MUCH),
@@ -346,7 +349,7 @@ ECHOES = {
         lambda: field_of(b'{"status": "failed", "error": "', b"s3cr" * 100 + b"'"), "***'***'"
     ),
     "the token's first letters as status": Case(
-        lambda: field_of(b'{"status": "', b"s3cr", b'%"}'), "s3cr"
+        lambda: field_of(b'{"status": "', b"s3cr", b'%"}'), 'last status "***..."'
     ),
 }
 for case in ECHOES.values():

@@ -171,7 +171,7 @@ REFUSED = {
         "nonsense after 1xx": b"HTTP/1.1 100 Go\r\n\r\nfoo",
     },
     "to another protocol": {"101": b"HTTP/1.1 101 Switching Protocols\r\n\r\n"},
-    "over 32 interim": {"too many 1xx": b"HTTP/1.1 102\r\n\r\n" * (MAX_INTERIM + 1)},
+    "over 50 interim": {"too many 1xx": b"HTTP/1.1 102\r\n\r\n" * (MAX_INTERIM + 1)},
     "Content-Length is not one number": {
         "two lengths": OK + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
         "two lengths in a list": OK + b"Content-Length: 5, 6\r\n\r\nhello",

@@ -373,12 +373,45 @@ def test_walk_nothing_is_lost_doubled_or_over_the_limit(seed):
 def test_a_job_that_is_withdrawn_is_gone_and_may_be_adopted_again():
     agenda, free = Agenda(2), lane()
     entry = agenda.add(Job("a"), "u", FOREVER, free, 0.0)
-    assert not entry.is_out
+    assert not entry.is_out and agenda.in_flight == 0
     (taken,) = take(agenda, 0.0)
-    assert taken.is_out
+    assert taken.is_out and agenda.in_flight == 1
     give(agenda, [taken], PENDING, 1.0)
     agenda.withdraw(entry)
     assert len(agenda) == 0 and take(agenda, 100.0) == float("inf")
     agenda.withdraw(entry)  # once is enough
     agenda.adopt(entry.progress, FOREVER, free)
     assert ids(take(agenda, 100.0)) == ["a"]
+
+
+def test_a_poll_keeps_its_place_until_that_is_freed_even_if_its_job_is_withdrawn():
+    agenda, free = Agenda(1), lane()
+    for name in "ab":
+        agenda.add(Job(name), "u", FOREVER, free, 0.0)
+    taken = take(agenda, 0.0)
+    agenda.give_back(taken, [PENDING], 1.0, 0.5)
+    agenda.withdraw(taken[0])
+    assert agenda.in_flight == 1 and take(agenda, 1.0) == float("inf")
+    agenda.free_place()
+    assert agenda.in_flight == 0 and ids(take(agenda, 1.0)) == ["b"]
+
+
+def test_the_agenda_calls_no_method_of_a_bucket():
+    """It proposes a job; the driver asks the bucket and tells the agenda what it said."""
+    agenda, shared = Agenda(1), Lane(object())
+    for name, timeout in (("a", 20.0), ("b", 20.0), ("c", 3.0)):
+        agenda.add(Job(name), "u", Rules(pace=Fixed(5), timeout=timeout), shared, 0.0)
+    first = agenda.candidate(0.0)
+    agenda.refused(shared, 2.0, 1.0, 0.0)
+    assert agenda.candidate(1.0) is None and agenda.next_at() == 2.0
+    taken = agenda.dispatch(agenda.candidate(2.0), 2.0)
+    assert len(taken) == 1 and agenda.candidate(2.0) is None  # there is one place
+    agenda.give_back(taken, [PENDING], 2.5, 0.5)
+    agenda.free_place()
+    last_look = agenda.candidate(3.0)
+    assert last_look.progress.job.id == "c"
+    agenda.refused(shared, 9.0, 1.0, 3.0)
+    assert [step.after.ending.state for step in agenda.expired()] == ["timed_out"]
+    agenda.nudge("b", 3.0)
+    agenda.cancel("b", 3.0)
+    assert agenda.dispatch(first, 3.0) == []  # it was polled or cancelled since it was proposed

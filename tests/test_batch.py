@@ -158,13 +158,17 @@ def test_a_closed_batch_takes_no_more_jobs():
         batch.submit("a")
 
 
-def test_threads_start_with_the_first_job_and_only_as_many_as_are_needed():
+def test_one_thread_carries_all_exchanges_and_starts_with_the_first_job():
+    """And another one makes callbacks, if there are any."""
+    def own_threads():
+        return sorted(t.name for t in threading.enumerate() if t.name.startswith("pollkit-"))
+
     with JobApi(done_after(2)) as api, BatchPoller(profile(api), pace=QUICK, workers=16) as batch:
-        before = [t for t in threading.enumerate() if t.name.startswith("pollkit-")]
-        batch.run(["a"])
-        after = [t for t in threading.enumerate() if t.name.startswith("pollkit-") and t not in before]
-    assert all(t.name == "pollkit-watch" for t in before)  # of other tests
-    assert len(after) <= 3  # one at work, one on call, and the watch over deadlines
+        assert own_threads() == []
+        batch.run([str(i) for i in range(16)])
+        assert own_threads() == ["pollkit-engine"]
+        batch.submit("b", on_done=lambda outcome: None).result(timeout=10)
+        assert own_threads() == ["pollkit-engine", "pollkit-report"]
 
 
 def test_a_batch_timeout_bounds_the_whole():

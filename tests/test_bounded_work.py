@@ -7,7 +7,6 @@ import json
 import time
 
 import pytest
-from pollkit.edges.transport import _without
 
 import bounded_poll
 from hostile_replies import TOKEN

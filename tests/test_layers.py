@@ -83,8 +83,8 @@ def test_imports_point_one_way_and_to_the_standard_library(relative):
 @pytest.mark.parametrize("relative, found", [
     ("core/pace.py", [("time", False)]),
     ("core/pace.py", [("pollkit.edges.clock", True)]),
-    ("edges/transport.py", [("requests", False)]),
-    ("edges/transport.py", [("pollkit.drivers.single", True)]),
+    ("edges/http/transport.py", [("requests", False)]),
+    ("edges/http/transport.py", [("pollkit.drivers.single", True)]),
     ("drivers/single.py", [("pollkit.cli", True)]),
 ])
 def test_the_check_itself_sees_a_wrong_import(relative, found):

@@ -11,12 +11,15 @@ import pytest
 from job_api import JobApi
 from ledger_host import ROOT, home, time_passes
 from ledger_shell import posix, script
-from pollkit import ConfigError, Job, Ledger, LedgerError, Profile
+from pollkit import ConfigError, Job, Ledger, LedgerError, Profile, Reply
 from pollkit.cli import main
-from pollkit.core.reading import Reading, Verdict
+from pollkit.drivers.dispatch import next_work
 from pollkit.drivers.engine import Engine
+from pollkit.drivers.exchanges import PollInFlight
 from pollkit.drivers.ledger_runner import LedgerRunner
+from pollkit.edges.multiplexer import Finished
 from pollkit.testing import FakeJobApi
+from raw_server import wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -231,17 +234,19 @@ def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_p
     def teach(began):
         ledger._file.write(lambda db: ledger._learn(db, ("fake", ""), (5.0, 6.0), (began, 1)))
     with FakeJobApi() as api, Ledger(str(tmp_path / "jobs.db")) as ledger:
+        api.add("a", lasts=60)
+        ledger.add(["a"])
         teach(1.0)
-        run = LedgerRunner(ledger, pytest.fail, profile=api.profile, pace="adaptive", workers=1)
-        durations = run._admitted(Job("a"))[2].rules.durations
-        assert len(durations) == 1
-        teach(2.0)
-        run._renew()
-        assert len(durations) == 1
-        run._renew_at = 0.0
-        run._renew()
-        assert len(durations) == 2
-        run.close(wait=False)
+        with LedgerRunner(ledger, pytest.fail, profile=api.profile, pace="adaptive", workers=1) as run:
+            run._take_all_in(ledger.claim(1, lease_s=600))
+            durations = [way.rules.durations for way in run._engine.ways.values()][0]
+            assert len(durations) == 1
+            teach(2.0)
+            run._renew()
+            assert len(durations) == 1
+            run._renew_at = 0.0
+            run._renew()
+            assert len(durations) == 2
 
 
 def test_what_was_claimed_when_a_signal_came_is_given_back(api, monkeypatch):
@@ -260,36 +265,42 @@ def test_what_was_claimed_when_a_signal_came_is_given_back(api, monkeypatch):
 @pytest.mark.parametrize("goes_on", [True, False], ids=["for", "once"])
 def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_however_long_the_limit_takes(
         clock, ledger, goes_on):
-    """Two minutes' worth of polls, on a clock that is moved by hand; and some that a limit holds back even longer."""
+    """Two minutes' worth of polls, and some that a limit holds back even longer.
+
+    The test takes the place of the engine's thread and of the server, on a clock that it moves.
+    """
     names = ["job_%03d" % i for i in range(120)]
     ledger.add(names)
     clock.pass_s(1000)
     mine = Profile("mine", url="http://127.0.0.1:9/{id}", limit="60/m", timeout=300.0)
     run = LedgerRunner(ledger, pytest.fail, profile=mine, pace="fixed 10s", workers=1)
-    run._crew.wake = lambda: None  # the test is the crew
-    run._goes_on = goes_on
+    engine = run._engine
+    engine.wake = lambda: None  # starts no thread
+    run._sink.keeps_jobs = goes_on
     run._take_all_in(ledger.claim(200, lease_s=600))
     asked, granted = [], []
     while run._held:
-        work = run._take(clock.now())
-        if isinstance(work, float):
-            assert work < clock.now() + 70
-            clock.pass_s(work - clock.now() + 0.001)
+        work = next_work(engine.agenda, clock.now(), engine.lock)
+        assert engine.agenda.expired() == []
+        if not work.entries:
+            assert work.next_at < clock.now() + 70
+            clock.pass_s(work.next_at - clock.now() + 0.001)
             continue
-        asked += [entry.progress.job.id for entry in work]
+        asked += [entry.progress.job.id for entry in work.entries]
         granted.append(clock.now())
         if len(asked) == 60:
-            work[0].lane.bucket.pause(clock.now(), clock.now() + 65)
-        done = asked[-1] > "job_100"
-        reading = Reading(Verdict.DONE if done else Verdict.PENDING, "", status="done" if done else "running")
+            work.entries[0].lane.bucket.pause(clock.now(), clock.now() + 65)
+        status = "done" if asked[-1] > "job_100" else "running"
         clock.pass_s(0.01)
-        run._announce(run._finish(work, (reading, [reading]), clock.now()))
+        answer = Reply(200, {}, ('{"status": "%s"}' % status).encode())
+        engine._end_exchange(Finished(PollInFlight.from_entries(work.entries), answer))
+        wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread
     assert sorted(asked) == names and granted[-1] - granted[0] > 180
     assert min(later - earlier for earlier, later in zip(granted, granted[1:])) > 0.99
     assert {row.job.id: row.state for row in ledger.rows()} == {
         name: "done" if name > "job_100" else "timed_out" for name in names}
     assert all(row.outcome["polls"] == 1 for row in ledger.rows())
-    run.close(wait=False)
+    run.close()
 
 
 def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(api, pollkit):

@@ -326,7 +326,7 @@ def test_proxy_whose_name_does_not_exist_is_a_fault_in_words(fetch):
 
 @pytest.mark.parametrize("answer, words", [
     (CLOSE, "closed without a reply"), (RESET, "reset by peer"), ([b"SSH-2.0-x\r\n", HANG], "not HTTP"),
-    ([b"HTTP/1.1 200", CLOSE], "cut short")])
+    ([b"HTTP/1.1 200", CLOSE], "closed the connection within the headers")])
 def test_proxy_that_speaks_no_http_is_a_fault_in_words(answer, words, fetch):
     with RawServer(answer) as proxy:
         got = fetch("https://jobs.invalid/1", proxy="http://" + proxy.authority)
@@ -370,7 +370,7 @@ def test_error_of_a_tunnel_repeats_no_credential(form, padding, fetch, tmp_path,
 def test_error_of_a_tunnel_still_quotes_a_proxy_that_repeats_nothing(fetch):
     with RawServer(b"SSH-2.0-OpenSSH\r\n\r\n") as proxy:
         got = fetch("https://jobs.invalid/1", proxy="http://%s@%s" % (USERINFO, proxy.authority))
-    assert "the reply is not HTTP" in got.message and "SSH-2.0-OpenSSH" in got.message
+    assert "the response is not HTTP/1.x" in got.message and "SSH-2.0-OpenSSH" in got.message
 
 
 @pytest.mark.parametrize("answer", [HANG, DRIP(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200),
@@ -470,7 +470,7 @@ def test_tinyproxy_refuses_in_words(tinyproxy, fetch):
             assert got.final
         got = fetch(secure.url(), proxy="http://user:wrong@" + tinyproxy)
         assert got.message == "the proxy at %s refused: 401" % tinyproxy
-        assert got.advice == "it does not accept the name and password it was given" and got.final
+        assert got.advice == "it does not accept the user name and password that it got" and got.final
     assert not plain.requests + secure.requests
 
 

@@ -12,7 +12,9 @@ import warnings
 import pytest
 
 from pollkit import ConfigError, Fault, Poller, Profile
+from pollkit.core.model import FaultCode
 from pollkit.edges.http import pool as pool_module
+from pollkit.edges.http.connection import TlsSettings
 from pollkit.edges.http.probe import _careless as careless_context
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.tls import tls_context
@@ -100,6 +102,7 @@ def test_certificate_for_another_name_is_refused(name, fetch):
 def test_environment_names_the_ca():
     """SSL_CERT_FILE is obeyed; it is read once a process, so this one has its own."""
     script = ("import sys; from pollkit import Profile; "
+              "from pollkit.edges.http.request import Request; "
               "from pollkit.edges.http.transport import Transport; "
               "t = Transport(Profile(proxy='none')); r = t.fetch(Request(sys.argv[1], sys.argv[2])); "
               "t.close(); print(r[0])")
@@ -171,7 +174,8 @@ def test_tls_strict_no_accepts_such_a_ca(strict_rules, fetch):
 
 
 def test_tls_strict_no_clears_that_flag_and_nothing_else(strict_rules):
-    strict, lax = tls_context(CA, None, None), tls_context(CA, None, None, False)
+    strict = tls_context(TlsSettings(CA))
+    lax = tls_context(TlsSettings(CA, strict=False))
     assert strict.verify_flags & ssl.VERIFY_X509_STRICT
     assert lax.verify_flags == strict.verify_flags & ~ssl.VERIFY_X509_STRICT
     assert (lax.verify_mode, lax.check_hostname) == (ssl.CERT_REQUIRED, True)
@@ -191,13 +195,13 @@ def test_tls_strict_no_trusts_nobody_else(certificate, ca_file, strict_rules, fe
 
 def test_default_is_as_strict_as_python_itself():
     plain = ssl.create_default_context()
-    assert tls_context(None, None, None).verify_flags == plain.verify_flags
+    assert tls_context(TlsSettings()).verify_flags == plain.verify_flags
 
 
 # The version of TLS
 
 def test_context_allows_no_version_below_tls_1_2():
-    for context in (tls_context(None, None, None), careless_context()):
+    for context in (tls_context(TlsSettings()), careless_context()):
         if hasattr(context, "minimum_version"):
             assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
         else:
@@ -214,7 +218,7 @@ def test_server_that_speaks_nothing_newer_than_tls_1_1_is_refused(version, accep
         pytest.skip("this OpenSSL has no TLS 1.1")
     tls_context.cache_clear()
     try:
-        tls_context(CA, None, None).set_ciphers("DEFAULT@SECLEVEL=0")
+        tls_context(TlsSettings(CA)).set_ciphers("DEFAULT@SECLEVEL=0")
         with RawServer(DONE, tls=old_server, name="localhost") as server:
             got = fetch(server.url())
     finally:
@@ -299,7 +303,8 @@ def test_server_without_tls_is_told_apart(greeting, fetch):
 
     with RawServer(greeting=greeting or answer) as server:
         got = fetch("https://%s/jobs/1" % server.authority)
-    assert got == Fault("%s does not speak TLS" % server.authority, "is it http:// rather than https://?")
+    assert got == Fault("%s does not speak TLS" % server.authority,
+                        "is it http:// rather than https://?", code=FaultCode.TLS)
 
 
 def test_http_url_of_a_tls_server_is_a_fault(fetch):
@@ -356,14 +361,15 @@ def slow_replies():
 @pytest.mark.parametrize("case", SLOW_HANDSHAKES)
 def test_slow_handshake_cannot_hold_a_poll_beyond_its_deadline(case, slow_handshakes):
     got, took, authority = slow_handshakes[case].result()
-    assert got == Fault("no TLS handshake with %s in time" % authority)
+    assert got == Fault("no TLS handshake with %s in time" % authority, code=FaultCode.TIMEOUT)
     assert 0.15 < took < 1.5
 
 
 @pytest.mark.parametrize("case", SLOW_REPLIES)
 def test_slow_reply_over_tls_cannot_hold_a_poll_beyond_its_deadline(case, slow_replies):
     got, took, authority = slow_replies[case].result()
-    assert got == Fault("no complete reply from %s within 0.5 s" % authority)
+    assert got == Fault("no complete reply from %s within 0.5 s" % authority,
+                        code=FaultCode.TIMEOUT)
     assert took < 2.5
 
 
@@ -388,7 +394,8 @@ def test_dripping_tls_record_cannot_hold_a_poll_beyond_its_deadline(fetch):
             began_at = time.monotonic()
             got = fetch("https://%s/jobs/1" % between.authority, request_timeout=0.5)
             took = time.monotonic() - began_at
-        assert got == Fault("no complete reply from %s within 0.5 s" % between.authority)
+        assert got == Fault("no complete reply from %s within 0.5 s" % between.authority,
+                            code=FaultCode.TIMEOUT)
         assert len(server.requests) == 1
         assert took < 2.5
 

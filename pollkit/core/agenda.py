@@ -116,6 +116,11 @@ class Agenda:
     def __iter__(self) -> Iterator[Entry]:
         return iter(self._entries.values())
 
+    @property
+    def in_flight(self) -> int:
+        """How many exchanges have a place at the moment."""
+        return self._out
+
     def get(self, job_id: str) -> Optional[Entry]:
         """The entry of a job that is outstanding."""
         return self._entries.get(job_id)
@@ -212,11 +217,6 @@ class Agenda:
                 self._put(entry)
             steps.append(Step(entry, before, entry.progress))
         return steps
-
-    @property
-    def in_flight(self) -> int:
-        """How many exchanges have a place."""
-        return self._out
 
     def free_place(self) -> None:
         """An exchange is over: another may begin."""

@@ -65,7 +65,6 @@ class Engine:
         self.ways: Dict[Tuple[Manner, str, bool], Way] = {}
         self.agenda = Agenda(workers, sink.learn)
         self.lock = threading.Lock()
-        self.next_at = 0.0                         # when the next poll is due, as far as known
         self._error: Optional[PollkitError] = None  # why nothing is polled any more
         self.stats = NOTHING_COUNTED
         self._overloads = Overloads()
@@ -212,9 +211,9 @@ class Engine:
             while not self._is_stopping:
                 while self._soon:
                     self._soon.popleft()()
-                self.next_at = self._begin_exchanges(multiplexer)
+                next_at = self._begin_exchanges(multiplexer)
                 is_busy = len(multiplexer) > 0 or not self._reporter.is_idle
-                for finished in self._clock.wait_in(multiplexer.wait, self.next_at, is_busy):
+                for finished in self._clock.wait_in(multiplexer.wait, next_at, is_busy):
                     self._end_exchange(finished)
         except LedgerError as error:
             self.fail(error)

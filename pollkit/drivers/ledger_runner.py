@@ -172,10 +172,11 @@ class LedgerRunner:
 
     def _is_held_back(self) -> bool:
         """Whether nothing is being polled, nor will be soon, though jobs wait here."""
-        engine = self._engine
-        with engine.lock:
-            is_far = engine.next_at > self._clock.now() + SOON_S
-            return is_far and len(engine.agenda) > 0 and engine.agenda.in_flight == 0
+        agenda = self._engine.agenda
+        with self._engine.lock:
+            is_idle = agenda.in_flight == 0  # a poll keeps its place until it is written down
+            is_far = agenda.next_at() > self._clock.now() + SOON_S
+            return is_idle and is_far and len(agenda) > 0
 
     # Claims
 
@@ -221,7 +222,6 @@ class LedgerRunner:
                 # Its lease expired unnoticed (a laptop that slept), or it was added anew.
                 engine.agenda.withdraw(known)
             self._held[job.id] = held
-            engine.next_at = now  # nobody knows yet
             _adopt(engine, progress, held, way)
             engine.wake()
 
