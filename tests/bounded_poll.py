@@ -53,15 +53,6 @@ def measure(case, python=sys.executable, root=ROOT):
     return json.loads(done.stdout.decode("ascii"))
 
 
-def check_cost(title):
-    """Assert that a hostile reply is read as expected, within the bounds."""
-    case = hostile_replies.CASES[title]
-    cost = measure(case)
-    assert case.expected in cost["outcome"], cost
-    assert cost["cpu_s"] < MOST_CPU_S, cost
-    assert cost["memory_mb"] < MOST_MEMORY_MB, cost
-
-
 def current_and_peak_kb():
     """The memory in use, and its peak. ru_maxrss won't do: it includes the parent's memory."""
     found = {}

@@ -3,7 +3,6 @@ import random
 from collections import Counter
 
 import pytest
-from pollkit.drivers.ledger_runs import LedgerRun
 
 from job_api import JobApi
 from pollkit import BatchPoller, Job, Profile, Reply
@@ -11,7 +10,12 @@ from pollkit.core import overload
 from pollkit.core.machine import Progress, Trouble
 from pollkit.core.overload import Overloads
 from pollkit.core.reading import Reading, Verdict
+from pollkit.drivers.dispatch import next_work
+from pollkit.drivers.exchanges import PollInFlight
+from pollkit.drivers.ledger_runner import LedgerRunner
+from pollkit.edges.multiplexer import Finished
 from pollkit.testing import VirtualClock
+from raw_server import wait_for
 from readings import GUESS
 
 HERE = "https://api.internal:443"
@@ -235,22 +239,24 @@ def test_an_outage_that_follows_an_overload_ends_as_unreachable():
 
 
 def test_a_ledger_slows_its_shared_bucket_down_and_counts_nothing(clock, ledger):
-    """On a clock that is moved by hand: the test takes the place of the worker threads."""
+    """On a clock that is moved by hand: the test takes the place of the engine's thread."""
     ledger.add(JOBS[:40])
     server = Server(clock, at_most(2), polls=1)
     mine = Profile("mine", url="http://127.0.0.1:9/{id}")
-    polling = LedgerRun(ledger, pytest.fail, profile=mine, pace="fixed 1s", workers=1)
-    polling._crew.wake = lambda: None
-    polling._take_all_in(ledger.claim(50, lease_s=600))
-    while polling._held:
-        work = polling._take(clock.now())
-        if isinstance(work, float):
-            clock.pass_s(work - clock.now() + 0.001)
+    runner = LedgerRunner(ledger, pytest.fail, profile=mine, pace="fixed 1s", workers=1)
+    engine = runner._engine
+    engine.wake = lambda: None  # starts no thread
+    runner._take_all_in(ledger.claim(50, lease_s=600))
+    while runner._held:
+        work = next_work(engine.agenda, clock.now(), engine.lock)
+        if not work.entries:
+            clock.pass_s(work.next_at - clock.now() + 0.001)
             continue
-        answer = server(work[0].progress.job.id, 0)
-        reading = ERROR if isinstance(answer, tuple) else GUESS.read({"status": answer})
-        polling._announce(polling._finish(work, (reading, [reading]), clock.now()))
-    polling.close(wait=False)
+        answer = server(work.entries[0].progress.job.id, 0)
+        seen = Reply(503) if isinstance(answer, tuple) else {"status": answer}
+        engine._end_exchange(Finished(PollInFlight.from_entries(work.entries), seen))
+        wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread
+    runner.close()
     assert {row.state for row in ledger.rows()} == {"done"}
     assert server.refused_share < 0.3
     assert max(row.outcome["faults"] for row in ledger.rows()) <= 2
