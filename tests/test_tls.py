@@ -275,6 +275,7 @@ def test_missing_client_certificate_is_a_fault_in_words(version, fetch):
     assert isinstance(got, Fault), got
     assert server.authority in got.message
     assert "certificate" in str(got).lower() or "handshake failure" in str(got)
+    assert got.code in (FaultCode.CLIENT_CERTIFICATE, FaultCode.HANDSHAKE)
     if version == "TLSv1.3":
         assert "alert certificate required (the server wants a certificate of the client" in str(got)
     assert not server.requests
@@ -282,13 +283,24 @@ def test_missing_client_certificate_is_a_fault_in_words(version, fetch):
 
 def test_advice_for_a_wrong_name_is_not_about_the_ca(fetch):
     with tls_server(DONE, certificate="elsewhere") as server:
-        assert "--ca-file" not in fetch(server.url()).advice
+        got = fetch(server.url())
+    assert "--ca-file" not in got.advice
+    assert got.code is FaultCode.CERTIFICATE_NAME
+
+
+def test_advice_for_an_unknown_ca_is_about_the_ca(fetch):
+    with tls_server(DONE) as server:
+        got = fetch(server.url(), ca_file=CLIENT_CERT)
+    assert "--ca-file" in got.advice
+    assert got.code is FaultCode.CERTIFICATE
 
 
 @pytest.mark.skipif(sys.version_info < (3, 7), reason="Python 3.6 gives no reason")
 def test_advice_for_an_expired_certificate_is_not_about_the_ca(fetch):
     with tls_server(DONE, certificate="expired") as server:
-        assert "clock" in fetch(server.url(), ca_file=os.path.join(DATA, "expired.pem")).advice
+        got = fetch(server.url(), ca_file=os.path.join(DATA, "expired.pem"))
+    assert "clock" in got.advice
+    assert got.code is FaultCode.CERTIFICATE_DATE
 
 
 # What is no TLS

@@ -27,6 +27,9 @@ SMALL_READ = 512
 MANY_SMALL_READS = 5000
 SMALL_READ_PAUSE_S = 0.002
 
+CERTIFICATE_REQUIRED = "TLSV13_ALERT_CERTIFICATE_REQUIRED"  # as OpenSSL names it
+CLIENT_CERTIFICATE_ADVICE = ("the server wants a certificate of the client: --client-cert and "
+                             "--client-key")
 FOLLOW_ANY = "redirects = any in a profile follows it, without credentials"
 
 FamilyAndAddress = Tuple[int, Any]
@@ -196,7 +199,17 @@ def _end(parser: ResponseParser) -> Response:
 def no_response(error: OSError) -> NoResponse:
     """The connection broke before a response began."""
     return NoResponse("the connection broke without a reply: %s" % describe(error),
-                      getattr(error, "reason", None) or "")
+                      tls_reason(error))
+
+
+def tls_reason(error: OSError) -> str:
+    """OpenSSL's name for a problem, such as WRONG_VERSION_NUMBER; "" if it is none of TLS.
+
+    Python 3.6 does not know the names of newer problems, only their text.
+    """
+    if not hasattr(error, "reason"):
+        return ""
+    return error.reason or describe(error).upper().replace(" ", "_")
 
 
 def describe(error: OSError) -> str:

@@ -13,12 +13,15 @@ from ...core.model import Fault, FaultCode
 from ...errors import ConfigError
 from ..multiplexer import READ, WRITE, Steps
 from .connection import (
+    CERTIFICATE_REQUIRED,
+    CLIENT_CERTIFICATE_ADVICE,
     READ_SIZE,
     ConnectError,
     Connection,
     TlsSettings,
     describe,
     no_response,
+    tls_reason,
 )
 
 # The X509_V_ERR_* of OpenSSL 3 that X509_V_FLAG_X509_STRICT causes: 85 no authority key id, 89
@@ -39,9 +42,6 @@ _ADVICE = {
                                 "certificate",
     FaultCode.CERTIFICATE_DATE: "the server needs a new one, unless this host's clock is wrong",
 }
-CLIENT_CERTIFICATE_REASONS = ("TLSV13_ALERT_CERTIFICATE_REQUIRED",)
-CLIENT_CERTIFICATE_ADVICE = ("the server wants a certificate of the client: --client-cert and "
-                             "--client-key")
 
 
 class TlsConnection(Connection):
@@ -210,7 +210,7 @@ def _certificate_code(error: Exception, context: ssl.SSLContext) -> FaultCode:
 
 def _tls_fault(name: str, error: ssl.SSLError) -> Fault:
     """Why there is no TLS at all."""
-    reason = error.reason or str(error)
+    reason = tls_reason(error)
     if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"):
         return Fault("%s does not speak TLS" % name, "is it http:// rather than https://?",
                      code=FaultCode.TLS)
@@ -218,7 +218,7 @@ def _tls_fault(name: str, error: ssl.SSLError) -> Fault:
     code = FaultCode.TLS
     if reason in ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "VERSION_TOO_LOW"):
         advice = "pollkit wants TLS 1.2 at least: the server seems to offer older versions only"
-    elif reason in CLIENT_CERTIFICATE_REASONS:
+    elif reason == CERTIFICATE_REQUIRED:
         code = FaultCode.CLIENT_CERTIFICATE
         advice = CLIENT_CERTIFICATE_ADVICE
     elif "HANDSHAKE_FAILURE" in reason:

@@ -22,6 +22,8 @@ from ...errors import ConfigError
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..multiplexer import Steps, run
 from .connection import (
+    CERTIFICATE_REQUIRED,
+    CLIENT_CERTIFICATE_ADVICE,
     ConnectError,
     Connection,
     DeadlinePassed,
@@ -238,9 +240,8 @@ class Transport:
 
 def _no_reply_fault(host: str, error: NoResponse) -> Fault:
     # TLS 1.3 demands a client certificate only after the handshake, in place of a reply.
-    if error.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED":
-        return Fault("%s: %s" % (host, error),
-                     "the server wants a certificate of the client: --client-cert and --client-key",
+    if error.reason == CERTIFICATE_REQUIRED:
+        return Fault("%s: %s" % (host, error), CLIENT_CERTIFICATE_ADVICE,
                      code=FaultCode.CLIENT_CERTIFICATE)
     return Fault("%s: %s" % (host, error), code=FaultCode.NO_REPLY)
 
