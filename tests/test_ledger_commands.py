@@ -102,7 +102,7 @@ def test_a_result_nested_nearly_as_deep_as_python_bears_ends_and_is_told(pollkit
 @posix
 def test_a_program_can_be_told_of_the_largest_job_that_can_be_added(api, pollkit):
     from pollkit import Job
-    from pollkit.edges.ledger import LARGEST_JOB
+    from pollkit.edges.ledger_rows import LARGEST_JOB
     name, room = "job_0", LARGEST_JOB - len('job_0fake{"x":[]}')
     api.add(name)
     with Ledger("jobs.db") as ledger:

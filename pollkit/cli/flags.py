@@ -5,7 +5,7 @@ import re
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
 from ..core.addresses import is_secret, is_url, parse_url, redacted
-from ..core.model import Job
+from ..core.model import NEVER, Job
 from ..core.profile import Profile, based, checked, checked_base, checked_size, for_job, pace_of
 from ..core.units import Limit, parse_limit, seconds
 from ..edges.history import History, usual_path
@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True, of_jobs
 
     Without `of_jobs`, jobs come from a ledger, with their label and size.
     """
+    whose_timeout = "the job" if of_jobs and one_job else "a job without its own timeout"
     usual_timeout = "5m" if of_jobs else "24h"
     usual_max_faults = "10" if of_jobs else "no limit, retry until the timeout"
     group = parser.add_argument_group("the API")
@@ -31,8 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True, of_jobs
                        "'adaptive first=60s every=15s': see pollkit help paces (default: the profile's, "
                        "else adaptive)")
     group.add_argument("--timeout", metavar="D", type=_timeout,
-                       help="how long to wait for a job: 90s, 10m, 1h30m, or never; 0 looks once "
-                       "(default: %s)" % usual_timeout)
+                       help="how long to wait for %s: 90s, 10m, 1h30m, or never; 0 polls once "
+                       "(default: %s)" % (whose_timeout, usual_timeout))
     group.add_argument("--limit", metavar="L", type=_by(_limit), help="the API's limit: 60/m, '10/s burst 20'")
     group.add_argument("--max-faults", metavar="N", type=count,
                        help="faults in a row before giving up (default: %s)" % usual_max_faults)
@@ -53,6 +54,9 @@ def add_job_arguments(parser: argparse.ArgumentParser) -> None:
     """Add those that say what jobs are, and no more: what can be kept in a ledger."""
     _add_profile(parser)
     _add_kind(parser, "each")
+    parser.add_argument("--timeout", metavar="D", type=_timeout,
+                        help="how long to wait for each, from now on: 90s, 10m, 1h30m, or never; "
+                        "0 polls once (default: as run or the profile says)")
 
 
 def _add_profile(group: "argparse._ActionsContainer") -> None:
@@ -171,6 +175,11 @@ def job_from(arguments: argparse.Namespace, text: str, profile: Optional[Profile
                 redacted(text), "no profile says where to ask about it" if profile.name is None else
                 "the profile %s has no url to ask about it" % profile.name))
     return Job.of(text)._replace(label=arguments.label, size=arguments.size)
+
+
+def job_timeout_from(arguments: argparse.Namespace) -> Union[float, str, None]:
+    """The timeout that --timeout gives to jobs of their own, as a Job has it."""
+    return NEVER if arguments.timeout == _NEVER else arguments.timeout
 
 
 def headers_from(arguments: argparse.Namespace) -> Dict[str, str]:

@@ -5,14 +5,14 @@ import sys
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
 
 from ..core.addresses import parse_url
-from ..core.model import Job, shown_id
+from ..core.model import Job, job_timeout, shown_id
 from ..core.profile import Profile, checked_size
 from ..drivers.asking import Asker, Default, named
 from ..errors import ConfigError
 from .flags import checked_label, for_one_profile, job_from
 
 _LARGEST = 256 * 1024 * 1024
-_FIELDS = ("id", "url", "profile", "label", "size", "metadata")
+_FIELDS = ("id", "url", "profile", "label", "size", "metadata", "timeout")
 _HOW_TO = "write an id or a URL a line, or JSON lines such as {\"id\": \"job_1\"}"
 
 
@@ -133,6 +133,8 @@ def _fields(line: str) -> Dict[str, Any]:
             raise ConfigError("unknown field %.60r: a job has %s" % (name, ", ".join(_FIELDS)))
     fields = {name: value for name, value in fields.items() if value is not None}
     _check(fields)
+    if "timeout" in fields:
+        fields["timeout"] = job_timeout(fields["timeout"])
     return fields
 
 

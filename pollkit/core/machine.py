@@ -44,10 +44,10 @@ from .model import Error, Job, Outcome, Slept, State, shown_id
 from .pace import Adaptive
 from .profile import Profile
 from .reading import Reading, Verdict
+from .rules import FOREVER as FOREVER
 from .rules import Rules as Rules
 from .units import rounded_duration
 
-FOREVER = float("inf")
 MAX_HOPS = 5
 MAX_SAID = 8       # different warnings a wait gives: one that has a new one each time is asked to be quiet
 SHORTEST_S = 0.01  # jitter may draw a zero; a loop without sleep it may not make
@@ -138,7 +138,7 @@ Action = Union[Sleep, Poll, Ending]
 
 def start(job: Job, url: str, rules: Rules, now: float, latest: float = FOREVER) -> Progress:
     """A wait that begins now and ends by `latest`; the first poll comes when the pace says."""
-    deadline = latest if rules.timeout is None else min(latest, now + rules.timeout)
+    deadline = min(latest, rules.deadline(job, now))
     first = rules.pace.before_first(rules.durations, rules.is_fresh)
     return Progress(job, url, now, deadline, next_at=min(deadline, now + first), wait_from=now)
 
@@ -372,8 +372,8 @@ def _allowed_time(progress: Progress, rules: Rules) -> float:
     That is its timeout. The deadline comes sooner if a whole batch has a timeout, and later if it
     passed while nobody ran: then the last look happens after it.
     """
-    until_deadline = progress.deadline - progress.started_at
-    return until_deadline if rules.timeout is None else min(until_deadline, rules.timeout)
+    times_out_at = rules.deadline(progress.job, progress.started_at)
+    return min(progress.deadline, times_out_at) - progress.started_at
 
 
 def _clipped(next_at: float, progress: Progress, rules: Rules) -> float:

@@ -9,7 +9,9 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
 
 from ..errors import ConfigError
 from .addresses import is_url, redacted
+from .units import seconds
 
+NEVER = "never"       # a job's timeout: wait for it without a deadline
 LONGEST_TEXT = 10000  # characters of a server's message that are shown or stored
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -34,6 +36,10 @@ class State(str, Enum):
 class Job(NamedTuple):
     """Remote work to wait for.
 
+    `timeout` is how long to wait for this job: seconds or text such as '10m', 'never', or 0 to
+    poll once. It takes precedence over the timeout of the poller, the command and the profile;
+    None means that theirs applies.
+
     >>> Job("job_1", label="small").id
     'job_1'
     """
@@ -44,6 +50,7 @@ class Job(NamedTuple):
     label: Optional[str] = None
     size: Optional[float] = None
     metadata: Optional[Mapping[str, Any]] = None
+    timeout: Union[float, str, None] = None
 
     @classmethod
     def of(cls, job: "Union[Job, str]") -> "Job":
@@ -55,10 +62,26 @@ class Job(NamedTuple):
                 raise ConfigError("a job's URL is text, not %r" % (job.url,))
             if job.profile is not None and not isinstance(job.profile, str):
                 raise ConfigError("a job names its profile: %s itself goes to the poller" % type(job.profile).__name__)
+            if job.timeout is not None:
+                job = job._replace(timeout=job_timeout(job.timeout))
             return job
         if not isinstance(job, str):
             raise ConfigError("a job is a Job, a URL or an id, not %r" % (job,))
         return cls(job, url=job if is_url(job) else None)
+
+
+def job_timeout(value: Union[float, str]) -> Union[float, str]:
+    """A job's own timeout in seconds, or NEVER; a ConfigError if it is neither.
+
+    >>> job_timeout("10m")
+    600.0
+    """
+    if isinstance(value, str) and value.strip().lower() == NEVER:
+        return NEVER
+    try:
+        return seconds(value, "a job's timeout")
+    except ConfigError as error:
+        raise ConfigError("%s; 'never' means no timeout" % error) from None
 
 
 class Reply(NamedTuple("Reply", [

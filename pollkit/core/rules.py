@@ -2,9 +2,12 @@
 from typing import NamedTuple, Optional, Union
 
 from .durations import Durations
+from .model import NEVER, Job
 from .pace import Adaptive, Pace
 from .profile import DEFAULT_TIMEOUT, Profile, checked, pace_of
 from .units import seconds
+
+FOREVER = float("inf")
 
 
 class Defaults(NamedTuple):
@@ -44,6 +47,16 @@ class Rules(NamedTuple):
                    timeout_of(profile, defaults), max_faults, seconds(profile.not_found_grace),
                    _seconds(profile.retry_after_default), profile.auth is not None, spacing,
                    seconds(profile.request_timeout), durations, is_fresh)
+
+    def deadline(self, job: Job, started_at: float) -> float:
+        """When the wait for a job times out; the job's own timeout takes precedence."""
+        if job.timeout is None:
+            timeout = self.timeout
+        elif job.timeout == NEVER:
+            timeout = None
+        else:
+            timeout = seconds(job.timeout)
+        return FOREVER if timeout is None else started_at + timeout
 
 
 def timeout_of(profile: Profile, defaults: Defaults = DEFAULTS) -> Optional[float]:

@@ -4,8 +4,9 @@ House rules: what is written is plain JSON, each field of Progress under its own
 their default left out; a field that is not known is passed over, one that is missing has its
 default, so that two versions of pollkit can share a ledger. Instants are moved by `offset` from
 the clock of whoever waits to that of whoever writes. A deadline is written for whoever reads the
-ledger; what counts is what the rules say when the wait goes on (`by_rules`). No secret is written: a URL that carries
-one is left out, and the wait goes on from its job's own URL.
+ledger; what counts is what the job's own timeout or the rules say when the wait goes on
+(`by_rules`). No secret is written: a URL that carries one is left out, and the wait goes on from
+its job's own URL.
 """
 from functools import lru_cache
 from math import isfinite
@@ -64,8 +65,8 @@ def progress_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 
 
 
 def by_rules(progress: Progress, rules: Rules) -> Progress:
-    """A wait with the deadline that the rules of today give it, whatever they were when it was written."""
-    deadline = FOREVER if rules.timeout is None else progress.started_at + rules.timeout
+    """A wait with the deadline that its job and today's rules give it, whatever was written."""
+    deadline = rules.deadline(progress.job, progress.started_at)
     return progress._replace(deadline=deadline, next_at=_by(deadline, progress))
 
 

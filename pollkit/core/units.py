@@ -25,12 +25,13 @@ def seconds(value: Union[str, float], what: str = "duration") -> float:
     if isinstance(value, str):
         text = value.strip().lower()
         if not _DURATION.fullmatch(text):
-            raise ConfigError("%s %r is not a duration: write 500ms, 5s, 2m or 1h30m" % (what, value))
+            raise ConfigError("%s %s is not a duration: write 500ms, 5s, 2m or 1h30m"
+                              % (what, _brief(value)))
         pieces = _PIECE.findall(text)
         # Rounded, so that 5m23.833s is 323.833 and not the sum of two floats.
         result = round(sum(float(n) * _UNITS[unit] for n, unit in pieces), 9) if pieces else float(text)
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigError("%s must be seconds or text such as '5s', not %r" % (what, value))
+        raise ConfigError("%s must be seconds or text such as '5s', not %s" % (what, _brief(value)))
     elif not 0 <= value <= _LONGEST:  # before float(): an int may be too large for one
         raise ConfigError("%s %s is out of range: from 0 to ten years" % (what, _brief(value)))
     else:

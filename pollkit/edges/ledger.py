@@ -13,17 +13,15 @@ counted twice. A transaction is as long as its few statements; none is open whil
 Instants that go in and out, Progress among them, run on the ledger's `clock`, monotonic as in
 any other wait; how they are kept across reboots and clocks that are set is told in
 ledger_time.py. What is made to be shown (JobRow, Telling) is in wall-clock time. A deadline holds
-across restarts: the timeout that the rules have today counts from when the wait began. One that
-passes while nobody runs ends no job unseen: it gets its last look when it is claimed (`Claim.resumed`).
+across restarts: the job's own timeout, or the one that the rules have today, counts from when the
+job was added. One that passes while nobody runs ends no job unseen: it gets its last look when it
+is claimed (`Claim.resumed`).
 """
 import json
 import os
-from math import isfinite
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
-from ..core.addresses import is_url, redacted
 from ..core.learning import taught
-from ..core.lookup import plain
 from ..core.machine import Progress, Rules, start
 from ..core.model import NOTHING_COUNTED, Counts, Job, Outcome, State
 from ..core.saved import by_rules, is_instant, progress_from_row, progress_to_row, with_last_look
@@ -31,6 +29,7 @@ from ..core.units import Limit
 from ..errors import ConfigError
 from .clock import Clock
 from .ledger_history import History, Rows, filters, read_some
+from .ledger_rows import job_to_row, timeout_from_row
 from .ledger_schema import Time, ledger_file
 from .ledger_time import Stopwatch
 from .shared_bucket import SharedBucket
@@ -38,9 +37,8 @@ from .sqlite_files import Connection
 
 WAITING, LEASED = "waiting", "leased"
 LONGEST_LEASE_S = 600.0  # so long a job may lie idle after whoever had it was killed
-LARGEST_JOB = 64 * 1024  # bytes of its id, URL, names and metadata
 PAGE = 500               # rows that are read, or ids that are named, in one statement
-_JOB = "key, id, url, profile, label, size, metadata"
+_JOB = "key, id, url, profile, label, size, metadata, timeout_s"
 _T = TypeVar("_T")
 _STATES = (WAITING, LEASED) + tuple(state.value for state in State)
 
@@ -143,13 +141,14 @@ class Ledger(History):
 
     def add(self, jobs: Iterable[Union[Job, str]]) -> Added:
         """Put jobs in, all of them or none; those that are there already stay as they are."""
-        rows = [row_of(Job.of(job)) for job in _several(jobs)]
+        rows = [job_to_row(Job.of(job)) for job in _several(jobs)]
 
         def work(db: Connection) -> Added:
             at, known = self._time(db).at, []
             for row in rows:
-                if not db.execute("INSERT OR IGNORE INTO jobs (id, url, profile, label, size, metadata, state, "
-                                  "added_at, free_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                if not db.execute("INSERT OR IGNORE INTO jobs (id, url, profile, label, size, "
+                                  "metadata, timeout_s, state, added_at, free_at, due_at) "
+                                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                                   row + (WAITING, at, at, at)).rowcount:
                     there = db.execute("SELECT url, profile FROM jobs WHERE id = ?", row[:1]).fetchone()
                     if there != row[1:3]:
@@ -160,7 +159,10 @@ class Ledger(History):
         return self._file.write(work)
 
     def retry(self, ids: Iterable[str]) -> List[str]:
-        """Let jobs that have ended wait again, from the beginning; those that did."""
+        """Let jobs that have ended wait again, from the beginning; those that did.
+
+        A job's own timeout stays and counts from now.
+        """
         def work(db: Connection) -> List[str]:
             at, keys = self._time(db).at, self._keys(db, ids, "state != ?", WAITING)
             for key in keys:
@@ -212,8 +214,8 @@ class Ledger(History):
                               (time.at + horizon_s, time.at, most)).fetchall()
             db.executemany("UPDATE jobs SET owner = ?, free_at = ? WHERE key = ?",
                            [(owner, time.at + lease_s, row[0]) for row in rows])
-            return [Claim(row[0], owner, self._job(row[1:7]), row[7] - time.offset,
-                          self._saved(row[8]), time.offset) for row in rows]
+            return [Claim(row[0], owner, self._job(row[1:8]), row[8] - time.offset,
+                          self._saved(row[9]), time.offset) for row in rows]
         # Mostly nothing is due, and to see that takes no lock.
         due_at = self.next_due()
         return [] if due_at is None or due_at > self.clock.now() + horizon_s else self._file.write(work)
@@ -347,7 +349,7 @@ class Ledger(History):
                 more = more or len(found) == PAGE
                 for row in found:
                     last = row[0]
-                    state = LEASED if row[7] and row[8] > time.at else row[9]
+                    state = LEASED if row[8] and row[9] > time.at else row[10]
                     if not wanted or state in wanted:
                         yield self._shown(row, state, time)
 
@@ -356,12 +358,13 @@ class Ledger(History):
         return self._file.read(lambda db: (self._time(db, note=False), read_some(db.execute(
             "SELECT %s, owner IS NOT NULL, free_at, state, added_at, due_at, progress, ended_at, %s, tells, "
             "told_at, tell_error, tell_at FROM jobs%s WHERE %s ORDER BY key LIMIT ?"
-            % ((_JOB,) + source + (" AND ".join(which),)), values + [PAGE]), 14)))
+            % ((_JOB,) + source + (" AND ".join(which),)), values + [PAGE]), 15)))
 
     def _shown(self, row: Tuple[Any, ...], state: str, time: Time) -> JobRow:
-        added_at, due_at, progress, ended_at, outcome, tells, told_at, tell_error, tell_at = row[10:]
+        added_at, due_at, progress, ended_at, outcome = row[11:16]
+        tells, told_at, tell_error, tell_at = row[16:]
         return JobRow(
-            self._job(row[1:7]), state, added_at + time.skew, time.shown(due_at),
+            self._job(row[1:8]), state, added_at + time.skew, time.shown(due_at),
             {field: value for field, value in (self._saved(progress) or {}).items() if not is_instant(field)},
             time.shown(ended_at), self._json(outcome) if outcome else None,
             tells, time.shown(told_at), tell_error, ended_at is not None and tell_at is None and told_at is None)
@@ -378,37 +381,12 @@ class Ledger(History):
         return saved if isinstance(saved, dict) else None
 
     def _job(self, row: Sequence[Any]) -> Job:
-        name, url, profile, label, size, metadata = row
-        return Job(name, url, profile, label, size, None if metadata is None else self._json(metadata))
+        name, url, profile, label, size, text, timeout_s = row
+        metadata = None if text is None else self._json(text)
+        return Job(name, url, profile, label, size, metadata, timeout_from_row(timeout_s))
 
 
 def _several(jobs: Iterable[_T]) -> Iterable[_T]:
     if isinstance(jobs, (str, Job)):
         raise ConfigError("jobs are a list or another iterable, not one: [%r]" % (jobs,))
     return jobs
-
-
-def row_of(job: Job) -> Tuple[Any, ...]:
-    """A job as it is written, or a ConfigError."""
-    for url in filter(None, (job.url, job.id if is_url(job.id) else None)):
-        if redacted(url) != url:
-            raise ConfigError("%s has a secret in it, which a ledger would keep: leave it out, and name the "
-                              "credential in a profile (auth = ...)" % redacted(url))
-    try:
-        metadata = None if job.metadata is None else json.dumps(
-            dict(job.metadata), separators=(",", ":"), allow_nan=False)
-        if metadata is not None:
-            plain(json.loads(metadata))  # complains where it is nested too deep
-        size = None if job.size is None else float(job.size)
-        if not isfinite(size or 0.0):
-            raise ValueError("its size is no number that can be written down")
-        text = "".join(text for text in job[:4] + (metadata,) if text is not None)
-        if "\0" in text:
-            raise ValueError("it has a NUL character in it")
-        if len(text.encode("utf-8")) > LARGEST_JOB:  # a program gets it in its environment, which takes no more
-            raise ValueError("its id, URL and metadata have over %d KB: keep them elsewhere" % (LARGEST_JOB >> 10))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise ConfigError("%.80r can't be put in a ledger: %s" % (job.id, error)) from None
-    if not job.id:
-        raise ConfigError("a job needs an id")
-    return job.id, job.url, job.profile, job.label, size, metadata

@@ -8,6 +8,8 @@ Instants (`_at`) are in the ledger's own time (ledger_time.py). A job's `state` 
 word of its outcome. `free_at` is the one instant by which jobs are found: when somebody may take
 it, which is when it is due or, while somebody has it (`owner`), when the lease runs out; NULL once
 the job has ended. `tell_at` is likewise when somebody may tell of its end; NULL when that is over.
+`timeout_s` is the job's own timeout: NULL if it has none, so that the run or the profile decides;
+infinite if the job must not time out.
 """
 from typing import Callable, NamedTuple, Optional
 
@@ -47,6 +49,9 @@ MIGRATIONS = [
     ),
     (   # So that figures can be made without reading outcomes, which may be large.
         "ALTER TABLE jobs ADD COLUMN notice_delay_s REAL",
+    ),
+    (   # A job may have its own timeout.
+        "ALTER TABLE jobs ADD COLUMN timeout_s REAL",
     ),
 ]
 NOTED_S = 10.0  # how old the last Moment may get: so much may be lost when the clock is set back at a reboot

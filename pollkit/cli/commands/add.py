@@ -1,20 +1,25 @@
 """Put jobs in a ledger, a file that is made if need be; pollkit run polls them.
 
-A job is kept with its profile's name, label, size and metadata, and never with a credential. One
-that is there already stays as it is. The wait begins now: the profile's timeout counts from here.
+A job is kept with its profile's name, label, size, metadata and timeout, and never with a
+credential. One that is there already stays as it is. The wait begins now: timeouts count from here.
+
+--timeout is for jobs whose JSON line has no timeout. A timeout that is kept with a job takes
+precedence over --timeout of pollkit run and over the profile's.
 
 examples:
   pollkit add jobs.db job_1 job_2 --profile knowhere --size 25
+  pollkit add jobs.db job_3 --profile knowhere --timeout 2h
   pollkit add jobs.db https://api.internal/v1/jobs/42
   pollkit add jobs.db --from jobs.jsonl --profile model-tasks
   pollkit add jobs.db --from - --profile knowhere < jobs.txt
 """
 import argparse
-from typing import List
+from typing import List, Union
 
 from ...core.model import Job
 from ...core.profile import Profile
-from ...edges.ledger import Ledger, row_of
+from ...edges.ledger import Ledger
+from ...edges.ledger_rows import job_to_row
 from ...errors import ConfigError
 from .. import flags
 from ..exits import ALL_DONE
@@ -42,11 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.ids:
         jobs = named_jobs(arguments.ids, arguments, profile)
         for job in jobs:
-            row_of(job)  # complains, if it must, before a ledger is made
+            job_to_row(job)  # complains, if it must, before a ledger is made
     else:
-        jobs = read_jobs(arguments.source, arguments, profile, row_of)
+        jobs = read_jobs(arguments.source, arguments, profile, job_to_row)
     with Ledger(arguments.ledger, warn=lambda text: say("warning: " + text)) as ledger:
-        added = ledger.add(_kept(job, profile) for job in jobs)
+        added = ledger.add(_kept(job, profile, flags.job_timeout_from(arguments)) for job in jobs)
     if not arguments.quiet:
         say(_said(added.new, added.known))
     return ALL_DONE
@@ -64,8 +69,13 @@ def _profile(arguments: argparse.Namespace) -> Profile:
         base=_LATER, labels={name: one._replace(base=one.base or _LATER) for name, one in profile.labels.items()})
 
 
-def _kept(job: Job, profile: Profile) -> Job:
-    return job if job.profile is not None else job._replace(profile=profile.name)
+def _kept(job: Job, profile: Profile, timeout: Union[float, str, None]) -> Job:
+    """The job as the ledger keeps it: what it does not say itself comes from the flags."""
+    if job.profile is None:
+        job = job._replace(profile=profile.name)
+    if job.timeout is None:
+        job = job._replace(timeout=timeout)
+    return job
 
 
 def _said(new: int, known: List[str]) -> str:

@@ -1,8 +1,10 @@
 """Wait for many jobs; print an outcome a line, as JSON, as they end.
 
 FILE (or - for standard input) has ids or URLs, one a line, or JSON lines such as
-{"id": "job_1", "label": "small"}, with id, url, profile, label, size, metadata. Empty lines and
-those that begin with # are passed over. All of it is read before anything is asked.
+{"id": "job_1", "label": "small"}, with id, url, profile, label, size, metadata, timeout. Empty
+lines and those that begin with # are skipped. All of it is read before anything is asked.
+
+A job's own timeout ({"id": "job_1", "timeout": "10m"}) takes precedence over --timeout.
 
 examples:
   pollkit batch jobs.txt --profile knowhere > outcomes.jsonl

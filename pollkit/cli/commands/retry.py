@@ -1,6 +1,7 @@
-"""Let jobs that have ended wait again, from the beginning: their timeout counts from now.
+"""Let jobs that have ended wait again, from the beginning.
 
-Their outcomes are forgotten; how they end next is told anew.
+Jobs keep their own timeouts, and every timeout counts from now. Their outcomes are forgotten; how
+they end next is told anew.
 
 examples:
   pollkit retry jobs.db job_1
