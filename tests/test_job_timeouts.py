@@ -4,6 +4,7 @@ import os
 import sqlite3
 
 import pytest
+from pollkit.drivers.ledger_runs import LedgerRun
 
 from job_api import JobApi
 from ledger_host import HOUR, RULES, HostClock, look, pending, time_passes
@@ -22,7 +23,6 @@ from pollkit import (
 )
 from pollkit.core.machine import FOREVER, Rules, start
 from pollkit.core.saved import by_rules
-from pollkit.drivers.ledger_runs import LedgerRun
 from pollkit.edges import ledger_schema
 from pollkit.testing import VirtualClock
 
