@@ -4,7 +4,7 @@ import os
 import sqlite3
 
 import pytest
-from pollkit.drivers.ledger_runs import LedgerRun
+from pollkit.drivers.ledger_runner import LedgerRunner
 
 from job_api import JobApi
 from ledger_host import HOUR, RULES, HostClock, look, pending, time_passes
@@ -175,7 +175,7 @@ def test_in_a_ledger_each_job_has_its_own_timeout_from_when_it_was_added(endless
         """Let time pass, and poll what is due; the timeouts of the jobs that timed out."""
         clock.pass_s(duration)
         finished = []
-        with LedgerRun(ledger, pytest.fail, finished.append, profile=mine, timeout="30m") as run:
+        with LedgerRunner(ledger, pytest.fail, finished.append, profile=mine, timeout="30m") as run:
             run.once()
         return timeouts_of(finished)
     assert poll_after(0) == {"none": "0s"}
