@@ -178,7 +178,7 @@ def job_from(arguments: argparse.Namespace, text: str, profile: Optional[Profile
 
 
 def job_timeout_from(arguments: argparse.Namespace) -> Union[float, str, None]:
-    """The timeout that --timeout gives to jobs of their own, as a Job has it."""
+    """The timeout that --timeout gives each job, as Job.timeout has it."""
     return NEVER if arguments.timeout == _NEVER else arguments.timeout
 
 
