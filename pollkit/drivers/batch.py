@@ -107,11 +107,9 @@ class BatchPoller:
         """End the wait for a job as cancelled. False if it is not pending."""
         self._check_process()
         with self._engine.lock:
-            step = self._engine.cancel(job_id)
-        if step is None:
-            return False
-        self._engine.report_ended([step])
-        return True
+            was_pending = self._engine.cancel(job_id)
+        self._engine.deliver_reports()
+        return was_pending
 
     @property
     def stats(self) -> Counts:
@@ -145,8 +143,7 @@ class BatchPoller:
             engine.wait_until_empty()
         with engine.lock:
             self._closed = True
-            steps = engine.cancel_all()
-        engine.report_ended(steps)
+            engine.cancel_all()
         engine.stop(abandon=not wait)
 
     # Adding jobs, and waiting for them
@@ -222,9 +219,9 @@ class BatchPoller:
     def _cancel_future(self, job: Job, owner: FutureOwner) -> None:
         self._check_process()
         with self._engine.lock:
-            steps = self._remove_owner([job], owner)
+            self._remove_owner([job], owner)
         owner.cancelled()
-        self._engine.report_ended(steps)
+        self._engine.deliver_reports()
 
     def _abandon(self, inbox: OutcomeQueue) -> None:
         """Nobody reads these outcomes any more: cancel the jobs that nobody else waits for.
@@ -240,38 +237,32 @@ class BatchPoller:
             self._engine.call_soon(self._cancel_abandoned)
             return
         try:
-            steps = self._remove_abandoned()
+            self._remove_abandoned()
         finally:
             lock.release()
-        self._engine.report_ended(steps)
+        self._engine.deliver_reports()
 
     def _cancel_abandoned(self) -> None:
         with self._engine.lock:
-            steps = self._remove_abandoned()
-        self._engine.report_ended(steps)
+            self._remove_abandoned()
+        self._engine.deliver_reports()
 
-    def _remove_abandoned(self) -> List[Step]:
-        steps: List[Step] = []
+    def _remove_abandoned(self) -> None:
         while self._abandoned:
             inbox = self._abandoned[0]
             jobs = [entry.progress.job for entry in self._engine.agenda if inbox in entry.owner]
-            steps += self._remove_owner(jobs, inbox)
+            self._remove_owner(jobs, inbox)
             self._abandoned.popleft()  # last: after a Ctrl-C, another thread continues with it
-        return steps
 
-    def _remove_owner(self, jobs: List[Job], owner: Any) -> List[Step]:
+    def _remove_owner(self, jobs: List[Job], owner: Any) -> None:
         """One owner waits for these jobs no longer. Call with the lock held."""
-        steps = []
         for job in jobs:
             entry = self._engine.agenda.get(job.id)
             if entry is None or owner not in entry.owner:
                 continue
-            others = tuple(other for other in entry.owner if other is not owner)
-            step = None if others else self._engine.cancel(job.id)
-            entry.owner = others
-            if step is not None:
-                steps.append(step)
-        return steps
+            entry.owner = tuple(other for other in entry.owner if other is not owner)
+            if not entry.owner:
+                self._engine.cancel(job.id)
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -24,6 +24,7 @@ from ..core import events
 from ..core.agenda import Agenda, Lane, Step
 from ..core.model import NOTHING_COUNTED, Counts, Job
 from ..core.reading import Reading, Verdict
+from ..edges.clock import Clock
 from ..edges.multiplexer import Finished, Multiplexer
 from ..edges.token_bucket import TokenBucket
 from ..errors import LedgerError, PollkitError
@@ -114,18 +115,22 @@ class Engine:
         lane = self._lanes.setdefault(key, Lane(bucket, batch_size))
         return Way(manner, home, is_many, lane, self._client.rules(manner, home, bucket.spacing))
 
-    def cancel(self, job_id: str) -> Optional[Step]:
-        """End the wait for a job; None if it is not pending. Call with the lock held."""
-        step = self.agenda.cancel(job_id, self._clock.now())
-        self._ring_if_empty()
-        return step
+    def cancel(self, job_id: str) -> bool:
+        """End the wait for a job; False if it is not pending.
 
-    def cancel_all(self) -> List[Step]:
-        """End every wait as cancelled. Call with the lock held."""
-        now = self._clock.now()
-        steps = [self.agenda.cancel(entry.progress.job.id, now) for entry in list(self.agenda)]
+        Call with the lock held, and `deliver_reports` without it.
+        """
+        step = self.agenda.cancel(job_id, self._clock.now())
+        if step is None:
+            return False
+        self._put_ended(step)
         self._ring_if_empty()
-        return [step for step in steps if step is not None]
+        return True
+
+    def cancel_all(self) -> None:
+        """End every wait as cancelled. Call with the lock held, then `deliver_reports`."""
+        for entry in list(self.agenda):
+            self.cancel(entry.progress.job.id)
 
     def wake(self) -> None:
         """Something may be due sooner than expected. Call with the lock held."""
@@ -138,10 +143,9 @@ class Engine:
         self._soon.append(function)
         self._wake_thread()
 
-    def report_ended(self, steps: List[Step]) -> None:
-        """Report waits that ended without a poll."""
-        for step in steps:
-            self._report(_Report([step], [], _NOT_POLLED, NOTHING_COUNTED, self._clock.now()))
+    def deliver_reports(self) -> None:
+        """Have the reports handled that were put while the lock was held."""
+        self._reporter.deliver()
 
     def wait_until_empty(self) -> None:
         """Wait until no job is pending."""
@@ -172,19 +176,20 @@ class Engine:
         """Stop polling and cancel every wait, for example because a shared limit is unreadable."""
         with self.lock:
             self._error = error
-            steps = self.cancel_all()
-        self.report_ended(steps)
+            self.cancel_all()
+        self.deliver_reports()
 
     def stop(self, abandon: bool) -> None:
         """End the threads; with `abandon`, don't wait for exchanges and slow callbacks."""
         with self.lock:
             self._is_stopping = True
         self._wake_thread()
-        timeout_s = HURRIED_CLOSE_S if abandon else None
+        clock = Clock()
+        give_up_at = clock.now() + HURRIED_CLOSE_S
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout_s)
-        self._reporter.close(timeout_s)
+            thread.join(HURRIED_CLOSE_S if abandon else None)
+        self._reporter.close(max(0.0, give_up_at - clock.now()) if abandon else None)
 
     # The thread that carries the exchanges
 
@@ -214,7 +219,7 @@ class Engine:
                     self._soon.popleft()()
                 next_at = self._begin_exchanges(multiplexer)
                 is_busy = len(multiplexer) > 0 or not self._reporter.is_idle
-                for finished in self._clock.wait_in(multiplexer.wait, next_at, is_busy):
+                for finished in self._clock.wait_in(multiplexer, next_at, is_busy):
                     self._end_exchange(finished)
         except LedgerError as error:
             self.fail(error)
@@ -242,8 +247,10 @@ class Engine:
         expired = self.agenda.expired()
         if expired:
             with self.lock:
+                for step in expired:
+                    self._put_ended(step)
                 self._ring_if_empty()
-            self.report_ended(expired)
+            self.deliver_reports()
 
     def _end_exchange(self, finished: Finished) -> None:
         poll: PollInFlight = finished.tag
@@ -253,36 +260,44 @@ class Engine:
         else:
             heard, readings = poll.fail(finished.error)
         now = self._clock.now()
+        counts = Counts(1, int(heard.verdict is Verdict.FAULT), int(heard.verdict is Verdict.LIMITED))
         with self.lock:
             steps = self.agenda.give_back(entries, readings, now, self._client.rng())
             if self._writes_first:
                 self._withdraw_unfinished(steps)
             else:
                 self.agenda.free_place()
+            self.stats = self.stats.plus(counts)
+            report = _Report(steps, readings, heard, counts, now)
+            is_handled_here = self._reporter.is_idle and not self._may_block(report)
+            if not is_handled_here:
+                self._put(report)
             self._ring_if_empty()
+        if is_handled_here:
+            self._handle(report)
+        else:
+            self.deliver_reports()
         apply_feedback(entries[0].lane, heard, steps, now)
-        counts = Counts(1, int(heard.verdict is Verdict.FAULT), int(heard.verdict is Verdict.LIMITED))
-        self.stats = self.stats.plus(counts)
-        self._report(_Report(steps, readings, heard, counts, now))
 
     def _withdraw_unfinished(self, steps: List[Step]) -> None:
         for step in steps:
             if step.after.ending is None:
                 self.agenda.withdraw(step.entry)
 
-    # Reports
+    # Reports. They are put while the lock is held, so that they are in the order in which the
+    # agenda changed. The reporter's thread handles them; or the engine's, if that can't block.
 
-    def _report(self, report: _Report) -> None:
-        """Handle a report here if that can't block, otherwise in the reporter's thread."""
-        if self._reporter.is_idle and not self._may_block(report):
-            self._handle(report)
-        else:
-            self._reporter.put(lambda: self._handle(report))
+    def _put(self, report: _Report) -> None:
+        self._reporter.put(lambda: self._handle(report))
+
+    def _put_ended(self, step: Step) -> None:
+        """Report a wait that ended without a poll."""
+        self._put(_Report([step], [], _NOT_POLLED, NOTHING_COUNTED, self._clock.now()))
 
     def _may_block(self, report: _Report) -> bool:
-        if self._client.is_told(report.heard):
+        if any(map(self._client.is_told, report.readings)):
             return True
-        return any(self._sink.may_block(step) for step in report.steps)
+        return any(map(self._sink.may_block, report.steps))
 
     def _handle(self, report: _Report) -> None:
         try:

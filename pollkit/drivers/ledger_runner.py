@@ -280,8 +280,7 @@ class LedgerRunner:
         """Stop polling; exchanges in flight are abandoned, and another run repeats them."""
         self._sink.keeps_jobs = False
         with self._engine.lock:
-            steps = self._engine.cancel_all()
-        self._engine.report_ended(steps)
+            self._engine.cancel_all()
         self._engine.stop(abandon=True)
 
     def __enter__(self) -> "LedgerRunner":
