@@ -27,7 +27,8 @@ SUPPORTED = [(3, minor) for minor in range(6, 14)]
 PARTS = 4  # of a suite, side by side: much of what it does is to wait
 # These take about 3 s or more each, the slowest first: not all of them in one part.
 SLOWEST = ("cli zipapp batch history_commands simulate_command bad_input simulate secrets "
-           "shared_bucket ledger_sharing ledger_commands batch_ends ledger_runner telling help doctor").split()
+           "bounded_work shared_bucket ledger_sharing ledger_commands http_parser fuzz multiplexer "
+           "batch_ends ledger_runner telling help doctor shared_directories").split()
 
 # CI takes 15 minutes, and may take 90; a captured command that still runs at this point is stopped and shown.
 STOP_AT = time.monotonic() + 40 * 60
@@ -41,8 +42,9 @@ COVERED = "pollkit/core"
 # What core is tested by. Measuring makes tests slow, and those of the edges would cover it by chance.
 CORE_TESTS = ["tests/test_{}.py".format(name) for name in (
     "units pace bucket reading reading_http addresses machine walks agenda trace sources single profiles "
-    "profile_mistakes profile_commands optimum public durations adaptive adaptive_lessons findings doctor simulate "
-    "simulate_command batch_corners watch saved status_field status_words origins reply_limits").split()]
+    "profile_mistakes profile_commands optimum public durations adaptive adaptive_lessons "
+    "few_completions findings doctor simulate simulate_command batch_corners watch saved "
+    "status_field status_words origins reply_limits overload").split()]
 
 NO_TESTS_RAN = 5  # pytest's own exit code for it
 

@@ -17,6 +17,7 @@ from ledger_shell import profile
 from pollkit import Ledger, Profile
 from pollkit.cli import main
 from pollkit.edges import profiles
+from pollkit.edges.http import pool
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.tls import tls_context
 from pollkit.edges.http.transport import Transport
@@ -37,6 +38,13 @@ def history_of_its_own(monkeypatch, tmp_path_factory):
     place = tmp_path_factory.getbasetemp() / "histories" / str(next(_numbers))
     monkeypatch.setenv("XDG_STATE_HOME", str(place))
     return place / "pollkit" / "history.json"
+
+
+@pytest.fixture(autouse=True)
+def forget_stray_senders():
+    """Servers of later tests may get the same port, and so have the same origin."""
+    yield
+    pool._stray_senders.clear()
 
 
 @pytest.fixture

@@ -211,6 +211,9 @@ PACKING = {
 VALUES = {
     "empty objects": Case(lambda: reply(objects()), TOO_MUCH),
     "as many empty objects as are read": Case(lambda: reply(objects(425000)), "no status found"),
+    "as many nested lists as are read": Case(
+        lambda: reply(b"[" + b",".join([b"[" * 50 + b"]" * 50] * 7300) + b"]"), "no status found"
+    ),
     "empty lists": Case(lambda: reply(filled(b"[[]", b",[]", b"]")), TOO_MUCH),
     "small objects": Case(lambda: reply(filled(b'[{"a":0}', b',{"a":0}', b"]")), TOO_MUCH),
     "distinct keys": Case(

@@ -262,7 +262,7 @@ def test_the_poll_event_says_why():
     (rules([], Adaptive(every=15, max=4)), "every=15s until 5 jobs like this have ended; looking again in 4 s (max)"),
     (rules([], Adaptive(every=1, min=4)), "every=1s until 5 jobs like this have ended; looking again in 4 s (min)"),
     (rules([300.0 + i for i in range(9)], Adaptive(max=4, every=15), is_fresh=False),
-     "most jobs like this end at 5-5.1 min; looking again in 4 s (max)"),
+     "going by 9 jobs like this, most end at 5-5.1 min; looking again in 4 s (max)"),
     (rules([1.0] * 60, Adaptive(min=0.02, price=1e-6)),
      "most jobs like this end by 1 s, this one is late; looking again in 35 ms"),
     (rules([400.0]), "going by 1 job like this, most end at 4-9.3 min; looking again in 25 s"),

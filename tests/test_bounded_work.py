@@ -1,7 +1,7 @@
 """Whatever a server sends, up to 10 MB: reading it takes less than 1 s of CPU and 64 MB of memory.
 
 Each reply comes from a real socket, and a process of its own polls it once. Here are the replies
-that were slow or large; tests/long/test_bounded_work.py has all of them.
+that were slow or large; tests/long/test_hostile_replies.py has all of them.
 """
 import json
 import time

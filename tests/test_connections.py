@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 
 import pytest
 
@@ -145,28 +144,6 @@ def test_poll_is_not_repeated_for_any_other_fault(answer, words, new_transport):
         assert transport.fetch(Request(server.url(), server.origin)).status == 200
     assert words in got.message
     assert server.used == [0, 0, 1]
-
-
-@pytest.mark.parametrize("unasked", [
-    [reply(b"", "408 Request Timeout", Connection="close"), CLOSE],
-    [reply('{"status": "failed"}')]], ids=["408, then closed", "a reply to nothing"])
-def test_what_a_server_says_unasked_is_not_taken_for_a_reply(unasked, new_transport):
-    transport = new_transport()
-    said = threading.Event()
-
-    def speak(connection, request):
-        connection.pause(0.02)  # not within the reply itself
-        for step in unasked:
-            connection.send(step) if isinstance(step, bytes) else step(connection, request)
-        said.set()
-
-    with RawServer([DONE, speak], DONE) as server:
-        transport.fetch(Request(server.url("/1"), server.origin))
-        assert said.wait(10)
-        time.sleep(0.05)
-        got = transport.fetch(Request(server.url("/2"), server.origin))
-    assert (got.status, got.body) == (200, b'{"status": "done"}')
-    assert server.used[-1] == 1
 
 
 def test_connections_to_so_many_origins_are_kept_and_no_more(new_transport, monkeypatch):

@@ -24,7 +24,8 @@ def test_certificate_that_expires_soon_is_a_warning(left_s, level):
     (FaultCode.CERTIFICATE_DATE, "clock"), (FaultCode.CERTIFICATE, "--ca-file"),
     (FaultCode.CERTIFICATE_NAME, "as given"), (FaultCode.CERTIFICATE_STRICT, "as given")])
 def test_advice_goes_with_the_reason_for_which_a_certificate_is_not_accepted(code, advice):
-    fault = Fault("not accepted", "as given", code=code)
+    """By the code, not by the words: OpenSSL changes them from version to version."""
+    fault = Fault("expired, hostname mismatch, self signed", "as given", code=code)
     found = findings.distrusted(fault, None, "/etc/ca.pem", NOW)
     assert found.level is Level.PROBLEM
     assert advice in found.advice
@@ -52,8 +53,8 @@ def test_slow_or_roundabout_ways_are_warnings(found, level):
     (FaultCode.TIMEOUT, "", "request_timeout"),
     (FaultCode.TIMEOUT, "own", "own"), (FaultCode.OTHER, "", "")])
 def test_fault_without_advice_of_its_own_gets_some(code, advice, words):
-    found = findings.faulty("poll", Fault("message", advice, code=code))
-    assert (found.level, found.text) == (Level.PROBLEM, "message")
+    found = findings.faulty("poll", Fault("a message", advice, code=code))
+    assert (found.level, found.text) == (Level.PROBLEM, "a message")
     assert words in found.advice
     assert bool(words) == bool(found.advice)
 
@@ -85,14 +86,15 @@ def test_every_verdict_is_judged():
         assert findings.understood(Reading(verdict, "because"), True).text
 
 
-@pytest.mark.parametrize("reading, level, words", [
-    (Reading(Verdict.PENDING, ""), Level.OK, "the server names none; no limit is set here"),
-    (Reading(Verdict.PENDING, "", quota=Quota(90.0, 10.0, 100.0)), Level.OK, "90 of 100"),
-    (Reading(Verdict.PENDING, "", quota=Quota(9.0, 10.0, 100.0)), Level.WARNING, "9 of 100"),
-    (Reading(Verdict.PENDING, "", warnings=("ignored retry-after: 'x', which makes no sense",)), Level.WARNING, "none"),
+@pytest.mark.parametrize("quota, complaint, level, words", [
+    (None, "", Level.OK, "the server names none; no limit is set here"),
+    (Quota(90.0, 10.0, 100.0), "", Level.OK, "90 of 100"),
+    (Quota(9.0, 10.0, 100.0), "", Level.WARNING, "9 of 100"),
+    (None, "ignored retry-after: 'x', which makes no sense", Level.WARNING, "none"),
 ])
-def test_limits(reading, level, words):
-    found = findings.limits(reading, None)
+def test_limits(quota, complaint, level, words):
+    reading = Reading(Verdict.PENDING, "", quota=quota)
+    found = findings.limits(reading, None, complaint)
     assert found.level is level
     assert words in found.text
     assert "60/m" in findings.limits(reading, Limit(60, 60)).text

@@ -143,6 +143,13 @@ def test_the_most_gzip_members_allowed_are_decompressed():
     assert parse(data).body == b"x" * MAX_GZIP_MEMBERS
 
 
+@pytest.mark.parametrize("cut", [1, 5, 24])
+def test_a_response_in_another_protocol_is_quoted_in_the_same_way_in_any_pieces(cut):
+    data = b"220 mail.example.com ready\r\n\r\n"
+    with pytest.raises(BadResponse, match="is not HTTP/1.x: '2"):
+        ResponseParser().feed(data[:cut])
+
+
 # Requests whose response has no body
 
 @pytest.mark.parametrize("data", [

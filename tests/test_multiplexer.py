@@ -19,7 +19,7 @@ PAST = 0.0  # an instant that has passed on any machine
 def poller(request, monkeypatch):
     """Every test runs with select.poll and with the substitute for systems that lack it."""
     if request.param == "select":
-        monkeypatch.setattr(multiplexer_module, "_new_poller", multiplexer_module._SelectPoller)
+        monkeypatch.setattr(multiplexer_module, "new_poller", multiplexer_module._SelectPoller)
     elif not hasattr(select, "poll"):
         pytest.skip("this system has no select.poll")
 

@@ -37,7 +37,7 @@ def through_batch(simulation, pace, **options):
         if reading.verdict is Verdict.LIMITED:
             return 429, {"Retry-After": "%d" % reading.retry_after}, None
         if reading.verdict is Verdict.FAULT:
-            return 503, {}, None
+            return 500, {}, None
         said = {"status": reading.status}
         if reading.duration_s is not None:
             begun = jobs[name].starts_at + clock.wall() - now
@@ -114,8 +114,8 @@ class Fresh:
     """Rules for jobs that are submitted just when their wait begins."""
 
     @staticmethod
-    def of(profile, spacing, durations):
-        return Rules.of(profile, spacing, durations, is_fresh=True)
+    def of(profile, spacing, durations, defaults):
+        return Rules.of(profile, spacing, durations, is_fresh=True, defaults=defaults)
 
 
 # The figures

@@ -211,8 +211,8 @@ def test_refused_connection_is_a_fault_in_words(fetch):
         unused.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can get the port
         address = "127.0.0.1:%d" % unused.getsockname()[1]
         got = fetch("http://%s/jobs/1" % address)
-    assert got == Fault(address + " refused the connection",
-                        "is the server up, and the port right?", code=FaultCode.CONNECT)
+    assert got == Fault(address + " refused the connection", "is the server up, and the port right?",
+                        code=FaultCode.CONNECT)
 
 
 @pytest.mark.parametrize("host", ["nowhere.invalid", "a..b", "x" * 64 + ".invalid"])

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from pollkit import ConfigError
-from pollkit.core.units import Limit, duration_text, parse_limit, percent, seconds
+from pollkit.core.units import Limit, duration_text, parse_limit, percent, rounded_duration, seconds
 
 
 @pytest.mark.parametrize("text, expected", [
@@ -32,6 +32,15 @@ def test_a_bad_duration_is_one_clear_line(value):
 ])
 def test_a_duration_is_printed_the_usual_way(duration, text):
     assert duration_text(duration) == text
+
+
+@pytest.mark.parametrize("duration, text", [
+    (0, "0s"), (-1, "0s"), (0.0004, "0s"), (0.0123456, "12ms"), (0.9996, "1s"), (1.26, "1.3s"), (9.96, "10s"),
+    (12.34, "12s"), (59.6, "1m"), (319.763309, "5m20s"), (300.0000001, "5m"), (3599.7, "1h"), (3629.0, "1h"),
+    (5431.2, "1h31m"), (86400.4, "24h"),
+])
+def test_a_duration_in_a_message_is_rounded(duration, text):
+    assert rounded_duration(duration) == text
 
 
 def test_what_is_printed_reads_back():

@@ -6,7 +6,7 @@ from typing import Dict, Optional
 from ..core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event
 from ..core.machine import RETRY_AFTER
 from ..core.model import State, iso_text, one_line
-from ..core.units import duration_text
+from ..core.units import rounded_duration
 
 # How much is logged; each has all of what stands before it.
 WARNINGS, TROUBLES, CHANGES, EVERYTHING = range(4)
@@ -26,8 +26,9 @@ class EventLog:
             return None
         text, progress = event.text, event.progress
         if event.kind == END:
-            text += " (%s, %d %s)" % (duration_text(round(event.at - progress.started_at, 1)), progress.polls,
-                                      "poll" if progress.polls == 1 else "polls")
+            waited = rounded_duration(event.at - progress.started_at)
+            polls = "poll" if progress.polls == 1 else "polls"
+            text += " (%s, %d %s)" % (waited, progress.polls, polls)
         if not self._as_json:
             return "%s %s" % (_time_of_day(wall), one_line("%s: %s" % (_cut(event.id, LONGEST // 2), text), LONGEST))
         return _json(wall, id=_cut(event.id), event=event.kind, text=one_line(text, LONGEST),

@@ -6,7 +6,6 @@ from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
 from ..core.addresses import is_secret, is_url, parse_url, redacted
 from ..core.model import Job
-from ..core.pace import Pace
 from ..core.profile import Profile, based, checked, checked_base, checked_size, for_job, pace_of
 from ..core.units import Limit, parse_limit, seconds
 from ..edges.history import History, usual_path
@@ -17,8 +16,10 @@ from ..errors import ConfigError
 def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True, of_jobs: bool = True) -> None:
     """Add them to a command; `one_job`: its label and size are given here, not in a file.
 
-    Without `of_jobs`, jobs come with their label and size.
+    Without `of_jobs`, jobs come from a ledger, with their label and size.
     """
+    usual_timeout = "5m" if of_jobs else "24h"
+    usual_max_faults = "10" if of_jobs else "no limit, retry until the timeout"
     group = parser.add_argument_group("the API")
     _add_profile(group)
     group.add_argument("--base-url", metavar="URL", type=_by(checked_base),
@@ -27,11 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True, of_jobs
         _add_kind(group, "this one" if one_job else "each")
     group = parser.add_argument_group("when to look")
     group.add_argument("--pace", metavar="SPEC", type=_by(pace_of), help="'fixed 5s', 'backoff 2s..30s x1.5', "
-                       "'adaptive first=60s every=15s': see pollkit help paces")
+                       "'adaptive first=60s every=15s': see pollkit help paces (default: the profile's, "
+                       "else adaptive)")
     group.add_argument("--timeout", metavar="D", type=_timeout,
-                       help="how long to wait for a job: 90s, 10m, 1h30m, or never; 0 looks once (default: 5m)")
+                       help="how long to wait for a job: 90s, 10m, 1h30m, or never; 0 looks once "
+                       "(default: %s)" % usual_timeout)
     group.add_argument("--limit", metavar="L", type=_by(_limit), help="the API's limit: 60/m, '10/s burst 20'")
-    group.add_argument("--max-faults", metavar="N", type=count, help="faults in a row before giving up (default: 10)")
+    group.add_argument("--max-faults", metavar="N", type=count,
+                       help="faults in a row before giving up (default: %s)" % usual_max_faults)
     group = parser.add_argument_group("the connection")
     group.add_argument("--header", metavar="'K: V'", action="append", default=[], type=_header,
                        help="send this header, too; may be repeated. Not for secrets")
@@ -127,9 +131,8 @@ def history_from(arguments: argparse.Namespace, say: Callable[[str], None]) -> H
     return History(where, warn, warn if is_told else None)
 
 
-def profile_from(arguments: argparse.Namespace, needs_credential: bool = True,
-                 usual_pace: Optional[Pace] = None) -> Profile:
-    """The profile that the flags name, with what they change in it; `usual_pace` where nothing names one."""
+def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -> Profile:
+    """The profile that the flags name, with the changes that other flags make to it."""
     profile = Profile()
     if needs_credential and arguments.token_env is not None:
         _check_variable(arguments.token_env)
@@ -151,8 +154,6 @@ def profile_from(arguments: argparse.Namespace, needs_credential: bool = True,
         ("client_key", arguments.client_key), ("proxy", arguments.proxy)) if value is not None}
     if arguments.timeout is not None:
         changes["timeout"] = None if arguments.timeout == _NEVER else arguments.timeout
-    if profile.pace is None and usual_pace is not None:
-        changes.setdefault("pace", usual_pace)
     return checked(_changed(profile, changes, arguments))
 
 

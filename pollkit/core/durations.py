@@ -280,6 +280,11 @@ class Durations:
         return len(self._recent)
 
     @property
+    def completions(self) -> int:
+        """The number of completions recorded so far, including those that were dropped again."""
+        return self._count
+
+    @property
     def curve(self) -> Curve:
         """What is known by now; worked out when it is first asked for."""
         curve = self._curve

@@ -10,7 +10,7 @@ from .machine import MAX_SAID, RETRY_AFTER, Progress, Rules
 from .model import State, one_line, shown_id
 from .reading import Reading, Verdict
 from .reasons import reason
-from .units import duration_text
+from .units import rounded_duration
 
 POLL, STATUS, FAULT, PAUSE, WARNING, END = "poll", "status", "fault", "pause", "warning", "end"
 WORTH_TELLING_S = 1.0   # that the limit, and not the pace, made a poll wait
@@ -39,7 +39,9 @@ def events(before: Progress, after: Progress, reading: Reading, now: float,
     """What a poll brought about, in order; with the rules it was done by, also why the next one is when it is."""
     name = shown_id(after.job)
     held_s = after.slept.limit - before.slept.limit
-    late = " (held back for %s by the limit)" % _rounded(held_s) if held_s >= WORTH_TELLING_S else ""
+    late = ""
+    if held_s >= WORTH_TELLING_S:
+        late = " (held back for %s by the limit)" % rounded_duration(held_s)
     yield Event(POLL, name, now, "poll %d%s: %s%s" % (after.polls, late, reading.because, _next(after, now, rules)),
                 after)
     for warning in reading.warnings:
@@ -48,10 +50,7 @@ def events(before: Progress, after: Progress, reading: Reading, now: float,
     if reading.verdict in TROUBLES:
         yield Event(FAULT, name, now, reading.because, after)
     if after.ending is None and after.why == RETRY_AFTER:
-        # What it asks for, and not what we make of it: a pause is a little longer, so that not all come back at once.
-        yield Event(PAUSE, name, now, "the server asks for a pause of %s" % _rounded(reading.retry_after)
-                    if reading.retry_after else
-                    "told to slow down, and to no time: a pause of %s" % _rounded(after.next_at - now), after)
+        yield Event(PAUSE, name, now, _pause_text(after, reading, now), after)
     if after.status != before.status:
         was = "" if before.status is None else ' (was "%s")' % one_line(before.status, 60)
         yield Event(STATUS, name, now, 'status "%s"%s' % (one_line(after.status or "", 60), was), after)
@@ -66,7 +65,7 @@ def held(progress: Progress, now: float) -> Event:
     if progress.ending is not None:
         return ended(progress, now)
     return Event(PAUSE, shown_id(progress.job), now,
-                 "the rate limit allows the next poll in %s" % _rounded(progress.next_at - now), progress)
+                 "the rate limit allows the next poll in %s" % _time_left(progress, now), progress)
 
 
 def ended(progress: Progress, now: float) -> Event:
@@ -85,8 +84,20 @@ def _next(progress: Progress, now: float, rules: Optional[Rules]) -> str:
     why = None if rules is None else reason(progress, rules, now)
     if why is not None:
         return "; " + why
-    return "; next in %s (%s)" % (_rounded(progress.next_at - now), progress.why.replace("_", " "))
+    return "; next in %s (%s)" % (_time_left(progress, now), progress.why.replace("_", " "))
 
 
-def _rounded(wait: float) -> str:
-    return duration_text(round(max(0.0, wait), 1 if wait >= 1 else 3))
+def _pause_text(progress: Progress, reading: Reading, now: float) -> str:
+    """Why and for how long the server makes us pause.
+
+    If the server names a time, the text has that time. We pause a little longer, so that not all
+    clients come back at once.
+    """
+    if reading.retry_after:
+        return "the server asks for a pause of %s" % rounded_duration(reading.retry_after)
+    return "told to slow down, and to no time: a pause of %s" % _time_left(progress, now)
+
+
+def _time_left(progress: Progress, now: float) -> str:
+    """The time until the next poll."""
+    return rounded_duration(progress.next_at - now)

@@ -13,7 +13,7 @@ from .bucket import LOW_QUOTA
 from .model import Fault, FaultCode, Reply, iso_text
 from .reading import Reading, Verdict
 from .status_field import Candidate
-from .units import Limit, duration_text, percent
+from .units import Limit, duration_text, percent, rounded_duration
 
 SLOW_S = 1.0               # a step on the way that takes longer is worth a word
 EXPIRES_SOON_S = 14 * 86400.0
@@ -172,12 +172,13 @@ def understood(reading: Reading, has_credential: bool,
         text += "; the job itself has failed%s" % (": " + reading.error_message if reading.error_message else "")
     if reading.verdict is Verdict.UNAUTHORISED and not has_credential:
         advice = "no credential was sent: --token-env, --token-file, or auth = in a profile"
-    if reading.verdict is Verdict.FAULT and "HTML" in text:
+    if reading.code is FaultCode.HTML:
         advice = "open the URL in a browser: is it the API's, or does a login or a proxy stand before it?"
-    elif reading.verdict is Verdict.FAULT and "status" in text:
-        advice = "say in a profile where the status stands: pollkit help profiles"
-    if level is Level.OK and reading.warnings:
-        level, advice = Level.WARNING, "%s: name it in the profile's done, failed or pending" % reading.warnings[0]
+    elif reading.code is FaultCode.NO_STATUS:
+        advice = "say in a profile where the status is: pollkit help profiles"
+    elif reading.code is FaultCode.UNKNOWN_STATUS:
+        level = Level.WARNING
+        advice = "%s: name it in the profile's done, failed or pending" % reading.warnings[0]
     finding = Finding(level, "meaning", text, advice)
     was_looked_for = reading.status is not None or reading.verdict is Verdict.FAULT
     return _with_candidates(finding, candidates) if candidates and was_looked_for else finding
@@ -212,8 +213,11 @@ _JUDGED = {
 }
 
 
-def limits(reading: Reading, limit: Optional[Limit]) -> Finding:
-    """What the server says of its rate limit, beside the one that is kept to here."""
+def limits(reading: Reading, limit: Optional[Limit], complaint: str = "") -> Finding:
+    """What the server says of its rate limit, beside the one that is kept to here.
+
+    `complaint` says which of its headers makes no sense.
+    """
     parts: List[str] = []
     level, advice = Level.OK, ""
     if reading.quota is not None:
@@ -221,10 +225,9 @@ def limits(reading: Reading, limit: Optional[Limit]) -> Finding:
         if reading.quota.remaining < max(LOW_QUOTA, (reading.quota.limit or 0) / 10):
             level, advice = Level.WARNING, "little is left: polls are spread until it is renewed"
     if reading.retry_after is not None:
-        parts.append("it asks to wait %s (Retry-After)" % duration_text(reading.retry_after))
-    for warning in reading.warnings:
-        if warning.startswith("ignored "):
-            level, advice = Level.WARNING, warning
+        parts.append("it asks to wait %s (Retry-After)" % rounded_duration(reading.retry_after))
+    if complaint:
+        level, advice = Level.WARNING, complaint
     parts.append("no limit is set here" if limit is None else "the limit kept to here is %s" % str(limit))
     if reading.quota is None and reading.retry_after is None:
         parts.insert(0, "the server names none")
@@ -240,7 +243,7 @@ def clocks(headers: Mapping[str, str], sent_at: float, received_at: float) -> Fi
     # The server wrote its Date between our sending and receiving, and left out the fraction.
     earliest, latest = date + age_s, date + age_s + 1.0
     skew_s = received_at - earliest if received_at < earliest else max(0.0, sent_at - latest)
-    cached = " (from a cache, and %s old)" % duration_text(age_s) if age_s else ""
+    cached = " (from a cache, and %s old)" % rounded_duration(age_s) if age_s else ""
     text = "this host's clock and the Date of the reply%s agree" % cached
     level, advice = (Level.WARNING, "a cache on the way may show old statuses") if age_s else (Level.OK, "")
     if abs(skew_s) > SKEW_S:

@@ -19,7 +19,8 @@ Transitions, from waiting; 'sleep' means: wait again, `next_at` set
   SEE_OTHER      poll there at once; too often: a FAULT                 no
   LIMITED        sleep until the server allows             retry_after  no, nor counts as one
   FAULT          sleep by the retry backoff;               fault        no
-                 max_faults in a row: ended: unreachable
+                 max_faults in a row (if there is such
+                 a limit): ended: unreachable
   UNAUTHORISED   poll at once with a fresh credential;                  no
                  again: ended: unreachable
   NOT_FOUND      sleep by the retry backoff within the     fault        no, nor counts as one
@@ -44,7 +45,7 @@ from .pace import Adaptive
 from .profile import Profile
 from .reading import Reading, Verdict
 from .rules import Rules as Rules
-from .units import duration_text
+from .units import rounded_duration
 
 FOREVER = float("inf")
 MAX_HOPS = 5
@@ -290,7 +291,7 @@ def _limited(progress: Progress, rules: Rules, reading: Reading, now: float, ran
 def _fault(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
     trouble = progress.trouble._replace(in_row=progress.trouble.in_row + 1, hops=0)
     after = progress._replace(faults=progress.faults + 1, trouble=trouble)
-    if trouble.in_row >= rules.max_faults:
+    if rules.max_faults is not None and trouble.in_row >= rules.max_faults:
         return _end(after, now, State.UNREACHABLE,
                     "%d fault%s in a row, the last: %s" % (
                         trouble.in_row, "" if trouble.in_row == 1 else "s", reading.because))
@@ -355,14 +356,24 @@ def _sleep(progress: Progress, rules: Rules, now: float, delay: float, why: str,
         if floor and now + floor > progress.deadline:
             return _end(progress._replace(next_at=now + floor, **changes), now, State.TIMED_OUT,
                         "the server asks to wait %s (Retry-After), past the deadline%s"
-                        % (duration_text(floor), _last_status(progress)))
+                        % (rounded_duration(floor), _last_status(progress)))
         if now + floor >= next_at:
             next_at, why = now + floor, RETRY_AFTER
     if now >= progress.deadline:
         return _end(progress._replace(next_at=next_at, **changes), now, State.TIMED_OUT,
                     "not done within %s%s" % (
-                        duration_text(progress.deadline - progress.started_at), _last_status(progress)))
+                        rounded_duration(_allowed_time(progress, rules)), _last_status(progress)))
     return progress._replace(next_at=_clipped(next_at, progress, rules), wait_from=now, why=why, **changes)
+
+
+def _allowed_time(progress: Progress, rules: Rules) -> float:
+    """How long the wait was allowed to take.
+
+    That is its timeout. The deadline comes sooner if a whole batch has a timeout, and later if it
+    passed while nobody ran: then the last look happens after it.
+    """
+    until_deadline = progress.deadline - progress.started_at
+    return until_deadline if rules.timeout is None else min(until_deadline, rules.timeout)
 
 
 def _clipped(next_at: float, progress: Progress, rules: Rules) -> float:

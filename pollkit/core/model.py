@@ -109,6 +109,7 @@ class FaultCode(Enum):
     UNREADABLE = "unreadable"            # the body is not JSON,
     HTML = "html"                        # but HTML
     NO_STATUS = "no status"              # there is no status in it
+    UNKNOWN_STATUS = "unknown status"    # no fault: a status that is not in the table
     CONFIG = "config"                    # the request can't be sent as configured
     CALL = "call"                        # a callable raised an exception
     BUG = "bug"

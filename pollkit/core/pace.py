@@ -15,6 +15,8 @@ from .units import duration_text, seconds
 Jitter = Union[str, float]
 JITTERS = ("none", "full", "equal", "decorrelated")
 POSTPONED = 4.0  # times what past jobs say: so much later, and no more, does progress alone make a look
+FEW = 20         # while fewer completions are known, the wait by past jobs has a cap:
+FEW_CAP = 3.0    # so many times the wait without any history
 
 
 class Fixed(NamedTuple("Fixed", [("every", float), ("attempts", Optional[int])])):
@@ -118,6 +120,12 @@ class Adaptive(NamedTuple("Adaptive", [
     which holds until five jobs have ended. Where nothing is known at all, the interval grows with
     the square root of the age, which is then the best that can be done.
 
+    A few past jobs say little about the shortest and the longest ones. While fewer than 20
+    completions are known, past jobs alone never make a wait longer than three times the wait
+    without any history (or than `first` or `every`, if that is longer). Completions that were
+    dropped after a change count as known: a cap on the jobs after it made them 2 to 5 % dearer.
+    Progress may still postpone a look further, because it is evidence about this very job.
+
     The first look. For a job that is known to be fresh, submitted just when the wait began, it
     comes when the rule says, like any other. Of any other job nobody knows the age: it may have
     ended long ago, its id may be mistyped, the credential may have expired, and to find that
@@ -148,7 +156,7 @@ class Adaptive(NamedTuple("Adaptive", [
         known = 0 if durations is None else len(durations)
         if self.first is not None and (known < ENOUGH or self.first == 0.0):
             return self.first
-        return self._by_rule(0.0, durations, None) if is_fresh or self.first else 0.0
+        return self._by_past_jobs(0.0, durations, self.first) if is_fresh or self.first else 0.0
 
     def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
               foreseen: Optional[Foreseen] = None) -> float:
@@ -157,16 +165,21 @@ class Adaptive(NamedTuple("Adaptive", [
         if self.every is not None and known < ENOUGH:
             wait = min(max(self.every, self.min), self.max)
         else:
-            wait = self._by_rule(age, durations, None)
+            wait = self._by_past_jobs(age, durations, self.every)
         if foreseen is None:
             return wait
-        return min(self._by_rule(age, durations, foreseen), POSTPONED * wait)
-
-    def _by_rule(self, age: float, durations: Optional[Durations], foreseen: Optional[Foreseen]) -> float:
-        if foreseen is None and not durations:  # the closed form, which is the quicker
-            return min(max(cold_interval(self.price, age), self.min), self.max)
         curve = NOTHING_KNOWN if durations is None else durations.curve
-        return curve.next_look(age, self.price, self.min, self.max, foreseen)
+        return min(curve.next_look(age, self.price, self.min, self.max, foreseen), POSTPONED * wait)
+
+    def _by_past_jobs(self, age: float, durations: Optional[Durations], table: Optional[float]) -> float:
+        """The wait that past jobs suggest; `table` is what `first` or `every` says, if anything."""
+        cold = cold_interval(self.price, max(0.0, age))  # a clock may have been set back
+        if not durations:
+            return min(max(cold, self.min), self.max)
+        wait = durations.curve.next_look(age, self.price, self.min, self.max)
+        if durations.completions >= FEW:
+            return wait
+        return min(wait, max(FEW_CAP * cold, self.min, table or 0.0))
 
     def __str__(self) -> str:
         given = [("first", self.first, None), ("every", self.every, None),

@@ -1,5 +1,5 @@
 """Profile: how one API speaks. A plain value; edges read it from INI, core obeys it."""
-from typing import Any, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ..errors import ConfigError
 from .addresses import is_secret, parse_url, redacted
@@ -8,6 +8,8 @@ from .origins import REDIRECT_POLICIES, parse_origin
 from .pace import Adaptive, Backoff, Fixed, Pace, parse_pace
 from .units import Limit, parse_limit, seconds
 
+DEFAULT_TIMEOUT = "default"  # a timeout that nobody has named; None already means 'for ever'
+
 
 class Profile(NamedTuple):
     """How one API speaks: its URL, where the status stands, what its words mean, its limit, its pace.
@@ -15,8 +17,10 @@ class Profile(NamedTuple):
     Every field has the default of an API nobody has described: the status is found by itself.
     Paces, limits and durations may be given as text ('fixed 5s', '60/m', '10m').
 
-    >>> Profile(name="mine", url="https://api.internal/jobs/{id}", status="data.state").timeout
-    300.0
+    `timeout` and `max_faults` have a default that depends on who waits: see core/rules.py.
+
+    >>> Profile(name="mine", url="https://api.internal/jobs/{id}", timeout="10m").timeout
+    '10m'
     """
 
     name: Optional[str] = None
@@ -42,12 +46,12 @@ class Profile(NamedTuple):
     unknown: str = "pending"
 
     # when to look, how long, how often at the most
-    pace: Union[Pace, str, None] = None
+    pace: Union[Pace, str, None] = Adaptive()  # None: the same
     retry: Union[Pace, str] = Backoff(1, 30, factor=2, jitter="equal")
     limit: Union[Limit, str, None] = None
-    timeout: Union[float, str, None] = 300.0
+    timeout: Union[float, str, None] = DEFAULT_TIMEOUT   # None: for ever
     request_timeout: Union[float, str] = 30.0
-    max_faults: int = 10
+    max_faults: Optional[int] = None      # None: the default
     not_found_grace: Union[float, str] = 10.0
     retry_after_default: Union[float, str, None] = None
 
@@ -117,8 +121,9 @@ def checked(profile: Profile) -> Profile:
     if profile.redirects not in REDIRECT_POLICIES:
         policies = " or ".join(REDIRECT_POLICIES)
         raise ConfigError("redirects is %s, not %r" % (policies, profile.redirects))
-    for name in ("max_faults", "batch_size"):
-        whole_number(name, getattr(profile, name))
+    whole_number("batch_size", profile.batch_size)
+    if profile.max_faults is not None:
+        whole_number("max_faults", profile.max_faults)
     for name in _PATHS:
         if getattr(profile, name) is not None:
             Path(getattr(profile, name))
@@ -126,20 +131,29 @@ def checked(profile: Profile) -> Profile:
         checked_base(profile.base)
     if profile.up_to is not None:
         checked_size("up_to", profile.up_to)
+    limit = profile.limit
+    return profile._replace(
+        done=_words(profile.done), failed=_words(profile.failed), pending=_words(profile.pending),
+        pace=Adaptive() if profile.pace is None else pace_of(profile.pace),
+        retry=pace_of(profile.retry),
+        limit=parse_limit(limit) if isinstance(limit, str) else limit,
+        origins=tuple(map(parse_origin, _words(profile.origins) or ())),
+        **_read_durations(profile))
+
+
+def _read_durations(profile: Profile) -> Dict[str, Any]:
+    """The durations of a profile in seconds; a timeout that nobody has named stays the default."""
     read = {name: getattr(profile, name) for name in _DURATIONS}
     if read["timeout"] == "never":
         read["timeout"] = None
     for name, value in read.items():
-        if value is not None or name not in _MAY_BE_NONE:
+        is_none = value is None and name in _MAY_BE_NONE
+        is_default = value == DEFAULT_TIMEOUT and name == "timeout"
+        if not is_none and not is_default:
             read[name] = seconds(value, name)
     if read["request_timeout"] == 0:
         raise ConfigError("request_timeout must be above zero")
-    limit = profile.limit
-    return profile._replace(
-        done=_words(profile.done), failed=_words(profile.failed), pending=_words(profile.pending),
-        pace=None if profile.pace is None else pace_of(profile.pace), retry=pace_of(profile.retry),
-        limit=parse_limit(limit) if isinstance(limit, str) else limit,
-        origins=tuple(map(parse_origin, _words(profile.origins) or ())), **read)
+    return read
 
 
 def _check_types(profile: Profile) -> None:

@@ -25,7 +25,7 @@ from . import hints, places
 from .addresses import join, redacted
 from .hints import Quota
 from .lookup import Path, Unbearable, as_text, decoded, plain
-from .model import Fault, Reply, one_line
+from .model import Fault, FaultCode, Reply, one_line
 from .profile import Profile
 from .status_field import Candidate, StatusFinder
 from .values import amount_of, flat_word, fraction_of
@@ -66,12 +66,12 @@ class Reading(NamedTuple):
     accepted: bool = False    # pending by HTTP's 202 alone: the first reply without it is the result
     total: Optional[float] = None        # what the fraction is a fraction of, where that is said: pages, say
     quotes_server: bool = False  # `because` or `status` quotes untrusted text: to be scrubbed
+    code: Optional[FaultCode] = None     # of a fault, and of what else decisions depend on
+    http_status: Optional[int] = None    # of a fault that is an HTTP reply
 
 
 _HINTED = Reading._fields.index("retry_after")  # and the quota after it
-
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]
-
 _MEANINGS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _LINKS = ("operation-location", "azure-asyncoperation", "location")
 REDIRECTS = (301, 302, 307, 308)  # a 303 is the job's own way of saying 'look there'
@@ -108,7 +108,7 @@ class Reader:
         if isinstance(seen, Reply):
             return self._read_reply(seen, moved, accepted)
         if isinstance(seen, Fault):
-            return Reading(Verdict.REFUSED if seen.final else Verdict.FAULT, str(seen))
+            return Reading(Verdict.REFUSED if seen.final else Verdict.FAULT, str(seen), code=seen.code)
         if isinstance(seen, bool):
             return (Reading(Verdict.DONE, "true: done", result=True) if seen
                     else Reading(Verdict.PENDING, "false: pending"))
@@ -129,7 +129,7 @@ class Reader:
         except ValueError as error:
             because = str(error) if isinstance(error, Unbearable) else because
         if items is None:
-            whole = Reading(Verdict.FAULT, because)
+            whole = Reading(Verdict.FAULT, because, code=FaultCode.UNREADABLE)
             return self._with_hints(whole, seen), [whole] * len(ids)
         whole = self._with_hints(Reading(Verdict.PENDING, "%d jobs in one answer" % len(items)), seen)
         return whole, [
@@ -195,15 +195,18 @@ class Reader:
         if is_result:
             return _arrived(reply, reply.body.decode("utf-8", "replace"))
         if isinstance(error, Unbearable):
-            return Reading(Verdict.FAULT, str(error))
+            return Reading(Verdict.FAULT, str(error), code=FaultCode.UNREADABLE)
         if self._words.meaning(text):
             return self._judge(text, reply)
         kind = reply.headers.get("content-type", "").lower()
         if "xml" in kind and "html" not in kind or text.startswith("<?xml"):
-            return Reading(Verdict.FAULT, "an XML document where JSON should be: %s" % _brief(text))
+            return Reading(Verdict.FAULT, "an XML document where JSON should be: %s" % _brief(text),
+                           code=FaultCode.UNREADABLE)
         if "html" in kind or text[:1] == "<":
-            return Reading(Verdict.FAULT, "an HTML page where JSON should be (a login page, or a proxy's?)")
-        return Reading(Verdict.FAULT, "a body that is not JSON: %s" % _brief(text))
+            return Reading(Verdict.FAULT, "an HTML page where JSON should be (a login page, or a proxy's?)",
+                           code=FaultCode.HTML)
+        return Reading(Verdict.FAULT, "a body that is not JSON: %s" % _brief(text),
+                       code=FaultCode.UNREADABLE)
 
     def _judge(self, data: Any, reply: Optional[Reply], moved: bool = False, accepted: bool = False) -> Reading:
         """What decoded data says."""
@@ -230,16 +233,19 @@ class Reader:
                 verdict, because, word, fraction=fraction, warnings=warnings, total=total))
         if is_literal and place in self._status.known_places:
             return reading
-        return reading._replace(quotes_server=True)
+        code = FaultCode.UNKNOWN_STATUS if meaning is None else None
+        return reading._replace(quotes_server=True, code=code)
 
     def _read_no_status(self, data: Any, reply: Optional[Reply], place: str) -> Reading:
         if reply and reply.status == 202:
             return _pending(reply, "202 Accepted: pending", accepted=True)
         if self._status.is_guess and _is_operation(data):
             return _pending(reply, "an operation that is not done: pending")
-        return Reading(Verdict.FAULT, "no status found: %s" % (
-            "nothing at " + place if place else
-            "none of the common places has one; a profile can say where it stands (status = ...)"))
+        where = "nothing at " + place
+        if not place:
+            where = ("none of the common places has one; a profile can say where it is "
+                     "(status = ...)")
+        return Reading(Verdict.FAULT, "no status found: " + where, code=FaultCode.NO_STATUS)
 
     def _read_end(self, data: Any, reply: Optional[Reply], ended: Reading) -> Reading:
         """Add to the reading of a job that has ended: its result or error, and its times."""
@@ -323,7 +329,8 @@ def _read_status(reply: Reply, accepted: bool) -> Reading:
         return Reading(Verdict.NOT_FOUND, "404: not found%s" % _said(reply))
     if 400 <= status < 500 and status not in _RETRIED:
         return Reading(Verdict.REFUSED, "the server refused: %d%s" % (status, _said(reply)))
-    return Reading(Verdict.FAULT, "the server answered %d%s" % (status, _said(reply)))
+    because = "the server answered %d%s" % (status, _said(reply))
+    return Reading(Verdict.FAULT, because, code=FaultCode.HTTP_ERROR, http_status=status)
 
 
 def _read_empty(reply: Reply, is_result: bool) -> Reading:
@@ -331,7 +338,8 @@ def _read_empty(reply: Reply, is_result: bool) -> Reading:
         return _arrived(reply, None)
     if reply.status in (202, 204):
         return _pending(reply, "%d without a body: pending" % reply.status, accepted=reply.status == 202)
-    return Reading(Verdict.FAULT, "%d with an empty body: no status to read" % reply.status)
+    return Reading(Verdict.FAULT, "%d with an empty body: no status to read" % reply.status,
+                   code=FaultCode.NO_STATUS)
 
 
 def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None, fraction: Optional[float] = None,

@@ -6,7 +6,7 @@ from typing import Optional
 
 from .durations import ENOUGH
 from .machine import FAULT, PACE, Progress, Rules
-from .pace import Adaptive
+from .pace import FEW, Adaptive
 from .units import duration_text
 
 MOST = 0.1, 0.9     # between these shares of past jobs end 'most' of them
@@ -42,7 +42,7 @@ def _by_past_jobs(rules: Rules, age: float) -> str:
     early, late = map(rules.durations.curve.age_by, MOST)
     known = len(rules.durations)
     who = "most jobs like this end"
-    if known < ENOUGH:
+    if known < FEW:
         who = "going by %d job%s like this, most end" % (known, "" if known == 1 else "s")
     if age < late:
         return "%s at %s" % (who, span_text(early, late))

@@ -1,6 +1,7 @@
 """Durations and limits as people write them: '500ms', '1h30m', '60/m', '10/s burst 20'.
 
-House rules: a duration is a float in seconds. What is printed parses back to the same value.
+House rules: a duration is a float in seconds. What is printed parses back to the same value,
+except for `rounded_duration`, which is for messages.
 """
 import re
 from typing import NamedTuple, Union
@@ -57,6 +58,19 @@ def duration_text(duration: float) -> str:
     hours, minutes = divmod(minutes, 60)
     text = ("%dh" % hours if hours else "") + ("%dm" % minutes if minutes else "")
     return text + _decimal(micros, 1000000) + "s" if micros or not text else text
+
+
+def rounded_duration(duration: float) -> str:
+    """A duration in a message for people: two or three digits, or two units.
+
+    >>> rounded_duration(319.763309), rounded_duration(12.34), rounded_duration(2.54)
+    ('5m20s', '12s', '2.5s')
+    """
+    if duration >= 3600:
+        return duration_text(60.0 * round(duration / 60))
+    if duration >= 10:
+        return duration_text(round(duration))
+    return duration_text(round(max(0.0, duration), 1 if duration >= 1 else 3))
 
 
 def _decimal(value: int, unit: int) -> str:

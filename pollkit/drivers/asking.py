@@ -27,8 +27,8 @@ from ..core.origins import credential_origins, shortest
 from ..core.pace import Adaptive, Pace
 from ..core.profile import Profile, based, checked, for_job
 from ..core.reading import Reader, Reading, Seen, Verdict
-from ..core.rules import Rules
-from ..core.units import Limit, seconds
+from ..core.rules import DEFAULTS, Defaults, Rules, timeout_of
+from ..core.units import Limit
 from ..edges.clock import Clock
 from ..edges.headers import checked_headers
 from ..edges.history import History, Kind
@@ -40,6 +40,7 @@ from ..errors import ConfigError
 
 if TYPE_CHECKING:
     import logging
+
 
 _DEBUG, _INFO, _WARNING = 10, 20, 30  # as logging has them
 _LEVELS = {events.POLL: _DEBUG, events.PAUSE: _DEBUG, events.STATUS: _INFO, events.END: _INFO,
@@ -80,13 +81,14 @@ Timeout = Union[float, str, None, Default]
 class Manner:
     """How the jobs of one profile and label are asked about."""
 
-    def __init__(self, profile: Profile, label: Optional[str], transport: Transport) -> None:
+    def __init__(self, profile: Profile, label: Optional[str], transport: Transport,
+                 timeout: Optional[float]) -> None:
         self.profile = profile
         self.label = label      # the profile need not know it
         self.reader = Reader(profile)
         self.transport = transport
-        self._timeout = None if profile.timeout is None else seconds(profile.timeout)
         self._hops: Set[Tuple[str, str]] = set()  # redirects to other origins that were warned of
+        self._timeout = timeout
 
     def url(self, job: Job) -> str:
         """Where a job is asked about."""
@@ -179,7 +181,7 @@ class Asker:
     def __init__(self, profile: Union[Profile, str, None], pace: Union[Pace, str, None], timeout: Timeout,
                  headers: Optional[Mapping[str, str]], max_faults: Optional[int], on_event: Optional[OnEvent],
                  clock: Optional[Clock], rng: Optional[Callable[[], float]], profiles: Optional[str] = None,
-                 history: Optional[History] = None) -> None:
+                 history: Optional[History] = None, defaults: Defaults = DEFAULTS) -> None:
         if on_event is not None and not callable(on_event):
             raise ConfigError("on_event must be callable, not %r" % (on_event,))
         if rng is not None and not callable(rng):
@@ -193,6 +195,7 @@ class Asker:
         if headers is not None and not isinstance(headers, Mapping):
             raise ConfigError("headers must be a mapping of names to values")
         self._given = _given(pace, timeout, max_faults)
+        self._defaults = defaults
         self._headers = headers
         self._profiles_file = profiles
         self._profiles: Dict[Optional[str], Profile] = {}
@@ -221,7 +224,8 @@ class Asker:
     def rules(self, manner: Manner, home: str, spacing: float) -> Rules:
         """What holds for waits of that manner, at that origin; an adaptive pace learns from those that end."""
         learns = isinstance(manner.profile.pace, Adaptive)
-        return Rules.of(manner.profile, spacing, self.durations(manner, home) if learns else None)
+        durations = self.durations(manner, home) if learns else None
+        return Rules.of(manner.profile, spacing, durations, defaults=self._defaults)
 
     def durations(self, manner: Manner, home: str) -> Durations:
         """What is known of jobs of that manner, at that origin."""
@@ -273,7 +277,8 @@ class Asker:
             transport = self._transports.get(connected)
             if transport is None:  # setdefault: of two threads that come here at once, one has its way
                 transport = self._transports.setdefault(connected, Transport(settled, self._headers))
-            manner = self._manners.setdefault(key, Manner(settled, label, transport))
+            timeout = timeout_of(settled, self._defaults)
+            manner = self._manners.setdefault(key, Manner(settled, label, transport, timeout))
         return manner
 
     @property

@@ -27,8 +27,9 @@ LOCK_PATIENCE_S = 0.5  # for a lock that the calling thread itself may hold
 class BatchPoller:
     """Waits for any number of jobs, `workers` requests at a time, all under one limit.
 
-    `profile` says how to poll the API; the other arguments override it. Without `bucket`, each
-    origin gets its own, for the profile's limit. `batch_timeout` limits a `run` or an
+    `profile` says how to poll the API; the other arguments override it. The pace is Adaptive()
+    unless the profile or `pace` names another. Without `bucket`, each origin gets its own, for the
+    profile's limit. `batch_timeout` limits a `run` or an
     `as_completed` as a whole; `history` is Poller's. Use it in a `with` block: leaving the block
     waits for the pending jobs, leaving it by an exception cancels them.
 
@@ -266,8 +267,7 @@ class BatchPoller:
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            raise PollkitError("this BatchPoller was made in another process, and its threads stayed there: "
-                               "make a new one after a fork")
+            raise PollkitError("this BatchPoller was made in another process: make a new one here")
 
 
 class _Sink:

@@ -2,7 +2,7 @@
 import time
 from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 
-from ..core import findings
+from ..core import findings, hints
 from ..core.addresses import is_secret, parse_url, redacted
 from ..core.findings import Finding, Level
 from ..core.model import Fault, Job, Reply, one_line
@@ -162,7 +162,8 @@ class Checkup:
         yield findings.polled(seen, url, redacted(seen.url), took_s, self._timeout)
         candidates = self._manner.reader.list_candidates(seen)
         yield findings.understood(reading, self._sends_credential(), candidates)
-        yield findings.limits(reading, limit if isinstance(limit, Limit) else None)
+        _, complaint = hints.retry_after(seen.headers, seen.received_at)
+        yield findings.limits(reading, limit if isinstance(limit, Limit) else None, complaint or "")
         yield findings.clocks(seen.headers, sent_at, received_at)
 
     def _sends_credential(self) -> bool:

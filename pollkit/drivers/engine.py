@@ -20,10 +20,9 @@ import threading
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
-from ..core import events
 from ..core.agenda import Agenda, Lane, Step
 from ..core.model import NOTHING_COUNTED, Counts, Job
-from ..core.reading import Reading, Verdict
+from ..core.overload import Overloads
 from ..edges.clock import Clock
 from ..edges.multiplexer import Finished, Multiplexer
 from ..edges.token_bucket import TokenBucket
@@ -31,13 +30,13 @@ from ..errors import LedgerError, PollkitError
 from .asking import Asker, Manner, log, named
 from .dispatch import apply_feedback, next_work
 from .exchanges import PollInFlight, Way
-from .futures import call, new_bell, ring
+from .futures import new_bell, ring
 from .reporter import Reporter
+from .reports import Report, has_listener, publish
 
 NEVER = float("inf")
 MAX_BACKLOG = 1000       # reports waiting for the reporter; at this many no new poll begins
 HURRIED_CLOSE_S = 1.0    # how long a close that does not wait may take
-_NOT_POLLED = Reading(Verdict.PENDING, "not polled")
 
 
 class Admitted(NamedTuple):
@@ -46,16 +45,6 @@ class Admitted(NamedTuple):
     job: Job
     url: str
     way: Way
-
-
-class _Report(NamedTuple):
-    """What one exchange changed."""
-
-    steps: List[Step]
-    readings: List[Reading]
-    heard: Reading
-    counts: Counts
-    at: float
 
 
 class Engine:
@@ -79,6 +68,7 @@ class Engine:
         self.lock = threading.Lock()
         self._error: Optional[PollkitError] = None  # why nothing is polled any more
         self.stats = NOTHING_COUNTED
+        self._overloads = Overloads()
         self._soon: Deque[Callable[[], None]] = deque()
         self._empty_bells: List[threading.Lock] = []
         self._reporter = Reporter(self._wake_thread)
@@ -175,7 +165,7 @@ class Engine:
     def fail(self, error: PollkitError) -> None:
         """Stop polling and cancel every wait, for example because a shared limit is unreadable."""
         with self.lock:
-            self._error = error
+            self._error = self._error or error
             self.cancel_all()
         self.deliver_reports()
 
@@ -260,21 +250,24 @@ class Engine:
         else:
             heard, readings = poll.fail(finished.error)
         now = self._clock.now()
-        counts = Counts(1, int(heard.verdict is Verdict.FAULT), int(heard.verdict is Verdict.LIMITED))
+        reviewed = self._overloads.review(poll.way.home, entries[0].progress, heard, now)
+        if reviewed is not heard:
+            heard = reviewed
+            readings = [reviewed] * len(entries)
         with self.lock:
             steps = self.agenda.give_back(entries, readings, now, self._client.rng())
             if self._writes_first:
                 self._withdraw_unfinished(steps)
             else:
                 self.agenda.free_place()
-            self.stats = self.stats.plus(counts)
-            report = _Report(steps, readings, heard, counts, now)
+            report = Report.from_poll(steps, readings, heard, now)
+            self.stats = self.stats.plus(report.counts)
             is_handled_here = self._reporter.is_idle and not self._may_block(report)
             if not is_handled_here:
                 self._put(report)
             self._ring_if_empty()
         if is_handled_here:
-            self._handle(report)
+            self._handle(report, has_events=False)
         else:
             self.deliver_reports()
         apply_feedback(entries[0].lane, heard, steps, now)
@@ -287,21 +280,22 @@ class Engine:
     # Reports. They are put while the lock is held, so that they are in the order in which the
     # agenda changed. The reporter's thread handles them; or the engine's, if that can't block.
 
-    def _put(self, report: _Report) -> None:
-        self._reporter.put(lambda: self._handle(report))
+    def _put(self, report: Report) -> None:
+        has_events = has_listener(self._client, report)
+        self._reporter.put(lambda: self._handle(report, has_events))
 
     def _put_ended(self, step: Step) -> None:
         """Report a wait that ended without a poll."""
-        self._put(_Report([step], [], _NOT_POLLED, NOTHING_COUNTED, self._clock.now()))
+        self._put(Report.from_end(step, self._clock.now()))
 
-    def _may_block(self, report: _Report) -> bool:
-        if any(map(self._client.is_told, report.readings)):
-            return True
-        return any(map(self._sink.may_block, report.steps))
+    def _may_block(self, report: Report) -> bool:
+        """Whether handling a report may call code that is not pollkit's own, or write a file."""
+        return has_listener(self._client, report) or any(map(self._sink.may_block, report.steps))
 
-    def _handle(self, report: _Report) -> None:
+    def _handle(self, report: Report, has_events: bool) -> None:
         try:
-            self._publish_events(report)
+            if has_events:
+                publish(self._client, report)
             counts = report.counts
             for step in report.steps:
                 # A job that was cancelled during the poll was reported then.
@@ -321,26 +315,3 @@ class Engine:
             self._sink.on_finished(step, counts)
         else:
             self._sink.on_progress(step, counts)
-
-    def _publish_events(self, report: _Report) -> None:
-        """Tell listeners and the log; a fault of a request for many jobs is told once."""
-        client = self._client
-        if not report.readings:
-            if client.is_heard:
-                for step in report.steps:
-                    self._publish(events.ended(step.after, report.at))
-            return
-        is_shared_fault = len(report.steps) > 1 and report.heard.verdict is not Verdict.PENDING
-        for i, (step, reading) in enumerate(zip(report.steps, report.readings)):
-            if step.before.ending is not None or not client.is_told(reading):
-                continue
-            if is_shared_fault and i > 0:
-                if step.after.ending is not None:
-                    self._publish(events.ended(step.after, report.at))
-                continue
-            for event in client.events_of(step.before, step.after, reading, report.at,
-                                          step.entry.rules):
-                self._publish(event)
-
-    def _publish(self, event: events.Event) -> None:
-        call(self._client.tell, event, "on_event failed")

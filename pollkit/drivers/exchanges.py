@@ -3,6 +3,7 @@ from typing import List, NamedTuple, Optional, Tuple
 
 from ..core.agenda import Entry, Lane
 from ..core.machine import Poll, Rules, next_action
+from ..core.model import FaultCode
 from ..core.reading import Reading, Seen, Verdict
 from ..edges.http.request import Request
 from ..edges.multiplexer import Steps
@@ -61,5 +62,6 @@ class PollInFlight(NamedTuple):
     def fail(self, error: BaseException) -> Readings:
         """The readings after a bug: without them, callers would wait for ever."""
         log().error("pollkit failed to poll %s", self.entries[0].progress.job.id, exc_info=error)
-        reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__)
+        reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__,
+                          code=FaultCode.BUG)
         return reading, [reading] * len(self.entries)

@@ -2,11 +2,12 @@
 import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
+from ..core.model import FaultCode
 from ..core.reading import Reading, Verdict
 from ..core.units import Limit
 
 PENDING = Reading(Verdict.PENDING, 'status "running" at status: pending', "running")
-FAULT = Reading(Verdict.FAULT, "the server answered 503")
+FAULT = Reading(Verdict.FAULT, "the server answered 500", code=FaultCode.HTTP_ERROR)
 WINDOWS = ("fixed", "bucket")
 
 

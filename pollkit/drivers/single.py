@@ -4,7 +4,7 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, Union
 
 from ..core import events, machine
 from ..core.addresses import redacted
-from ..core.model import Fault, Job, Outcome, Reply, State, one_line
+from ..core.model import Fault, FaultCode, Job, Outcome, Reply, State, one_line
 from ..core.pace import Pace
 from ..core.profile import Profile
 from ..core.reading import Reading, Seen
@@ -24,7 +24,8 @@ def wait(job: Union[Job, str, Check], **options: Any) -> Any:
     """Wait for one job and give back its result.
 
     Takes a URL, a Job, or any callable that asks about the job itself and returns a dict, a
-    Reply, a bool or a status word; the options are those of Poller. Raises JobFailed,
+    Reply, a bool or a status word; the options are those of Poller. Each call starts without any
+    history, unless `history` is given: use one Poller for many jobs. Raises JobFailed,
     JobTimedOut or JobUnreachable, each with the whole story as `.outcome`.
 
     >>> answers = iter([{"status": "running"}, {"status": "done", "result": 42}])
@@ -42,13 +43,14 @@ class Poller:
     """Waits for jobs, one after the other, and gives back an Outcome for each.
 
     `profile` says how the API speaks: a Profile, or the name of one, built in or read from the
-    usual INI files or from `profiles`. What is given here goes before it. `timeout` is seconds
+    usual INI files or from `profiles`. What is given here goes before it. `pace` says when to
+    poll; Adaptive(), unless the profile names another. `timeout` is seconds
     or text ('10m'), None for ever, 0 for a single look. `headers` are sent to the job's own
     origin only. `retry_on` are exceptions of a callable that count as faults; any other is the
     caller's own and propagates. `on_event` hears of every poll, status change, fault, pause
-    and end; what it raises ends the wait. `history`, a pollkit.edges.history.History, is where an
-    adaptive pace finds what earlier jobs taught; whoever gives it saves it. One Poller may be used
-    by several threads at once.
+    and end; what it raises ends the wait. An adaptive pace learns from the jobs that this Poller
+    has seen finish. To start with more, pass `history`, a pollkit.edges.history.History; saving it
+    is up to the caller. One Poller may be used by several threads at once.
 
     >>> outcome = Poller(pace="fixed 10ms").poll(lambda: "finished")
     >>> outcome.state == "done", outcome.polls
@@ -156,7 +158,8 @@ class Poller:
             try:
                 seen = check()
             except self._retry_on as error:
-                seen = Fault(one_line("%s: %s" % (type(error).__name__, redacted(str(error)))))
+                seen = Fault(one_line("%s: %s" % (type(error).__name__, redacted(str(error)))),
+                             code=FaultCode.CALL)
             if not isinstance(seen, (Reply, Fault, dict, list, bool, str)):
                 raise ConfigError("the callable returned %r: it should return a dict, a Reply, a bool "
                                   "or a status word" % (seen,))

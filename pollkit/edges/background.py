@@ -48,8 +48,10 @@ class _Call(Generic[T]):
     def _run(self) -> None:
         try:
             self.value = self._function()
-        except BaseException as error:
+        except Exception as error:
             self.error = error
+        except BaseException as error:  # SystemExit in a thread must not end the one that waits
+            self.error = RuntimeError("%s: %s" % (type(error).__name__, error))
         self._forget()
         self._finish()
 

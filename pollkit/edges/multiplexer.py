@@ -34,7 +34,7 @@ def run(steps: "Steps[T]") -> T:
     try:
         descriptor, direction, until = next(steps)
         while True:
-            poller = _new_poller()
+            poller = new_poller()
             if descriptor != NOTHING:
                 poller.register(descriptor, direction)
             is_ready = False
@@ -72,7 +72,7 @@ class Multiplexer:
     """Drives any number of exchanges in one thread; only `wake` may be called from others."""
 
     def __init__(self) -> None:
-        self._poller = _new_poller()
+        self._poller = new_poller()
         self._waiting: Dict[int, _Task] = {}    # by descriptor
         self._timers: List[_Task] = []          # those that wait for an instant only
         self._finished: Deque[Finished] = deque()
@@ -207,7 +207,8 @@ class _SelectPoller:
         return ready + [(each, WRITE) for each in set(writable + failed)]
 
 
-def _new_poller() -> Any:
+def new_poller() -> Any:
+    """A select.poll, or something like it if the system has none."""
     return select.poll() if hasattr(select, "poll") else _SelectPoller()
 
 

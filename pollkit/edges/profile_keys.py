@@ -198,9 +198,9 @@ KEYS: List[str] = ["up_to", "url", "base", "auth", "method", "body", *(
 
 def as_ini(profile: Profile) -> str:
     """A profile and its labels as sections of a file, with what differs from the defaults."""
-    # The timeout is always said: it bounds the wait, and a section without a url only changes
-    # what an earlier file says, where the default would not come back by itself.
-    parts = [_section(profile.name or "", profile, Profile(timeout="said"))]
+    # The pace is always written: it decides how often a job is polled, and a section without a url
+    # changes an earlier file's section, which may set another one.
+    parts = [_section(profile.name or "", profile, Profile(pace="always written"))]
     parts += [_section("%s:%s" % (profile.name, name), one, profile) for name, one in profile.labels.items()]
     return "\n".join(parts)
 

@@ -14,7 +14,6 @@ from collections import Counter
 from typing import List
 
 from ...core.model import Job, State, shown_id
-from ...core.pace import Adaptive
 from ...core.profile import Profile
 from ...drivers.batch import BatchPoller
 from ...edges.history import History
@@ -42,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Wait for all of them, print each, and say by the exit code how it went."""
-    profile = flags.profile_from(arguments, usual_pace=Adaptive())
+    profile = flags.profile_from(arguments)
     if arguments.file == "-" and not arguments.quiet and is_terminal(sys.stdin):
         sys.stderr.write("pollkit: type the jobs, an id or a URL a line; Ctrl-D ends the list\n")
     jobs = read_jobs(arguments.file, arguments, profile, will_poll=True)

@@ -27,7 +27,6 @@ from contextlib import ExitStack
 from typing import Optional, Set, Union
 
 from ...core.model import Outcome, State, one_line
-from ...core.pace import Adaptive
 from ...core.profile import Profile
 from ...core.units import Limit
 from ...drivers.ledger_runner import LedgerRunner
@@ -73,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Poll, tell, and say by the exit code how it went."""
-    profile = flags.profile_from(arguments, usual_pace=Adaptive())
+    profile = flags.profile_from(arguments)
     if arguments.program is not None:
         Program(arguments.program, arguments.exec_timeout)  # complains if it must
     elif arguments.exec_env:

@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--timestamps", action="store_true", help="replies say when a job began and ended")
     group.add_argument("--latency", metavar="D", default="0s", help="how long an exchange takes (default: 0s)")
     group.add_argument("--fault-rate", metavar="R", type=_rate, default=0.0,
-                       help="the share of requests that are answered with a 503: 0.02, 2%% (default: 0)")
+                       help="the share of requests that are answered with a 500: 0.02, 2%% (default: 0)")
     group = parser.add_argument_group("the poller")
     group.add_argument("--pace", metavar="SPEC", action="append", type=_pace,
                        help="a pace to compare; may be repeated (default: %s)" % ", ".join(

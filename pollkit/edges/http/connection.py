@@ -16,7 +16,7 @@ from ...core.addresses import SHORTEST_SECRET, Address
 from ...core.model import Fault, FaultCode
 from ...core.origins import is_internal
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
-from ..multiplexer import NOTHING, READ, WRITE, Steps
+from ..multiplexer import NOTHING, READ, WRITE, Steps, new_poller
 from .parser import BadResponse, Response, ResponseParser
 from .proxies import Route, basic, connect_request, proxy_refusal
 
@@ -83,11 +83,12 @@ class IdleState(Enum):
 class Connection:
     """An open socket that never blocks; one request and response at a time."""
 
-    __slots__ = ("sock", "descriptor")
+    __slots__ = ("sock", "descriptor", "_poller")
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.descriptor = sock.fileno()
+        self._poller: Any = None
 
     def exchange(self, request: bytes, has_no_body: bool, deadline: float) -> "Steps[Response]":
         """Send a request and read its response.
@@ -120,14 +121,18 @@ class Connection:
                     yield NOTHING, 0, min(deadline, time.monotonic() + SMALL_READ_PAUSE_S)
 
     def idle_state(self) -> IdleState:
-        """Whether anything has arrived though nothing was asked."""
-        try:
-            data = self.sock.recv(1, socket.MSG_PEEK)
-        except BlockingIOError:
+        """What has happened since the last response; if it is not QUIET, close the connection."""
+        if not self._has_pending() and not self._is_readable():
             return IdleState.QUIET
+        try:
+            data = self._read_idle()
         except OSError:
             return IdleState.CLOSED
-        return IdleState.STRAY if data else IdleState.CLOSED
+        if data is None:
+            return IdleState.QUIET
+        # RFC 9110, 15.5.9: a server may send a 408 before it closes an idle connection.
+        is_408 = data.startswith(b"HTTP/1.") and data[8:12] == b" 408"
+        return IdleState.STRAY if data and not is_408 else IdleState.CLOSED
 
     def detach(self) -> socket.socket:
         """Give the socket away: this connection can't be used any more, and closes nothing."""
@@ -144,6 +149,21 @@ class Connection:
                 pass
 
     __del__ = close  # without a ResourceWarning
+
+    def _is_readable(self) -> bool:
+        """Whether bytes, or the end, may have arrived."""
+        if self._poller is None:
+            # Kept for the next check: that takes 0.7 to 1.1 us, a peek by recv 2.0 to 3.3 us.
+            self._poller = new_poller()
+            self._poller.register(self.descriptor, READ)
+        return bool(self._poller.poll(0))
+
+    def _read_idle(self) -> Optional[bytes]:
+        """What the server has sent; b"" if it has closed the connection, None if neither."""
+        try:
+            return self.sock.recv(READ_SIZE)
+        except BlockingIOError:
+            return None
 
     def _send(self, data: bytes) -> int:
         """Send as much as the socket takes now."""

@@ -22,7 +22,7 @@ MAX_FRAMING = 768 * 1024        # bytes of chunk lines and trailers: 150,000 chu
 MAX_INTERIM = 50                # 1xx responses before the final one
 MAX_GZIP_MEMBERS = 100
 
-_START = b"HTTP/1."
+_START = "HTTP/1."
 _STATUS_LINE = re.compile(r"HTTP/1\.[0-9] [1-9][0-9][0-9](?![^ \r\n])")
 _HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may end a line
 _LONGEST_LENGTH = 18                 # digits: more are too large in any case
@@ -125,7 +125,7 @@ class ResponseParser:
         return self._choose_body()
 
     def _check_unfinished_head(self) -> None:
-        start = bytes(self._buffer[:40])
+        start = self._buffer[:40].decode("latin-1")
         if start[:len(_START)] != _START[:len(start)]:
             raise BadResponse("the response is not HTTP/1.x: %r" % start)
         if len(self._buffer) > MAX_HEAD:

@@ -1,9 +1,35 @@
-"""Connections that are kept open between requests, by origin."""
+"""Connections that are kept open between requests, by origin.
+
+Each connection is checked right before it is used again. If the server has closed it, it is
+dropped. If the server has sent bytes that no request asked for, for example a second reply to the
+previous request, they could be read as the answer to the next job. The check can't prevent that
+if they arrive just after it. So after the first such sighting no connection to that origin is
+reused for the rest of the process, and a reply that came on a reused one is asked for again.
+"""
+import sys
 from typing import Dict, List, Optional, Set
 
 from .connection import Connection, IdleState
 
 MAX_ORIGINS = 32
+_stray_senders: Set[str] = set()  # origins that sent bytes unasked; for the whole process
+
+
+def is_stray_sender(origin: str) -> bool:
+    """Whether the origin has sent bytes that no request asked for."""
+    return origin in _stray_senders
+
+
+def add_stray_sender(origin: str) -> None:
+    """Stop reusing connections to an origin, and log a warning the first time."""
+    if origin in _stray_senders:
+        return
+    _stray_senders.add(origin)
+    if "logging" in sys.modules:  # otherwise nobody reads the log, and it is slow to import
+        import logging
+        logging.getLogger("pollkit").warning(
+            "%s sent a reply that was not asked for: every request now uses a new connection",
+            origin)
 
 
 class ConnectionPool:
@@ -15,7 +41,6 @@ class ConnectionPool:
 
     def __init__(self) -> None:
         self._idle: Dict[str, List[Connection]] = {}
-        self._distrusted: Set[str] = set()   # origins that sent a reply nobody asked for
 
     def take(self, origin: str) -> Optional[Connection]:
         """A connection that is still open and quiet; the caller owns it now."""
@@ -25,17 +50,18 @@ class ConnectionPool:
                 connection = connections.pop()
             except IndexError:  # another thread took it
                 break
-            state = connection.idle_state()
-            if state is IdleState.QUIET:
-                return connection
-            if state is IdleState.STRAY:
-                self.distrust(origin)
+            if origin not in _stray_senders:
+                state = connection.idle_state()
+                if state is IdleState.QUIET:
+                    return connection
+                if state is IdleState.STRAY:
+                    add_stray_sender(origin)
             connection.close()
         return None
 
     def put(self, origin: str, connection: Connection) -> None:
-        """Keep a connection for the next request."""
-        if origin in self._distrusted:
+        """Keep a connection for the next request, unless the origin sends stray replies."""
+        if origin in _stray_senders:
             connection.close()
             return
         connections = self._idle.get(origin)
@@ -44,11 +70,6 @@ class ConnectionPool:
                 _close_all(self._idle.pop(oldest, []))
             connections = self._idle.setdefault(origin, [])
         connections.append(connection)
-
-    def distrust(self, origin: str) -> None:
-        """The origin sent a stray reply: never again send two requests on one connection to it."""
-        self._distrusted.add(origin)
-        _close_all(self._idle.pop(origin, []))
 
     def close(self) -> None:
         """Close every idle connection."""

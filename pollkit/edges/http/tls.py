@@ -18,7 +18,6 @@ from .connection import (
     READ_SIZE,
     ConnectError,
     Connection,
-    IdleState,
     TlsSettings,
     describe,
     no_response,
@@ -52,26 +51,19 @@ class TlsConnection(Connection):
 
     sock: ssl.SSLSocket
 
-    def idle_state(self) -> IdleState:
-        """Whether application data, or the end, has arrived though nothing was asked.
-
-        Session tickets (RFC 8446, 4.6.1) arrive unasked, too: reading consumes them.
-        """
+    def _read_idle(self) -> Optional[bytes]:
+        """As for plain HTTP. Session tickets (RFC 8446, 4.6.1) arrive unasked: reading skips them."""
+        arrived = b""
         try:
-            has_bytes = bool(socket.socket.recv(self.sock, 1, socket.MSG_PEEK))
-            if not has_bytes and not self._has_pending():
-                return IdleState.CLOSED
+            # The method of socket.socket reads below TLS.
+            arrived = socket.socket.recv(self.sock, READ_SIZE, socket.MSG_PEEK)
         except BlockingIOError:
-            if not self._has_pending():
-                return IdleState.QUIET
-        except OSError:
-            return IdleState.CLOSED
+            pass  # nothing new; but OpenSSL may hold bytes that were received before
         try:
-            return IdleState.STRAY if self.sock.recv(1) else IdleState.CLOSED
+            return self.sock.recv(READ_SIZE)
         except ssl.SSLWantReadError:
-            return IdleState.QUIET
-        except OSError:
-            return IdleState.CLOSED
+            # The rest of an unfinished record may be a stray reply: close the connection.
+            return b"" if _ends_within_record(arrived) else None
 
     def _send(self, data: bytes) -> int:
         try:
@@ -93,6 +85,14 @@ class TlsConnection(Connection):
 
     def _has_pending(self) -> bool:
         return self.sock.pending() > 0
+
+
+def _ends_within_record(data: bytes) -> bool:
+    """Whether TLS records (RFC 8446, 5.1) end with an unfinished one."""
+    at = 0
+    while at < len(data):
+        at += 5 + int.from_bytes(data[at + 3:at + 5], "big")  # a header of 5 bytes, then the rest
+    return at > len(data)
 
 
 @functools.lru_cache(maxsize=16)

@@ -33,7 +33,7 @@ from .connection import (
     open_connection,
 )
 from .parser import BadResponse, IncompleteResponse, Response, ResponseTooLarge
-from .pool import ConnectionPool
+from .pool import ConnectionPool, add_stray_sender, is_stray_sender
 from .proxies import proxy_refusal
 from .redirects import Redirects
 from .request import Request, RequestBuilder, Site
@@ -166,7 +166,9 @@ class Transport:
                 try:
                     response = yield from self._send_on(connection, origin, data, has_no_body,
                                                         deadline)
-                    return response
+                    if not is_stray_sender(origin):
+                        return response
+                    # It may be the reply to an earlier request: ask again, on a new connection.
                 except NoResponse:
                     pass  # RFC 9112, 9.3.1: closed while idle; try once more on a new connection
         connection = yield from open_connection(site.route, self._tls, self._calls, deadline,
@@ -187,7 +189,7 @@ class Transport:
         else:
             connection.close()
             if response.has_surplus:
-                self._pool.distrust(origin)
+                add_stray_sender(origin)
         return response
 
     def _check_hop(self, request: Request, site: Site, url: str, there: str,

@@ -1,0 +1,58 @@
+"""What one exchange changed, and the events that listeners and the log get for it."""
+from typing import List, NamedTuple
+
+from ..core import events
+from ..core.agenda import Step
+from ..core.model import NOTHING_COUNTED, Counts
+from ..core.reading import Reading, Verdict
+from .asking import Asker
+from .futures import call
+
+
+class Report(NamedTuple):
+    """What one exchange changed. Without readings: waits that ended without a poll."""
+
+    steps: List[Step]
+    readings: List[Reading]
+    is_shared_fault: bool     # one fault of a request for many jobs
+    counts: Counts
+    at: float
+
+    @classmethod
+    def from_poll(cls, steps: List[Step], readings: List[Reading], heard: Reading,
+                  at: float) -> "Report":
+        """The report on a poll; `heard` is the reading of its reply as a whole."""
+        verdict = heard.verdict
+        is_shared_fault = len(steps) > 1 and verdict is not Verdict.PENDING
+        counts = Counts(1, int(verdict is Verdict.FAULT), int(verdict is Verdict.LIMITED))
+        return cls(steps, readings, is_shared_fault, counts, at)
+
+    @classmethod
+    def from_end(cls, step: Step, at: float) -> "Report":
+        """The report on a wait that ended without a poll."""
+        return cls([step], [], False, NOTHING_COUNTED, at)
+
+
+def has_listener(client: Asker, report: Report) -> bool:
+    """Whether anybody listens to, or logs, what this report says."""
+    return client.is_heard or any(map(client.is_told, report.readings))
+
+
+def publish(client: Asker, report: Report) -> None:
+    """Give the events of a report to listeners and the log."""
+    if not report.readings:
+        for step in report.steps:
+            _publish(client, events.ended(step.after, report.at))
+    for i, (step, reading) in enumerate(zip(report.steps, report.readings)):
+        if step.before.ending is not None or not client.is_told(reading):
+            continue  # cancelled during the poll, and reported then; or nobody listens
+        if not report.is_shared_fault or i == 0:
+            found = client.events_of(step.before, step.after, reading, report.at, step.entry.rules)
+            for event in found:
+                _publish(client, event)
+        elif step.after.ending is not None:
+            _publish(client, events.ended(step.after, report.at))
+
+
+def _publish(client: Asker, event: events.Event) -> None:
+    call(client.tell, event, "on_event failed")

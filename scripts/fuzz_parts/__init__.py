@@ -1,0 +1,1 @@
+"""The parts of scripts/fuzz.py: how inputs are changed, and one module per target."""

@@ -1,0 +1,54 @@
+"""Replies that stall after their headers delay only their own jobs; the rest of the batch goes on."""
+import collections
+
+import pytest
+
+from pollkit import BatchPoller, Profile
+from raw_server import RawServer, reply
+
+JOBS = ["job_%d" % i for i in range(22)]
+STALLED = ("job_3", "job_4")
+POLLS = 4               # a job is done at this poll
+REPLY_DELAY_S = 0.002   # quick, but long enough for one thread to have several exchanges in flight
+REQUEST_TIMEOUT_S = 10  # ends the stalled replies; a batch that works needs a fraction of a second
+HEADERS = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n"
+
+
+class StallingServer(RawServer):
+    """Answers quickly, but from the second poll on, the reply for a stalled job ends after its headers."""
+
+    def __init__(self):
+        self.polls = collections.Counter()
+        super().__init__(self.answer)
+
+    def answer(self, connection, request):
+        job = request.target[1:]
+        self.polls[job] += 1  # safe without a lock: a job has one poll in flight at a time
+        if job in STALLED and self.polls[job] > 1:
+            connection.send(HEADERS)
+            connection.receive()  # returns when the client gives up
+        else:
+            connection.pause(REPLY_DELAY_S)
+            status = "done" if self.polls[job] == POLLS else "running"
+            connection.send(reply('{"status": "%s"}' % status))
+
+
+@pytest.mark.usefixtures("no_thread_is_left")
+@pytest.mark.parametrize("repetition", range(10))
+def test_two_stalled_replies_do_not_hold_up_the_other_jobs_of_a_batch(repetition):
+    """The others are all done before a stalled reply runs into its request timeout."""
+    events = []
+    with StallingServer() as server:
+        profile = Profile(url=server.url("/{id}"), proxy="none", limit="500/s burst 50",
+                          request_timeout=REQUEST_TIMEOUT_S)
+        batch = BatchPoller(profile, pace="fixed 100ms", workers=8, on_event=events.append)
+        try:
+            completed = batch.as_completed(JOBS)
+            others = [next(completed) for _ in range(len(JOBS) - len(STALLED))]
+            faults = [event for event in events if event.kind == "fault"]
+        finally:
+            batch.close(wait=False)
+    assert faults == []
+    assert {outcome.id for outcome in others} == set(JOBS) - set(STALLED)
+    assert {outcome.state.value for outcome in others} == {"done"}
+    assert {server.polls[outcome.id] for outcome in others} == {POLLS}
