@@ -339,23 +339,23 @@ def test_without_a_second_thread_all_is_done_all_the_same(monkeypatch):
             assert {outcome.state.value for outcome in batch.run(list("abcdef"))} == {"done"}
 
 
-@pytest.mark.parametrize("where", ["agenda", "told", "join"])
+@pytest.mark.parametrize("where", ["agenda", "deliver", "join"])
 def test_a_close_that_is_interrupted_ends_all_the_same(where, monkeypatch):
     interrupted = []
 
     def once(method):
-        def interrupts(*args, **named):
+        def interrupts(*args, **options):
             if not interrupted:
                 interrupted.append(True)
                 raise KeyboardInterrupt
-            return method(*args, **named)
+            return method(*args, **options)
         return interrupts
     with JobApi(lambda name, count: "running") as api:
         batch = BatchPoller(one_by_one(api), pace="fixed 1h", timeout=None)
         futures = [batch.submit(name) for name in "abc"]
         engine = batch._engine
-        owner, name = {"agenda": (engine.agenda, "cancel"), "told": (engine, "report_ended"),
-                       "join": (engine, "stop")}[where]
+        owner, name = {"agenda": (engine.agenda, "cancel"), "join": (engine, "stop"),
+                       "deliver": (engine._reporter, "deliver")}[where]
         monkeypatch.setattr(owner, name, once(getattr(owner, name)))
         with pytest.raises(KeyboardInterrupt):
             batch.close(wait=False)

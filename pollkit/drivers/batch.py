@@ -108,9 +108,9 @@ class BatchPoller:
         """End the wait for a job as cancelled. False if it is not pending."""
         self._check_process()
         with self._engine.lock:
-            is_pending = self._engine.cancel(job_id)
-        self._engine.report_ended()
-        return is_pending
+            was_pending = self._engine.cancel(job_id)
+        self._engine.deliver_reports()
+        return was_pending
 
     @property
     def stats(self) -> Counts:
@@ -145,7 +145,6 @@ class BatchPoller:
         with engine.lock:
             self._closed = True
             engine.cancel_all()
-        engine.report_ended()
         engine.stop(abandon=not wait)
 
     # Adding jobs, and waiting for them
@@ -223,7 +222,7 @@ class BatchPoller:
         with self._engine.lock:
             self._remove_owner([job], owner)
         owner.cancelled()
-        self._engine.report_ended()
+        self._engine.deliver_reports()
 
     def _abandon(self, inbox: OutcomeQueue) -> None:
         """Nobody reads these outcomes any more: cancel the jobs that nobody else waits for.
@@ -242,12 +241,12 @@ class BatchPoller:
             self._remove_abandoned()
         finally:
             lock.release()
-        self._engine.report_ended()
+        self._engine.deliver_reports()
 
     def _cancel_abandoned(self) -> None:
         with self._engine.lock:
             self._remove_abandoned()
-        self._engine.report_ended()
+        self._engine.deliver_reports()
 
     def _remove_abandoned(self) -> None:
         while self._abandoned:
@@ -262,10 +261,9 @@ class BatchPoller:
             entry = self._engine.agenda.get(job.id)
             if entry is None or owner not in entry.owner:
                 continue
-            others = tuple(other for other in entry.owner if other is not owner)
-            if not others:
+            entry.owner = tuple(other for other in entry.owner if other is not owner)
+            if not entry.owner:
                 self._engine.cancel(job.id)
-            entry.owner = others
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:

@@ -23,6 +23,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 from ..core.agenda import Agenda, Lane, Step
 from ..core.model import NOTHING_COUNTED, Counts, Job
 from ..core.overload import Overloads
+from ..edges.clock import Clock
 from ..edges.multiplexer import Finished, Multiplexer
 from ..edges.token_bucket import TokenBucket
 from ..errors import LedgerError, PollkitError
@@ -68,7 +69,6 @@ class Engine:
         self._error: Optional[PollkitError] = None  # why nothing is polled any more
         self.stats = NOTHING_COUNTED
         self._overloads = Overloads()
-        self._unreported: Deque[Step] = deque()     # ended without a poll
         self._soon: Deque[Callable[[], None]] = deque()
         self._empty_bells: List[threading.Lock] = []
         self._reporter = Reporter(self._wake_thread)
@@ -106,19 +106,19 @@ class Engine:
         return Way(manner, home, is_many, lane, self._client.rules(manner, home, bucket.spacing))
 
     def cancel(self, job_id: str) -> bool:
-        """End the wait for a job; False if it is not pending. Call with the lock held.
+        """End the wait for a job; False if it is not pending.
 
-        Call `report_ended` afterwards, without the lock.
+        Call with the lock held, and `deliver_reports` without it.
         """
         step = self.agenda.cancel(job_id, self._clock.now())
         if step is None:
             return False
-        self._unreported.append(step)
+        self._put_ended(step)
         self._ring_if_empty()
         return True
 
     def cancel_all(self) -> None:
-        """End every wait as cancelled. Call as `cancel`."""
+        """End every wait as cancelled. Call with the lock held, then `deliver_reports`."""
         for entry in list(self.agenda):
             self.cancel(entry.progress.job.id)
 
@@ -133,14 +133,9 @@ class Engine:
         self._soon.append(function)
         self._wake_thread()
 
-    def report_ended(self) -> None:
-        """Report the waits that ended without a poll."""
-        while self._unreported:
-            try:
-                step = self._unreported.popleft()
-            except IndexError:  # another thread reports it
-                return
-            self._report(Report.from_end(step, self._clock.now()))
+    def deliver_reports(self) -> None:
+        """Have the reports handled that were put while the lock was held."""
+        self._reporter.deliver()
 
     def wait_until_empty(self) -> None:
         """Wait until no job is pending."""
@@ -172,18 +167,19 @@ class Engine:
         with self.lock:
             self._error = self._error or error
             self.cancel_all()
-        self.report_ended()
+        self.deliver_reports()
 
     def stop(self, abandon: bool) -> None:
         """End the threads; with `abandon`, don't wait for exchanges and slow callbacks."""
         with self.lock:
             self._is_stopping = True
         self._wake_thread()
-        timeout_s = HURRIED_CLOSE_S if abandon else None
+        clock = Clock()
+        give_up_at = clock.now() + HURRIED_CLOSE_S
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout_s)
-        self._reporter.close(timeout_s)
+            thread.join(HURRIED_CLOSE_S if abandon else None)
+        self._reporter.close(max(0.0, give_up_at - clock.now()) if abandon else None)
 
     # The thread that carries the exchanges
 
@@ -213,7 +209,7 @@ class Engine:
                     self._soon.popleft()()
                 next_at = self._begin_exchanges(multiplexer)
                 is_busy = len(multiplexer) > 0 or not self._reporter.is_idle
-                for finished in self._clock.wait_in(multiplexer.wait, next_at, is_busy):
+                for finished in self._clock.wait_in(multiplexer, next_at, is_busy):
                     self._end_exchange(finished)
         except LedgerError as error:
             self.fail(error)
@@ -240,10 +236,11 @@ class Engine:
         """Report the jobs whose deadline passed before they could be polled again."""
         expired = self.agenda.expired()
         if expired:
-            self._unreported.extend(expired)
             with self.lock:
+                for step in expired:
+                    self._put_ended(step)
                 self._ring_if_empty()
-        self.report_ended()
+            self.deliver_reports()
 
     def _end_exchange(self, finished: Finished) -> None:
         poll: PollInFlight = finished.tag
@@ -263,27 +260,37 @@ class Engine:
                 self._withdraw_unfinished(steps)
             else:
                 self.agenda.free_place()
+            report = Report.from_poll(steps, readings, heard, now)
+            self.stats = self.stats.plus(report.counts)
+            is_handled_here = self._reporter.is_idle and not self._may_block(report)
+            if not is_handled_here:
+                self._put(report)
             self._ring_if_empty()
+        if is_handled_here:
+            self._handle(report, has_events=False)
+        else:
+            self.deliver_reports()
         apply_feedback(entries[0].lane, heard, steps, now)
-        report = Report.from_poll(steps, readings, heard, now)
-        self.stats = self.stats.plus(report.counts)
-        self._report(report)
 
     def _withdraw_unfinished(self, steps: List[Step]) -> None:
         for step in steps:
             if step.after.ending is None:
                 self.agenda.withdraw(step.entry)
 
-    # Reports
+    # Reports. They are put while the lock is held, so that they are in the order in which the
+    # agenda changed. The reporter's thread handles them; or the engine's, if that can't block.
 
-    def _report(self, report: Report) -> None:
-        """Handle a report here if that can't block, otherwise in the reporter's thread."""
+    def _put(self, report: Report) -> None:
         has_events = has_listener(self._client, report)
-        may_block = has_events or any(map(self._sink.may_block, report.steps))
-        if may_block or not self._reporter.is_idle:
-            self._reporter.put(lambda: self._handle(report, has_events))
-        else:
-            self._handle(report, has_events)
+        self._reporter.put(lambda: self._handle(report, has_events))
+
+    def _put_ended(self, step: Step) -> None:
+        """Report a wait that ended without a poll."""
+        self._put(Report.from_end(step, self._clock.now()))
+
+    def _may_block(self, report: Report) -> bool:
+        """Whether handling a report may call code that is not pollkit's own, or write a file."""
+        return has_listener(self._client, report) or any(map(self._sink.may_block, report.steps))
 
     def _handle(self, report: Report, has_events: bool) -> None:
         try:

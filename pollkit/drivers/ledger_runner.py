@@ -33,6 +33,7 @@ HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later
 MAX_HELD = 2000     # jobs held at once
 PORTION = 50        # jobs claimed at once
 TURN_S = 1.0        # how often, at least, to look for jobs that others have added
+SHORT_TURN_S = 0.1  # the same while nothing is being polled
 SOON_S = 10.0       # `once` does not wait for jobs that a limit holds back for longer
 RECHECK_S = 15.0    # how often to check whether an unpollable job can be polled after all
 LEAVE_S = 2.0       # how long to wait for exchanges in flight when time is up
@@ -133,7 +134,7 @@ class LedgerRunner:
             has_room = len(self._held) < MAX_HELD
             next_at = due_at - HORIZON_S if due_at is not None and has_room else NEVER
             # If none of the claimed jobs can be polled, claim others at once.
-            pause_s = 0.0 if claims and unpollable == len(claims) else 0.1
+            pause_s = 0.0 if claims and unpollable == len(claims) else SHORT_TURN_S
             self._wait(min(until, max(next_at, now + pause_s), now + TURN_S))
         self._leave()
 
@@ -147,7 +148,9 @@ class LedgerRunner:
             if has_more:
                 has_more = self._claim_new(polled)
             if self._held and not self._is_held_back():
-                self._wait(self._clock.now() + TURN_S)
+                # While polls are in flight, the bell rings when one has been written down.
+                is_polling = self._engine.agenda.in_flight > 0
+                self._wait(self._clock.now() + (TURN_S if is_polling else SHORT_TURN_S))
             elif has_more and len(self._held) < MAX_HELD:
                 self._claim_at = self._clock.now()  # jobs of another API may not be held back
             elif self._held:
@@ -282,7 +285,6 @@ class LedgerRunner:
         self._sink.keeps_jobs = False
         with self._engine.lock:
             self._engine.cancel_all()
-        self._engine.report_ended()
         self._engine.stop(abandon=True)
 
     def __enter__(self) -> "LedgerRunner":

@@ -12,7 +12,8 @@ Call = Callable[[], None]
 class Reporter:
     """A thread that makes calls in the order in which they were put; it starts with the first.
 
-    `on_idle` is called, in that thread, each time nothing is left to do.
+    `put` only queues a call, so whoever calls it may hold a lock; `deliver` has the calls made.
+    `on_idle` is called, in the reporter's thread, each time nothing is left to do.
     """
 
     def __init__(self, on_idle: Call) -> None:
@@ -20,9 +21,10 @@ class Reporter:
         self._calls: Deque[Call] = deque()
         self._bell = new_bell()
         self._thread: Optional[threading.Thread] = None
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()  # the garbage collector may call `deliver` within it
         self._is_calling = False
         self._is_closed = False
+        self._has_ended = False             # the thread makes no more calls
 
     @property
     def is_idle(self) -> bool:
@@ -35,8 +37,13 @@ class Reporter:
         return len(self._calls)
 
     def put(self, call: Call) -> None:
-        """Make a call after those that were put before; at once if there can be no thread."""
+        """Make a call after those that were put before, once `deliver` is called. Never blocks."""
         self._calls.append(call)
+
+    def deliver(self) -> None:
+        """Have the calls made that were put: by the thread, or here if there can be none."""
+        if not self._calls:
+            return
         if self._has_thread():
             ring(self._bell)
         else:
@@ -48,6 +55,7 @@ class Reporter:
 
     def close(self, timeout_s: Optional[float] = None) -> None:
         """Let the thread end once nothing is left to do, and wait for it, `timeout_s` at most."""
+        self.deliver()
         self._is_closed = True
         ring(self._bell)
         thread = self._thread
@@ -58,19 +66,20 @@ class Reporter:
         with self._starting:
             if self._thread is None:
                 thread = threading.Thread(target=self._serve, name="pollkit-report", daemon=True)
-                self._thread = thread  # before it starts: a call may ask whether it runs in it
+                self._thread = thread  # before it starts: a call may ask `is_current_thread`
                 try:
                     thread.start()
                 except RuntimeError:  # the system allows no more threads
                     self._thread = None
-                    return False
-            return self._thread.is_alive()
+        return self._thread is not None and not self._has_ended
 
     def _serve(self) -> None:
         while True:
             self._make_calls()
             self._on_idle()
-            if self._is_closed and not self._calls:
+            if self._is_closed:
+                self._has_ended = True  # first, so that no call is lost in between
+                self._make_calls()
                 return
             self._bell.acquire()
 

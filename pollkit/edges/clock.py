@@ -2,9 +2,10 @@
 import os
 import threading
 import time
-from typing import Callable, List, Optional, TypeVar
+from typing import TYPE_CHECKING, List, Optional
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from .multiplexer import Finished, Multiplexer
 
 _LONGEST_SLEEP_S = 86400.0  # time.sleep overflows far beyond; whoever sleeps asks again anyway
 
@@ -38,10 +39,10 @@ class Clock:
         else:
             stop.wait(duration)
 
-    def wait_in(self, wait: Callable[[Optional[float]], List[T]], until: float,
-                is_busy: bool) -> List[T]:
-        """Let `wait(timeout)` wait until an instant; `is_busy`: exchanges are under way."""
-        return wait(min(max(0.0, until - self.now()), _LONGEST_SLEEP_S))
+    def wait_in(self, multiplexer: "Multiplexer", until: float,
+                is_busy: bool) -> "List[Finished]":
+        """Drive exchanges until some have finished, or until an instant; `is_busy`: there are some."""
+        return multiplexer.wait(min(max(0.0, until - self.now()), _LONGEST_SLEEP_S))
 
     def wait(self, gate: threading.Lock, until: float) -> None:
         """Sleep until an instant, or until somebody releases the gate."""
@@ -87,15 +88,15 @@ class VirtualClock(Clock):
         """Seconds since 1970, as far as this clock is concerned."""
         return self._now + self._wall_offset
 
-    def wait_in(self, wait: Callable[[Optional[float]], List[T]], until: float,
-                is_busy: bool) -> List[T]:
+    def wait_in(self, multiplexer: "Multiplexer", until: float,
+                is_busy: bool) -> "List[Finished]":
         """Time stands still while exchanges are under way; otherwise it moves on at once."""
         if is_busy or until == float("inf"):
-            return wait(None)
-        found = wait(0.0)
-        if not found:
+            return multiplexer.wait(None)
+        finished = multiplexer.wait(0.0)
+        if not finished and not multiplexer.was_woken:
             self.sleep_until(until)
-        return found
+        return finished
 
     def wait(self, gate: threading.Lock, until: float) -> None:
         """Move time on to an instant; where there is none, really wait at the gate."""

@@ -77,6 +77,7 @@ class Multiplexer:
         self._timers: List[_Task] = []          # those that wait for an instant only
         self._finished: Deque[Finished] = deque()
         self._next_until = FOREVER              # no wait ends before this instant
+        self.was_woken = False                  # by `wake`, in the last `wait`
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
@@ -97,10 +98,10 @@ class Multiplexer:
             # Even if some have finished already, look at the others once.
             wake_at = now if self._finished else min(give_up_at, self._next_until)
             ready = self._poller.poll(_milliseconds(wake_at - now))
-            was_woken = self._resume_ready(ready)
+            self.was_woken = self._resume_ready(ready)
             if now >= self._next_until:
                 self._resume_overdue(now)  # after the look above
-            if self._finished or was_woken or now >= give_up_at:
+            if self._finished or self.was_woken or now >= give_up_at:
                 break
         finished = list(self._finished)
         self._finished.clear()
