@@ -4,7 +4,6 @@ import os
 import sqlite3
 
 import pytest
-from pollkit.drivers.ledger_runner import LedgerRunner
 
 from job_api import JobApi
 from ledger_host import HOUR, RULES, HostClock, look, pending, time_passes
@@ -23,6 +22,7 @@ from pollkit import (
 )
 from pollkit.core.machine import FOREVER, Rules, start
 from pollkit.core.saved import by_rules
+from pollkit.drivers.ledger_runner import LedgerRunner
 from pollkit.edges import ledger_schema
 from pollkit.testing import VirtualClock
 
