@@ -23,6 +23,7 @@ from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 from ..core.agenda import Agenda, Lane, Step
 from ..core.model import NOTHING_COUNTED, Counts, Job
 from ..core.overload import Overloads
+from ..core.reading import Reading, Verdict
 from ..edges.clock import Clock
 from ..edges.multiplexer import Finished, Multiplexer
 from ..edges.token_bucket import TokenBucket
@@ -67,7 +68,8 @@ class Engine:
         self.agenda = Agenda(workers, sink.learn)
         self.lock = threading.Lock()
         self._error: Optional[PollkitError] = None  # why nothing is polled any more
-        self.stats = NOTHING_COUNTED
+        self._quiet_polls = 0
+        self._reported = NOTHING_COUNTED
         self._overloads = Overloads()
         self._soon: Deque[Callable[[], None]] = deque()
         self._empty_bells: List[threading.Lock] = []
@@ -75,6 +77,11 @@ class Engine:
         self._multiplexer: Optional[Multiplexer] = None
         self._thread: Optional[threading.Thread] = None
         self._is_stopping = False
+
+    @property
+    def stats(self) -> Counts:
+        """How many requests were sent so far."""
+        return self._reported.plus(Counts(self._quiet_polls))
 
     @property
     def has_failed(self) -> bool:
@@ -260,17 +267,29 @@ class Engine:
                 self._withdraw_unfinished(steps)
             else:
                 self.agenda.free_place()
-            report = Report.from_poll(steps, readings, heard, now)
-            self.stats = self.stats.plus(report.counts)
-            is_handled_here = self._reporter.is_idle and not self._may_block(report)
-            if not is_handled_here:
+            report = self._count(steps, readings, heard, now)
+            is_handled_here = report is None or self._can_handle_here(report)
+            if report is not None and not is_handled_here:
                 self._put(report)
             self._ring_if_empty()
-        if is_handled_here:
-            self._handle(report, has_events=False)
-        else:
+        if not is_handled_here:
             self.deliver_reports()
+        elif report is not None:
+            self._handle(report, has_events=False)
         apply_feedback(entries[0].lane, heard, steps, now)
+
+    def _count(self, steps: List[Step], readings: List[Reading], heard: Reading,
+               now: float) -> Optional[Report]:
+        """Count a poll; the report on it, or None if it has nothing to report (most polls)."""
+        if heard.verdict is Verdict.PENDING and not self._writes_first:
+            step = steps[0]
+            is_quiet = len(steps) == 1 and step.after.ending is None
+            if is_quiet and not self._client.is_told(heard):
+                self._quiet_polls += 1
+                return None
+        report = Report.from_poll(steps, readings, heard, now)
+        self._reported = self._reported.plus(report.counts)
+        return report
 
     def _withdraw_unfinished(self, steps: List[Step]) -> None:
         for step in steps:
@@ -288,9 +307,11 @@ class Engine:
         """Report a wait that ended without a poll."""
         self._put(Report.from_end(step, self._clock.now()))
 
-    def _may_block(self, report: Report) -> bool:
-        """Whether handling a report may call code that is not pollkit's own, or write a file."""
-        return has_listener(self._client, report) or any(map(self._sink.may_block, report.steps))
+    def _can_handle_here(self, report: Report) -> bool:
+        """Whether handling a report calls only pollkit's own code, and writes no file."""
+        if not self._reporter.is_idle or has_listener(self._client, report):
+            return False
+        return not any(map(self._sink.may_block, report.steps))
 
     def _handle(self, report: Report, has_events: bool) -> None:
         try:
