@@ -56,7 +56,7 @@ class Certificate(NamedTuple):
             listed(self.names) or "nobody", self.issuer or "nobody", iso_text(self.until)[:10])
 
 
-# What may help if a fault has no advice of its own.
+# Advice for faults that have none of their own.
 _ADVICE = {
     FaultCode.HANDSHAKE: "perhaps the server wants a certificate of the client: --client-cert and "
                          "--client-key",

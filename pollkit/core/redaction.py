@@ -29,7 +29,7 @@ def scrub(text: str, secrets: Set[str]) -> str:
 
 
 def without_secret(text: str, secret: str) -> str:
-    """A text without a secret, and without the beginning of one where the text was truncated."""
+    """A text without a secret; if the text was truncated, also without the secret's beginning."""
     text = text.replace(secret, "***")
     if " " in secret:
         return text  # 'Bearer X': X is a secret of its own

@@ -2,7 +2,19 @@
 import os
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Deque,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Tuple,
+    Union,
+)
 
 from ..core.agenda import Entry, Step
 from ..core.model import Counts, Job, Outcome, State, shown_id
@@ -38,9 +50,11 @@ class BatchPoller:
     ['unreachable', 'unreachable']
     """
 
-    def __init__(self, profile: Union[Profile, str, None] = None, pace: Union[Pace, str, None] = None,
-                 bucket: Optional[TokenBucket] = None, workers: int = 8, timeout: Timeout = Default.AS_PROFILE,
-                 batch_timeout: Union[float, str, None] = None, headers: Optional[Mapping[str, str]] = None,
+    def __init__(self, profile: Union[Profile, str, None] = None,
+                 pace: Union[Pace, str, None] = None, bucket: Optional[TokenBucket] = None,
+                 workers: int = 8, timeout: Timeout = Default.AS_PROFILE,
+                 batch_timeout: Union[float, str, None] = None,
+                 headers: Optional[Mapping[str, str]] = None,
                  max_faults: Optional[int] = None, max_pending: Optional[int] = None,
                  on_event: Optional[OnEvent] = None, clock: Optional[Clock] = None,
                  rng: Optional[Callable[[], float]] = None, profiles: Optional[str] = None,
@@ -48,9 +62,12 @@ class BatchPoller:
         whole_number("workers", workers)
         if max_pending is not None:
             whole_number("max_pending", max_pending)
-        self._client = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history)
+        self._client = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng,
+                             profiles, history)
         self._clock = self._client.clock
-        self._batch_timeout = None if batch_timeout is None else seconds(batch_timeout, "batch_timeout")
+        self._batch_timeout = batch_timeout
+        if batch_timeout is not None:
+            self._batch_timeout = seconds(batch_timeout, "batch_timeout")
         self._max_pending = max_pending
         bucket = None if bucket is None else checked_bucket(bucket)
         self._engine = Engine(self._client, workers, _Sink(self._client), bucket)
@@ -77,7 +94,7 @@ class BatchPoller:
 
     def run(self, jobs: Iterable[Union[Job, str]]) -> List[Outcome]:
         """Wait for all jobs; their outcomes, in the order of the jobs."""
-        wanted = list(JobSource(jobs).read(most=2 ** 62, within_s=None))
+        wanted = JobSource(jobs).read_all()
         found = self._outcomes(JobSource(wanted), len(wanted) or 1, len(wanted))
         outcomes = {job.id: outcome for job, outcome in found}
         return [outcomes[job.id] for job in wanted]
@@ -125,7 +142,8 @@ class BatchPoller:
         """Stop: after all pending jobs have finished, or with `wait=False` by cancelling them."""
         self._check_process()
         if wait and self._engine.is_own_thread():
-            raise PollkitError("a callback can't wait for its own batch to end: close(wait=False), or close elsewhere")
+            raise PollkitError("a callback can't wait for its own batch to end: "
+                               "close(wait=False), or close elsewhere")
         try:
             self._close(wait)
         except BaseException:  # Ctrl-C while waiting: don't wait any longer
@@ -183,15 +201,17 @@ class BatchPoller:
                 first_url = first_manner.url(entry.progress.job)
             if each.url != first_url or each.way.manner.profile.name != first_manner.profile.name:
                 raise ConfigError("%r is waited for already, at another URL or in another profile: "
-                                  "an id stands for one job" % shown_id(each.job))
+                                  "an id names one job" % shown_id(each.job))
 
-    def _outcomes(self, source: JobSource, max_pending: int, portion: int) -> Iterator[Tuple[Job, Outcome]]:
+    def _outcomes(self, source: JobSource, max_pending: int,
+                  portion: int) -> Iterator[Tuple[Job, Outcome]]:
         """Jobs with their outcomes, as they finish; at most `max_pending` are pending at once.
 
         Jobs are added `portion` at a time; if that is 0, as many as come within a moment.
         """
         if self._engine.is_own_thread():
-            raise PollkitError("a callback can't wait for jobs of its own batch: submit them, or wait elsewhere")
+            raise PollkitError("a callback can't wait for jobs of its own batch: "
+                               "submit them, or wait elsewhere")
         inbox = OutcomeQueue()
         latest = self._latest()
         pending = 0
@@ -225,7 +245,7 @@ class BatchPoller:
         self._engine.deliver_reports()
 
     def _abandon(self, inbox: OutcomeQueue) -> None:
-        """Nobody reads these outcomes any more: cancel the jobs that nobody else waits for.
+        """The caller of `as_completed` stopped early: cancel the jobs that have no other owner.
 
         The garbage collector may call this in any thread, even in one that holds the lock. Then
         the engine does it later.
@@ -267,7 +287,8 @@ class BatchPoller:
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            raise PollkitError("this BatchPoller was made in another process: make a new one here")
+            raise PollkitError("this BatchPoller was made in another process: "
+                               "make a new one here")
 
 
 class _Sink:

@@ -1,7 +1,7 @@
 """The engine that polls many jobs: an agenda, a lock, one thread for exchanges, and a sink.
 
 `BatchPoller` and the ledger runner each own an Engine. They put jobs on its agenda; the engine
-polls them and hands what came of it to their sink:
+polls them and reports to their sink:
 
     bucket_for(profile, origin)   the bucket for the jobs of a profile at an origin
     learn(entry)                  a wait has ended; called with the lock held, must not block
@@ -95,7 +95,7 @@ class Engine:
         manner = self._client.manner(job)
         job = named(job, manner)
         url = manner.url(job)
-        # A job with a URL of its own can't be polled together with others.
+        # A job that has a URL can't be polled together with others.
         is_many = manner.profile.batch_url is not None and job.url is None
         home = manner.check(manner.url_of_many([job.id]) if is_many else url)
         way = self.ways.get((manner, home, is_many))

@@ -116,6 +116,11 @@ class JobSource:
         self.is_exhausted = True
         return jobs
 
+    def read_all(self) -> List[Job]:
+        """All jobs that are left."""
+        self.is_exhausted = True
+        return list(self._jobs)
+
     def stop(self) -> None:
         """Read no more."""
         self.is_exhausted = True

@@ -60,7 +60,7 @@ class LedgerRunner:
     """
 
     def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
-                 on_end: Optional[Callable[[Outcome], object]] = None,
+                 on_end: Optional[Callable[[Outcome], object]] = None, *,
                  profile: Union[Profile, str, None] = None, pace: Union[Pace, str, None] = None,
                  bucket: Optional[TokenBucket] = None, workers: int = 8,
                  timeout: Timeout = Default.AS_PROFILE, headers: Optional[Mapping[str, str]] = None,
@@ -301,7 +301,7 @@ class LedgerRunner:
 
 
 class _Sink:
-    """What the engine calls for a ledger: progress and outcomes are written down."""
+    """The engine calls this for a ledger: it writes down progress and outcomes."""
 
     engine: Engine
 
@@ -324,7 +324,7 @@ class _Sink:
         return self._ledger.bucket(profile.limit, name)
 
     def learn(self, entry: Entry) -> None:
-        """Nothing to do: durations are learned from what is written to the ledger."""
+        """Nothing to do: the runner learns durations from the ledger itself."""
 
     def may_block(self, step: Step) -> bool:
         """Every report is written to the ledger."""

@@ -34,7 +34,7 @@ class Report(NamedTuple):
 
 
 def has_listener(client: Asker, report: Report) -> bool:
-    """Whether anybody listens to, or logs, what this report says."""
+    """Whether a listener or the log wants the events of this report."""
     return client.is_heard or any(map(client.is_told, report.readings))
 
 
@@ -45,7 +45,7 @@ def publish(client: Asker, report: Report) -> None:
             _publish(client, events.ended(step.after, report.at))
     for i, (step, reading) in enumerate(zip(report.steps, report.readings)):
         if step.before.ending is not None or not client.is_told(reading):
-            continue  # cancelled during the poll, and reported then; or nobody listens
+            continue  # cancelled during the poll, and reported then; or there is no listener
         if not report.is_shared_fault or i == 0:
             found = client.events_of(step.before, step.after, reading, report.at, step.entry.rules)
             for event in found:

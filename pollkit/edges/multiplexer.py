@@ -1,4 +1,4 @@
-"""Several exchanges in one thread: each says what it waits for, and goes on when that happens.
+"""Several exchanges in one thread: each names an event that it waits for, and then continues.
 
 An exchange is a generator. It yields a Wait (a file descriptor, the direction, and the instant
 at which it gives up waiting) and is resumed with True when the descriptor is ready, or with
@@ -115,7 +115,7 @@ class Multiplexer:
             pass  # closed, or full: `wait` returns in either case
 
     def close(self) -> None:
-        """Abandon what has not finished; each exchange closes its connection."""
+        """Abandon the exchanges that have not finished; each closes its connection."""
         tasks = list(self._waiting.values()) + self._timers
         self._waiting.clear()
         self._timers.clear()

@@ -121,7 +121,7 @@ class Connection:
                     yield NOTHING, 0, min(deadline, time.monotonic() + SMALL_READ_PAUSE_S)
 
     def idle_state(self) -> IdleState:
-        """What has happened since the last response; if it is not QUIET, close the connection."""
+        """Whether the connection is still quiet; the caller must close it if it is not."""
         if not self._has_pending() and not self._is_readable():
             return IdleState.QUIET
         try:

@@ -36,7 +36,8 @@ _STRICT_ADVICE = ("Python 3.13 and later check this, earlier versions don't: hav
 _NAME_ERRORS = (62, 63, 64)   # X509_V_ERR_HOSTNAME_MISMATCH, EMAIL_MISMATCH, IP_ADDRESS_MISMATCH
 _DATE_ERRORS = (9, 10)        # X509_V_ERR_CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
 _ADVICE = {
-    FaultCode.CERTIFICATE: "is the CA in use the right one? --ca-file or SSL_CERT_FILE name another",
+    FaultCode.CERTIFICATE: "is the CA in use the right one? --ca-file or SSL_CERT_FILE name "
+                           "another",
     FaultCode.CERTIFICATE_STRICT: _STRICT_ADVICE,
     FaultCode.CERTIFICATE_NAME: "the server is another one than the URL names, or has the wrong "
                                 "certificate",
