@@ -65,7 +65,7 @@ class BatchPoller:
         self._client = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng,
                              profiles, history)
         self._clock = self._client.clock
-        self._batch_timeout = batch_timeout
+        self._batch_timeout: Optional[float] = None
         if batch_timeout is not None:
             self._batch_timeout = seconds(batch_timeout, "batch_timeout")
         self._max_pending = max_pending
@@ -183,7 +183,8 @@ class BatchPoller:
             for job, url, way in admitted:
                 entry = engine.agenda.get(job.id)
                 if entry is None:
-                    entry = engine.agenda.add(job, url, way.rules, way.lane, now, owners, latest, way)
+                    entry = engine.agenda.add(job, url, way.rules, way.lane, now, owners, latest,
+                                              way)
                     entry.turn = self._client.begin(way.manner, way.home)
                 else:
                     entry.owner += owners

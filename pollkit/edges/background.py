@@ -76,7 +76,7 @@ class BackgroundCalls:
         self._calls: Dict[Hashable, _Call[Any]] = {}
 
     def wait(self, key: Hashable, function: Callable[[], T], until: float) -> "Steps[T]":
-        """Run a function in the background; returns its result, or raises its error or NotFinished."""
+        """Run a function in the background; its result. Raises its error, or NotFinished."""
         call = self._join_or_start(key, function)
         waiter = call.new_waiter()
         if waiter is not None:

@@ -113,11 +113,13 @@ def trusted_cas(ca_file: Optional[str]) -> str:
         return ca_file
     import ssl
     paths = ssl.get_default_verify_paths()
-    named = [name for name in (paths.openssl_cafile_env, paths.openssl_capath_env) if os.environ.get(name)]
+    variables = (paths.openssl_cafile_env, paths.openssl_capath_env)
+    named = [name for name in variables if os.environ.get(name)]
     found = " and ".join(path for path in (paths.cafile, paths.capath) if path)
     missing = [name for name in named if not os.path.exists(os.environ[name])]
     if missing:
-        found = "%s (%s names %s, which is not there)" % (found or "nothing", missing[0], os.environ[missing[0]])
+        found = "%s (%s names %s, which is not there)" % (
+            found or "nothing", missing[0], os.environ[missing[0]])
     elif named:
         found += " (from %s)" % " and ".join(named)
     return found or "nothing: this Python finds no CA certificates"
@@ -134,10 +136,12 @@ def _careless() -> "ssl.SSLContext":
 
 
 def _certificate(shown: Any) -> Certificate:
-    """A certificate as Python has taken it apart."""
+    """A certificate from the dict that ssl makes of it."""
     import ssl
+    names = tuple(value for kind, value in shown.get("subjectAltName", ()))
     issuer = {name: value for pairs in shown.get("issuer", ()) for name, value in pairs}
-    said = [issuer[name] for name in ("commonName", "organizationName") if name in issuer]
-    until = shown.get("notAfter")
-    return Certificate(tuple(value for kind, value in shown.get("subjectAltName", ())), ", ".join(said),
-                       float(ssl.cert_time_to_seconds(until)) if until else float("inf"))
+    issuers = [issuer[name] for name in ("commonName", "organizationName") if name in issuer]
+    until = float("inf")
+    if shown.get("notAfter"):
+        until = float(ssl.cert_time_to_seconds(shown["notAfter"]))
+    return Certificate(names, ", ".join(issuers), until)

@@ -53,7 +53,7 @@ class TlsConnection(Connection):
     sock: ssl.SSLSocket
 
     def _read_idle(self) -> Optional[bytes]:
-        """As for plain HTTP. Session tickets (RFC 8446, 4.6.1) arrive unasked: reading skips them."""
+        """As for plain HTTP. Session tickets (RFC 8446, 4.6.1) arrive unasked; they are skipped."""
         arrived = b""
         try:
             # The method of socket.socket reads below TLS.
