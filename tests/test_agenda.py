@@ -415,3 +415,24 @@ def test_the_agenda_calls_no_method_of_a_bucket():
     agenda.nudge("b", 3.0)
     agenda.cancel("b", 3.0)
     assert agenda.dispatch(first, 3.0) == []  # it was polled or cancelled since it was proposed
+
+
+class Closed:
+    """A bucket that is paused for a long time."""
+
+    interval = spacing = 0.0
+
+    def reserve(self, now, latest, last_look=False):
+        return 5000.0
+
+
+def test_a_nudged_job_ends_at_its_deadline_though_no_token_comes():
+    agenda, lane = Agenda(4), Lane(Closed())
+    for name, timeout in (("a", 10.0), ("b", 5.0)):
+        agenda.add(Job(name), "http://x/" + name, Rules(pace=Fixed(1), timeout=timeout), lane, 0.0)
+    assert take(agenda, 0.5) == 5.0
+    assert agenda.nudge("a", 0.6) and agenda.nudge("b", 0.7)
+    assert take(agenda, 0.8) == 5.0
+    assert take(agenda, 5.0) == 10.0 and [step.entry.progress.job.id for step in agenda.expired()] == ["b"]
+    take(agenda, 10.0)
+    assert [step.entry.progress.job.id for step in agenda.expired()] == ["a"] and not len(agenda)

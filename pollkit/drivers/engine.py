@@ -191,7 +191,10 @@ class Engine:
     # The thread that carries the exchanges
 
     def _start(self) -> None:
-        multiplexer = Multiplexer()
+        try:
+            multiplexer = Multiplexer()
+        except OSError as error:
+            raise PollkitError("no poll can be made: %s" % error.strerror) from None
         thread = threading.Thread(target=self._serve, args=(multiplexer,), daemon=True,
                                   name="pollkit-engine")
         self._multiplexer = multiplexer
