@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from ledger_host import time_passes
 from ledger_shell import added, lines_of, posix, script
 from pollkit import Ledger
 
@@ -18,8 +19,7 @@ pytestmark = pytest.mark.usefixtures("place")
 # Telling
 
 @posix
-def test_a_program_that_fails_and_then_does_not(api, pollkit, monkeypatch):
-    monkeypatch.setattr("pollkit.drivers.telling.FIRST_RETRY_S", 0.01)
+def test_a_program_that_fails_and_then_does_not(api, pollkit):
     added(api, 1)
     program = script('cat > got.json; echo "no mail today"; [ $POLLKIT_TRY = 2 ]\n')
     code, out, err = pollkit("run", "jobs.db", "--once", "--exec", program, "--", "-v", "--quiet")
@@ -27,7 +27,7 @@ def test_a_program_that_fails_and_then_does_not(api, pollkit, monkeypatch):
     assert err == "pollkit: job_0: its end could not be told (try 1): %s exited with 1: no mail today\n" % program
     _, out, _ = pollkit("status", "jobs.db")
     assert "1 end to be told" in out and re.search(r"to be told \(try 1: .* exited with 1: no mail today\)", out)
-    time.sleep(0.02)
+    time_passes("jobs.db", 60)
     assert pollkit("run", "jobs.db", "--once", "--exec", program) == (0, "", "")
     assert list(lines_of("got.json")[0]) == KEYS
     assert pollkit("status", "jobs.db")[1].splitlines()[-1].endswith("yes")

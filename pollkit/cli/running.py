@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Dict, Iterator, List, Optional
+from typing import Any, Dict, IO, Iterable, Iterator, List, Optional, TYPE_CHECKING
 
 from ..errors import ConfigError, PollkitError
 from . import COMMANDS
@@ -165,8 +165,22 @@ def _prepared(is_program: bool) -> Iterator[None]:
             yield
         finally:
             sys.stdout, sys.stderr = streams
-            for number, handler in before.items():
-                signal.signal(number, signal.SIG_IGN if is_program else handler)
+            with _blocked(before):
+                for number, handler in before.items():
+                    signal.signal(number, signal.SIG_IGN if is_program else handler)
+
+
+@contextmanager
+def _blocked(numbers: Iterable[int]) -> Iterator[None]:
+    """Block signals while their handlers change: Python complains of one that arrives just then."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 
 
 def _listen() -> Dict[int, Any]:
