@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import Any, Dict, IO, Iterable, Iterator, List, Optional, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional
 
 from ..errors import ConfigError, PollkitError
 from . import COMMANDS
