@@ -11,7 +11,7 @@ from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.bucket import Bucket
 from pollkit.core.durations import accrued_delay
 from pollkit.core.hints import Quota
-from pollkit.core.machine import Rules
+from pollkit.core.machine import Rules, start
 from pollkit.core.reading import Reading, Verdict
 
 PENDING, DONE = Reading(Verdict.PENDING, "pending"), Reading(Verdict.DONE, "done")
@@ -436,3 +436,21 @@ def test_a_nudged_job_ends_at_its_deadline_though_no_token_comes():
     assert take(agenda, 5.0) == 10.0 and [step.entry.progress.job.id for step in agenda.expired()] == ["b"]
     take(agenda, 10.0)
     assert [step.entry.progress.job.id for step in agenda.expired()] == ["a"] and not len(agenda)
+
+
+@pytest.mark.parametrize("held_back", [False, True])
+def test_a_job_whose_deadline_passed_elsewhere_gets_one_last_look_however_long_that_takes(held_back):
+    agenda, tokens = Agenda(1), lane(rate=0.001, burst=1)
+    other = start(Job("other"), "u", FOREVER, 0.0)
+    late = start(Job("late"), "u", Rules(pace=Fixed(5), timeout=10.0), 0.0)
+    if held_back:
+        agenda.adopt(other, FOREVER, tokens)
+        give(agenda, take(agenda, 50.0), DONE, 50.0)
+    agenda.adopt(late, Rules(pace=Fixed(5), timeout=10.0), tokens, is_late=True)
+    now = 50.0
+    if held_back:
+        now = take(agenda, 50.0)
+        assert now == 1050.0
+    (entry,) = take(agenda, now)
+    (step,) = give(agenda, [entry], PENDING, now + 0.1)
+    assert step.after.ending.state == "timed_out" and agenda.expired() == []

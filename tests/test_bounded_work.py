@@ -4,13 +4,11 @@ Each reply comes from a real socket, and a process of its own polls it once. Her
 that were slow or large; tests/long/test_hostile_replies.py has all of them.
 """
 import json
-import time
 
 import pytest
 
 import bounded_poll
 from hostile_replies import TOKEN
-from pollkit.core.redaction import without_secret
 from raw_server import CHUNKED, RawServer, reply
 
 CHOSEN = [
@@ -61,11 +59,3 @@ def test_an_error_is_kept_up_to_10000_characters_and_no_secret_that_is_cut_there
         shown = transport.scrub("x" * place + TOKEN + "y" * 9000, "")
         assert shown.startswith("x" * 9900) and shown.endswith("...")
         assert len(shown) <= 10003 and "s3cr" not in shown
-
-
-def test_the_beginnings_of_a_secret_are_found_in_linear_time():
-    """The first letters of a token, repeated up to 1 MB, took 6 s; with quotes it is no slower."""
-    began = time.process_time()
-    assert without_secret("s3cr" * 250000, TOKEN).endswith("s3cr***")
-    assert without_secret("s3cr'" * 200000, TOKEN) == "***'" * 200000
-    assert time.process_time() - began < bounded_poll.MOST_CPU_S
