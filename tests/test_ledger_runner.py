@@ -19,7 +19,7 @@ from pollkit.drivers.exchanges import PollInFlight
 from pollkit.drivers.ledger_runner import LedgerRunner
 from pollkit.edges.multiplexer import Finished
 from pollkit.testing import FakeJobApi
-from raw_server import wait_for
+from raw_server import RawServer, reply, wait_for
 
 
 @pytest.fixture(autouse=True)
@@ -301,6 +301,24 @@ def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_howe
         name: "done" if name > "job_100" else "timed_out" for name in names}
     assert all(row.outcome["polls"] == 1 for row in ledger.rows())
     run.close()
+
+
+@pytest.mark.parametrize("run_it", [LedgerRunner.once, LedgerRunner.until_none_waits],
+                         ids=["once", "for"])
+def test_an_error_that_comes_with_the_last_result_still_ends_the_run(run_it, ledger, monkeypatch):
+    """Also if nothing is left to wait for at that instant, and so nobody looks for an error."""
+    ledger.add(["a"])
+    claims = [ledger.claim(1, 60.0), []]
+    # As if each of these had looked just before the error came:
+    monkeypatch.setattr(LedgerRunner, "_wait", lambda run, until: time.sleep(0.005))
+    monkeypatch.setattr(LedgerRunner, "_claim", lambda run, horizon_s: claims.pop(0) if claims else [])
+    with RawServer(reply('{"status": "done"}')) as server:
+        profile = Profile("mine", url=server.url("/{id}"), proxy="none")
+        run = LedgerRunner(ledger, pytest.fail, profile=profile,
+                           on_end=lambda outcome: run.fail(LedgerError("the ledger is gone")))
+        with pytest.raises(LedgerError, match="the ledger is gone"):
+            run_it(run)
+        run.close()
 
 
 def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(api, pollkit):

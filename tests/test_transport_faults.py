@@ -145,6 +145,24 @@ def test_kept_connection_has_the_same_deadline(new_transport):
     assert server.accepted == 1
 
 
+@pytest.mark.parametrize("timeout", [3e6, 3e8])
+def test_a_request_may_have_months(timeout, fetch):
+    """More than poll(2) can wait for at once, in milliseconds."""
+    with RawServer(DONE) as server:
+        assert fetch(server.url(), request_timeout=timeout).status == 200
+
+
+def test_two_hundred_threads_at_once_each_keep_their_deadline(new_transport):
+    transport = new_transport(request_timeout=0.3)
+    with RawServer(HANG) as server:
+        request = Request(server.url(), server.origin)
+        began_at = time.monotonic()
+        polls = at_once(range(200), lambda case: transport.fetch(request))
+        assert time.monotonic() - began_at < 10
+    codes = {poll.result().code for poll in polls.values()}
+    assert codes <= {FaultCode.TIMEOUT, FaultCode.CONNECT}  # the latter if the server is so slow
+
+
 # Bodies that are too large
 
 def pour(piece):

@@ -157,6 +157,7 @@ class LedgerRunner:
                 self._engine.raise_error()  # or that may be why nothing is polled
                 has_more = False
                 self._release_resting()
+        self._engine.raise_error()  # it may have come after the last check
 
     def _claim_new(self, polled: Set[int]) -> bool:
         """Claim jobs that were not polled yet in this run; whether there may be more."""
@@ -269,6 +270,7 @@ class LedgerRunner:
         until = self._clock.now() + LEAVE_S
         while self._held and self._clock.now() < until:
             self._wait(until)
+        self._engine.raise_error()
 
     def _release_resting(self) -> None:
         """Release the jobs that are not being polled."""
@@ -293,6 +295,8 @@ class LedgerRunner:
     def __exit__(self, kind: Optional[type], *exc_info: object) -> None:
         self.close()
         if self._engine.has_failed:
+            if kind is None:
+                self._engine.raise_error()
             return  # the leases expire by themselves
         self._ledger.release([held.claim for held in list(self._held.values())])
         self._ledger.resume(self._unpollable.values())  # the next run checks them at once
