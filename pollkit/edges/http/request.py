@@ -1,6 +1,18 @@
 """Requests as bytes: the profile's method, headers and credential, for one URL."""
 import re
-from typing import TYPE_CHECKING, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
+from collections import deque
+from typing import (
+    TYPE_CHECKING,
+    Deque,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Set,
+    Tuple,
+)
 
 from ... import __version__
 from ...core.addresses import Address, is_secret, parse_url, secrets_in
@@ -18,6 +30,10 @@ if TYPE_CHECKING:
 _PLAIN_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _MAX_STARTS = 512
+_MAX_SITES = 512
+# A server can put hundreds of new secrets into every link, and scrubbing tries all that are known.
+_LINK_SECRETS_KEPT = 200
+_MOST_PER_LINK = 20
 _SENT_EVERYWHERE = ("accept", "user-agent", "accept-encoding")
 
 
@@ -58,15 +74,29 @@ class RequestBuilder:
             raise ConfigError("method %r is not an HTTP method" % profile.method)
         self.method = profile.method.encode("ascii")
         self.body = (profile.body or "").encode("utf-8")
-        self.secrets: Set[str] = set()
+        self._secrets: Set[str] = set()  # from the profile, its proxy, and the URLs of jobs
+        self._link_secrets: Deque[str] = deque(maxlen=_LINK_SECRETS_KEPT)
         self._proxy = profile.proxy
         self._credential = _credential_from(profile.auth)
         self._headers = merged(checked_headers(profile.headers), checked_headers(headers))
+        for name, value in self._headers.items():
+            if is_secret(name):
+                self._secrets.update(secrets_in(value))
         has_secrets = self._credential is not None or any(map(is_secret, self._headers))
         bound = credential_origins(profile)  # always: it refuses origins that contradict the URL
         self._bound = bound if has_secrets else None
         self._sites: Dict[Tuple[str, str], Site] = {}
         self._starts: Dict[Tuple[str, str], Tuple[Site, bytes]] = {}
+
+    @property
+    def secrets(self) -> Set[str]:
+        """The secrets that were sent, or that a server has put into a link."""
+        return self._secrets.union(self._link_secrets)
+
+    def add_link_secrets(self, found: Iterable[str]) -> None:
+        """Remember secrets of a link, or of a URL that a link repeats; only the latest are kept."""
+        new = sorted(set(found).difference(self._secrets, self._link_secrets))
+        self._link_secrets.extend(new[:_MOST_PER_LINK])
 
     def check(self, url: str, timeout: Optional[float]) -> str:
         """The origin of a job's URL, or a ConfigError if it can't be polled.
@@ -75,6 +105,8 @@ class RequestBuilder:
         """
         self.check_origin(url)
         address = parse_url(url)
+        if address.userinfo:
+            self._secrets.update(secrets_in(basic(address.userinfo)))
         if self._credential is not None:
             self._credential.header(address.host, timeout=timeout)  # it is remembered
         self._site_and_target(url, address.origin)
@@ -118,6 +150,8 @@ class RequestBuilder:
         site = self._sites.get((prefix, home))
         if site is None:
             site = self._new_site(url, home)
+            if len(self._sites) >= _MAX_SITES:  # a link can have any user name in it
+                self._sites.clear()
             self._sites[prefix, home] = site
         return site, target
 
@@ -126,10 +160,9 @@ class RequestBuilder:
         route = route_to(address, self._proxy)
         headers = self._headers_for(address, home)
         if route.is_forwarded:
-            headers.update(proxy_headers(route))
-        for name, value in headers.items():
-            if is_secret(name):
-                self.secrets.update(secrets_in(value))
+            for name, value in proxy_headers(route).items():
+                headers[name] = value
+                self._secrets.update(secrets_in(value))
         before = "http://" + address.authority if route.is_forwarded else ""
         lines = "".join("%s: %s\r\n" % header for header in headers.items())
         after = " HTTP/1.1\r\nHost: %s\r\n%s" % (address.authority, lines)
@@ -148,10 +181,11 @@ class RequestBuilder:
         check_bound("%s://%s/" % (address.scheme, address.authority), self._bound)
         if address.userinfo:
             headers["Authorization"] = basic(address.userinfo)
+            self.add_link_secrets(secrets_in(headers["Authorization"]))  # it may be from a link
         if self._credential is not None:
             name, value = self._credential.header(address.host)
             headers = merged(headers, {name: value})
-            self.secrets.update(secrets_in(value))  # whatever the header is called
+            self._secrets.update(secrets_in(value))  # whatever the header is called
         return merged(headers, self._headers)
 
 

@@ -197,7 +197,7 @@ class Transport:
         """Why a redirect or link from one URL to another must not be followed; None if it may."""
         shown = redacted(there)
         # A secret that the server put into the link under another name stays a secret.
-        self._builder.secrets.update(secret for secret in secrets_of(url) if secret in shown)
+        self._builder.add_link_secrets(secret for secret in secrets_of(url) if secret in shown)
         refusal = yield from self._redirects.refusal(url, there, request.home, deadline)
         address = parse_url(there)
         if refusal is None and address.origin != site.origin:
