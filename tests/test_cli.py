@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 
 import pytest
 
@@ -228,6 +229,23 @@ def test_main_in_another_thread(capsys):
     thread.start()
     thread.join()
     assert codes == [0]
+
+
+@pytest.mark.parametrize("path", ["jobs", "-"])
+def test_a_short_list_of_jobs_takes_little_memory(path, monkeypatch, capsys):
+    """A host may allow less memory than the longest list could take: ulimit -v, a container."""
+    with open("jobs", "wb") as file:
+        file.write(b"job_1\n")
+    with open("jobs", "rb") as file:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(file))
+        tracemalloc.start()
+        try:
+            code = main(["add", "ledger.db", "--from", path, "--profile", "knowhere"])
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert code == 0 and "1 added" in capsys.readouterr().err
+    assert peak < 32 * 1024 * 1024
 
 
 # As processes

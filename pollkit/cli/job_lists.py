@@ -2,7 +2,7 @@
 import argparse
 import json
 import sys
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Tuple
 
 from ..core.addresses import parse_url
 from ..core.model import Job, job_timeout, shown_id
@@ -12,6 +12,7 @@ from ..errors import ConfigError
 from .flags import checked_label, for_one_profile, job_from
 
 _LARGEST = 256 * 1024 * 1024
+_PORTION = 1024 * 1024
 _FIELDS = ("id", "url", "profile", "label", "size", "metadata", "timeout")
 _HOW_TO = "write an id or a URL a line, or JSON lines such as {\"id\": \"job_1\"}"
 
@@ -74,10 +75,10 @@ def _text(path: str, name: str) -> str:
         raise ConfigError("standard input is closed: there are no jobs to read")
     try:
         if path == "-":
-            data = sys.stdin.buffer.read(_LARGEST + 1)
+            data = _read_all(sys.stdin.buffer)
         else:
             with open(path, "rb") as file:
-                data = file.read(_LARGEST + 1)
+                data = _read_all(file)
     except (OSError, ValueError) as error:
         raise ConfigError("can't read %s: %s" % (name, getattr(error, "strerror", None) or error)) from None
     if len(data) > _LARGEST:
@@ -87,6 +88,20 @@ def _text(path: str, name: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise ConfigError("%s, line %d: not UTF-8 text" % (name, line)) from None
+
+
+def _read_all(file: BinaryIO) -> bytearray:
+    """The content of a file; of one that is too large, a little more than is allowed.
+
+    In portions: read(n) reserves n bytes at once, which a host may not grant (ulimit -v).
+    """
+    data = bytearray()
+    is_at_end = False
+    while not is_at_end and len(data) <= _LARGEST:
+        portion = file.read(_PORTION)
+        data += portion
+        is_at_end = len(portion) < _PORTION  # no further read: a terminal would want a second Ctrl-D
+    return data
 
 
 def _lines(text: str) -> Iterator[Tuple[int, str]]:
