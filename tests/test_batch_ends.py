@@ -11,7 +11,9 @@ import pytest
 
 from job_api import JobApi, done_after, profile
 from pollkit import BatchPoller, PollkitError, Profile, TokenBucket
+from pollkit.drivers import engine
 from pollkit.testing import VirtualClock
+from raw_server import wait_for
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -70,6 +72,29 @@ def test_on_event_hears_of_everything_and_its_errors_hurt_nobody(caplog):
         assert batch.run(["a"])[0].state == "done"
     assert kinds == ["poll", "status", "poll", "status", "end"]
     assert "listener broke" in caplog.text
+
+
+def test_polls_resume_before_a_slow_listener_has_handled_all_events(monkeypatch):
+    """No poll begins while 1,000 reports wait; but that pause ends when some are handled."""
+    monkeypatch.setattr(engine, "MAX_BACKLOG", 20)
+    monkeypatch.setattr(engine, "RESUME_BACKLOG", 15)
+    permits = threading.Semaphore(0)
+    bucket = TokenBucket(100000, per=1, burst=1000)
+    with JobApi(done_after(10 ** 6)) as api:
+        batch = BatchPoller(profile(api), pace="fixed 1ms", workers=1, bucket=bucket,
+                            on_event=lambda event: permits.acquire())
+        reporter = batch._engine._reporter
+        try:
+            batch.submit("a")
+            wait_for(lambda: reporter.backlog >= 20)
+            polls = batch.stats.polls
+            for _ in range(12):  # one or two events per report: some reports remain
+                permits.release()
+            wait_for(lambda: batch.stats.polls > polls)
+        finally:
+            for _ in range(10000):
+                permits.release()
+            batch.close(wait=False)
 
 
 def test_a_callback_that_raises_is_logged_and_hurts_nobody(caplog):

@@ -37,6 +37,7 @@ from .reports import Report, has_listener, publish
 
 NEVER = float("inf")
 MAX_BACKLOG = 1000       # reports waiting for the reporter; at this many no new poll begins
+RESUME_BACKLOG = 950     # when so many are left, polls begin again
 HURRIED_CLOSE_S = 1.0    # how long a close that does not wait may take
 
 
@@ -240,7 +241,7 @@ class Engine:
                 return work.next_at
             poll = PollInFlight.from_entries(work.entries)
             multiplexer.start(poll, poll.steps())
-        return NEVER  # the reporter wakes us once it has caught up
+        return NEVER  # `_handle` wakes us when the reporter has caught up
 
     def _report_expired(self) -> None:
         """Report the jobs whose deadline passed before they could be polled again."""
@@ -332,6 +333,8 @@ class Engine:
             if self._writes_first and report.readings:
                 with self.lock:
                     self.agenda.free_place()
+                self._wake_thread()
+            elif self._reporter.backlog == RESUME_BACKLOG:
                 self._wake_thread()
 
     def _hand_over(self, step: Step, counts: Counts) -> None:
