@@ -26,7 +26,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPPORTED = [(3, minor) for minor in range(6, 14)]
 PARTS = 4  # of a suite, side by side: much of what it does is to wait
 # These take about 3 s or more each, the slowest first: not all of them in one part.
-SLOWEST = ("cli zipapp batch history_commands simulate_command bad_input simulate secrets "
+SLOWEST = ("cli zipapp batch engine history_commands simulate_command bad_input simulate secrets "
            "bounded_work shared_bucket ledger_sharing ledger_commands http_parser fuzz multiplexer "
            "batch_ends ledger_runner telling help doctor shared_directories").split()
 

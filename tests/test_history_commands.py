@@ -123,8 +123,8 @@ def test_verbose_says_it_of_a_ledgers_jobs_too_and_their_durations_stay_in_the_l
         api, capsys, tmp_path, history_of_its_own):
     ledger = str(tmp_path / "jobs.db")
     for name in ("1", "2"):
-        api.add(name, lasts=0.2)
         assert run(capsys, "add", ledger, api.url(name), "--label", "any")[0] == 0  # which no profile knows
+        api.add(name, lasts=0.4)
         code, _, err = run(capsys, "run", ledger, "-v", "--pace", "adaptive min=50ms max=100ms")
         assert code == 0
     assert re.search(r"poll 1: .*going by 1 job like this, most end at [\d.-]+ s; looking again in [\d.]+ m?s", err)

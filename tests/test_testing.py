@@ -10,12 +10,13 @@ import pytest
 
 import pollkit
 from pollkit.testing import FakeJobApi, VirtualClock
+from raw_server import wait_for
 
 
 @pytest.fixture(autouse=True)
 def no_thread_is_left():
     yield
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("fake-api")] == []
+    wait_for(lambda: not any(each.name.startswith("fake-api") for each in threading.enumerate()))
 
 
 @pytest.fixture
