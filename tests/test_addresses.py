@@ -95,6 +95,7 @@ def test_the_secrets_in_a_header_are_known(header, secrets):
 
 
 @pytest.mark.parametrize("name, answer", [
+    ("X-Jwt", True), ("Authentication", True), ("X-Bearer", True), ("passphrase", True), ("author", False),
     ("api_key", True), ("apikey", True), ("X-API-Key", True), ("access_token", True), ("sig", True),
     ("X-Amz-Signature", True), ("Authorization", True), ("Cookie", True), ("code", True),
     ("design", False), ("author", False), ("zipcode", False),

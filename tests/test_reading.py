@@ -307,7 +307,8 @@ def test_walk_no_reply_can_break_the_reader(seed):
 @pytest.mark.parametrize("said", [
     {"status": "completed", "conclusion": "failure"}, {"status": "completed", "success": False},
     {"done": True, "success": False}, {"status": "done", "error": {"message": "m"}},
-    {"status": {"state": "DONE", "errorResult": {"message": "bad sql"}}}, {"state": "finished", "error": "disk full"}])
+    {"status": {"state": "DONE", "errorResult": {"message": "bad sql"}}}, {"state": "finished", "error": "disk full"},
+    {"status": "completed", "result": "failed"}, {"state": "FINISHED", "result": "FAILURE"}])
 def test_a_job_that_is_done_but_not_well_has_failed(said):
     """Where nobody said how the API speaks, a false 'all is well' would be the worst reading."""
     assert Reader(Profile()).read(said).verdict is Verdict.FAILED
@@ -315,7 +316,8 @@ def test_a_job_that_is_done_but_not_well_has_failed(said):
 
 @pytest.mark.parametrize("said", [
     {"status": "completed", "conclusion": "success"}, {"status": "done", "error": None}, {"status": "done", "ok": True},
-    {"status": "done", "error": "", "success": True}, {"status": "done", "outcome": 5}])
+    {"status": "done", "error": "", "success": True}, {"status": "done", "outcome": 5}, "done",
+    {"status": "success", "result": "invalid"}, {"status": "done", "result": {"failed": 1}}])
 def test_a_job_that_is_done_and_well_is_done(said):
     assert Reader(Profile()).read(said).verdict is Verdict.DONE
 

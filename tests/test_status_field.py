@@ -190,6 +190,11 @@ def test_the_search_goes_four_levels_deep_and_lists_add_none():
         ({"data": [{"state": "done"}, {"state": "done"}]}, DONE, "data.0.state"),
         ({"data": [{"state": "done"}], "job": {"state": "done"}}, DONE, "job.state"),
         ({"data": [1, "running", None, [{"state": "running"}]]}, DONE, "status"),
+        # done: false
+        ({"data": {"done": False}}, PENDING, "data.done"),
+        ({"data": {"job": {"done": False, "id": 1}}}, PENDING, "data.job.done"),
+        ({"data": {"done": True}}, DONE, "status"),
+        ({"data": {"done": None}}, DONE, "status"),
         # the top level itself
         ({"phase": "ORDERED"}, PENDING, "phase"),
         ({"phase": "Running"}, PENDING, "phase"),

@@ -13,7 +13,8 @@ _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(?:(.*)@)?(\[[0-9a-fA-F:.%]+\]|[^\s:@\[\]\\]+)(?::(\d{0,5}))?")
 _PARAMETER = re.compile(r"([?&;#])([^=?&;#]*)=([^?&;#]*)")
 _SECRET_NAME = re.compile(
-    r"token|secret|passw|pwd|credential|cookie|signature|authoriz|api-?key|sess(?:ion)?-?id|(?:^|[-_.])(?:key|sig|auth|session|code)(?:$|[-_.])",
+    r"token|secret|passw|passphrase|pwd|credential|cookie|signature|authoriz|authentication|bearer|jwt"
+    r"|api-?key|sess(?:ion)?-?id|(?:^|[-_.])(?:key|sig|auth|session|code)(?:$|[-_.])",
     re.IGNORECASE)
 LONGEST_LINK = 8000  # characters that a server may send as a link: RFC 9110, 4.1, asks for so many
 SHORTEST_SECRET = 4  # to look for anything shorter would make *** of half a sentence

@@ -8,6 +8,7 @@ STATUS_PLACES = tuple(map(Path, (
     "result.status", "properties.provisioningState")))
 DENIALS = tuple(map(Path, ("success", "ok", "data.success")))  # false beside 'done': it went wrong
 VERDICTS = tuple(map(Path, ("conclusion", "data.conclusion", "outcome")))  # a word of their own for how it went
+OVER = ("completed", "complete", "finished", "done", "ended")  # the job is over, well or not
 BLAMES = tuple(map(Path, ("error", "errorResult", "data.error", "status.errorResult")))
 ENVELOPE = ("success", "ok", "true")  # may say that the call worked, rather than that the job is done
 RESULT_PLACES = tuple(map(Path, ("result", "output", "response", "data.result", "data.output", "results")))

@@ -217,7 +217,7 @@ class Reader:
         if word is None:
             return self._read_no_status(data, reply, place)
         verdict = _MEANINGS[meaning or self._unknown]
-        if verdict is Verdict.DONE and self._status.is_guess and self._went_wrong(data):
+        if verdict is Verdict.DONE and self._status.is_guess and self._went_wrong(data, word):
             verdict = Verdict.FAILED  # such as google.longrunning.Operation: done, and error or response
         warnings: Tuple[str, ...] = ()
         if not is_literal:
@@ -262,12 +262,15 @@ class Reader:
             fraction=1.0 if is_counted else ended.fraction)
         return reading if reply is None else _passed_on(reading)
 
-    def _went_wrong(self, data: Any) -> bool:
+    def _went_wrong(self, data: Any, status: str) -> bool:
         """Whether something beside the status says that the job is done, but not well."""
+        verdicts = [path.find(data) for path in places.VERDICTS]
+        if isinstance(data, dict) and status.lower() in places.OVER:
+            verdicts.append(data.get("result"))  # Azure DevOps: "completed" and "failed"
         return (any(path.find(data) for path in places.BLAMES)
                 or any(path.find(data) is False for path in places.DENIALS)
                 or any(isinstance(word, str) and self._words.meaning(word) == "failed"
-                       for word in (path.find(data) for path in places.VERDICTS)))
+                       for word in verdicts))
 
     def _find_progress(self, data: Any) -> Tuple[Optional[float], Optional[float]]:
         """How far the job has come, as a fraction, and of how much where two paths say so."""

@@ -10,6 +10,7 @@ runs. So an envelope word counts only if no field inside the envelope looks like
   key     status, state, phase, stage, lifecycle, or anything that ends in _status or _state,
           in any case, also in camelCase (jobStatus) and with dashes (job-status)
   value   a string that is a single word, or one of the known words ("In Progress")
+          A field `done` counts, too, if it is false
   place   one to four objects deep, not inside `result`, `output`, `response` or an address; a
           list adds no depth, and all objects in it are searched. An unknown `state` beside a
           city, a street or a postal code is part of an address, too
@@ -212,6 +213,8 @@ class StatusFinder:
                 word = self._status_word(key, value, data)
                 if word is not None:
                     found.append(Candidate(steps + (key,), word))
+            elif value is False and key == "done":
+                found.append(Candidate(steps + (key,), "false"))
         return found, inside
 
     def _status_word(self, key: str, value: str, siblings: Dict[Any, Any]) -> Optional[str]:
