@@ -44,7 +44,8 @@ CORE_TESTS = ["tests/test_{}.py".format(name) for name in (
     "units pace bucket reading reading_http addresses machine walks agenda trace sources single profiles "
     "profile_mistakes profile_commands optimum public durations adaptive adaptive_lessons "
     "few_completions findings doctor simulate simulate_command batch_corners watch saved "
-    "status_field status_words origins reply_limits overload job_timeouts").split()]
+    "status_field status_words origins reply_limits overload job_timeouts "
+    "secrets bounded_work").split()]
 
 NO_TESTS_RAN = 5  # pytest's own exit code for it
 
