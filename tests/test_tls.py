@@ -256,6 +256,15 @@ def test_client_certificate_is_shown(version, fetch):
     assert len(server.requests) == 1
 
 
+def test_client_certificate_is_not_shown_to_the_target_of_a_redirect(fetch):
+    """It says who we are; only the job's own origin learns that."""
+    with tls_server(DONE, client_ca=CA) as elsewhere:
+        with tls_server(redirect(elsewhere.url()), client_ca=CA) as server:
+            got = fetch(server.url(), client_cert=CLIENT_CERT, client_key=CLIENT_KEY)
+    assert len(server.requests) == 1 and elsewhere.requests == []
+    assert got.code in (FaultCode.CLIENT_CERTIFICATE, FaultCode.HANDSHAKE, FaultCode.TLS)
+
+
 def test_client_certificate_and_key_may_share_a_file(fetch, tmp_path):
     both = tmp_path / "both.pem"
     both.write_text(open_text(CLIENT_KEY) + open_text(CLIENT_CERT))

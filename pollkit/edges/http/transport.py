@@ -171,7 +171,10 @@ class Transport:
                     # It may be the reply to an earlier request: ask again, on a new connection.
                 except NoResponse:
                     pass  # RFC 9112, 9.3.1: closed while idle; try once more on a new connection
-        connection = yield from open_connection(site.route, self._tls, self._calls, deadline,
+        tls = self._tls
+        if origin != request.home:  # a client certificate is a credential, too
+            tls = tls._replace(client_cert=None, client_key=None)
+        connection = yield from open_connection(site.route, tls, self._calls, deadline,
                                                 only_public)
         self._redirects.note_peer(site.route, connection)
         response = yield from self._send_on(connection, origin, data, has_no_body, deadline)
