@@ -345,8 +345,8 @@ def test_a_close_that_is_interrupted_ends_all_the_same(where, monkeypatch):
 
     def once(method):
         def interrupts(*args, **options):
-            is_main = threading.current_thread() is threading.main_thread()
-            if is_main and not interrupted:
+            is_main_thread = threading.current_thread() is threading.main_thread()
+            if is_main_thread and not interrupted:
                 interrupted.append(True)
                 raise KeyboardInterrupt
             return method(*args, **options)

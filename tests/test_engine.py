@@ -386,6 +386,20 @@ def test_a_callback_may_close_the_batch_and_no_thread_is_left(kind):
         wait_for(lambda: server.open == 0)
 
 
+def test_ctrl_c_while_the_thread_starts_ends_the_batch(monkeypatch):
+    def interrupt(thread):
+        raise KeyboardInterrupt
+
+    with JobServer() as server:
+        with pytest.raises(KeyboardInterrupt):
+            with server.new_batch() as batch:
+                monkeypatch.setattr(threading.Thread, "start", interrupt)
+                try:
+                    batch.submit("a")
+                finally:
+                    monkeypatch.undo()
+
+
 WITH_STALLED_JOBS = """
 import pollkit, sys, threading
 profile = pollkit.Profile(url=sys.argv[1], proxy="none")

@@ -32,7 +32,7 @@ from .asking import Asker, Manner, log, named
 from .dispatch import apply_feedback, next_work
 from .exchanges import PollInFlight, Way
 from .futures import new_bell, ring
-from .reporter import Reporter
+from .reporter import Reporter, join
 from .reports import Report, has_listener, publish
 
 NEVER = float("inf")
@@ -184,9 +184,10 @@ class Engine:
         self._wake_thread()
         clock = Clock()
         give_up_at = clock.now() + HURRIED_CLOSE_S
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join(HURRIED_CLOSE_S if abandon else None)
+        join(self._thread, HURRIED_CLOSE_S if abandon else None)
+        was_never_started = self._thread is not None and self._thread.ident is None
+        if was_never_started and self._multiplexer is not None:  # Ctrl-C came before
+            self._multiplexer.close()
         self._reporter.close(max(0.0, give_up_at - clock.now()) if abandon else None)
 
     # The thread that carries the exchanges

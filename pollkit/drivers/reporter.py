@@ -9,6 +9,13 @@ from .futures import new_bell, ring
 Call = Callable[[], None]
 
 
+def join(thread: Optional[threading.Thread], timeout_s: Optional[float]) -> None:
+    """Wait for a thread to end; not if it is this one, or if Ctrl-C came before it was started."""
+    is_other = thread is not threading.current_thread()
+    if thread is not None and thread.ident is not None and is_other:
+        thread.join(timeout_s)
+
+
 class Reporter:
     """A thread that makes calls in the order in which they were put; it starts with the first.
 
@@ -58,9 +65,7 @@ class Reporter:
         self.deliver()
         self._is_closed = True
         ring(self._bell)
-        thread = self._thread
-        if thread is not None and not self.is_current_thread():
-            thread.join(timeout_s)
+        join(self._thread, timeout_s)
 
     def _has_thread(self) -> bool:
         with self._starting:
