@@ -224,7 +224,7 @@ class Transport:
         return reply
 
     def _fault_of(self, error: Exception, url: str) -> Fault:
-        host = redacted(url).partition("://")[2].partition("/")[0]
+        host = redacted(url).partition("://")[2].partition("/")[0].rpartition("@")[2]
         if isinstance(error, DeadlinePassed):
             return Fault("no complete reply from %s within %g s" % (host, self._timeout),
                          code=FaultCode.TIMEOUT)
