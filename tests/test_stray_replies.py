@@ -32,8 +32,9 @@ class StutteringServer(RawServer):
 @pytest.mark.parametrize("repetition", range(3))
 @pytest.mark.parametrize("is_tls", [False, True], ids=["http", "https"])
 def test_a_reply_that_is_sent_twice_is_not_taken_for_another_jobs(is_tls, repetition):
-    """A few wrong results can't be ruled out: copies that arrive while a request is in flight,
-    before the first stray reply was seen. Without the check it is a fifth of them or more."""
+    """One or two wrong results can't be ruled out: a copy that arrives while a request is in
+    flight looks like its answer. Without the check and the ban: 3 to 9 over http, 282 over https.
+    The tests below prove each part by itself."""
     options = {"tls": server_context(), "name": "localhost"} if is_tls else {}
     with StutteringServer(**options) as server:
         profile = Profile(url=server.url("/{id}"), proxy="none", ca_file=CA if is_tls else None,
@@ -41,7 +42,7 @@ def test_a_reply_that_is_sent_twice_is_not_taken_for_another_jobs(is_tls, repeti
         with BatchPoller(profile, workers=4) as batch:
             outcomes = batch.run(JOBS)
     wrong = [outcome for outcome in outcomes if outcome.result != outcome.id]
-    assert len(wrong) <= 5
+    assert len(wrong) <= 2
 
 
 @pytest.fixture
