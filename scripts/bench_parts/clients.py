@@ -150,6 +150,41 @@ def measure_threads(for_thread: Callable[[], Poll], at_once: int, seconds: float
     return Measured(sum(polls), time.process_time() - begun[0][0], time.monotonic() - begun[0][1])
 
 
+def measure_multiplexed(url: str, ca_file: Optional[str], at_once: int, seconds: float) -> Measured:
+    """pollkit as a batch uses it: one thread carries all exchanges."""
+    from pollkit.core.model import Reply
+    from pollkit.core.profile import Profile
+    from pollkit.edges.http.request import Request
+    from pollkit.edges.http.transport import Transport
+    from pollkit.edges.multiplexer import Multiplexer
+    transport = Transport(Profile(ca_file=ca_file))
+    home = transport.check(url)
+    multiplexer = Multiplexer()
+
+    def start() -> None:
+        multiplexer.start(None, transport.exchange(Request(url, home)))
+
+    def poll_until(is_over: Callable[[int], bool]) -> int:
+        done = 0
+        while not is_over(done):
+            for finished in multiplexer.wait(None):
+                reply = finished.result
+                if not isinstance(reply, Reply):
+                    raise RuntimeError(str(reply))
+                check((reply.status, json.loads(reply.body)))
+                done += 1
+                start()
+        return done
+
+    for _ in range(at_once):
+        start()
+    poll_until(lambda done: done >= WARM_UP_POLLS * at_once)
+    cpu = time.process_time()
+    wall = time.monotonic()
+    polls = poll_until(lambda done: time.monotonic() >= wall + seconds)
+    return Measured(polls, time.process_time() - cpu, time.monotonic() - wall)
+
+
 async def measure_aiohttp(url: str, ca_file: Optional[str], at_once: int, seconds: float) -> Measured:
     aiohttp = importlib.import_module("aiohttp")
     context = ssl.create_default_context(cafile=ca_file) if ca_file else True
@@ -192,6 +227,8 @@ def main(name: str, url: str, ca_file: str, at_once: str, seconds: str) -> None:
     if name == "aiohttp":
         coroutine = measure_aiohttp(url, trusted, int(at_once), float(seconds))
         measured = asyncio.new_event_loop().run_until_complete(coroutine)
+    elif name == "pollkit 1 thread":
+        measured = measure_multiplexed(url, trusted, int(at_once), float(seconds))
     else:
         measured = measure_threads(SYNC[name](url, trusted), int(at_once), float(seconds))
     print(json.dumps(measured._asdict()))

@@ -6,7 +6,7 @@ from . import common
 from .common import Options, Results, Spread, Trouble
 from .job_api import Api, serving
 
-CLIENTS = ["pollkit", "requests", "aiohttp", "http.client", "urllib"]
+CLIENTS = ["pollkit", "pollkit 1 thread", "requests", "aiohttp", "http.client", "urllib"]
 SCHEMES = ["http", "https"]
 AT_ONCE = [1, 16]
 # pollkit's polls per CPU-second, as a multiple of the peer's
@@ -75,7 +75,9 @@ def _row(case: Case, rounds: List[Dict[Case, Results]]) -> Row:
             raise Trouble("this machine's CPU clock is too coarse for so short a round")
         return float(measured["polls"] / measured["cpu_s"])
 
-    own = case._replace(client="pollkit")
+    # aiohttp has one thread for all exchanges, as a batch of pollkit has; the others have a thread each.
+    is_like_batch = case.client == "aiohttp" and case.at_once > 1
+    own = case._replace(client="pollkit 1 thread" if is_like_batch else "pollkit")
     return Row(
         case,
         Spread.of([per_cpu_s(measured[case]) for measured in rounds]),
@@ -109,6 +111,8 @@ def _show(results: Results, rows: List[Row]) -> None:
     print("{python}, {openssl}, {system}, {cpus} x {cpu}".format(**machine))
     print("pollkit {pollkit}, requests {requests}, aiohttp {aiohttp} with its {aiohttp_parser} parser"
           .format(**versions))
+    print("With 16 at once each has a thread per poll; only aiohttp and 'pollkit 1 thread' (a batch) have one for all,"
+          "\nand aiohttp is compared with that.")
     print("Median of {} rounds of {:g} s, each in a fresh process, in turn (least..most)".format(
         results["rounds"], results["seconds"]))
     if machine["others_processors"] is not None:

@@ -40,11 +40,13 @@ _SENT_EVERYWHERE = ("accept", "user-agent", "accept-encoding")
 class Request:
     """One poll's request; `home` is the origin that credentials belong to.
 
-    `moved`: a 303 pointed to this URL. `hops` are the other origins that the server pointed to, and
-    `refused_link` says why a link in its reply must not be followed; the transport sets both.
+    `moved`: a 303 pointed to this URL. The transport sets the rest: `may_block` if the exchange has
+    a thread to itself, `hops` to the other origins that the server pointed to, and `refused_link`
+    to the reason why a link in its reply must not be followed.
     """
 
-    __slots__ = ("url", "home", "etag", "fresh_credential", "moved", "hops", "refused_link")
+    __slots__ = ("url", "home", "etag", "fresh_credential", "moved", "may_block", "hops",
+                 "refused_link")
 
     def __init__(self, url: str, home: str, etag: Optional[str] = None,
                  fresh_credential: bool = False, moved: bool = False) -> None:
@@ -53,6 +55,7 @@ class Request:
         self.etag = etag
         self.fresh_credential = fresh_credential
         self.moved = moved
+        self.may_block = False
         self.hops: List[Address] = []
         self.refused_link: Optional[Fault] = None
 

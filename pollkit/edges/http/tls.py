@@ -52,6 +52,9 @@ class TlsConnection(Connection):
 
     sock: ssl.SSLSocket
 
+    def set_blocking(self, is_blocking: bool) -> None:
+        """Never block: OpenSSL would wait for the rest of a record, however slowly it drips."""
+
     def _read_idle(self) -> Optional[bytes]:
         """As for plain HTTP. Session tickets (RFC 8446, 4.6.1) arrive unasked; they are skipped."""
         arrived = b""
@@ -83,9 +86,6 @@ class TlsConnection(Connection):
             if has_begun:
                 raise
             raise no_response(error) from None
-
-    def _has_pending(self) -> bool:
-        return self.sock.pending() > 0
 
 
 def _ends_within_record(data: bytes) -> bool:

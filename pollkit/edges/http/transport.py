@@ -39,6 +39,7 @@ from .redirects import Redirects
 from .request import Request, RequestBuilder, Site
 
 _MAX_REDIRECTS = 5
+_SENT_AT_ONCE = 4096    # bytes: a send of so many never blocks, if all before them were received
 
 Answer = Union[Reply, Fault]
 
@@ -79,6 +80,7 @@ class Transport:
 
     def fetch(self, request: Request, timeout: Optional[float] = None) -> Answer:
         """Send a request and wait for its reply."""
+        request.may_block = True
         return run(self.exchange(request, timeout))
 
     def exchange(self, request: Request, timeout: Optional[float] = None) -> "Steps[Answer]":
@@ -131,7 +133,7 @@ class Transport:
                 return Fault("redirected to %s: a body is not sent to another origin"
                              % redacted(url), final=True, code=FaultCode.REDIRECT)
             try:
-                response = yield from self._send(site, data, method == b"HEAD", request, deadline)
+                response = yield from self._send(site, data, request, deadline)
             except (BadResponse, NoResponse, DeadlinePassed, OSError) as error:
                 return self._fault_of(error, url)
             link = response.headers.get("location")
@@ -153,7 +155,7 @@ class Transport:
         return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redacted(url)),
                      code=FaultCode.REDIRECT)
 
-    def _send(self, site: Site, data: bytes, has_no_body: bool, request: Request,
+    def _send(self, site: Site, data: bytes, request: Request,
               deadline: float) -> "Steps[Response]":
         """Send on an idle connection, or on a new one."""
         origin = site.origin
@@ -164,7 +166,7 @@ class Transport:
             connection = self._pool.take(origin)
             if connection is not None:
                 try:
-                    response = yield from self._send_on(connection, origin, data, has_no_body,
+                    response = yield from self._send_on(connection, origin, data, request,
                                                         deadline)
                     if not is_stray_sender(origin):
                         return response
@@ -177,12 +179,14 @@ class Transport:
         connection = yield from open_connection(site.route, tls, self._calls, deadline,
                                                 only_public)
         self._redirects.note_peer(site.route, connection)
-        response = yield from self._send_on(connection, origin, data, has_no_body, deadline)
+        response = yield from self._send_on(connection, origin, data, request, deadline)
         return response
 
-    def _send_on(self, connection: Connection, origin: str, data: bytes, has_no_body: bool,
+    def _send_on(self, connection: Connection, origin: str, data: bytes, request: Request,
                  deadline: float) -> "Steps[Response]":
+        has_no_body = data.startswith(b"HEAD ")
         try:
+            connection.set_blocking(request.may_block and len(data) <= _SENT_AT_ONCE)
             response = yield from connection.exchange(data, has_no_body, deadline)
         except BaseException:
             connection.close()
