@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from .core.pace import Fixed as Fixed
     from .core.profile import Profile as Profile
     from .drivers.batch import BatchPoller as BatchPoller
-    from .drivers.simulate import Simulation as Simulation
+    from .drivers.simulation.simulation import Simulation as Simulation
     from .drivers.single import Poller as Poller
     from .drivers.single import wait as wait
-    from .edges.ledger import Ledger as Ledger
-    from .edges.shared_bucket import SharedBucket as SharedBucket
-    from .edges.token_bucket import TokenBucket as TokenBucket
+    from .edges.ledger.ledger import Ledger as Ledger
+    from .edges.limits.shared_bucket import SharedBucket as SharedBucket
+    from .edges.limits.token_bucket import TokenBucket as TokenBucket
     from .errors import ConfigError as ConfigError
     from .errors import JobFailed as JobFailed
     from .errors import JobTimedOut as JobTimedOut
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "wait": "drivers.single", "Poller": "drivers.single", "BatchPoller": "drivers.batch",
-    "Simulation": "drivers.simulate",
+    "Simulation": "drivers.simulation.simulation",
     "Job": "core.model", "Reply": "core.model", "Fault": "core.model", "Outcome": "core.model",
     "Profile": "core.profile",
     "Fixed": "core.pace", "Backoff": "core.pace", "Adaptive": "core.pace",
-    "TokenBucket": "edges.token_bucket", "SharedBucket": "edges.shared_bucket", "Ledger": "edges.ledger",
+    "TokenBucket": "edges.limits.token_bucket", "SharedBucket": "edges.limits.shared_bucket", "Ledger": "edges.ledger.ledger",
     "PollkitError": "errors", "ConfigError": "errors", "JobFailed": "errors", "JobTimedOut": "errors",
     "JobUnreachable": "errors", "LedgerError": "errors",
 }

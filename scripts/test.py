@@ -2,7 +2,7 @@
 """Run pollkit's tests: on this Python, or with --all on every Python it supports.
 
 Arguments not listed below go to pytest: `scripts/test.py -k bucket`. What takes long (kills by
-the hundred, stress, crowds of processes) stands in tests/long: `scripts/test.py tests/long` runs
+the hundred, stress, crowds of processes) stands in tests/slow: `scripts/test.py tests/slow` runs
 it here, --all on the oldest and the newest Python.
 
 The last line printed is always "N passed, N failed" (and "N skipped" if any were). A Python or a
@@ -26,9 +26,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPPORTED = [(3, minor) for minor in range(6, 14)]
 PARTS = 4  # of a suite, side by side: much of what it does is to wait
 # These take about 3 s or more each, the slowest first: not all of them in one part.
-SLOWEST = ("cli zipapp batch engine history_commands simulate_command bad_input simulate secrets "
-           "bounded_work shared_bucket ledger_sharing ledger_commands http_parser fuzz multiplexer "
-           "batch_ends ledger_runner telling help doctor shared_directories").split()
+SLOWEST = ("wait_and_batch zipapp batch engine history_commands simulate_command bad_input simulation "
+           "secrets bounded_work shared_bucket ledger_sharing ledger_commands parser fuzz multiplexer "
+           "batch_ends ledger_runner notifier help doctor shared_directories").split()
 
 # CI takes 15 minutes, and may take 90; a captured command that still runs at this point is stopped and shown.
 STOP_AT = time.monotonic() + 40 * 60
@@ -37,14 +37,14 @@ TESTING = ["pytest", "responses"]
 # The last releases for Python 3.6, and the last pip: the 18.1 it brings along is too old.
 TESTING_36, PIP_36 = ["pytest==7.0.1", "responses==0.17.0"], "pip==21.3.1"
 TOOLS = ["coverage", "mypy", "ruff"]
-LONG = "tests/long"
+SLOW = "tests/slow"
 COVERED = "pollkit/core"
 # What core is tested by. Measuring makes tests slow, and those of the edges would cover it by chance.
-CORE_TESTS = ["tests/test_{}.py".format(name) for name in (
-    "units pace bucket reading reading_http addresses machine walks agenda trace sources single profiles "
-    "profile_mistakes profile_commands optimum public durations adaptive adaptive_lessons "
-    "few_completions findings doctor simulate simulate_command batch_corners saved "
-    "status_field status_words origins reply_limits overload job_timeouts redaction").split()]
+CORE_TESTS = [
+    "tests/core", "tests/drivers/doctor", "tests/drivers/simulation", "tests/edges/profiles",
+    "tests/drivers/test_sources.py", "tests/drivers/test_single.py", "tests/drivers/test_batch_corners.py",
+    "tests/cli/test_doctor.py", "tests/cli/test_profile_commands.py", "tests/cli/test_simulate_command.py",
+    "tests/test_public.py"]
 
 NO_TESTS_RAN = 5  # pytest's own exit code for it
 
@@ -216,16 +216,30 @@ def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
 
 def parts() -> List[List[str]]:
     """The test files in parts that take about as long, to be run side by side."""
-    folder = os.path.join(ROOT, "tests")
-    names = [name for name in os.listdir(folder) if re.fullmatch(r"test_\w+\.py", name)]
-    names.sort(key=lambda name: (
-        SLOWEST.index(name[5:-3]) if name[5:-3] in SLOWEST else len(SLOWEST),
-        -os.path.getsize(os.path.join(folder, name)), name))
+    paths = list(test_files())
+    paths.sort(key=lambda path: (
+        SLOWEST.index(subject(path)) if subject(path) in SLOWEST else len(SLOWEST),
+        -os.path.getsize(os.path.join(ROOT, path)), path))
     dealt: List[List[str]] = [[] for _ in range(PARTS)]
-    for i, name in enumerate(names):
+    for i, path in enumerate(paths):
         turn, place = divmod(i, PARTS)
-        dealt[place if turn % 2 == 0 else PARTS - 1 - place].append(os.path.join("tests", name))
+        dealt[place if turn % 2 == 0 else PARTS - 1 - place].append(path)
     return dealt
+
+
+def test_files() -> Iterator[str]:
+    """The test files of the suite, without the slow ones."""
+    for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+        relative = os.path.relpath(folder, ROOT)
+        if relative != SLOW:
+            for name in sorted(names):
+                if re.fullmatch(r"test_\w+\.py", name):
+                    yield os.path.join(relative, name)
+
+
+def subject(path: str) -> str:
+    """The part of a test file's name that says what it tests."""
+    return os.path.basename(path)[len("test_"):-len(".py")]
 
 
 def test_environment() -> Dict[str, str]:
@@ -314,7 +328,7 @@ def everywhere(required: List[Tuple[int, ...]], arguments: List[str]) -> int:
 
     rest = [(newest, lambda name, inner: checks(inner, not arguments))]
     for version in () if arguments else sorted({min(found), newest}):
-        rest.append((version, lambda name, inner: [suite(name + " long", inner, [LONG], test_environment())]))
+        rest.append((version, lambda name, inner: [suite(name + " slow", inner, [SLOW], test_environment())]))
     with ThreadPoolExecutor(len(rest)) as pool:
         others = list(pool.map(lambda each: examine(found[each[0]], each[0] == newest, each[1]), rest))
     return close([rows[version] for version in wanted] + [row for outcomes in others for row in revealed(outcomes)])

@@ -16,11 +16,11 @@ import ledger_host
 from ledger_shell import profile
 from pollkit import Ledger, Profile
 from pollkit.cli import main
-from pollkit.edges import profiles
 from pollkit.edges.http import pool
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.tls import tls_context
 from pollkit.edges.http.transport import Transport
+from pollkit.edges.profiles import catalog as profiles
 from pollkit.testing import FakeJobApi
 
 HANGS_S = 300  # all of them together take a fraction of it

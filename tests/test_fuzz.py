@@ -9,7 +9,9 @@ import textwrap
 
 import pytest
 
-SCRIPTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "scripts")
+from paths import ROOT
+
+SCRIPTS = os.path.join(ROOT, "scripts")
 
 # The fuzzer with one more target, on inputs of letters.
 WITH_TARGET = """

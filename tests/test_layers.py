@@ -5,18 +5,11 @@ import os
 import pytest
 
 import pollkit
+from stdlib_names import STDLIB
 
 PACKAGE = os.path.dirname(os.path.abspath(pollkit.__file__))
 LAYERS = ["errors", "core", "edges", "drivers", "cli"]
 # What a copied host has: no name outside this list is imported anywhere in pollkit.
-STDLIB = set("""
-    difflib fcntl
-    argparse base64 bisect calendar collections concurrent configparser contextlib datetime enum errno
-    functools gzip hashlib heapq html http importlib io ipaddress itertools json locale logging math multiprocessing
-    netrc operator os pkgutil platform queue random re runpy select selectors shlex shutil signal socket socketserver
-    sqlite3 ssl stat string struct subprocess sys tempfile textwrap threading time traceback types typing
-    unicodedata urllib uuid warnings weakref zipapp zipfile zlib
-""".split())
 IMPURE = set("time random socket ssl threading logging os sys subprocess http sqlite3 select signal io".split())
 
 

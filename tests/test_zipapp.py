@@ -15,9 +15,9 @@ import zlib
 import pytest
 
 import pollkit
+from paths import ROOT
 from pollkit.testing import FakeJobApi
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SCRIPTS = os.path.join(ROOT, "scripts")
 LOGGED = r"\d\d:\d\d:\d\d .*"
 
@@ -112,7 +112,7 @@ def test_it_has_the_whole_package_and_nothing_else(pyz):
         assert archive.testzip() is None
         assert sorted(archive.namelist()) == sorted(expected)
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    assert {"pollkit/py.typed", "pollkit/edges/profiles.ini", "pollkit/cli/topics/profiles.txt"} < expected
+    assert {"pollkit/py.typed", "pollkit/edges/profiles/builtin.ini", "pollkit/cli/topics/profiles.txt"} < expected
 
 
 @pytest.mark.parametrize("words, expected", [

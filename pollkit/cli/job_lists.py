@@ -4,12 +4,12 @@ import json
 import sys
 from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Tuple
 
-from ..core.addresses import parse_url
 from ..core.model import Job, job_timeout, shown_id
 from ..core.profile import Profile, checked_size
-from ..drivers.asking import Asker, Default, named
+from ..core.urls import parse_url
+from ..drivers.client import Asker, Default, named
 from ..errors import ConfigError
-from .flags import checked_label, for_one_profile, job_from
+from .options import checked_label, for_one_profile, job_from
 
 _LARGEST = 256 * 1024 * 1024
 _PORTION = 1024 * 1024

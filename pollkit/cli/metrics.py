@@ -5,7 +5,7 @@ import time
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ..edges.files import check_links, replace_file
-from ..edges.ledger import Ledger
+from ..edges.ledger.ledger import Ledger
 from ..errors import ConfigError, PollkitError
 
 EVERY_S = 15.0

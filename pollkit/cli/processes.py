@@ -8,8 +8,8 @@ import time
 from typing import Any, Callable, Dict, List
 
 from ..errors import ConfigError
-from .exits import USAGE, combined
-from .ledger_words import say
+from .exit_codes import USAGE, combined
+from .ledger_arguments import say
 from .running import Terminated, failed
 
 SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}

@@ -12,8 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optio
 
 from ..errors import ConfigError, PollkitError
 from . import COMMANDS
-from .exits import INTERRUPTED, NOBODY_READS, TERMINATED, USAGE
-from .terminal import size_of
+from .exit_codes import INTERRUPTED, NOBODY_READS, TERMINATED, USAGE
+from .progress.terminal import size_of
 
 if TYPE_CHECKING:
     from typing import NoReturn  # early releases of 3.6 have none

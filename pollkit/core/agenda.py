@@ -29,10 +29,10 @@ however many are queued.
 from heapq import heapify, heappop, heappush
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
-from .durations import ENOUGH, accrued_delay
+from .learning.durations import ENOUGH, accrued_delay
 from .machine import RETRY_AFTER, Progress, Rules, cancel, give_up, hold, nudge, observe, start
 from .model import Job
-from .reading import Reading
+from .reading.reader import Reading
 
 SCHEDULED, READY, OUT, ENDED = "scheduled", "ready", "out", "ended"
 NEVER = float("inf")

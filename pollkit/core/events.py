@@ -5,12 +5,12 @@ decides by them, and when nobody listens none is made.
 """
 from typing import Iterator, NamedTuple, Optional
 
-from .addresses import redacted
+from .learning.explanations import reason
 from .machine import MAX_SAID, RETRY_AFTER, Progress, Rules
 from .model import State, one_line, shown_id
-from .reading import Reading, Verdict
-from .reasons import reason
+from .reading.reader import Reading, Verdict
 from .units import rounded_duration
+from .urls import redacted
 
 POLL, STATUS, FAULT, PAUSE, WARNING, END = "poll", "status", "fault", "pause", "warning", "end"
 WORTH_TELLING_S = 1.0   # that the limit, and not the pace, made a poll wait

@@ -37,16 +37,16 @@ deadline and becomes it.
 """
 from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Union
 
-from .addresses import redacted
-from .durations import NOTHING_KNOWN
-from .forecast import Forecast, reckoned
+from .learning.durations import NOTHING_KNOWN
+from .learning.progress import Forecast, reckoned
 from .model import Error, Job, Outcome, Slept, State, shown_id
 from .pace import Adaptive
 from .profile import Profile
-from .reading import Reading, Verdict
-from .rules import FOREVER as FOREVER
-from .rules import Rules as Rules
+from .reading.reader import Reading, Verdict
 from .units import rounded_duration
+from .urls import redacted
+from .wait_settings import FOREVER as FOREVER
+from .wait_settings import Rules as Rules
 
 MAX_HOPS = 5
 MAX_SAID = 8       # different warnings a wait gives: one that has a new one each time is asked to be quiet

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
 
 from ..errors import ConfigError
-from .addresses import is_url, redacted
 from .units import seconds
+from .urls import is_url, redacted
 
 NEVER = "never"       # a job's timeout: wait for it without a deadline
 LONGEST_TEXT = 10000  # characters of a server's message that are shown or stored

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Optional, Tuple
 
 from ..errors import ConfigError
-from .addresses import Address, is_url, parse_url, redacted
+from .urls import Address, is_url, parse_url, redacted
 
 if TYPE_CHECKING:
     from .profile import Profile

@@ -9,7 +9,7 @@ import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 from ..errors import ConfigError
-from .durations import ENOUGH, NOTHING_KNOWN, Durations, Foreseen, cold_interval
+from .learning.durations import ENOUGH, NOTHING_KNOWN, Durations, Foreseen, cold_interval
 from .units import duration_text, seconds
 
 Jitter = Union[str, float]

@@ -2,11 +2,11 @@
 from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ..errors import ConfigError
-from .addresses import is_secret, parse_url, redacted
-from .lookup import Path
 from .origins import REDIRECT_POLICIES, parse_origin
 from .pace import Adaptive, Backoff, Fixed, Pace, parse_pace
+from .reading.json_paths import Path
 from .units import Limit, parse_limit, seconds
+from .urls import is_secret, parse_url, redacted
 
 DEFAULT_TIMEOUT = "default"  # a timeout that nobody has named; None already means 'for ever'
 

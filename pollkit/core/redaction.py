@@ -6,8 +6,8 @@ was truncated. The work is linear in the length of the text.
 import re
 from typing import Set
 
-from .addresses import SHORTEST_SECRET, quoted
 from .model import LONGEST_TEXT
+from .urls import SHORTEST_SECRET, quoted
 
 _CUT = re.compile(r"\.\.\.|['\"]")  # how a text ends that was truncated, and is quoted
 

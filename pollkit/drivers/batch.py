@@ -22,10 +22,10 @@ from ..core.pace import Pace
 from ..core.profile import Profile, whole_number
 from ..core.units import seconds
 from ..edges.clock import Clock
-from ..edges.history import History
-from ..edges.token_bucket import TokenBucket
+from ..edges.history_file import History
+from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
-from .asking import Asker, Default, OnEvent, Timeout, checked_bucket
+from .client import Asker, Default, OnEvent, Timeout, checked_bucket
 from .engine import Admitted, Engine
 from .futures import FutureOwner, JobSource, OnDone, OutcomeQueue
 

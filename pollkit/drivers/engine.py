@@ -21,14 +21,14 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
 from ..core.agenda import Agenda, Lane, Step
+from ..core.limits.overload import Overloads
 from ..core.model import NOTHING_COUNTED, Counts, Job
-from ..core.overload import Overloads
-from ..core.reading import Reading, Verdict
+from ..core.reading.reader import Reading, Verdict
 from ..edges.clock import Clock
+from ..edges.limits.token_bucket import TokenBucket
 from ..edges.multiplexer import Finished, Multiplexer
-from ..edges.token_bucket import TokenBucket
 from ..errors import LedgerError, PollkitError
-from .asking import Asker, Manner, log, named
+from .client import Asker, Manner, log, named
 from .dispatch import apply_feedback, next_work
 from .exchanges import PollInFlight, Way
 from .futures import new_bell, ring

@@ -4,10 +4,10 @@ from typing import List, NamedTuple, Optional, Tuple
 from ..core.agenda import Entry, Lane
 from ..core.machine import Poll, Rules, next_action
 from ..core.model import FaultCode
-from ..core.reading import Reading, Seen, Verdict
+from ..core.reading.reader import Reading, Seen, Verdict
 from ..edges.http.request import Request
 from ..edges.multiplexer import Steps
-from .asking import Manner, log
+from .client import Manner, log
 
 NEVER = float("inf")
 Readings = Tuple[Reading, List[Reading]]  # of the reply as a whole, and of each job

@@ -7,7 +7,7 @@ from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, Tup
 from ..core.model import Job, Outcome
 from ..edges.clock import Clock
 from ..errors import ConfigError
-from .asking import log
+from .client import log
 
 OnDone = Callable[[Outcome], object]
 

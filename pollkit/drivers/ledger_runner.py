@@ -12,17 +12,17 @@ than a turn, it claims more all the same: jobs of another API may be among them.
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from ..core.agenda import Entry, Step
-from ..core.durations import Durations
+from ..core.learning.durations import Durations
 from ..core.machine import Progress
 from ..core.model import Counts, Outcome, State
 from ..core.pace import Pace
 from ..core.profile import Profile, whole_number
-from ..core.rules import LEDGER_DEFAULTS
-from ..edges.history import History
-from ..edges.ledger import Claim, Ledger, new_token
-from ..edges.token_bucket import TokenBucket
+from ..core.wait_settings import LEDGER_DEFAULTS
+from ..edges.history_file import History
+from ..edges.ledger.ledger import Claim, Ledger, new_token
+from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError
-from .asking import Asker, Default, OnEvent, Timeout, checked_bucket
+from .client import Asker, Default, OnEvent, Timeout, checked_bucket
 from .engine import Engine
 from .exchanges import Way
 from .futures import call, new_bell, ring

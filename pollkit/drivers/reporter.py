@@ -3,7 +3,7 @@ import threading
 from collections import deque
 from typing import Callable, Deque, Optional
 
-from .asking import log
+from .client import log
 from .futures import new_bell, ring
 
 Call = Callable[[], None]

@@ -4,8 +4,8 @@ from typing import List, NamedTuple
 from ..core import events
 from ..core.agenda import Step
 from ..core.model import NOTHING_COUNTED, Counts
-from ..core.reading import Reading, Verdict
-from .asking import Asker
+from ..core.reading.reader import Reading, Verdict
+from .client import Asker
 from .futures import call
 
 

@@ -3,17 +3,17 @@ import threading
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, Union
 
 from ..core import events, machine
-from ..core.addresses import redacted
 from ..core.model import Fault, FaultCode, Job, Outcome, Reply, State, one_line
 from ..core.pace import Pace
 from ..core.profile import Profile
-from ..core.reading import Reading, Seen
+from ..core.reading.reader import Reading, Seen
 from ..core.units import Limit
+from ..core.urls import redacted
 from ..edges.clock import Clock
-from ..edges.history import History
-from ..edges.token_bucket import TokenBucket
+from ..edges.history_file import History
+from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
-from .asking import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, named
+from .client import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, named
 
 _ERRORS = {State.FAILED: JobFailed, State.TIMED_OUT: JobTimedOut, State.UNREACHABLE: JobUnreachable}
 
@@ -49,7 +49,7 @@ class Poller:
     origin only. `retry_on` are exceptions of a callable that count as faults; any other is the
     caller's own and propagates. `on_event` hears of every poll, status change, fault, pause
     and end; what it raises ends the wait. An adaptive pace learns from the jobs that this Poller
-    has seen finish. To start with more, pass `history`, a pollkit.edges.history.History; saving it
+    has seen finish. To start with more, pass `history`, a pollkit.edges.history_file.History; saving it
     is up to the caller. One Poller may be used by several threads at once.
 
     >>> outcome = Poller(pace="fixed 10ms").poll(lambda: "finished")

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from ..errors import ConfigError
-from .headers import checked_headers
+from .http.user_headers import checked_headers
 
 if TYPE_CHECKING:
     from subprocess import Popen

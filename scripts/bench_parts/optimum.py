@@ -9,7 +9,7 @@ import random
 from bisect import bisect_right
 from typing import Callable, List, NamedTuple, Sequence, Tuple
 
-from pollkit.core.optimum import Grid, optimum
+from pollkit.drivers.simulation.optimum import Grid, optimum
 
 SAMPLES = 20000
 Draw = Callable[[random.Random], float]

@@ -16,14 +16,14 @@ from collections import Counter
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from pollkit.cli import main as pollkit_main
-from pollkit.core.durations import RECENT, Curve, Durations
-from pollkit.core.learning import taught as between_ages
+from pollkit.core.learning.completions import taught as between_ages
+from pollkit.core.learning.durations import RECENT, Curve, Durations
 from pollkit.core.machine import Progress, Rules, Sleep, next_action, observe, start
 from pollkit.core.model import Job
 from pollkit.core.pace import parse_pace
-from pollkit.core.reading import Reading, Verdict
-from pollkit.drivers.simulate import Simulation
-from pollkit.drivers.simulated_api import SimJob
+from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.drivers.simulation.server import SimJob
+from pollkit.drivers.simulation.simulation import Simulation
 
 from .optimum import HELD_OUT, SCENARIOS, SEEN, Draw, Shape, lognormal, scaled, shape, uniform
 

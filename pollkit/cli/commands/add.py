@@ -18,13 +18,13 @@ from typing import List, Union
 
 from ...core.model import Job
 from ...core.profile import Profile
-from ...edges.ledger import Ledger
-from ...edges.ledger_rows import job_to_row
+from ...edges.ledger.ledger import Ledger
+from ...edges.ledger.rows import job_to_row
 from ...errors import ConfigError
-from .. import flags
-from ..exits import ALL_DONE
+from .. import options as flags
+from ..exit_codes import ALL_DONE
 from ..job_lists import named_jobs, read_jobs
-from ..ledger_words import add_ids, add_ledger, listed, say
+from ..ledger_arguments import add_ids, add_ledger, listed, say
 
 _LATER = "http://base.invalid"
 
@@ -62,7 +62,7 @@ def _profile(arguments: argparse.Namespace) -> Profile:
         if arguments.profiles is not None:
             flags.check_file(arguments.profiles)
         return Profile()
-    from ...edges.profiles import find
+    from ...edges.profiles.catalog import find
     profile = find(arguments.profile, arguments.profiles)
     # Where it is, `run` may be told; here it only has to make sense.
     return profile if profile.base is not None else profile._replace(

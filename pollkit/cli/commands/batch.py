@@ -18,14 +18,15 @@ from typing import List
 from ...core.model import Job, State, shown_id
 from ...core.profile import Profile
 from ...drivers.batch import BatchPoller
-from ...edges.history import History
-from .. import display, flags
-from ..drawing import Numbers
-from ..exits import exit_code
+from ...edges.history_file import History
+from .. import options as flags
+from ..exit_codes import exit_code
 from ..job_lists import read_jobs
 from ..output import as_json
+from ..progress import display
+from ..progress.terminal import is_terminal
+from ..progress.views import Numbers
 from ..running import Terminated
-from ..terminal import is_terminal
 
 _LISTED = 10
 

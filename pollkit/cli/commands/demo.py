@@ -16,8 +16,8 @@ from ...core.model import Outcome, State
 from ...core.pace import Backoff
 from ...drivers.batch import BatchPoller
 from ...testing import FakeJobApi
-from .. import display as progress
-from ..drawing import Numbers
+from ..progress import display as progress
+from ..progress.views import Numbers
 
 QUICKER = 0.2
 HELD_SHARE = 0.1   # of a wait: less of it is not worth a word

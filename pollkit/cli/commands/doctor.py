@@ -19,10 +19,10 @@ import argparse
 import sys
 from typing import List
 
-from ...core.findings import Finding, Level, summary
-from ...drivers.checkup import Checkup
-from .. import flags
-from ..exits import ALL_DONE, UNREACHABLE
+from ...drivers.doctor.examination import Checkup
+from ...drivers.doctor.findings import Finding, Level, summary
+from .. import options as flags
+from ..exit_codes import ALL_DONE, UNREACHABLE
 from ..output import as_text
 from . import wait
 

@@ -10,9 +10,9 @@ examples:
 import argparse
 
 from ...errors import ConfigError
-from .. import flags
-from ..exits import ALL_DONE
-from ..ledger_words import add_ids, add_ledger, listed, open_ledger, say
+from .. import options as flags
+from ..exit_codes import ALL_DONE
+from ..ledger_arguments import add_ids, add_ledger, listed, open_ledger, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

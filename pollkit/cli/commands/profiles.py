@@ -12,9 +12,9 @@ pollkit help profiles explains every key, and where files are looked for.
 import argparse
 from typing import List, Optional, Tuple
 
-from ...edges.profiles import Listed, all_profiles, check, find, names_in
+from ...edges.profiles.catalog import Listed, all_profiles, check, find, names_in
 from ...errors import ConfigError
-from .. import flags
+from .. import options as flags
 from ..output import write
 
 BROKEN = 2
@@ -67,7 +67,7 @@ def _row(one: Listed) -> Tuple[str, str, str, str]:
 
 
 def _show(name: str, path: Optional[str]) -> int:
-    from ...edges.profile_keys import as_ini
+    from ...edges.profiles.keys import as_ini
     write(as_ini(find(name, path)))
     return 0
 

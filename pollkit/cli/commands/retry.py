@@ -11,8 +11,8 @@ import argparse
 
 from ...core.model import State
 from ...errors import ConfigError
-from ..exits import ALL_DONE
-from ..ledger_words import add_ids, add_ledger, listed, open_ledger, say
+from ..exit_codes import ALL_DONE
+from ..ledger_arguments import add_ids, add_ledger, listed, open_ledger, say
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

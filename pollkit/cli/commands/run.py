@@ -30,16 +30,17 @@ from ...core.model import Outcome, State, one_line
 from ...core.profile import Profile
 from ...core.units import Limit
 from ...drivers.ledger_runner import LedgerRunner
-from ...drivers.telling import Program, Teller
-from ...edges.ledger import LEASED, WAITING, Ledger
-from ...edges.ledger_history import Telling
+from ...drivers.notifier import Program, Teller
+from ...edges.ledger.ledger import LEASED, WAITING, Ledger
+from ...edges.ledger.statistics import Telling
 from ...errors import ConfigError
-from .. import display, flags
-from ..exits import USAGE, exit_code
-from ..ledger_words import add_ledger, open_ledger, say
+from .. import options as flags
+from ..exit_codes import USAGE, exit_code
+from ..ledger_arguments import add_ledger, open_ledger, say
 from ..metrics import MetricsFile, check_path, write_metrics
+from ..progress import display
+from ..progress.terminal import can_draw
 from ..running import Terminated
-from ..terminal import can_draw
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -133,7 +134,7 @@ class _Run:
         arguments = self._arguments
         if arguments.program is None:
             return None
-        from ...drivers.exec_environment import CredentialVariables  # late: it reads profiles
+        from ...edges.notify.environment import CredentialVariables  # late: it reads profiles
         variables = CredentialVariables(self._profile, ledger.profiles_in_use(), arguments.profiles,
                                         arguments.exec_env)
         return Program(arguments.program, arguments.exec_timeout, variables.hidden_for)
@@ -149,7 +150,7 @@ class _Run:
                             on_event=shown.on_event, bucket=flags.bucket_from(arguments, self._limit),
                             **flags.options_from(arguments))
         if shown.on_event is not None:
-            from ..drawing import Numbers  # late: cron watches no bar
+            from ..progress.views import Numbers  # late: cron watches no bar
             total = _waiting(ledger)
             shown.numbers = lambda: Numbers(total, polling.stats.polls, polling.stats.rate_limited)
         try:

@@ -18,21 +18,22 @@ import time
 from textwrap import fill
 from typing import Dict, List, Optional, Tuple, Union
 
-from ...core.durations import point_between
+from ...core.learning.durations import point_between
 from ...core.model import one_line
 from ...core.pace import Fixed
 from ...core.profile import pace_of
-from ...core.spread import Listed, parse_spread
 from ...core.units import duration_text, seconds
-from ...drivers.scenarios import MOST_JOBS, SCENARIOS, described
-from ...drivers.simulate import Figures, Lasting, Simulation
-from ...drivers.simulated_api import WINDOWS
+from ...drivers.simulation.distributions import Listed, parse_spread
+from ...drivers.simulation.scenarios import MOST_JOBS, SCENARIOS, described
+from ...drivers.simulation.server import WINDOWS
+from ...drivers.simulation.simulation import Figures, Lasting, Simulation
 from ...edges.files import open_file
 from ...errors import ConfigError
-from .. import flags, frontier
+from .. import options as flags
+from ..charts import frontier
 from ..output import as_json, as_text
+from ..progress.terminal import NARROWEST, is_terminal, size_of, style_for
 from ..running import unknown
-from ..terminal import NARROWEST, is_terminal, size_of, style_for
 
 USUAL_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
 LARGEST_FILE = 64 * 1024 * 1024
@@ -94,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     matched = list({one.pace: one for one, _ in pairs if one.pace != found[0].pace}.values())
     shown = found + matched
     if arguments.svg is not None:
-        from ..picture import drawn
+        from ..charts.picture import drawn
         _write(arguments.svg, drawn(simulation, found, matched))
     if arguments.json:
         sys.stdout.write(as_json({"scenario": simulation.name, "jobs": simulation.count,
@@ -210,7 +211,7 @@ def _from_ledger(path: str) -> Dict[str, Lasting]:
     """How long the jobs of a ledger took, each kind by itself, as a run would learn it."""
     if not path:
         raise ConfigError("ledger: the name of the ledger's file is missing: write ledger:PATH")
-    from ...edges.ledger import Ledger  # late: it takes sqlite3
+    from ...edges.ledger.ledger import Ledger  # late: it takes sqlite3
     with Ledger(flags.path(path), create=False) as ledger:
         kinds = {kind: found for kind, found in ledger.durations_by_kind().items() if max(found)[1] > 0.0}
     if not kinds:

@@ -18,12 +18,13 @@ from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ...core.model import State, iso_text, one_line
 from ...core.units import duration_text, percent
-from ...edges import ledger as words
-from ...edges.ledger import LEASED, JobRow, Ledger, Summary
+from ...edges.ledger import ledger as words
+from ...edges.ledger.ledger import LEASED, JobRow, Ledger, Summary
 from ...errors import ConfigError
-from .. import flags, output
-from ..exits import WAITING, exit_code
-from ..ledger_words import add_ids, add_ledger, listed, open_ledger
+from .. import options as flags
+from .. import output
+from ..exit_codes import WAITING, exit_code
+from ..ledger_arguments import add_ids, add_ledger, listed, open_ledger
 
 STATES = [words.WAITING, LEASED] + [state.value for state in State]
 NEVER = float("inf")

@@ -8,12 +8,13 @@ examples:
 """
 import argparse
 
-from ...core.addresses import redacted
 from ...core.model import Outcome, State
+from ...core.urls import redacted
 from ...drivers.single import Poller
-from .. import display, flags
-from ..exits import exit_code
+from .. import options as flags
+from ..exit_codes import exit_code
 from ..output import as_json, as_text
+from ..progress import display
 from ..running import Terminated
 
 

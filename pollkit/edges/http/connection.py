@@ -12,9 +12,9 @@ import time
 from enum import Enum
 from typing import Any, List, NamedTuple, Optional, Tuple
 
-from ...core.addresses import SHORTEST_SECRET, Address
 from ...core.model import Fault, FaultCode
 from ...core.origins import is_internal
+from ...core.urls import SHORTEST_SECRET, Address
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..multiplexer import NOTHING, READ, WRITE, Steps, new_poller
 from .parser import BadResponse, Response, ResponseParser

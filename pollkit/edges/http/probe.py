@@ -3,8 +3,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 
-from ...core.findings import Certificate
-from ...core.model import FaultCode
+from ...core.model import FaultCode, iso_text
 from ..background import BackgroundCalls
 from ..multiplexer import run
 from .connection import (
@@ -23,8 +22,24 @@ if TYPE_CHECKING:
 
 # Names for these came with Python 3.10, or never; OpenSSL has had them since 1.0.2 and 1.1.0.
 _PARTIAL_CHAIN, _NO_CHECK_TIME = 0x80000, 0x200000
+_SHOWN_NAMES = 4
 CERTIFICATE_FAULTS = (FaultCode.CERTIFICATE, FaultCode.CERTIFICATE_DATE, FaultCode.CERTIFICATE_NAME,
                       FaultCode.CERTIFICATE_STRICT)
+
+
+class Certificate(NamedTuple):
+    """A server's certificate: the names it is for, its issuer, and when it expires."""
+
+    names: Tuple[str, ...]
+    issuer: str
+    until: float
+
+    def __str__(self) -> str:
+        names = ", ".join(self.names[:_SHOWN_NAMES]) or "nobody"
+        if len(self.names) > _SHOWN_NAMES:
+            names += " and %d more" % (len(self.names) - _SHOWN_NAMES)
+        until = iso_text(self.until)[:10]
+        return "for %s, issued by %s, valid until %s" % (names, self.issuer or "nobody", until)
 
 
 class Secured(NamedTuple):

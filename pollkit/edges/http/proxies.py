@@ -7,8 +7,8 @@ import os
 import sys
 from typing import Dict, NamedTuple, Optional, Tuple
 
-from ...core.addresses import Address, parse_url, redacted
 from ...core.model import Fault, FaultCode
+from ...core.urls import Address, parse_url, redacted
 from ...errors import ConfigError
 
 

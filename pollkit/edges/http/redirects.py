@@ -11,9 +11,9 @@ proxy, which resolves names itself, only the URL can be judged: a name counts as
 """
 from typing import Dict, Optional, Set, Tuple
 
-from ...core.addresses import Address, parse_url, redacted
 from ...core.model import Fault, FaultCode
 from ...core.origins import is_internal
+from ...core.urls import Address, parse_url, redacted
 from ...errors import ConfigError
 from ..background import BackgroundCalls
 from ..multiplexer import Steps

@@ -15,13 +15,13 @@ from typing import (
 )
 
 from ... import __version__
-from ...core.addresses import Address, is_secret, parse_url, secrets_in
 from ...core.model import Fault
 from ...core.origins import check_bound, credential_origins
 from ...core.profile import Profile
+from ...core.urls import Address, is_secret, parse_url, secrets_in
 from ...errors import ConfigError
-from ..headers import checked_headers, merged
 from .proxies import Route, basic, proxy_headers, route_to
+from .user_headers import checked_headers, merged
 
 if TYPE_CHECKING:
     from ..credentials import Credential

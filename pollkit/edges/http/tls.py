@@ -8,8 +8,8 @@ import socket
 import ssl
 from typing import List, Optional
 
-from ...core.addresses import Address
 from ...core.model import Fault, FaultCode
+from ...core.urls import Address
 from ...errors import ConfigError
 from ..multiplexer import READ, WRITE, Steps
 from .connection import (

@@ -11,13 +11,13 @@ import os
 import time
 from typing import Mapping, Optional, Union
 
-from ...core.addresses import join, parse_url, redacted, secrets_of
-from ...core.hints import retry_after
 from ...core.model import Fault, FaultCode, Reply
 from ...core.profile import Profile, checked
-from ...core.reading import REDIRECTS, link_of
+from ...core.reading.headers import retry_after
+from ...core.reading.reader import REDIRECTS, link_of
 from ...core.redaction import scrub
 from ...core.units import seconds
+from ...core.urls import join, parse_url, redacted, secrets_of
 from ...errors import ConfigError
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..multiplexer import Steps, run

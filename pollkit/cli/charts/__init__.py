@@ -1,0 +1,1 @@
+"""Charts: the table, the text chart and the SVG picture of a simulation."""

@@ -1,0 +1,1 @@
+"""Learning when jobs finish: from past durations and from reported progress."""

@@ -1,0 +1,1 @@
+"""Rate limits as arithmetic: the bucket, and overload that looks like a limit."""

@@ -1,0 +1,1 @@
+"""The doctor: examines each step of the way to a job."""

@@ -1,0 +1,1 @@
+"""Simulation: paces compared in virtual time, beside the theoretical optimum."""

@@ -1,0 +1,29 @@
+"""Headers that users give: checked before anything is sent, and put together."""
+import re
+from typing import Dict, Mapping
+
+from ...errors import ConfigError
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
+
+
+def checked_headers(headers: Mapping[str, str]) -> Dict[str, str]:
+    """Headers that can be sent as they are; errors name the header, never its value."""
+    for name, value in headers.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ConfigError("%r can't be a header's name" % (name,))
+        if not isinstance(value, str) or not value.replace("\t", " ").isprintable():
+            raise ConfigError("the header %s has a value that is not one line of text" % name)
+        try:
+            value.encode("latin-1")
+        except UnicodeError:
+            raise ConfigError("the header %s has characters that headers can't carry" % name) from None
+        if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
+            raise ConfigError("the header %s is not yours to set" % name)
+    return dict(headers)
+
+
+def merged(headers: Mapping[str, str], stronger: Mapping[str, str]) -> Dict[str, str]:
+    """Both, each header once, whatever the case of its name."""
+    replaced = {name.lower() for name in stronger}
+    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **stronger}

@@ -1,0 +1,1 @@
+"""The ledger: a durable list of jobs in one SQLite file."""

@@ -1,0 +1,1 @@
+"""Rate limits that threads and processes share."""

@@ -1,0 +1,1 @@
+"""Notifications: programs that are run, and files that are appended to."""

@@ -1,0 +1,1 @@
+"""Profiles by name: INI files, their keys, and the built-in ones."""

@@ -1,0 +1,499 @@
+"""`pollkit doctor`: the way to a job, step by step, against real servers, and what each fact comes to."""
+import contextlib
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from leaky_servers import FAILURES, SECRETS, leaks
+from paths import ROOT
+from pollkit.cli import main
+from proxy_servers import tunnel
+from raw_server import CLOSE, HANG, RawServer, redirect, reply, wait_for
+from tls_servers import CA, LAX_CA, tls_server
+
+DONE = reply('{"status": "done"}', Content_Type="application/json")
+LINE = re.compile(r"(ok|warning|problem|skipped) +(\S+) +(.*)")
+STEPS = ["proxy", "DNS", "TCP", "credential", "poll", "meaning", "limits", "clock"]
+TLS_STEPS = STEPS[:3] + ["TLS"] + STEPS[3:]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """No proxies but those of the test."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name == "REQUEST_METHOD":
+            monkeypatch.delenv(name)
+    return monkeypatch
+
+
+class Examined:
+    """What a run of the doctor said."""
+
+    def __init__(self, code, out, err=""):
+        self.code, self.out, self.err = code, out, err
+        self.lines = out.splitlines()
+        found = [LINE.fullmatch(line) for line in self.lines[1:-1]]
+        assert all(found), out
+        self.steps = [match.group(2) for match in found]
+        self.level = {match.group(2): match.group(1) for match in found}
+        self.text = {match.group(2): match.group(3) for match in found}
+
+    @property
+    def problems(self):
+        return [what for what in self.steps if self.level[what] == "problem"]
+
+    @property
+    def warnings(self):
+        return [what for what in self.steps if self.level[what] == "warning"]
+
+
+@pytest.fixture
+def doctor(capsys):
+    def run(*words):
+        code = main(["doctor"] + list(words))
+        out, err = capsys.readouterr()
+        assert err == ""
+        return Examined(code, out)
+    return run
+
+
+@contextlib.contextmanager
+def unused_address():
+    """A host and port where nobody listens."""
+    with contextlib.closing(socket.socket()) as sock:
+        sock.bind(("127.0.0.1", 0))
+        yield "127.0.0.1:%d" % sock.getsockname()[1]
+
+
+def http_date(offset=0.0):
+    return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + offset))
+
+
+# The whole way
+
+def test_all_is_well_over_http(doctor):
+    with RawServer(reply('{"status": "running", "progress": 0.4}', Date=http_date())) as server:
+        seen = doctor(server.url("/jobs/1?api_key=SECRET"))
+    assert seen.code == 0
+    assert seen.steps == STEPS
+    assert set(seen.level.values()) == {"ok"}
+    assert seen.lines[0] == server.url("/jobs/1?api_key=***")
+    assert seen.lines[-1] == "all well"
+    assert seen.text["proxy"] == "none: neither http_proxy nor all_proxy is set"
+    assert re.match(r"HTTP 200 in \d+ ms", seen.text["poll"])
+    assert seen.text["meaning"] == 'status "running" at status: pending, 40 % done'
+    assert len(server.requests) == 1  # one poll
+
+
+def test_all_is_well_over_tls(doctor):
+    with tls_server(reply('{"status": "done"}', Date=http_date())) as server:
+        seen = doctor(server.url(), "--ca-file", CA)
+    assert (seen.code, seen.steps, seen.problems) == (0, TLS_STEPS, [])
+    assert re.match(r"TLSv1\.\d in \d+ ms; the certificate is for localhost, 127\.0\.0\.1", seen.text["TLS"])
+    assert "issued by pollkit test CA, valid until 2120-01-01" in seen.text["TLS"]
+    assert re.match(r"localhost is .*127\.0\.0\.1.* \(\d+ ms\)", seen.text["DNS"])
+
+
+def test_lines_are_aligned(doctor):
+    with RawServer(DONE) as server:
+        seen = doctor(server.url())
+    assert {line.index(seen.text[what]) for line, what in zip(seen.lines[1:], seen.steps)} == {21}
+
+
+def test_job_of_a_profile_is_found_by_its_id(doctor, tmp_path, environment):
+    environment.setenv("KEY", "SECRET")
+    with RawServer(DONE) as server:
+        ini = tmp_path / "p.ini"
+        ini.write_text("[mine]\nurl = %s\nauth = header X-API-Key env:KEY\nlimit = 60/m\n" % server.url("/jobs/{id}"))
+        seen = doctor("job_1", "--profile", "mine", "--profiles", str(ini))
+    assert seen.code == 0
+    assert seen.text["credential"] == "from the environment variable KEY, sent as the header X-API-Key"
+    assert "the limit kept to here is 60/m" in seen.text["limits"]
+    assert server.requests[0].headers["x-api-key"] == "SECRET"
+    assert "SECRET" not in seen.out
+
+
+def test_ipv6(doctor):
+    try:
+        server = RawServer(DONE, host="::1")
+    except OSError as error:
+        pytest.skip("no IPv6 on the loopback interface: %s" % error)
+    with server:
+        seen = doctor(server.url())
+    assert seen.code == 0
+    assert seen.text["TCP"].startswith("connected to ::1 in")
+
+
+# Nobody there
+
+def test_refused_port_is_a_problem_and_later_steps_are_skipped(doctor):
+    with unused_address() as address:
+        seen = doctor("http://%s/1" % address)
+    assert (seen.code, seen.problems) == (4, ["TCP"])
+    assert seen.text["TCP"] == "%s refused the connection -> is the server up, and the port right?" % address
+    assert seen.level["credential"] == "ok"  # needs no network
+    for what in ("poll", "meaning", "limits", "clock"):
+        assert (seen.level[what], seen.text[what]) == ("skipped", "not tried, because of the problem with TCP")
+    assert seen.lines[-1] == "1 problem"
+
+
+def test_name_that_does_not_exist_is_a_problem_of_dns(doctor):
+    seen = doctor("https://jobs.invalid/1")
+    assert (seen.code, seen.problems) == (4, ["DNS"])
+    assert [seen.level[what] for what in ("TCP", "TLS", "poll")] == ["skipped"] * 3
+
+
+def test_server_that_hangs_up_is_a_problem_of_the_poll(doctor):
+    with RawServer(CLOSE) as server:
+        seen = doctor(server.url())
+    assert (seen.code, seen.problems) == (4, ["poll"])
+    assert seen.level["meaning"] == "skipped"
+
+
+def test_server_that_says_nothing_is_given_up_in_time(doctor, tmp_path):
+    ini = tmp_path / "p.ini"
+    with RawServer(HANG) as server:
+        ini.write_text("[mine]\nurl = %s\nrequest_timeout = 100ms\n" % server.url("/jobs/{id}"))
+        began = time.monotonic()
+        seen = doctor("1", "--profile", "mine", "--profiles", str(ini))
+    assert time.monotonic() - began < 5
+    assert seen.problems == ["poll"]
+    assert "within 0.1 s" in seen.text["poll"]
+
+
+def test_handshake_that_hangs_is_given_up_in_time(doctor, tmp_path):
+    ini = tmp_path / "p.ini"
+    with RawServer(DONE, greeting=HANG) as server:
+        ini.write_text("[mine]\nurl = https://%s/{id}\nrequest_timeout = 100ms\n" % server.authority)
+        seen = doctor("1", "--profile", "mine", "--profiles", str(ini))
+    assert seen.problems == ["TLS"]
+    assert "in time" in seen.text["TLS"]
+
+
+# Proxies
+
+def test_proxy_that_leads_nowhere_is_named_with_its_variable(doctor, environment):
+    with unused_address() as address:
+        environment.setenv("HTTP_PROXY", "http://me:SECRET@" + address)
+        seen = doctor("http://jobs.invalid/1")
+    assert (seen.code, seen.problems) == (4, ["TCP"])
+    assert seen.text["proxy"] == "http://***@%s, from HTTP_PROXY" % address
+    assert "jobs.invalid is for the proxy to look up" in seen.text["DNS"]
+    assert "the proxy at %s refused the connection" % address in seen.text["TCP"]
+    assert "SECRET" not in seen.out
+
+
+@pytest.mark.parametrize("variables, words", [
+    ({"http_proxy": "http://a.test:1", "no_proxy": "x.test,127.0.0.1"}, "none: no_proxy has 127.0.0.1"),
+    ({"https_proxy": "http://a.test:1"}, "none: neither http_proxy nor all_proxy is set")])
+def test_why_no_proxy_is_used(variables, words, doctor, environment):
+    for name, value in variables.items():
+        environment.setenv(name, value)
+    with RawServer(DONE) as server:
+        seen = doctor(server.url())
+    assert (seen.code, seen.text["proxy"]) == (0, words)
+
+
+@pytest.mark.parametrize("names, chosen", [
+    (["http_proxy", "HTTP_PROXY"], "http_proxy"), (["ALL_PROXY"], "ALL_PROXY"),
+    (["all_proxy", "http_proxy"], "http_proxy")])
+def test_variable_that_chose_the_proxy_is_named(names, chosen, doctor, environment):
+    with RawServer(DONE) as proxy:
+        for name in names:
+            environment.setenv(name, "http://%s/%s" % (proxy.authority, name == chosen))
+        seen = doctor("http://jobs.invalid/1")
+    assert seen.text["proxy"].endswith("/True, from " + chosen)
+    assert seen.code == 0
+
+
+def test_setting_none_is_named(doctor, environment):
+    environment.setenv("http_proxy", "http://a.test:1")
+    with RawServer(DONE) as server:
+        seen = doctor(server.url(), "--proxy", "none")
+    assert seen.text["proxy"] == "none: as --proxy or the profile says"
+
+
+def test_proxy_of_another_kind_is_a_problem(doctor, environment):
+    environment.setenv("https_proxy", "socks5://me:SECRET@127.0.0.1:1")
+    seen = doctor("https://jobs.invalid/1")
+    assert (seen.code, seen.problems) == (4, ["proxy"])
+    assert "SECRET" not in seen.out
+
+
+def test_tunnel_is_a_step_of_its_own(doctor):
+    with tls_server(DONE) as server, RawServer(tunnel) as proxy:
+        seen = doctor(server.url(), "--ca-file", CA, "--proxy", "http://" + proxy.authority)
+    assert seen.code == 0
+    assert seen.steps == TLS_STEPS[:3] + ["tunnel"] + TLS_STEPS[3:]
+    assert seen.level["tunnel"] == "ok"
+
+
+def test_refused_tunnel_is_a_problem(doctor):
+    with RawServer(reply(b"", "403 Forbidden")) as proxy:
+        seen = doctor("https://jobs.invalid/1", "--proxy", "http://" + proxy.authority)
+    assert (seen.code, seen.problems) == (4, ["tunnel"])
+    assert "403" in seen.text["tunnel"] and "no_proxy" in seen.text["tunnel"]
+
+
+# TLS
+
+@pytest.mark.parametrize("through_a_proxy", [False, True])
+def test_unknown_ca_is_told_with_issuer_and_what_is_trusted(through_a_proxy, doctor):
+    """The certificate is shown all the same; the request is not sent."""
+    with tls_server(DONE) as server, RawServer(tunnel) as proxy:
+        seen = doctor(server.url(), "--proxy", "http://" + proxy.authority if through_a_proxy else "none")
+        assert not server.requests
+    assert (seen.code, seen.problems) == (4, ["TLS"])
+    for words in ("was not accepted", "issued by pollkit test CA", "for localhost", "; trusted: ", "--ca-file"):
+        assert words in seen.text["TLS"]
+
+
+def test_ca_file_in_use_is_named(doctor):
+    own = os.path.join(os.path.dirname(CA), "client.pem")
+    with tls_server(DONE) as server:
+        seen = doctor(server.url(), "--ca-file", own)
+    assert "; trusted: %s -> " % own in seen.text["TLS"]
+
+
+def test_certificate_for_another_name_is_told_with_its_names(doctor):
+    with tls_server(DONE, certificate="elsewhere") as server:
+        seen = doctor(server.url(), "--ca-file", CA)
+    assert seen.problems == ["TLS"]
+    assert "for elsewhere.test" in seen.text["TLS"]
+    assert "another one than the URL names" in seen.text["TLS"]
+
+
+def test_self_signed_certificate_is_told_so(doctor):
+    with tls_server(DONE, certificate="expired") as server:
+        seen = doctor(server.url())
+    assert seen.problems == ["TLS"]
+    assert re.search("self.signed certificate|verify failed", seen.text["TLS"])  # 3.6 does not say why
+    assert "for localhost, issued by pollkit test, expired, valid until 2021-01-01" in seen.text["TLS"]
+
+
+def test_expired_certificate_is_told_so(doctor):
+    own = os.path.join(os.path.dirname(CA), "expired.pem")
+    with tls_server(DONE, certificate="expired") as server:
+        seen = doctor(server.url(), "--ca-file", own)
+        assert not server.requests
+    assert (seen.code, seen.problems) == (4, ["TLS"])
+    assert re.search("(has expired|verify failed.*); it is for localhost", seen.text["TLS"])
+    assert "needs a new certificate" in seen.text["TLS"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 7), reason="Python 3.6 gives no reason")
+def test_ca_that_only_python_3_13_refuses_is_told_so(strict_rules, doctor, tmp_path):
+    """Not that it may be the wrong CA: it is the right one."""
+    with tls_server(DONE, certificate="lax") as server:
+        ini = "[mine]\nca_file = CA\n[lax]\nca_file = CA\ntls_strict = no\n".replace("CA", LAX_CA)
+        (tmp_path / "mine.ini").write_text(ini)
+        words = [server.url(), "--profiles", str(tmp_path / "mine.ini"), "--profile"]
+        seen, mended = doctor(*words, "mine"), doctor(*words, "lax")
+    assert (seen.code, seen.problems) == (4, ["TLS"])
+    assert "Python 3.13 and later check this" in seen.text["TLS"]
+    assert "tls_strict = no" in seen.text["TLS"]
+    assert "--ca-file" not in seen.text["TLS"]
+    assert (mended.code, mended.problems) == (0, [])
+
+
+def test_server_that_wants_a_client_certificate(doctor):
+    """With TLS 1.3 that is known only when the poll is refused."""
+    with tls_server(DONE, client_ca=CA) as server:
+        seen = doctor(server.url(), "--ca-file", CA)
+    assert seen.code == 4
+    assert seen.problems in (["TLS"], ["poll"])
+    assert "--client-cert" in seen.text[seen.problems[0]]
+
+
+def test_server_without_tls(doctor):
+    with RawServer(DONE, greeting=reply(b"", "400 Bad Request")) as server:
+        seen = doctor("https://%s/1" % server.authority)
+    assert seen.problems == ["TLS"]
+    assert "does not speak TLS -> is it http://" in seen.text["TLS"]
+
+
+# Credentials
+
+def test_missing_credential_is_a_problem_and_nothing_is_asked(doctor, environment):
+    environment.delenv("NOPE", raising=False)
+    with RawServer(DONE) as server:
+        seen = doctor(server.url(), "--token-env", "NOPE")
+        assert not server.requests
+    assert (seen.code, seen.problems) == (4, ["credential"])
+    assert "NOPE" in seen.text["credential"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems have other permissions")
+@pytest.mark.parametrize("mode, level", [(0o600, "ok"), (0o644, "warning"), (0o620, "warning")])
+def test_file_that_others_can_read_is_a_warning(mode, level, doctor, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("SECRET")
+    token.chmod(mode)
+    with RawServer(DONE) as server:
+        seen = doctor(server.url(), "--token-file", str(token))
+    assert (seen.code, seen.level["credential"]) == (0, level)
+    assert str(token) in seen.text["credential"]
+    assert "SECRET" not in seen.out
+
+
+def test_of_a_command_only_the_name_is_shown_and_it_runs_once(doctor, tmp_path):
+    count, ini = tmp_path / "count", tmp_path / "p.ini"
+    script = tmp_path / "give.py"
+    script.write_text("import sys; open(sys.argv[1], 'a').write('x'); print('SECRET')")
+    with RawServer(DONE) as server:
+        ini.write_text("[mine]\nurl = %s\nauth = bearer command:%s %s %s hush\n" % (
+            server.url("/{id}"), sys.executable, script, count))
+        seen = doctor("1", "--profile", "mine", "--profiles", str(ini))
+    assert seen.text["credential"] == "from the command %s, sent as Bearer" % sys.executable
+    assert count.read_text() == "x"
+    assert "SECRET" not in seen.out and "hush" not in seen.out
+
+
+def test_credential_without_tls_is_a_warning_beyond_this_host(doctor, environment):
+    environment.setenv("TOKEN", "SECRET")
+    with RawServer(DONE) as proxy:
+        seen = doctor("http://jobs.invalid/1", "--token-env", "TOKEN", "--proxy", "http://" + proxy.authority)
+    assert (seen.code, seen.level["credential"]) == (0, "warning")
+    assert "without TLS" in seen.text["credential"]
+
+
+# Replies
+
+REPLIES = {  # what comes back: level of the meaning, words in it, exit code
+    "failed": (reply('{"status": "failed", "error": "out of paper"}'), "ok", "has failed: out of paper", 0),
+    "unknown word": (reply('{"status": "marinating"}'), "warning", "name it in the profile", 0),
+    "401": (reply('{"error": "no"}', "401 Unauthorized"), "problem", "no credential was sent", 4),
+    "404": (reply(b"", "404 Not Found"), "problem", "does not know this job", 4),
+    "410": (reply(b"", "410 Gone"), "problem", "would not help", 4),
+    "429": (reply(b"", "429 Slow", Retry_After="7"), "warning", "429: too many requests", 0),
+    "503": (reply(b"", "503 Oops"), "problem", "the server answered 503", 4),
+    "login page": (reply("<html>", Content_Type="text/html"), "problem", "a login or a proxy", 4),
+    "no status": (reply('{"a": 1}'), "problem", "say in a profile where the status is", 4),
+    "303": (redirect("/result", "303 See Other"), "ok", "look at", 0),
+}
+
+
+@pytest.mark.parametrize("case", list(REPLIES))
+def test_what_a_reply_means(case, doctor):
+    answer, level, words, code = REPLIES[case]
+    with RawServer(answer) as server:
+        seen = doctor(server.url())
+    assert (seen.level["meaning"], seen.code) == (level, code)
+    assert words in seen.text["meaning"]
+    assert seen.level["poll"] == "ok"  # there was an answer
+
+
+def test_401_with_a_credential_says_that_it_was_refused(doctor, environment):
+    environment.setenv("TOKEN", "SECRET")
+
+    def echo(connection, request):
+        connection.send(reply('{"error": "bad %s"}' % request.headers["authorization"], "401 No"))
+
+    with RawServer(echo) as server:
+        seen = doctor(server.url(), "--token-env", "TOKEN")
+    assert "sent and refused" in seen.text["meaning"]
+    assert "***" in seen.text["meaning"]
+    assert "SECRET" not in seen.out
+
+
+def test_limits_of_the_server_are_told(doctor):
+    answer = reply('{"status": "running"}', RateLimit_Limit="60", RateLimit_Remaining="2", RateLimit_Reset="20",
+                   Retry_After="7")
+    with RawServer(answer) as server:
+        seen = doctor(server.url())
+    assert (seen.code, seen.level["limits"]) == (0, "warning")
+    assert "2 of 60 requests left, reset in 20 s; it asks to wait 7s (Retry-After)" in seen.text["limits"]
+
+
+@pytest.mark.parametrize("offset, level, words, code", [
+    (0, "ok", "agree", 0), (40, "warning", "behind", 0), (-40, "warning", "ahead", 0),
+    (-600, "problem", "ahead", 4), (86400, "problem", "behind", 4)])
+def test_clock_against_the_date_of_the_reply(offset, level, words, code, doctor):
+    with RawServer(reply('{"status": "done"}', Date=http_date(offset))) as server:
+        seen = doctor(server.url())
+    assert (seen.level["clock"], seen.code) == (level, code)
+    assert words in seen.text["clock"]
+
+
+def test_redirect_is_told(doctor):
+    with RawServer(redirect("/there?token=SECRET"), DONE) as server:
+        seen = doctor(server.url())
+    assert seen.text["poll"].endswith("from %s?token=***" % server.url("/there"))
+
+
+# As a command
+
+def test_the_command_line_of_a_wait_can_be_used_as_it_is(doctor, tmp_path):
+    """What has no meaning for a single look is passed over, and no file is made for it."""
+    with RawServer(DONE) as server:
+        seen = doctor(server.url(), "-v", "--quiet", "--progress", "log", "--log-json", "--result",
+                      "--history", str(tmp_path / "kept"), "--bucket", str(tmp_path / "limit.db"))
+    assert (seen.code, seen.steps) == (0, STEPS)
+    assert os.listdir(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("words", [
+    [], ["job_1"], ["ftp://h/1"], ["http://h:99999/1"], [" "], ["http://h/1", "--ca-file", "/nonexistent"],
+    ["http://h/1", "--token-env", "A", "--token-file", "B"], ["1", "--profile", "nonesuch"]])
+def test_bad_usage_is_one_line_and_2(words, capsys):
+    assert main(["doctor"] + words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch("pollkit: .+\n", err)
+
+
+def started(url, **variables):
+    return subprocess.Popen([sys.executable, "-m", "pollkit", "doctor", url], cwd=ROOT, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, env=variables)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals")
+def test_interrupted_it_ends_at_once_with_what_it_has_found():
+    with RawServer(HANG) as server:
+        process = started(server.url())
+        wait_for(lambda: server.requests)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    assert time.monotonic() - began < 1
+    assert process.returncode == 130
+    assert b"connected to" in out
+    assert b"Traceback" not in err
+
+
+def test_ascii_locale_can_show_whatever_a_server_says():
+    with RawServer(reply(u'{"status": "fertig \u2713"}')) as server:
+        process = started(server.url(), LC_ALL="C", PYTHONIOENCODING="ascii")
+        out, err = process.communicate()
+    assert (process.returncode, err) == (0, b"")
+    assert b"fertig \\u2713" in out
+
+
+# Secrets
+
+@pytest.mark.parametrize("way", ["straight", "through a proxy"])
+@pytest.mark.parametrize("case", list(FAILURES))
+def test_secrets_are_shown_nowhere_whatever_fails(case, way, environment, tmp_path, capsys):
+    """Not those of the URL, the credential, a header of the profile or the proxy; nor what a server repeats."""
+    environment.setenv("TOKEN", SECRETS["token"])
+    ini = tmp_path / "p.ini"
+    with RawServer(FAILURES[case]) as server:
+        straight = way == "straight"
+        host = server.authority if straight else "j.test"
+        ini.write_text("\n".join([
+            "[mine]", "url = http://me:%s@%s/{id}?api_key=%s" % (SECRETS["password"], host, SECRETS["query"]),
+            "auth = bearer env:TOKEN", "header.X-API-Key = " + SECRETS["header"],
+            "request_timeout = " + ("200ms" if case == "slow" else "10s"),
+            "proxy = " + ("none" if straight else "http://us:%s@%s" % (SECRETS["proxy"], server.authority))]))
+        code = main(["doctor", "1", "--profile", "mine", "--profiles", str(ini)])
+        assert SECRETS["header"].encode() in server.requests[0].raw  # there was something to leak
+    out, err = capsys.readouterr()
+    assert code in (0, 4)
+    assert "credential" in out
+    assert not leaks(out + err)

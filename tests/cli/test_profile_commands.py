@@ -1,0 +1,133 @@
+"""pollkit profiles: the command."""
+import re
+
+import pytest
+
+from pollkit.edges.profiles import catalog as profiles
+from pollkit.edges.profiles.keys import KEYS
+
+BASE = "[mine]\nurl = https://a/{id}\ntimeout = 1m\nlimit = 60/m\nheader.X-A = 1\nheader.x-b = 2\n"
+U = "[a]\nurl = https://a/{id}\n"
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def test_the_list_is_a_table_with_where_each_comes_from(write, pollkit):
+    path = write("[knowhere]\nauth = netrc\n[mine]\nurl = https://a/{id}\nlimit = 10/s burst 20\n[odd]\nx = 1\n")
+    code, out, err = pollkit("profiles", "--profiles", path)
+    rows = {line.split()[0]: re.split("  +", line) for line in out.splitlines()}
+    assert (code, err) == (0, "")
+    assert rows["NAME"] == ["NAME", "LABELS", "LIMIT", "FROM"]
+    assert rows["knowhere"] == ["knowhere", "small, medium, large", "60/m", "built in, " + path]
+    assert rows["mine"] == ["mine", "-", "10/s burst 20", path]
+    assert rows["odd"] == ["odd", "-", "-", "%s (has mistakes: pollkit profiles check %s)" % (path, path)]
+    column = out.splitlines()[0].index("FROM")
+    assert all(line[column - 1] == " " and line[column] != " " for line in out.splitlines())
+    assert pollkit("profiles", "list")[0] == 0
+
+
+@pytest.mark.parametrize("name", [one.name for one in profiles.all_profiles()])
+def test_what_is_shown_gives_the_same_profile_back(write, pollkit, name):
+    code, out, err = pollkit("profiles", "show", name)
+    path = write(out)
+    assert (code, err) == (0, "")
+    assert profiles.check(path) == []
+    assert profiles.find(name, path) == profiles.find(name)
+    other = write(out.replace("[%s" % name, "[copy"))
+    assert profiles.find("copy", other) == _named(profiles.find(name), "copy")
+
+
+def _named(profile, name):
+    return profile._replace(name=name, labels={label: _named(one, name) for label, one in profile.labels.items()})
+
+
+def test_a_profile_with_every_key_is_shown_whole(write, pollkit):
+    path = write(EVERY_KEY)
+    assert profiles.check(path) == []
+    code, out, _ = pollkit("profiles", "show", "all", "--profiles", path)
+    shown = {line.split("=")[0].strip() for line in out.splitlines() if " = " in line}
+    assert code == 0 and shown == set(KEYS) | {"header.X-Tenant"}
+    assert profiles.find("all", write(out, "copy.ini")) == profiles.find("all", path)
+
+
+EVERY_KEY = """
+[all]
+url = {base}/{label}/{id}
+base = https://a
+origins = https://b, https://c:8443
+redirects = same-origin
+tls_strict = no
+auth = bearer env:TOKEN
+method = POST
+body = {"a": 1,
+    "b": 2}
+header.X-Tenant = blue
+status = a
+done = b, c
+failed = d
+pending = e
+unknown = failed
+result = f|json.g
+error = h
+error_code = i
+progress = j / k
+created = l
+finished = m
+limit = 7/5s burst 3
+pace = adaptive first=1500ms every=2s
+retry = fixed 1s
+timeout = 5m
+request_timeout = 1.5s
+max_faults = 2
+not_found_grace = 0
+retry_after_default = 1m
+ca_file = /a/b.pem
+client_cert = c.pem
+client_key = ~/d.pem
+proxy = none
+batch_url = {base}/?ids={ids}
+batch_items = n
+batch_id = o
+batch_size = 9
+[all:x]
+up_to = 2.5
+timeout = never
+[all:y]
+up_to = inf
+timeout = 500ms
+"""
+
+
+def test_a_timeout_that_equals_the_default_is_kept_where_an_earlier_file_has_another(write, pollkit):
+    path = write("[azure]\ntimeout = 5m\n")
+    out = pollkit("profiles", "show", "azure", "--profiles", path)[1]
+    assert profiles.find("azure", write(out)).timeout == 300.0
+
+
+def test_secrets_are_never_shown(write, pollkit):
+    path = write('[a]\nurl = https://me:s3cr3t@a/{id}?api_key=s3cr3t&page=1\nheader.Authorization = Bearer s3cr3t\n'
+                 'header.X-API-Key = s3cr3t\nheader.X-Tenant = blue\nproxy = http://me:s3cr3t@proxy:3128\n'
+                 'method = POST\nbody = {"token": "s3cr3t", "page": 1}\n[a:b]\nbody = password=s3cr3t&page=2\n')
+    code, out, err = pollkit("profiles", "show", "a", "--profiles", path)
+    assert code == 0 and "s3cr3t" not in out + err
+    for part in ("https://***@a/{id}?api_key=***&page=1", "header.Authorization = ***", "header.X-API-Key     = ***",
+                 "header.X-Tenant      = blue", "http://***@proxy:3128", '{"token": "***", "page": 1}',
+                 "password=***&page=2"):
+        assert part in out, part
+    assert profiles.find("a", path).headers["Authorization"] == "Bearer s3cr3t"
+
+
+def test_check_says_when_all_is_well(write, pollkit):
+    one, two = write(BASE), write(EVERY_KEY + U, "two.ini")
+    assert pollkit("profiles", "check", one) == (0, "%s: 1 profile, all well\n" % one, "")
+    assert pollkit("profiles", "check", two) == (0, "%s: 2 profiles, all well\n" % two, "")
+
+
+@pytest.mark.parametrize("words, said", [
+    (["show"], "profiles show needs a NAME"), (["check"], "profiles check needs a FILE"),
+    (["show", "knowher"], "did you mean knowhere?"), (["check", "/nowhere/x"], "/nowhere/x: No such file"),
+    (["check", "/"], "Is a directory"), (["list", "x"], "profiles list takes no 'x'"), (["sho", "x"], "invalid choice"),
+    (["--profiles"], "expected one argument"), (["--profiles", "/nowhere/x"], "No such file"),
+    (["check", "a", "--profiles", "b"], "leave --profiles out"), (["show", "sync", "more"], "unrecognized arguments")])
+def test_bad_words_are_one_line_and_exit_code_2(pollkit, words, said):
+    code, out, err = pollkit("profiles", *words)
+    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ") and said in err

@@ -1,0 +1,85 @@
+"""cron starts it every minute: what a command does not need is not imported."""
+import subprocess
+import sys
+
+import pytest
+
+from paths import ROOT
+from pollkit.testing import FakeJobApi
+
+CODE = """
+import sys
+from pollkit.cli import main
+code = main(sys.argv[1:])
+sys.stderr.write("\\nMODULES\\n" + " ".join(sys.modules))
+sys.exit(code)
+"""
+BARE = [sys.executable, "-S", "-E", "-c"]   # without site: its .pth files may import anything
+
+# Never for a plain wait over http, with no credential, no proxy, no profile, and nobody at a terminal.
+LATE = """
+    ssl urllib.request http.client email sqlite3 configparser concurrent.futures difflib pkgutil subprocess
+    netrc
+    logging
+    shutil bz2 lzma
+    encodings.idna
+    base64 urllib.parse ipaddress
+    pollkit.cli.progress.views pollkit.edges.credentials pollkit.edges.profiles.catalog pollkit.drivers.batch pollkit.core.agenda
+    pollkit.testing
+""".split()
+
+
+def imported(*words, **environ):
+    """The modules that a command has imported by its end."""
+    done = subprocess.run(BARE + [CODE] + list(words), cwd=ROOT, env=environ, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.decode().partition("\nMODULES\n")[2].split())
+
+
+@pytest.fixture
+def url():
+    with FakeJobApi() as api:
+        api.add("job_1", result={"pages": 3})
+        yield api.url("job_1")
+
+
+def test_a_wait_over_http_imports_nothing_that_it_does_not_use(url):
+    # What it does use brings some of them along on some Pythons: argparse imports shutil on 3.8.
+    used = "import sys, argparse, json, random, socket, threading, typing; print(*sys.modules)"
+    already = set(subprocess.check_output(BARE + [used]).decode().split())
+    assert not set(LATE) & (imported("wait", url) - already)
+
+
+def test_what_is_needed_is_imported(url):
+    """The other way round, so that the list above can't be true of modules that are never imported at all."""
+    got = imported("wait", url, "--token-env", "TOKEN", http_proxy="http://127.0.0.1:9", no_proxy="127.0.0.1",
+                   TOKEN="secret")
+    assert {"urllib.request", "pollkit.edges.credentials"} <= got
+    assert {"configparser", "pkgutil", "pollkit.edges.profiles.catalog"} <= imported("profiles")
+
+
+def test_only_who_shares_a_limit_or_has_a_ledger_pays_for_sqlite(url, tmp_path):
+    shared = ["--bucket", str(tmp_path / "bucket.db")]
+    jobs = str(tmp_path / "jobs.txt")
+    with open(jobs, "w") as file:
+        file.write(url + "\n")
+    assert "sqlite3" not in imported("batch", jobs)
+    assert "sqlite3" in imported("batch", jobs, *shared) and "sqlite3" in imported("wait", url, *shared)
+
+
+def test_a_run_that_cron_starts_imports_nothing_for_terminals_or_programs(url, tmp_path):
+    ledger = str(tmp_path / "jobs.db")
+    added = imported("add", ledger, url)
+    assert "pollkit.drivers.batch" not in added
+    got = imported("run", ledger, "--once", "--outbox", str(tmp_path / "out"))
+    late = {"subprocess", "tempfile", "ssl", "urllib.request", "configparser", "difflib", "pollkit.cli.progress.views",
+            "pollkit.cli.processes"}
+    used = "import sys, argparse, concurrent.futures, logging, random, sqlite3; print(*sys.modules)"
+    assert not late & (got - set(subprocess.check_output(BARE + [used]).decode().split()))
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_version_and_help_import_the_package_and_no_more(word):
+    ours = {name for name in imported(word) if name.startswith("pollkit")}
+    assert ours == {"pollkit", "pollkit.cli"}

@@ -1,0 +1,369 @@
+"""A job's own timeout: it takes precedence over the poller's, the command's and the profile's."""
+import json
+import os
+import sqlite3
+
+import pytest
+
+from job_api import JobApi
+from ledger_host import HOUR, RULES, HostClock, look, pending, time_passes
+from ledger_shell import lines_of, profile
+from paths import DATA
+from pollkit import (
+    BatchPoller,
+    ConfigError,
+    Fixed,
+    Job,
+    JobTimedOut,
+    Ledger,
+    LedgerError,
+    Poller,
+    Profile,
+    wait,
+)
+from pollkit.core.machine import FOREVER, Rules, start
+from pollkit.core.snapshot import by_rules
+from pollkit.drivers.ledger_runner import LedgerRunner
+from pollkit.edges.ledger import schema as ledger_schema
+from pollkit.testing import VirtualClock
+
+MINUTE = 60.0
+OLD_LEDGER = os.path.join(DATA, "ledger_version_3.sql")
+OUT_OF_RANGE = "is out of range: from 0 to ten years; 'never' means no timeout"
+BAD = [
+    ("soon", "'soon' is not a duration: write 500ms, 5s, 2m or 1h30m; 'never' means no timeout"),
+    ("", "is not a duration"), ("-5s", "is not a duration"), ("10 m", "is not a duration"),
+    ("x" * 5000, "xxx... is not a duration"), ("9" * 400 + "s", OUT_OF_RANGE),
+    (-1, "-1 " + OUT_OF_RANGE), (10 ** 12, OUT_OF_RANGE),
+    (True, "must be seconds or text such as '5s', not True"), ([5], "must be seconds"),
+]
+
+
+@pytest.fixture
+def endless():
+    """An API whose jobs outlast every timeout here; no test waits for ever if one is ignored."""
+    with JobApi(lambda name, count: "running" if count < 1000 else "done") as api:
+        yield api
+
+
+def profile_of(api, **more):
+    settings = dict({"pace": "fixed 1m", "limit": "1000/s burst 50", "timeout": "1h"}, **more)
+    return Profile("mine", url=api.url + "/jobs/{id}", proxy="none", **settings)
+
+
+def timeout_in(message):
+    """The timeout that the message of a job names."""
+    assert message.startswith("not done within ")
+    return message[len("not done within "):].split(";")[0]
+
+
+def timeouts_of(outcomes):
+    return {outcome.id: timeout_in(outcome.error.message) for outcome in outcomes}
+
+
+# The value
+
+@pytest.mark.parametrize("given, timeout", [
+    (None, None), (0, 0.0), (90, 90.0), (0.5, 0.5), ("10m", 600.0), ("90", 90.0),
+    ("never", "never"), (" Never", "never")])
+def test_a_jobs_timeout_is_seconds_or_a_duration_or_never(given, timeout):
+    assert Job.of(Job("a", timeout=given)) == Job("a", timeout=timeout)
+
+
+@pytest.mark.parametrize("timeout, said", BAD + [
+    (float("nan"), OUT_OF_RANGE), (float("inf"), OUT_OF_RANGE)])
+def test_a_timeout_that_makes_no_sense_is_one_clear_error(timeout, said):
+    with pytest.raises(ConfigError) as raised:
+        Job.of(Job("a", timeout=timeout))
+    text = str(raised.value)
+    assert said in text and text.startswith("a job's timeout ") and len(text) < 150
+
+
+def test_a_job_without_a_timeout_is_not_copied():
+    job = Job("a", label="small")
+    assert Job.of(job) is job
+
+
+# The machine, and a wait that another process continues
+
+@pytest.mark.parametrize("of_rules", [MINUTE, None])
+@pytest.mark.parametrize("own, deadline", [
+    (600.0, 700.0), (5.0, 105.0), ("10m", 700.0), (0.0, 100.0), ("never", FOREVER)])
+def test_the_deadline_is_that_of_the_jobs_own_timeout(of_rules, own, deadline):
+    rules = Rules(pace=Fixed(10), timeout=of_rules)
+    job = Job("a", timeout=own)
+    progress = start(job, "http://api/a", rules, 100.0)
+    assert progress.deadline == deadline
+    assert by_rules(progress._replace(deadline=1.0), rules).deadline == deadline
+    bounded = start(job, "http://api/a", rules, 100.0, latest=103.0)
+    assert bounded.deadline == min(deadline, 103.0)
+
+
+def test_the_deadline_is_that_of_the_rules_if_the_job_has_no_timeout():
+    for of_rules, deadline in [(MINUTE, 160.0), (None, FOREVER)]:
+        assert start(Job("a"), "http://api/a", Rules(timeout=of_rules), 100.0).deadline == deadline
+
+
+def test_the_message_names_the_jobs_own_timeout_however_late_the_last_look_is():
+    late = start(Job("a", timeout=40.0), "http://api/a", RULES, 0.0)._replace(deadline=55.5)
+    assert timeout_in(pending(late, RULES, 55.5).ending.error.message) == "40s"
+
+
+# Drivers
+
+@pytest.mark.parametrize("of_poller", [{}, {"timeout": "30m"}, {"timeout": None}], ids=str)
+def test_a_poller_waits_as_long_as_the_job_says(endless, of_poller):
+    clock = VirtualClock()
+    jobs = [Job("long", timeout="2h"), Job("short", timeout=90),
+            Job("labelled", label="small", timeout="10m")]
+    small = profile_of(endless, label="small", timeout="2m")
+    with Poller(profile_of(endless, labels={"small": small}), clock=clock, **of_poller) as poller:
+        outcomes = [poller.poll(job) for job in jobs]
+    assert timeouts_of(outcomes) == {"long": "2h", "short": "1m30s", "labelled": "10m"}
+    assert [outcome.waited_s for outcome in outcomes] == [7200, 90, 600]
+
+
+def test_a_job_that_never_times_out_is_waited_for_although_the_poller_has_a_timeout():
+    with JobApi(lambda name, count: "done" if count == 500 else "running") as api:
+        with Poller(profile_of(api), timeout="5m", clock=VirtualClock()) as poller:
+            outcome = poller.poll(Job("a", timeout="never"))
+    assert (outcome.state, outcome.polls) == ("done", 501)
+
+
+def test_wait_takes_a_job_with_its_own_timeout(endless):
+    with pytest.raises(JobTimedOut) as raised:
+        wait(Job("a", timeout=0), profile=profile_of(endless), timeout="10m", clock=VirtualClock())
+    assert (raised.value.outcome.polls, len(endless.asked)) == (1, 1)
+    with pytest.raises(ConfigError, match="a job's timeout 'soon'"):
+        wait(Job("a", timeout="soon"), profile=profile_of(endless))
+    assert len(endless.asked) == 1
+
+
+@pytest.mark.parametrize("batch_url", [False, True], ids=["one by one", "many at once"])
+def test_in_a_batch_each_job_has_its_own_timeout(endless, batch_url):
+    many = {"batch_url": endless.url + "/many?ids={ids}"} if batch_url else {}
+    jobs = [Job("none", timeout=0), Job("short", timeout="90s"), "plain", Job("long", timeout=7200)]
+    mine = profile_of(endless, **many)
+    with BatchPoller(mine, timeout="30m", clock=VirtualClock(), workers=1) as batch:
+        outcomes = batch.run(jobs)
+        submitted = batch.submit(Job("later", timeout="3m")).result(timeout=60)
+    assert timeouts_of(outcomes + [submitted]) == {
+        "none": "0s", "short": "1m30s", "plain": "30m", "long": "2h", "later": "3m"}
+    assert outcomes[0].polls == 1
+
+
+def test_a_timeout_for_the_whole_batch_also_ends_jobs_that_have_their_own(endless):
+    clock = VirtualClock()
+    with BatchPoller(profile_of(endless), batch_timeout="5m", clock=clock, workers=1) as batch:
+        outcomes = batch.run([Job("never", timeout="never"), Job("short", timeout="2m")])
+    assert timeouts_of(outcomes) == {"never": "5m", "short": "2m"}
+
+
+def test_a_batch_refuses_a_timeout_that_makes_no_sense(endless):
+    with BatchPoller(profile_of(endless), clock=VirtualClock()) as batch:
+        for call in (batch.submit, lambda job: batch.run([job])):
+            with pytest.raises(ConfigError, match="a job's timeout 'soon'"):
+                call(Job("a", timeout="soon"))
+    assert not endless.asked
+
+
+def test_in_a_ledger_each_job_has_its_own_timeout_from_when_it_was_added(endless, ledger, clock):
+    ledger.add([Job("none", timeout=0), Job("own", timeout="10m"), Job("never", timeout="never"),
+                "plain"])
+    mine = profile_of(endless)
+
+    def poll_after(duration):
+        """Let time pass, and poll what is due; the timeouts of the jobs that timed out."""
+        clock.pass_s(duration)
+        finished = []
+        with LedgerRunner(ledger, pytest.fail, finished.append, profile=mine, timeout="30m") as run:
+            run.once()
+        return timeouts_of(finished)
+    assert poll_after(0) == {"none": "0s"}
+    assert poll_after(9 * MINUTE) == {}
+    assert poll_after(1 * MINUTE) == {"own": "10m"}
+    assert poll_after(21 * MINUTE) == {"plain": "30m"}
+    assert poll_after(1000 * HOUR) == {}
+    assert {row.job.id: row.state for row in ledger.rows()} == {
+        "none": "timed_out", "own": "timed_out", "plain": "timed_out", "never": "waiting"}
+
+
+# Ledgers
+
+def time_left(claim, now, rules=RULES):
+    """Seconds until the deadline of a claimed job."""
+    return pytest.approx(claim.resumed("u", rules, now).deadline - now)
+
+
+JOBS = [Job("a", timeout=600.0), Job("b", timeout="never"), Job("c", timeout=0.0), Job("d"),
+        Job("e", "https://api.internal/e", "knowhere", "small", 7.0, {"who": "me"}, 0.25)]
+
+
+def test_a_ledger_keeps_the_timeouts_of_its_jobs(path, clock):
+    with Ledger(path, clock) as ledger:
+        ledger.add(JOBS[1:] + [Job("a", timeout="10m")])
+    with Ledger(path, clock) as ledger:
+        assert sorted(row.job for row in ledger.rows()) == JOBS
+        assert sorted(claim.job for claim in ledger.claim(10)) == JOBS
+
+
+def test_adding_a_job_again_does_not_change_its_timeout(ledger):
+    ledger.add([Job("a", timeout=600.0), "b"])
+    assert ledger.add([Job("a", timeout="never"), Job("b", timeout=5)]) == (0, ["a", "b"])
+    assert [row.job.timeout for row in ledger.rows()] == [600.0, None]
+
+
+def test_a_ledger_refuses_a_timeout_that_makes_no_sense_and_adds_nothing(ledger):
+    with pytest.raises(ConfigError, match="a job's timeout 'soon'"):
+        ledger.add(["a", Job("b", timeout="soon")])
+    assert list(ledger.rows()) == []
+
+
+def test_a_job_that_is_retried_has_its_whole_timeout_again(ledger, clock):
+    ledger.add([Job("a", timeout="10m")])
+    clock.pass_s(4 * MINUTE)
+    assert look(ledger, ledger.claim(1)[0])
+    clock.pass_s(7 * MINUTE)
+    look(ledger, ledger.claim(1)[0])
+    row, = ledger.rows()
+    assert timeout_in(row.outcome["error"]["message"]) == "10m"
+    assert ledger.retry(["a"]) == ["a"]
+    claim, = ledger.claim(1)
+    assert claim.job == Job("a", timeout=600.0)
+    assert time_left(claim, clock.now()) == 10 * MINUTE
+
+
+def test_a_wait_that_another_process_continues_keeps_the_jobs_own_deadline(ledger, clock):
+    ledger.add([Job("a", timeout="10m")])
+    first, = ledger.claim(1)
+    look(ledger, first)
+    ledger.release([first])
+    clock.pass_s(6 * MINUTE)
+    again, = ledger.claim(1)
+    assert again.saved is not None
+    assert time_left(again, clock.now()) == 4 * MINUTE
+
+
+def test_the_ledger_of_an_older_pollkit_keeps_working_and_loses_nothing(path):
+    """The file is the one that the last version without timeouts of jobs has written."""
+    with open(OLD_LEDGER) as file:
+        db = sqlite3.connect(path)
+        db.executescript(file.read())
+        db.close()
+    clock = HostClock(wall=1800000000.0, boot="boot of the host")  # as when it was written
+    clock.pass_s(410)
+    with Ledger(path, clock) as ledger:
+        rows = {row.job.id: row for row in ledger.rows()}
+        assert {name: row.state for name, row in rows.items()} == {
+            "done": "done", "late": "timed_out", "begun": "waiting", "new": "waiting",
+            "http://127.0.0.1:9/jobs/5": "waiting"}
+        assert {row.job.timeout for row in rows.values()} == {None}
+        assert rows["begun"].job == Job("begun", None, "fake", "small", 7.0, {"to": "me"})
+        assert rows["begun"].progress["polls"] == 1
+        assert rows["done"].outcome["result"] == {"pages": 3}
+        assert ledger.durations("fake") == [(0.0, 10.0)]
+        ledger.add([Job("with", profile="fake", timeout="20m")])
+        assert ledger.retry(["late"]) == ["late"]
+        rules = RULES._replace(timeout=HOUR)
+        left = {claim.job.id: time_left(claim, clock.now(), rules) for claim in ledger.claim(9)}
+    assert left == {"begun": HOUR - 410, "new": HOUR, "http://127.0.0.1:9/jobs/5": HOUR,
+                    "late": HOUR, "with": 20 * MINUTE}
+
+
+def test_an_older_pollkit_refuses_a_ledger_of_this_one_in_one_line(path, monkeypatch):
+    Ledger(path).close()
+    monkeypatch.setattr(ledger_schema, "MIGRATIONS", ledger_schema.MIGRATIONS[:-1])
+    with pytest.raises(LedgerError, match="was written by a newer pollkit"):
+        Ledger(path)
+
+
+# Commands
+
+def the_timeouts():
+    with Ledger("jobs.db") as ledger:
+        return {row.job.id: row.job.timeout for row in ledger.rows()}
+
+
+def listed(*jobs):
+    with open("jobs.jsonl", "w") as file:
+        for job in jobs:
+            file.write((job if isinstance(job, str) else json.dumps(job)) + "\n")
+
+
+def add(pollkit, *words):
+    assert pollkit("add", "jobs.db", "--profile", "fake", "--quiet", *words) == (0, "", "")
+
+
+@pytest.mark.parametrize("text, timeout", [
+    ("10m", 600.0), ("0", 0.0), ("never", "never"), ("NEVER", "never")])
+def test_add_keeps_the_timeout_of_its_flag_with_each_job(described, pollkit, text, timeout):
+    add(pollkit, "a", "b", "--timeout", text)
+    add(pollkit, "c")
+    assert the_timeouts() == {"a": timeout, "b": timeout, "c": None}
+
+
+def test_in_a_list_a_jobs_own_timeout_goes_before_the_flag(described, pollkit):
+    listed({"id": "a", "timeout": "10m"}, {"id": "b", "timeout": 5},
+           {"id": "c", "timeout": "never"}, {"id": "d", "timeout": None}, {"id": "e"}, "f",
+           {"id": "a", "timeout": 600})
+    add(pollkit, "--from", "jobs.jsonl", "--timeout", "2h")
+    assert the_timeouts() == {
+        "a": 600.0, "b": 5.0, "c": "never", "d": 7200.0, "e": 7200.0, "f": 7200.0}
+
+
+def test_two_timeouts_for_one_job_of_a_list_are_a_mistake(described, pollkit):
+    listed({"id": "a", "timeout": "10m"}, {"id": "a", "timeout": "11m"})
+    code, out, err = pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("pollkit: jobs.jsonl, line 2: 'a' stands in line 1, too")
+
+
+def test_run_times_out_each_job_by_its_own_timeout_before_flag_and_profile(place, pollkit, endless):
+    profile(endless.url, "timeout = 3h\n")
+    listed({"id": "own", "timeout": "5m"}, {"id": "never", "timeout": "never"}, "plain")
+    add(pollkit, "--from", "jobs.jsonl")
+    run = ["run", "jobs.db", "--once", "--quiet", "--outbox", "out.jsonl", "--timeout", "1h"]
+    time_passes("jobs.db", 10 * MINUTE)
+    assert pollkit(*run)[0] == 3
+    time_passes("jobs.db", HOUR)
+    assert pollkit(*run)[0] == 3
+    first, second = lines_of("out.jsonl")
+    assert (first["id"], timeout_in(first["error"]["message"])) == ("own", "5m")
+    assert (second["id"], timeout_in(second["error"]["message"])) == ("plain", "1h")
+    assert pollkit("retry", "jobs.db", "own", "--quiet") == (0, "", "")
+    assert the_timeouts()["own"] == 300.0
+    assert pollkit(*run)[0] == 0
+    time_passes("jobs.db", 6 * MINUTE)
+    assert pollkit(*run)[0] == 3
+    assert lines_of("out.jsonl")[2]["id"] == "own"
+    assert pollkit("status", "jobs.db", "never")[0] == 5
+
+
+def test_batch_times_out_a_job_by_its_own_timeout_before_the_flag(place, pollkit, endless):
+    profile(endless.url)
+    listed({"id": "own", "timeout": "50ms"}, {"id": "none", "timeout": 0}, "plain")
+    flags = ["--profile", "fake", "--timeout", "200ms", "--quiet"]
+    code, out, _ = pollkit("batch", "jobs.jsonl", *flags)
+    outcomes = [json.loads(line) for line in out.splitlines()]
+    timeouts = {outcome["id"]: timeout_in(outcome["error"]["message"]) for outcome in outcomes}
+    assert (code, timeouts) == (3, {"own": "50ms", "none": "0s", "plain": "200ms"})
+    assert [outcome["polls"] for outcome in outcomes if outcome["id"] == "none"] == [1]
+
+
+@pytest.mark.parametrize("timeout, said", BAD)
+@pytest.mark.parametrize("command", ["batch", "add jobs.db --from"])
+def test_a_bad_timeout_in_a_list_is_one_line_that_names_the_line(
+        described, pollkit, command, timeout, said):
+    listed("good", {"id": "a", "timeout": timeout})
+    code, out, err = pollkit(*command.split(), "jobs.jsonl", "--profile", "fake")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("pollkit: jobs.jsonl, line 2: a job's timeout ") and said in err
+    assert not os.path.exists("jobs.db")
+
+
+@pytest.mark.parametrize("text", ["soon", "", "-5s", "11d1y", "nan", "inf", "9" * 400])
+def test_a_bad_timeout_of_add_is_one_line_and_makes_no_ledger(described, pollkit, text):
+    code, out, err = pollkit("add", "jobs.db", "a", "--profile", "fake", "--timeout", text)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "--timeout: " in err and "is not a time to wait: write 90s, 10m" in err
+    assert not os.path.exists("jobs.db")

@@ -1,0 +1,278 @@
+"""The file of a ledger: what it may be, how it is brought up to date, and how large it gets."""
+import ast
+import itertools
+import json
+import os
+import re
+import sqlite3
+import stat
+import tempfile
+
+import pytest
+
+from ledger_host import ROOT, FaultyConnection, look, python
+from pollkit import Job, Ledger, LedgerError, PollkitError
+from pollkit.core.reading.reader import Verdict
+from pollkit.edges import sqlite_file as sqlite_files
+from pollkit.edges.ledger import schema as ledger_schema
+
+# The file
+
+def test_the_file_and_what_lies_beside_it_is_for_its_owner_alone(path, ledger):
+    old = os.umask(0)
+    try:
+        with Ledger(path + "2") as other:
+            other.add(["a"])
+            names = [name for name in os.listdir(os.path.dirname(path)) if "db2" in name]
+            assert len(names) == 3
+            for name in names:
+                assert stat.S_IMODE(os.stat(os.path.join(os.path.dirname(path), name)).st_mode) == 0o600
+    finally:
+        os.umask(old)
+
+
+def test_the_log_is_written_ahead_and_gone_after_the_last(path):
+    with Ledger(path) as ledger:
+        ledger.add(["a"])
+        assert ledger._file.read(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == ("wal",)
+        assert ledger._file.read(lambda db: db.execute("PRAGMA synchronous").fetchone()) == (1,)
+    assert os.listdir(os.path.dirname(path)) == ["jobs.db"]
+
+
+def test_on_a_network_file_system_it_is_the_ordinary_journal_said_once(path, monkeypatch):
+    monkeypatch.setattr(sqlite_files, "is_on_network", lambda path: True)
+    said = []
+    for _ in range(2):
+        with Ledger(path, warn=said.append) as ledger:
+            ledger.add(["a"])
+            assert ledger._file.read(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == ("delete",)
+            assert ledger._file.read(lambda db: db.execute("PRAGMA synchronous").fetchone()) == (2,)
+    assert len(said) == 1 and "file system" in said[0]
+
+
+@pytest.mark.parametrize("place, expected", [
+    ("/home/me/jobs.db", True), ("/mnt/my files/jobs.db", True), ("/mnt/local/jobs.db", False), ("/jobs.db", False),
+    ("/homely/jobs.db", False), ("/ssh/x", True)])
+def test_network_file_systems_are_told_by_their_names(tmp_path, place, expected):
+    mounts = tmp_path / "mounts"
+    mounts.write_text("/dev/sda / ext4 rw 0 0\nsrv:/home /home nfs4 rw 0 0\n//srv/x /mnt/my\\040files cifs rw 0 0\n"
+                      "me@srv: /ssh fuse.sshfs rw 0 0\ntmpfs /mnt/local tmpfs rw 0 0\n")
+    assert sqlite_files.is_on_network(place, str(mounts)) is expected
+    assert not sqlite_files.is_on_network(place, str(tmp_path / "none"))
+
+
+def not_sqlite(path):
+    with open(path, "w") as file:
+        file.write("id,state\n" * 1000)
+
+
+def of_another_program(path):
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE bookmarks (url)")
+    db.commit()
+    db.close()
+
+
+def damaged(path):
+    with Ledger(path) as ledger:
+        ledger.add(["job %d" % i for i in range(1000)])
+    with open(path, "r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 40960)
+
+
+def newer(path):
+    with Ledger(path):
+        pass
+    db = sqlite3.connect(path)
+    db.execute("PRAGMA user_version=99")
+    db.close()
+
+
+def content(path):
+    if os.path.isfile(path):
+        with open(path, "rb") as file:
+            return file.read()
+    return None
+
+
+@pytest.mark.parametrize("make, said", [
+    (not_sqlite, "is not a ledger"), (of_another_program, "of another program"), (damaged, "is damaged"),
+    (newer, "newer pollkit.*99"), (os.mkdir, "is a directory"),
+    (lambda path: os.symlink("/no/where/jobs.db", path), "/no/where: there is no such directory"),
+    (lambda path: os.symlink("/etc/passwd/jobs.db", path), "/etc/passwd: there is no such directory"),
+    (lambda path: os.symlink(path, path), "jobs.db can't be opened: Too many levels of symbolic links"),
+    (lambda path: os.mkfifo(path), "is no ordinary file"),
+    (lambda path: os.symlink("/dev/null", path), "/dev/null is no ordinary file"),
+    (lambda path: os.symlink("/dev/zero", path), "/dev/zero is no ordinary file")])
+def test_a_file_that_is_no_ledger_is_refused_in_one_line(path, make, said):
+    make(path)
+    before = content(path)
+    with pytest.raises(LedgerError, match=said) as raised:
+        with Ledger(path) as ledger:
+            list(ledger.rows())
+            ledger.add(["a"])
+    assert "\n" not in str(raised.value) and isinstance(raised.value, PollkitError)
+    assert make is damaged or content(path) == before
+
+
+def test_a_ledger_that_was_taken_away_is_not_made_again(path):
+    with Ledger(path) as ledger:
+        ledger.close()
+        os.remove(path)
+        with pytest.raises(LedgerError, match="no such file"):
+            ledger.add(["a"])
+
+
+def test_a_ledger_that_is_not_there_is_made_only_by_who_wants_to(path):
+    with pytest.raises(LedgerError, match="no such file.*pollkit add"):
+        Ledger(path, create=False)
+    with pytest.raises(LedgerError, match="no such directory"):
+        Ledger(path + "/x/y")
+    assert os.listdir(os.path.dirname(path)) == []
+
+
+NOBODY = """
+import os, sys
+from pollkit import Ledger, LedgerError
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    with Ledger(sys.argv[1], create=len(sys.argv) < 3) as ledger:
+        ledger.add(["x"])
+except LedgerError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("file_mode, folder_mode", [(0o444, 0o755), (0o000, 0o755), (0o666, 0o555)])
+def test_a_file_that_may_not_be_written_says_so(file_mode, folder_mode):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "jobs.db")
+        with Ledger(path) as ledger:
+            ledger.add(["a"])
+        os.chmod(path, file_mode)
+        os.chmod(folder, folder_mode)
+        out, err = python(NOBODY, path).communicate()
+        os.chmod(folder, 0o755)
+        assert err == "" and out.count("\n") == 1 and re.search("can't be (opened|written)", out)
+
+
+@pytest.mark.parametrize("name", ["jobs.db", "new.db", "deep/jobs.db"])
+@pytest.mark.parametrize("more", [[], ["only if it is there"]])
+def test_a_directory_that_may_not_be_entered_says_so(name, more):
+    with tempfile.TemporaryDirectory() as folder:
+        os.mkdir(os.path.join(folder, "deep"))
+        path = os.path.join(folder, name)
+        if name != "new.db":
+            Ledger(path).close()
+        os.chmod(folder, 0o600)
+        out, err = python(NOBODY, path, *more).communicate()
+        os.chmod(folder, 0o755)
+        assert err == "" and out.count("\n") == 1 and re.search("(?i)permission", out) and "no such" not in out
+
+
+FULL = """
+import resource, sys
+from pollkit import Ledger, LedgerError
+ledger = Ledger(sys.argv[1])
+ledger.add(["first"])
+resource.setrlimit(resource.RLIMIT_FSIZE, (200000, resource.RLIM_INFINITY))
+try:
+    ledger.add(["job %d" % i for i in range(20000)])
+except LedgerError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(ledger.add(["second"]))
+"""
+
+
+def test_a_full_disk_is_told_and_loses_nothing(path):
+    out, err = python(FULL, path).communicate()
+    said, added = out.splitlines()
+    assert err == "" and "disk" in said and "is safe" in said and added == "Added(new=1, known=[])"
+    with Ledger(path) as ledger:
+        assert [row.job.id for row in ledger.rows()] == ["first", "second"]
+
+
+# Migrations
+
+@pytest.mark.parametrize("version", range(len(ledger_schema.MIGRATIONS) + 1))
+def test_a_file_of_every_older_version_becomes_one_of_this(path, version):
+    if version:
+        db = sqlite3.connect(path)
+        for statement in itertools.chain(*ledger_schema.MIGRATIONS[:version]):
+            db.execute(statement)
+        db.execute("PRAGMA user_version=%d" % version)
+        db.execute("INSERT INTO jobs (id, state, added_at, free_at, due_at) VALUES ('old', 'waiting', 1, 1, 1)")
+        db.executemany("INSERT INTO durations (profile, label, least_s, most_s) VALUES ('p', '', ?, ?)",
+                       [(9, 10), (5, 6), (7, 7)])
+        db.commit()
+        db.close()
+    else:
+        open(path, "w").close()  # left by a process that was killed just there
+    with Ledger(path) as ledger:
+        ledger.add(["new"])
+        assert {claim.job.id for claim in ledger.claim(9)} == {"new"} | ({"old"} if version else set())
+        assert ledger.durations("p") == ([(9, 10), (5, 6), (7, 7)] if version else [])
+
+
+def test_migrations_go_one_by_one_wholly_or_not_at_all(path, monkeypatch):
+    with Ledger(path) as ledger:
+        ledger.add(["a"])
+    more = ledger_schema.MIGRATIONS + [("ALTER TABLE jobs ADD COLUMN colour TEXT",), ("CREATE TABLE broken (",)]
+    monkeypatch.setattr(ledger_schema, "MIGRATIONS", more)
+    with pytest.raises(LedgerError, match="syntax|incomplete"):
+        Ledger(path)
+    more[-1] = ("CREATE TABLE shades (name)",)
+    with Ledger(path) as ledger:
+        assert ledger._file.read(lambda db: db.execute("PRAGMA user_version").fetchone()) == (len(more),)
+        assert ledger._file.read(lambda db: db.execute("SELECT id, colour FROM jobs").fetchall()) == [("a", None)]
+
+
+def test_the_sql_is_what_old_hosts_understand():
+    """SQLite 3.7: see the house rules of ledger_schema. Python 3.6 with 3.7.17 passed all of these tests, once."""
+    later = (r"ON CONFLICT|RETURNING|\bWITH\b|\bOVER\s*\(|ROWID|INDEX.*WHERE|STRICT|json_|printf|IIF|FILTER \(|->|"
+             r"NULLS (FIRST|LAST)|DROP COLUMN|RENAME COLUMN|IS (NOT )?DISTINCT|UPDATE.* SET .* FROM|"
+             r"\((\?|\w+), .*\) [=<>]|\b(TRUE|FALSE)\b|GENERATED|unixepoch|string_agg|FULL JOIN|RIGHT JOIN")
+    for name in ("ledger/ledger", "ledger/statistics", "ledger/schema", "limits/shared_bucket", "sqlite_file"):
+        with open(os.path.join(ROOT, "pollkit", "edges", name + ".py"), encoding="utf-8") as file:
+            # A text that stands in pieces is one to Python; its node has another name since 3.8.
+            texts = [str(node.s if type(node).__name__ == "Str" else node.value)
+                     for node in ast.walk(ast.parse(file.read())) if type(node).__name__ in ("Constant", "Str")]
+        statements = [" ".join(text.split()) for text in texts
+                      if re.match("(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|PRAGMA) ", text)]
+        assert statements and not [statement for statement in statements if re.search(later, statement)]
+
+
+# Size and speed: scripts/bench.py ledger measures it, with 100,000 jobs
+
+def test_what_is_due_or_to_be_told_or_named_is_found_by_an_index(path, monkeypatch):
+    Ledger(path).close()
+    seen, real = [], sqlite_files.connect
+    monkeypatch.setattr(sqlite_files, "connect", lambda path: FaultyConnection(
+        real(path), lambda statement: (seen.append(statement), False)))
+    with Ledger(path) as ledger:
+        ledger.add(["a"])
+        look(ledger, ledger.claim(1)[0], Verdict.DONE)
+        ledger.untold(1)
+        ledger.retry(["a"])
+    asked = [statement for statement in seen if re.match("(SELECT|UPDATE) .*jobs", statement)]
+    db = real(path)
+    plans = [(statement, str(db.execute("EXPLAIN QUERY PLAN " + statement, [None] * statement.count("?")).fetchall()))
+             for statement in asked]
+    db.close()
+    assert len(asked) > 5
+    assert [plan for plan in plans if not re.search("INDEX|PRIMARY KEY", plan[1]) or "TEMP B-TREE" in plan[1]] == []
+
+
+def test_a_job_takes_less_than_a_kilobyte(path):
+    row = json.dumps({"started_at": 1800000000.123, "deadline": 1800000300.123, "next_at": 1800000012.123,
+                      "wait_from": 1800000002.123, "polls": 3, "looks": 3, "pace_wait": 4.5, "status": "running",
+                      "etag": 'W/"0123456789abcdef"', "slept": [6.5, 0.0, 0.0, 0.0]})
+    with Ledger(path) as ledger:
+        ledger.add(Job("8c5a3f1e-%08d" % i, "https://api.internal/v1/jobs/8c5a3f1e-%08d" % i, "knowhere", "small", 12,
+                       {"customer": i}) for i in range(3000))
+        ledger._file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (row,)))
+    assert os.path.getsize(path) < 1000 * 3000

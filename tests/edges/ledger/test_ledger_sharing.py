@@ -1,0 +1,214 @@
+"""The file of a ledger: who may use it at once, and what may go wrong with it."""
+import os
+import shutil
+import signal
+import sqlite3
+import threading
+
+import pytest
+
+from ledger_host import HostClock, fail_the, forked, look, python, states
+from pollkit import Ledger, LedgerError, SharedBucket
+from pollkit.core.reading.reader import Verdict
+from pollkit.edges import sqlite_file as sqlite_files
+
+# Many at once
+
+def test_threads_share_one_ledger(ledger):
+    ledger.add(["job %d" % i for i in range(100)])
+    taken, errors = [], []
+
+    def work():
+        try:
+            while True:
+                claims = ledger.claim(3)
+                if not claims:
+                    return
+                for claim in claims:
+                    assert look(ledger, claim) and look(ledger, claim, Verdict.DONE)
+                    taken.append(claim.job.id)
+        except Exception as error:
+            errors.append(error)
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors and len(taken) == len(set(taken)) == 100
+    assert states(ledger) == {"done": 100}
+
+
+WORKER = """
+import sys
+import time
+sys.path.insert(0, "tests/support")
+from ledger_host import Ledger, Verdict, look
+with Ledger(sys.argv[1]) as ledger:
+    while True:
+        claims = ledger.claim(5, lease_s=0.3)
+        if not claims and not ledger.summary().states["leased"]:
+            break
+        for claim in claims:
+            look(ledger, claim)
+            if look(ledger, claim, Verdict.DONE):
+                print(claim.job.id, flush=True)
+        if not claims:
+            time.sleep(0.02)
+"""
+
+
+def test_processes_share_a_ledger_and_one_that_is_killed_loses_nothing(path):
+    with Ledger(path) as ledger:
+        ledger.add(["job %d" % i for i in range(120)])
+        workers = [python(WORKER, path) for _ in range(4)]
+        said = []
+        for worker in workers[:2]:
+            said.append(worker.stdout.readline().strip())
+            worker.send_signal(signal.SIGKILL)
+        for worker in workers:
+            with worker:
+                assert worker.stderr.read() == ""
+                said += worker.stdout.read().split("\n")[:-1]
+        assert states(ledger) == {"done": 120}
+        said = [line for line in said if line]  # where one came too late, there was nothing left to say
+        assert len(said) == len(set(said)) and 120 - len(said) <= 4  # killed between the end and its line
+
+
+def test_processes_that_make_a_ledger_at_the_same_time_make_one(path):
+    for turn in range(5):
+        makers = [forked(lambda i=i, turn=turn: Ledger(path + str(turn)).add([str(i), "all"])) for i in range(6)]
+        assert [os.waitpid(maker, 0)[1] for maker in makers] == [0] * 6
+        with Ledger(path + str(turn)) as ledger:
+            assert sorted(row.job.id for row in ledger.rows()) == ["0", "1", "2", "3", "4", "5", "all"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_after_a_fork_the_child_has_a_connection_of_its_own(path, ledger):
+    ledger.add(["a", "b"])
+
+    def work():
+        assert look(ledger, ledger.claim(1)[0], Verdict.DONE)
+    child = forked(work)
+    assert os.waitpid(child, 0)[1] == 0
+    assert states(ledger) == {"waiting": 1, "done": 1}
+    ledger.add(["c"])
+    assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == ("ok",)
+
+
+def test_after_a_fork_nothing_that_is_inherited_makes_a_file_look_unused(path):
+    """SQLite counts the users of a file in each process: what a child inherits must not be counted there."""
+    ledger, bucket = Ledger(path), SharedBucket(path, "1/s")
+    (here, there), (near, far) = os.pipe(), os.pipe()
+
+    def work():
+        with Ledger(path) as own:
+            own.add(["first"])
+            os.write(there, b"x")
+            os.read(near, 1)
+            own.add(["second"])
+    child = forked(work)
+    os.read(here, 1)
+    ledger.close()
+    bucket.close()  # the parent's last: it must not take the log away
+    os.write(far, b"x")
+    assert os.waitpid(child, 0)[1] == 0
+    for end in (here, there, near, far):
+        os.close(end)
+    with Ledger(path) as ledger:
+        assert [row.job.id for row in ledger.rows()] == ["first", "second"]
+
+
+def test_a_file_that_is_opened_again_keeps_its_locks(path):
+    """Whoever closes a file loses all the locks that its process has on it: so it is opened by SQLite alone."""
+    with Ledger(path) as ledger:
+        SharedBucket(path, "1/s").close()
+        Ledger(path).close()
+        add = "import sys; from pollkit import Ledger; Ledger(sys.argv[1]).add(sys.argv[2:])"
+        assert python(add, path, "a").communicate() == ("", "")
+        ledger.add(["b"])
+        assert python(add, path, "c").communicate() == ("", "")
+        assert [row.job.id for row in ledger.rows()] == ["a", "b", "c"]
+
+
+def test_a_fork_in_the_middle_of_a_write_is_refused_in_the_child(ledger):
+    def work():
+        with pytest.raises(LedgerError, match="while the process forked"):
+            ledger.add(["a"])
+    child = ledger._file.write(lambda db: forked(work))
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_lock_that_somebody_holds_is_waited_for_and_then_complained_about(path, ledger, monkeypatch):
+    monkeypatch.setattr(sqlite_files, "BUSY_S", 0.01)
+    ledger.close()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    threading.Timer(0.1, other.execute, ["COMMIT"]).start()
+    assert ledger.add(["a"]).new == 1
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(sqlite_files, "PATIENCE_S", 0.05)
+    with pytest.raises(LedgerError, match="kept it locked"):
+        ledger.add(["b"])
+    other.close()
+    assert ledger.add(["b"]).new == 1
+
+
+# Fault the Nth
+
+def whole_run(path, clock):
+    """Everything that a ledger does, for two jobs, as a run would do it; the ends it believes to have written."""
+    ends = []
+    with Ledger(path, clock) as ledger:
+        ledger.add(["a", "b"])
+        claims = ledger.claim(2, lease_s=5)
+        for claim in claims:
+            if ledger.renew([claim], 5) and look(ledger, claim) and look(ledger, claim, Verdict.DONE):
+                ends.append(claim.job.id)
+        ledger.release(claims)
+        for telling in ledger.untold(9, lease_s=5):
+            ledger.told(telling)
+        ledger.bucket("60/m").reserve(clock.now())
+    return ends
+
+
+@pytest.mark.parametrize("text, after", [("database is locked", None), ("disk I/O error", None),
+                                         ("database or disk is full", "COMMIT")])
+def test_whichever_statement_fails_nothing_is_lost_or_doubled(path, monkeypatch, text, after):
+    Ledger(path).close()
+    for nth in range(1, 200):
+        copy, clock = "%s.%d" % (path, nth), HostClock()
+        shutil.copy(path, copy)
+        with monkeypatch.context() as patch:
+            hit = fail_the(patch, nth, text, after)
+            try:
+                ends = whole_run(copy, clock)
+                assert not hit or "locked" in text
+            except LedgerError as error:
+                assert "locked" not in text and "disk" in str(error), hit
+                ends = []
+        clock.pass_s(10)  # leases run out
+        ends += whole_run(copy, clock)
+        with Ledger(copy, clock) as ledger:
+            assert states(ledger) == {"done": 2}, (nth, hit)
+            assert len(ends) == len(set(ends)), (nth, hit)
+            assert all(row.told_at for row in ledger.rows())
+        if not hit:
+            break
+    assert (8 if after else 50) < nth < 199
+
+
+@pytest.mark.parametrize("text", ["database is locked", "disk I/O error"])
+def test_whichever_statement_fails_while_a_ledger_is_made_it_can_be_made_after_all(path, monkeypatch, text):
+    for nth in range(1, 40):
+        with monkeypatch.context() as patch:
+            hit = fail_the(patch, nth, text)
+            try:
+                Ledger("%s.%d" % (path, nth)).close()
+                assert not hit or "locked" in text
+            except LedgerError:
+                assert "locked" not in text
+        with Ledger("%s.%d" % (path, nth)) as ledger:
+            assert ledger.add(["a"]).new == 1
+        if not hit:
+            break
+    assert 10 < nth < 39

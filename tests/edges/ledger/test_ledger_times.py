@@ -1,0 +1,119 @@
+"""Ledger: clocks may be set, and machines started again."""
+import time
+
+import pytest
+
+from ledger_host import DAY, HOUR, RULES, HostClock, look
+from pollkit import Ledger
+from pollkit.core.reading.reader import Verdict
+from pollkit.edges.clock import WallClock
+
+
+@pytest.mark.parametrize("by", [HOUR, -HOUR, DAY, -DAY, -50 * 365 * DAY])
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_clock_that_is_set_changes_nothing(path, clock, by, reopened):
+    """Not when jobs are due, nor their deadlines, leases, tellings or ages; during a run or between two."""
+    ledger = Ledger(path, clock)
+    ledger.add(["a", "b", "c"])
+    a, b, c = ledger.claim(3, lease_s=60)
+    look(ledger, a)
+    ledger.release([a])
+    look(ledger, c, Verdict.DONE)
+    ledger.untold(9, lease_s=60)
+    clock.pass_s(5)
+    clock.set_wall(by)
+    if reopened:
+        ledger.close()
+        ledger = Ledger(path, clock)
+    assert ledger.claim(9) == [] and ledger.untold(9) == []
+    assert ledger.next_due() == pytest.approx(clock.now() + 5)
+    assert next(ledger.rows(ids=["a"])).due_at == pytest.approx(clock.wall() + 5)
+    clock.pass_s(5)
+    again = ledger.claim(9)
+    assert [claim.job.id for claim in again] == ["a"]
+    assert again[0].resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 290)
+    clock.pass_s(50)
+    assert [claim.job.id for claim in ledger.claim(9)] == ["b"] and len(ledger.untold(9)) == 1
+    assert ledger.forget_finished(older_than_s=61) == 0
+    ledger.close()
+
+
+@pytest.mark.parametrize("boot_wall, off_s", [(-DAY, 100), (-50 * 365 * DAY, 100)])
+def test_a_clock_that_is_wrong_after_a_boot_and_then_set_right_strands_nothing_and_times_out_nothing(
+        path, clock, boot_wall, off_s):
+    with Ledger(path, clock) as ledger:
+        ledger.add(["a"])
+        claim = ledger.claim(1)[0]
+        look(ledger, claim)
+        ledger.release([claim])
+    clock.restart(off_s)
+    clock.set_wall(boot_wall)
+    with Ledger(path, clock) as ledger:
+        assert ledger.next_due() == pytest.approx(clock.now() + 10)  # no time has passed, as far as anybody knows
+        clock.pass_s(10)
+        assert len(ledger.claim(1, lease_s=1)) == 1
+        clock.set_wall(-boot_wall)
+        clock.pass_s(20)
+        progress = ledger.claim(1)[0].resumed("u", RULES, clock.now())
+        assert progress.deadline == pytest.approx(clock.now() + 270)
+
+
+def test_a_boot_is_noted_at_the_first_look_so_that_a_clock_set_right_after_it_changes_nothing(path, clock):
+    with Ledger(path, clock) as ledger:
+        ledger.add(["a"])
+        look(ledger, ledger.claim(1, lease_s=60)[0])
+    clock.restart(off_s=5)
+    with Ledger(path, clock) as ledger:
+        assert ledger.next_due() == pytest.approx(clock.now() + 55)
+        clock.set_wall(DAY)
+        assert ledger.next_due() == pytest.approx(clock.now() + 55)
+
+
+def test_where_a_boot_has_no_name_a_clock_that_is_set_back_strands_nothing(path):
+    clock = HostClock(boot="")
+    with Ledger(path, clock) as ledger:
+        ledger.add(["a"])
+        look(ledger, ledger.claim(1, lease_s=60)[0])
+        for by in (-HOUR, -DAY):
+            clock.pass_s(1)
+            clock.set_wall(by)
+            assert ledger.claim(1) == []
+        clock.pass_s(60)
+        assert len(ledger.claim(1)) == 1
+
+
+def test_time_passes_while_the_machine_is_off(path, clock):
+    with Ledger(path, clock) as ledger:
+        ledger.add(["a", "b"])
+        look(ledger, ledger.claim(1, lease_s=60)[0])
+    clock.restart(off_s=100)
+    with Ledger(path, clock) as ledger:
+        a, b = sorted(ledger.claim(9), key=lambda claim: claim.job.id)
+        assert a.resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 200)
+    clock.restart(off_s=DAY)
+    with Ledger(path, clock) as ledger:
+        claims = ledger.claim(9)
+        assert len(claims) == 2
+        assert all(look(ledger, claim, Verdict.DONE) for claim in claims)  # a last look, and it was done
+
+
+def test_the_time_of_a_ledger_never_goes_back(path):
+    clock = HostClock()
+    with Ledger(path, clock) as ledger:
+        seen = []
+        for i, by in enumerate([0, 50, -20, HOUR, -DAY, 3, 7 * DAY]):
+            clock.set_wall(by)
+            clock.pass_s(15)
+            if i % 2:
+                clock.restart()
+                ledger.close()
+                ledger = Ledger(path, clock)
+            seen.append(ledger._file.write(ledger._time).at)
+        assert seen == sorted(seen)
+        ledger.close()
+
+
+def test_a_clock_that_counts_from_1970_will_do(path):
+    with Ledger(path, WallClock()) as ledger:
+        ledger.add(["a"])
+        assert ledger.next_due() == pytest.approx(time.time(), abs=1)

@@ -1,0 +1,429 @@
+"""Credentials: where they come from, when they are read again, and that they are shown nowhere."""
+import base64
+import contextlib
+import json
+import logging
+import os
+import socket
+import sys
+import traceback
+
+import pytest
+
+import pollkit
+from leaky_servers import DONE, FAILURES, NO, SECRETS, leaks
+from pollkit import ConfigError, Poller, PollkitError, Profile
+from pollkit.edges.credentials import Credential
+from pollkit.edges.http.request import Request
+from pollkit.edges.http.transport import Transport
+from pollkit.testing import VirtualClock
+from raw_server import RawServer, reply
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch, tmp_path):
+    """No credential, netrc or proxy but those of the test."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name in ("TOKEN", "NETRC"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return monkeypatch
+
+
+def printing(text):
+    """A credential command that prints text, on any system."""
+    return "command:'%s' -c 'import sys; sys.stdout.write(\"%s\")'" % (sys.executable, text)
+
+
+def basic(text):
+    return "Basic " + base64.b64encode(text.encode("utf-8")).decode("ascii")
+
+
+def poll(server, target="/jobs/1", **settings):
+    """An outcome in no time; a poll with a credential of its own."""
+    options = {name: settings.pop(name) for name in ("headers", "max_faults", "on_event")
+               if name in settings}
+    with Poller(Profile(**settings), pace="fixed 1s", clock=VirtualClock(), **options) as poller:
+        return poller.poll(server.url(target))
+
+
+# Sources
+
+def test_sources_and_schemes_on_the_wire(environment, tmp_path):
+    """Each combination as the server sees it."""
+    environment.setenv("TOKEN", "  t0ken=+/ \n")
+    (tmp_path / "token").write_text("t0ken\n")
+    (tmp_path / "login").write_text("me:p\u00e4ss\n", encoding="utf-8")
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password s3cret\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    (tmp_path / "other-netrc").write_text("default login you password 0ther\n")
+    table = [
+        ("bearer env:TOKEN", "authorization", "Bearer t0ken=+/"),
+        ("Bearer  env:TOKEN", "authorization", "Bearer t0ken=+/"),
+        ("bearer file:%s" % (tmp_path / "token"), "authorization", "Bearer t0ken"),
+        ("bearer file:~/token", "authorization", "Bearer t0ken"),
+        ("bearer " + printing("t0ken"), "authorization", "Bearer t0ken"),
+        ("basic file:%s" % (tmp_path / "login"), "authorization", basic("me:p\u00e4ss")),
+        ("basic " + printing("me:pw"), "authorization", basic("me:pw")),
+        ("header X-API-Key env:TOKEN", "x-api-key", "t0ken=+/"),
+        ("header X-API-Key file:~/token", "x-api-key", "t0ken"),
+        ("netrc", "authorization", basic("me:s3cret")),
+        ("basic netrc", "authorization", basic("me:s3cret")),
+    ]
+    for auth, name, value in table:
+        with RawServer(DONE) as server:
+            assert poll(server, auth=auth).state == "done"
+        assert server.requests[0].headers[name] == value, auth
+        assert ("authorization" in server.requests[0].headers) == (name == "authorization"), auth
+    environment.setenv("NETRC", str(tmp_path / "other-netrc"))
+    with RawServer(DONE) as server:
+        poll(server, auth="netrc")
+    assert server.requests[0].headers["authorization"] == basic("you:0ther")
+
+
+def test_command_runs_without_a_shell():
+    """No word of it is expanded."""
+    assert Credential("bearer command:echo '$HOME' `x` ; true").header("h") == (
+        "Authorization", "Bearer $HOME `x` ; true")
+
+
+def test_command_cannot_take_the_input_that_was_meant_for_pollkit():
+    reads = "command:'%s' -c 'import sys; print(repr(sys.stdin.read()))'" % sys.executable
+    ours, theirs = os.pipe()
+    os.write(theirs, b"job_1")
+    os.close(theirs)
+    kept = os.dup(0)
+    try:
+        os.dup2(ours, 0)
+        assert Credential("bearer " + reads).header("h") == ("Authorization", "Bearer ''")
+        assert os.read(0, 100) == b"job_1"
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+        os.close(ours)
+
+
+def test_source_is_read_when_first_needed_and_then_remembered(tmp_path):
+    runs = tmp_path / "runs"
+    script = tmp_path / "script.py"
+    script.write_text("open(%r, 'a').write('x'); print('t0ken')" % str(runs))
+    with RawServer(reply('{"status": "running"}'), reply('{"status": "running"}'), DONE) as server, \
+            Poller(Profile(auth="bearer command:'%s' '%s'" % (sys.executable, script)),
+                   clock=VirtualClock()) as poller:
+        assert not runs.exists()
+        assert poller.poll(server.url()).polls == 3
+    assert runs.read_text() == "x"
+
+
+@pytest.mark.parametrize("auth", [
+    "", "bearer", "SECRET", "bearer SECRET", "basic me:SECRET", "digest env:SECRET", "bearer env:",
+    "bearer file:", "bearer command:", "bearer netrc:SECRET", "netrc SECRET", "header", "header X-Key",
+    "header X-Key SECRET", "header X:Key env:SECRET", "header X-Key: env:SECRET", "bearer vault:SECRET"])
+def test_specification_that_makes_no_sense_is_refused_unseen(auth):
+    """It may hold the credential itself, by mistake; so it is not repeated."""
+    with pytest.raises(ConfigError) as caught:
+        Credential(auth)
+    assert "bearer env:NAME" in str(caught.value)  # how it is written
+    assert "SECRET" not in repr(caught.value)
+
+
+@pytest.mark.parametrize("name", ["Host", "host", "Content-Length", "Transfer-Encoding", "connection"])
+def test_header_that_belongs_to_the_exchange_carries_no_credential(name):
+    with pytest.raises(ConfigError, match="^the header %s is not yours to set$" % name):
+        Credential("header %s env:TOKEN" % name)
+
+
+def test_header_of_a_credential_is_sent_once_whatever_its_letters(environment):
+    environment.setenv("TOKEN", "t0ken")
+    for name in ("authorization", "user-agent", "accept", "content-type"):
+        with RawServer(DONE) as server:
+            poll(server, auth="header %s env:TOKEN" % name, method="POST", body="{}")
+        assert [value for sent, value in server.requests[0].fields if sent.lower() == name] == ["t0ken"]
+
+
+def unusable(tmp_path):
+    """Specifications, and what their error must name."""
+    def written(name, content):
+        path = tmp_path / name
+        path.write_bytes(content)
+        return str(path)
+
+    directory = tmp_path / "directory"
+    directory.mkdir()
+    netrc_entry = b"machine elsewhere.test login me password SECRET\n"
+    return {
+        "variable not set": ("bearer env:NOT_SET", ["environment variable NOT_SET", "empty"]),
+        "variable empty": ("bearer env:BLANK", ["environment variable BLANK", "empty"]),
+        "variable of two lines": ("bearer env:LINES", ["environment variable LINES", "one line"]),
+        "variable no header can carry": ("bearer env:EURO", ["environment variable EURO"]),
+        "file not there": ("bearer file:%s/none" % tmp_path, ["/none", "No such file"]),
+        "file empty": ("bearer file:" + written("blank", b" \n\n"), ["/blank", "empty"]),
+        "file of two lines": ("bearer file:" + written("two", b"SECRET\nSECRET\n"), ["/two", "one line"]),
+        "file that is binary": ("bearer file:" + written("binary", b"SECRET\0\1"), ["/binary", "one line"]),
+        "file not in UTF-8": ("bearer file:" + written("latin", b"SECRET\xff\xfe"), ["/latin"]),
+        "file that is a directory": ("bearer file:%s" % directory, ["/directory", "directory"]),
+        "command not there": ("bearer command:/nonexistent/program", ["command", "No such file"]),
+        "command that fails": (
+            "bearer command:'%s' -c 'print(\"SECRET\"); raise SystemExit(3)'" % sys.executable,
+            ["command", "exit code 3"]),
+        "command that says nothing": ("bearer " + printing(""), ["command", "empty"]),
+        "command that says two lines": ("bearer " + printing("SECRET\\nSECRET"), ["command", "one line"]),
+        "command with a quote too many": ("bearer command:echo 'SECRET", ["command"]),
+        "netrc not there": ("netrc", ["netrc", "No such file"]),
+        "netrc of other hosts": ("netrc", ["netrc", "127.0.0.1"]),
+        "netrc that is malformed": ("netrc", ["netrc", "well-formed"]),
+    }, {
+        "netrc not there": str(tmp_path / "none"),
+        "netrc of other hosts": written("others", netrc_entry),
+        "netrc that is malformed": written("malformed", b"machine 127.0.0.1 passwort SECRET\n"),
+    }
+
+
+UNUSABLE = [
+    "variable not set", "variable empty", "variable of two lines",
+    "variable no header can carry",
+    "file not there", "file empty", "file of two lines", "file that is binary", "file not in UTF-8",
+    "file that is a directory", "command not there", "command that fails", "command that says nothing",
+    "command that says two lines", "command with a quote too many", "netrc not there",
+    "netrc of other hosts", "netrc that is malformed"]
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_credential_that_cannot_be_read_is_a_config_error_before_any_poll(case, environment, tmp_path):
+    """One line that names the source, never what was in it."""
+    specifications, netrc_files = unusable(tmp_path)
+    environment.setenv("BLANK", " ")
+    environment.setenv("LINES", "SECRET\nSECRET")
+    environment.setenv("EURO", "SECRET\u20ac")
+    environment.setenv("NETRC", netrc_files.get(case, ""))
+    auth, words = specifications[case]
+    with RawServer(DONE) as server, pytest.raises(PollkitError) as caught:
+        poll(server, auth=auth)
+    shown = str(caught.value) + repr(caught.value) + "".join(
+        traceback.format_exception(caught.type, caught.value, None))
+    for word in words:
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert "SECRET" not in shown
+    assert isinstance(caught.value, ConfigError)
+    assert server.accepted == 0
+
+
+def test_table_of_unusable_credentials_is_complete(tmp_path):
+    names = {getattr(case, "values", (case,))[0] for case in UNUSABLE}
+    assert names == set(unusable(tmp_path)[0])
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root can read any file")
+def test_file_that_may_not_be_read_is_a_config_error(tmp_path):
+    secret = tmp_path / "token"
+    secret.write_text("SECRET")
+    secret.chmod(0)
+    with pytest.raises(ConfigError, match="Permission denied"):
+        Credential("bearer file:%s" % secret).header("h")
+
+
+# Going before one another
+
+def test_header_given_by_hand_goes_before_the_credential(environment):
+    environment.setenv("TOKEN", "t0ken")
+    with RawServer(DONE) as server:
+        poll(server, auth="bearer env:TOKEN", headers={"authorization": "Custom x"})
+    assert [value for name, value in server.requests[0].fields if name.lower() == "authorization"] == [
+        "Custom x"]
+
+
+def test_credential_goes_before_the_urls_userinfo(environment):
+    environment.setenv("TOKEN", "t0ken")
+    transport = Transport(Profile(auth="bearer env:TOKEN"))
+    with RawServer(DONE) as server, contextlib.closing(transport):
+        transport.fetch(Request(server.url("/jobs/1", "me:pw"), server.origin))
+    assert server.requests[0].headers["authorization"] == "Bearer t0ken"
+
+
+# Read again after a 401
+
+def rewriting(path, text, answer):
+    """An answer that first puts another text into a file."""
+    def step(connection, request):
+        path.write_text(text)
+        connection.send(answer)
+    return step
+
+
+@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
+def test_credential_is_read_again_once_it_is_refused(status, tmp_path):
+    """Tokens expire; a file may have the next one by now. It counts as no fault."""
+    token = tmp_path / "token"
+    token.write_text("old")
+    with RawServer(reply('{"status": "running"}'),
+                   rewriting(token, "new", reply(b"", status)), reply('{"status": "running"}'),
+                   DONE) as server:
+        outcome = poll(server, auth="bearer file:%s" % token)
+    assert (outcome.state, outcome.polls, outcome.faults) == ("done", 4, 0)
+    assert [request.headers["authorization"] for request in server.requests] == [
+        "Bearer old", "Bearer old", "Bearer new", "Bearer new"]
+
+
+def test_second_401_ends_the_wait(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("SECRET1")
+    with RawServer(rewriting(token, "SECRET2", NO), NO, DONE) as server:
+        outcome = poll(server, auth="bearer file:%s" % token)
+    assert (outcome.state, outcome.polls) == ("unreachable", 2)
+    assert "401: not authorised" in outcome.error.message
+    assert "token expired" in outcome.error.message  # the server's own words
+    assert "SECRET" not in json.dumps(outcome.as_dict())
+    assert [request.headers["authorization"] for request in server.requests] == [
+        "Bearer SECRET1", "Bearer SECRET2"]
+
+
+def test_token_may_expire_more_than_once_in_a_wait(tmp_path):
+    """A good reply in between makes the next 401 the first again."""
+    token = tmp_path / "token"
+    token.write_text("1")
+    running = reply('{"status": "running"}')
+    with RawServer(rewriting(token, "2", NO), running, rewriting(token, "3", NO), running,
+                   DONE) as server:
+        outcome = poll(server, auth="bearer file:%s" % token)
+    assert outcome.state == "done"
+    assert [request.headers["authorization"][-1] for request in server.requests] == list("12233")
+
+
+def test_401_without_a_credential_ends_at_once():
+    with RawServer(NO, DONE) as server:
+        outcome = poll(server)
+    assert (outcome.state, outcome.polls) == ("unreachable", 1)
+
+
+def test_source_that_is_gone_by_then_leaves_the_old_credential(tmp_path):
+    """The server has the last word; the wait ends as unreachable, not with an exception."""
+    token = tmp_path / "token"
+    token.write_text("old")
+
+    def lose(connection, request):
+        token.unlink()
+        connection.send(NO)
+
+    with RawServer(lose, NO) as server:
+        outcome = poll(server, auth="bearer file:%s" % token)
+    assert (outcome.state, outcome.polls) == ("unreachable", 2)
+    assert server.requests[1].headers["authorization"] == "Bearer old"
+
+
+def test_fresh_credential_serves_other_jobs_too(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("old")
+    with RawServer(rewriting(token, "new", NO), DONE) as server, \
+            Poller(Profile(auth="bearer file:%s" % token, url=server.url("/jobs/{id}")),
+                   clock=VirtualClock()) as poller:
+        assert [poller.poll(job).polls for job in "ab"] == [2, 1]
+    assert [request.headers["authorization"] for request in server.requests] == [
+        "Bearer old", "Bearer new", "Bearer new"]
+
+
+# Hygiene: five secrets, each in its own place, through everything that can go wrong
+
+
+def shown_of(work):
+    """Everything that a wait shows: events, its outcome, its exception; log records are apart."""
+    told = []
+    try:
+        outcome = work(told.append)
+    except PollkitError as error:
+        told += [str(error), repr(error), repr(getattr(error, "args", ""))]
+        told += traceback.format_exception(type(error), error, None)
+        outcome = getattr(error, "outcome", None)
+    if outcome is not None:
+        told += [json.dumps(outcome.as_dict()), repr(outcome), outcome.summary()]
+    told += [event.text for event in told if hasattr(event, "text")]
+    return "\n".join(map(str, told))
+
+
+def wait_with_secrets(url, on_event, **settings):
+    def work(told):
+        pollkit.wait(url, profile=Profile(auth="bearer env:TOKEN", **settings), on_event=told,
+                     headers={"X-API-Key": SECRETS["header"]}, clock=VirtualClock(), timeout=30)
+    return work(on_event)
+
+
+@pytest.mark.parametrize("way", ["straight", "through a proxy"])
+@pytest.mark.parametrize("case", list(FAILURES))
+def test_secrets_are_shown_nowhere_whatever_fails(case, way, environment, caplog):
+    """Not in events, log records, outcomes or exceptions; nor their base64 forms."""
+    caplog.set_level(logging.DEBUG, logger="pollkit")
+    environment.setenv("TOKEN", SECRETS["token"])
+    with RawServer(FAILURES[case]) as server:
+        target = "/?api_key=" + SECRETS["query"]
+        url, proxy = server.url(target, "me:" + SECRETS["password"]), "none"
+        if way == "through a proxy":
+            url = "http://me:%s@j.test%s" % (SECRETS["password"], target)
+            proxy = "http://us:%s@%s" % (SECRETS["proxy"], server.authority)
+        shown = shown_of(lambda told: wait_with_secrets(
+            url, told, proxy=proxy, request_timeout=0.05 if case == "slow" else 10.0, max_faults=3))
+        sent = b"".join(request.raw for request in server.requests).decode("latin-1")
+    # The server got all of them, so there was something to leak.
+    for name in ("token", "header", "query") + (("proxy",) if way == "through a proxy" else ()):
+        assert SECRETS[name] in sent or basic("us:" + SECRETS[name]) in sent
+    assert len(shown) > 100
+    assert "poll 1" in shown
+    assert "poll 1" in caplog.text
+    assert not leaks(shown)
+    assert not leaks(caplog.text)
+
+
+REACHED_NOT = {  # nobody answers, or nobody can: no poll is made
+    "refused": "http://me:{password}@127.0.0.1:{unused}/?token={query}",
+    "no such name": "http://me:{password}@nowhere.invalid/?token={query}",
+    "no TLS": "https://me:{password}@127.0.0.1:{unused}/?token={query}",
+    "proxy refuses": "http://me:{password}@jobs.invalid/?token={query}",
+    "another scheme": "ftp://me:{password}@h/?token={query}",
+    "no host": "http://me:{password}@/?token={query}",
+    "no such port": "http://me:{password}@h:99999/?token={query}",
+    "a space in the name": "http://me:{password}@h h/?token={query}",
+    "two signs": "http://me:{password}@@h:0/?token={query}",
+    "a slash in the password": "http://me:x/{password}@h/?token={query}",
+    "a hash in the password": "http://me:x#{password}@h/?token={query}",
+    "a question mark in the password": "http://me:x?{password}@h/?token={query}",
+}
+
+
+@pytest.mark.parametrize("case", list(REACHED_NOT))
+def test_secrets_are_shown_nowhere_where_nobody_is_reached(case, environment, caplog):
+    caplog.set_level(logging.DEBUG, logger="pollkit")
+    environment.setenv("TOKEN", SECRETS["token"])
+    with contextlib.closing(socket.socket()) as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        proxy = "http://us:%s@127.0.0.1:%d" % (SECRETS["proxy"], port) if "proxy" in case else "none"
+        shown = shown_of(lambda told: wait_with_secrets(
+            REACHED_NOT[case].format(unused=port, **SECRETS), told, proxy=proxy, request_timeout=2.0,
+            max_faults=2))
+    assert "Job" in shown or "ConfigError" in shown
+    assert not leaks(shown)
+    assert not leaks(caplog.text)
+
+
+def test_credential_is_shown_nowhere_whatever_its_header_is_called(environment):
+    """An API may repeat it in its error."""
+    def repeat(connection, request):
+        connection.send(reply(json.dumps({"error": "no tenant " + request.headers["x-tenant"]}), "400 Bad Request"))
+
+    environment.setenv("TOKEN", SECRETS["token"])
+    with RawServer(repeat) as server:
+        message = poll(server, auth="header X-Tenant env:TOKEN").error.message
+    assert "no tenant ***" in message and not leaks(message)
+
+
+def test_job_given_by_id_shows_no_secret_of_its_template(environment):
+    """The profile's URL may hold a key as well."""
+    told = []
+    with RawServer(reply(b"", "404 Gone")) as server:
+        url = server.url("/jobs/{id}?api_key=" + SECRETS["query"], "me:" + SECRETS["password"])
+        with Poller(Profile(url=url), clock=VirtualClock(), on_event=told.append) as poller:
+            outcome = poller.poll("job_1")
+            with pytest.raises(ConfigError) as caught:
+                poller.poll("..")
+    assert SECRETS["query"] in server.targets[0]
+    assert outcome.id == "job_1"
+    assert not leaks(json.dumps(outcome.as_dict()) + "".join(map(str, told)) + repr(caught.value))

@@ -1,0 +1,167 @@
+"""Jobs that begin together end in order of their length: that must not be taken for drift, nor for all there is."""
+import math
+import random
+import sys
+from heapq import heappop, heappush
+
+import pytest
+
+from pollkit import Adaptive, BatchPoller, Ledger, Profile, Simulation
+from pollkit.core.learning.durations import Durations
+from pollkit.core.machine import Rules, observe, outcome
+from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.drivers.simulation import simulation as simulate
+from pollkit.drivers.simulation.distributions import optima, parse_spread
+from pollkit.drivers.simulation.server import SimJob
+from pollkit.testing import FakeJobApi, VirtualClock
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 7), reason="virtual time, the same on all: once will do")
+GAP_S = 60000.0     # from one wave to the next, which is longer than any job
+SPREADS = {
+    "uniform": (lambda rng: rng.uniform(120, 900), lambda times: "uniform %gs..%gs" % (120 * times, 900 * times)),
+    "lognormal": (lambda rng: rng.lognormvariate(math.log(300), math.log(1.6)),
+                  lambda times: "lognormal %gs x1.6" % (300 * times)),
+}
+every_spread = pytest.mark.parametrize("name", sorted(SPREADS))
+told_or_not = pytest.mark.parametrize("timestamps", [False, True])
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def best(spread):
+    return optima(parse_spread(spread), [1.0])[0].cost
+
+
+def costs_of(jobs, timestamps=False):
+    """What each job costs, given when it starts and how long it takes."""
+    simulation = Simulation(durations=[lasts for _, lasts in jobs], timestamps=timestamps, limit="none",
+                            workers=len(jobs))
+    simulation.jobs = [SimJob(str(i), None, at, lasts) for i, (at, lasts) in enumerate(jobs)]
+    polls = {}
+    simulation.run("adaptive", lambda at, name: polls.setdefault(name, []).append(at))
+    return [len(polls[job.id]) + polls[job.id][-1] - job.ends_at for job in simulation.jobs]
+
+
+def waves(name, times, seeds=4, size=60, timestamps=False):
+    """The mean cost of each wave beside the best there is; its jobs take so many times as long as usual."""
+    draw, spread = SPREADS[name]
+    rows = []
+    for seed in range(seeds):
+        rng = random.Random(seed)
+        costs = costs_of([(wave * GAP_S, factor * draw(rng)) for wave, factor in enumerate(times)
+                          for _ in range(size)], timestamps)
+        rows.append([mean(costs[wave * size:][:size]) / best(spread(factor)) for wave, factor in enumerate(times)])
+    return [mean(column) for column in zip(*rows)]
+
+
+@every_spread
+@told_or_not
+def test_wave_after_wave_costs_stay_near_the_optimum(name, timestamps):
+    found = waves(name, [1] * 6, timestamps=timestamps)
+    assert max(found[1:]) <= 1.25 < found[0]
+
+
+@every_spread
+@told_or_not
+def test_through_batchpoller_no_later_wave_costs_what_the_first_did(name, timestamps):
+    draw, spread = SPREADS[name]
+    rng, clock, costs = random.Random(5), VirtualClock(), []
+    with FakeJobApi(clock=clock) as api:
+        where = {} if timestamps else {"created": "nowhere", "finished": "nowhere"}
+        with BatchPoller(api.profile._replace(timeout=None, **where), pace="adaptive", clock=clock, workers=1,
+                         rng=random.Random(1).random) as batch:
+            for wave in range(6):
+                lasts = {"%d.%d" % (wave, i): draw(rng) for i in range(60)}
+                for job, duration in lasts.items():
+                    api.add(job, lasts=duration)
+                outcomes = batch.run(list(lasts))
+                assert (outcomes[0].notice_delay_s is not None) == timestamps
+                costs.append(mean([one.polls + one.waited_s - lasts[one.id] for one in outcomes]))
+    assert max(costs[1:]) <= costs[0] and max(costs[1:]) <= 1.25 * (best(spread(1)) + 1.0)
+
+
+@every_spread
+@told_or_not
+@pytest.mark.parametrize("factor", [5.0, 0.2])
+def test_a_change_from_one_wave_to_the_next_is_made_up_for_by_the_second_after_it(name, timestamps, factor):
+    found = waves(name, [1, 1, 1] + [factor] * 3, timestamps=timestamps)
+    assert max(found[4:]) <= 1.25 < found[3]
+
+
+@every_spread
+@told_or_not
+@pytest.mark.parametrize("size", [12, 100, 400])
+def test_within_a_first_burst_learning_costs_next_to_nothing(monkeypatch, name, timestamps, size):
+    draw, seeds = SPREADS[name][0], {12: 60, 100: 12, 400: 4}[size]
+    bursts = [[(0.0, draw(random.Random("%d %d" % (seed, i)))) for i in range(size)] for seed in range(seeds)]
+    learned = [mean(costs_of(jobs, timestamps)) for jobs in bursts]
+    monkeypatch.setattr(simulate._Run, "_learn", lambda run, entry: None)
+    assert mean(learned) <= 1.03 * mean([mean(costs_of(jobs, timestamps)) for jobs in bursts])
+
+
+def stream(draw, rate, jobs, rng):
+    at = 0.0
+    for i in range(jobs):
+        at += rng.expovariate(rate)
+        yield at, draw(i, rng)
+
+
+@every_spread
+@pytest.mark.parametrize("factor", [2.0, 0.5])
+def test_in_a_stream_of_80_at_once_a_change_is_found(name, factor):
+    draw, spread = SPREADS[name]
+    rows = []
+    for seed in range(3):
+        rng = random.Random(seed)
+        costs = costs_of(list(stream(lambda i, rng: draw(rng) * (1.0 if i < 500 else factor), 80 / 500.0, 1000, rng)))
+        rows.append((mean(costs[300:500]) / best(spread(1)), mean(costs[700:]) / best(spread(factor))))
+    before, after = [mean(column) for column in zip(*rows)]
+    assert before <= 1.2 and after <= 1.3
+
+
+@pytest.mark.parametrize("rate", [1.0, 4.0])
+def test_a_job_in_fifty_that_takes_an_hour_does_not_stop_learning(rate):
+    jobs = list(stream(lambda i, rng: 3600.0 if rng.random() < 0.02 else rng.uniform(10, 30) * (1 if i < 1000 else 3),
+                       rate, 2500, random.Random(1)))
+    costs = [(i, cost) for i, (cost, job) in enumerate(zip(costs_of(jobs), jobs)) if job[1] < 3600]
+    assert mean([cost for i, cost in costs if 500 <= i < 1000]) <= 1.3 * best("uniform 10s..30s")
+    assert mean([cost for i, cost in costs if i >= 1500]) <= 1.3 * best("uniform 30s..90s")
+
+
+def through_ledger(ledger, clock, lasts, durations):
+    """What jobs cost that are polled as a run of the ledger does, and what is learned read anew every 20 s."""
+    rules = Rules(pace=Adaptive(), timeout=None, durations=durations)
+    ledger.add(lasts)
+    began, cost, relearn_at = clock.now(), 0.0, 0.0
+    heap = [(0.0, i, claim, None) for i, claim in enumerate(ledger.claim(len(lasts), horizon_s=1.0))]
+    assert len(heap) == len(lasts)
+    while heap:
+        at, i, claim, progress = heappop(heap)
+        clock.sleep_until(at)
+        now = clock.now()
+        if now >= relearn_at:
+            durations.relearn(ledger.durations())
+            relearn_at = now + 20.0
+        if progress is None:
+            progress = claim.resumed("u", rules, now)
+        late = now - began - lasts[claim.job.id]
+        progress = observe(progress, rules, Reading(Verdict.PENDING if late < 0 else Verdict.DONE, ""), now, 0.5)
+        if progress.ending is None:
+            heappush(heap, (progress.next_at, i, claim, progress))
+        else:
+            cost += progress.polls + late
+            ledger.renew([claim])
+            assert ledger.settle(claim, progress, outcome(progress, Profile(), 0.0))
+    return cost / len(lasts)
+
+
+@every_spread
+def test_what_a_ledger_knows_of_waves_is_as_good(name, tmp_path):
+    draw, spread = SPREADS[name]
+    rng, clock, durations = random.Random(5), VirtualClock(), Durations()
+    with Ledger(str(tmp_path / "jobs.db"), clock=clock) as ledger:
+        costs = [through_ledger(ledger, clock, {"%d.%d" % (wave, i): draw(rng) for i in range(60)}, durations)
+                 for wave in range(6)]
+    assert max(costs[1:]) <= costs[0] and max(costs[1:]) <= 1.25 * (best(spread(1)) + 1.0)

@@ -1,0 +1,19 @@
+"""What the tests of the adaptive pace have in common: a job, readings, durations, and rules made of them."""
+import random
+
+from pollkit import Adaptive, Job
+from pollkit.core.learning.durations import Durations
+from pollkit.core.machine import Rules
+from pollkit.core.reading.reader import Reading, Verdict
+
+JOB, URL = Job("job_1"), "http://api/jobs/1"
+PENDING = Reading(Verdict.PENDING, "pending", "running")
+DONE = Reading(Verdict.DONE, "done", "done")
+RNG = random.Random(8)
+LIPSYNC = [RNG.uniform(120, 900) for _ in range(150)]
+STEADY = [300.0 + i for i in range(60)]
+
+
+def rules(durations=LIPSYNC, pace=None, is_fresh=True, timeout=None):
+    return Rules(pace=pace or Adaptive(), timeout=timeout, is_fresh=is_fresh,
+                 durations=None if durations is None else Durations(durations))
