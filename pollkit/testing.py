@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from .core.model import iso_text
 from .core.profile import Profile
-from .core.units import Limit, parse_limit, seconds
+from .core.units import Limit, parse_limit, to_seconds
 from .edges.clock import Clock, VirtualClock
 from .errors import ConfigError
 
@@ -102,7 +102,7 @@ class FakeJobApi:
         """
         now = self._clock.now()
         error = None if fails is None else {"code": code, "message": fails}
-        job = _Job(now, now + seconds(queued, "queued"), now + seconds(lasts, "lasts"), pages, result, error)
+        job = _Job(now, now + to_seconds(queued, "queued"), now + to_seconds(lasts, "lasts"), pages, result, error)
         with self._lock:
             self._jobs[job_id] = job
 

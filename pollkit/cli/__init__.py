@@ -60,8 +60,8 @@ def _print(text: str) -> int:
             sys.stdout.flush()
         return 0
     except (OSError, KeyboardInterrupt) as error:
-        from .running import failed
-        return failed(error)
+        from .running import report_failure
+        return report_failure(error)
 
 
 def help_text() -> str:

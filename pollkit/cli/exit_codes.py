@@ -18,7 +18,7 @@ def exit_code(states: Iterable[State]) -> int:
     return next((code for state, code in _CODES if state in ended), ALL_DONE)
 
 
-def combined(codes: Iterable[int]) -> int:
+def combine_exit_codes(codes: Iterable[int]) -> int:
     """The exit code for processes that ended with these."""
     found = set(codes)
     return next((code for code in _ORDER if code in found), ALL_DONE)

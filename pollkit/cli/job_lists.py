@@ -4,10 +4,10 @@ import json
 import sys
 from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Tuple
 
-from ..core.model import Job, job_timeout, shown_id
-from ..core.profile import Profile, checked_size
+from ..core.model import Job, job_timeout, display_id
+from ..core.profile import Profile, validate_size
 from ..core.urls import parse_url
-from ..drivers.client import Asker, Default, named
+from ..drivers.client import Client, Default, with_label
 from ..errors import ConfigError
 from .options import checked_label, for_one_profile, job_from
 
@@ -34,7 +34,7 @@ def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile,
             job = _job(line, arguments, profile)
             known, before = jobs.setdefault(job.id, (job, number))
             if known != job:
-                raise ConfigError("%r stands in line %d, too, and not for the same job" % (shown_id(job), before))
+                raise ConfigError("%r stands in line %d, too, and not for the same job" % (display_id(job), before))
             if before == number:
                 url = _check_address(asker, job)
                 if will_poll:
@@ -58,14 +58,14 @@ def named_jobs(names: Iterable[str], arguments: argparse.Namespace, profile: Pro
     return list(jobs.values())
 
 
-def _asker(arguments: argparse.Namespace, profile: Profile) -> Asker:
-    return Asker(profile, None, Default.AS_PROFILE, None, None, None, None, None, arguments.profiles)
+def _asker(arguments: argparse.Namespace, profile: Profile) -> Client:
+    return Client(profile, None, Default.AS_PROFILE, None, None, None, None, None, arguments.profiles)
 
 
-def _check_address(asker: Asker, job: Job) -> str:
+def _check_address(asker: Client, job: Job) -> str:
     """The URL of a job, or a ConfigError."""
     manner = asker.manner(job)
-    url = manner.url(named(job, manner))
+    url = manner.url(with_label(job, manner))
     parse_url(url)  # raises a ConfigError if it is no URL
     return url
 
@@ -171,6 +171,6 @@ def _check(fields: Dict[str, Any]) -> None:
     if "label" in fields:
         checked_label(fields["label"])
     if "size" in fields:
-        checked_size("size", fields["size"])
+        validate_size("size", fields["size"])
     if not isinstance(fields.get("metadata", {}), dict):
         raise ConfigError("metadata should be an object")

@@ -83,7 +83,7 @@ def _families(ledger: Ledger) -> Iterator[Tuple[str, str, str, List[_Sample]]]:
            [("", {"state": state}, count) for state, count in summary.states.items()])
     yield ("oldest_waiting_seconds", "gauge", "How long ago the oldest job that has not ended was added.",
            [("", {}, summary.oldest_s or 0)])
-    yield "untold_jobs", "gauge", "Jobs whose end is still to be told.", [("", {}, summary.untold)]
+    yield "untold_jobs", "gauge", "Jobs whose end is still to be told.", [("", {}, summary.pending_notifications)]
     yield "gave_up_telling_jobs", "gauge", "Jobs whose end could not be told.", [("", {}, summary.gave_up_telling)]
     for field, about in (("polls", "Requests made."), ("faults", "Requests that brought no usable reply."),
                          ("rate_limited", "Requests answered with 429.")):

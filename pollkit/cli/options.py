@@ -5,10 +5,10 @@ import re
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
 from ..core.model import NEVER, Job
-from ..core.profile import Profile, based, checked, checked_base, checked_size, for_job, pace_of
-from ..core.units import Limit, parse_limit, seconds
-from ..core.urls import is_secret, is_url, parse_url, redacted
-from ..edges.history_file import History, usual_path
+from ..core.profile import Profile, fill_base, validate_profile, validate_base, validate_size, profile_for_job, to_pace
+from ..core.units import Limit, parse_limit, to_seconds
+from ..core.urls import is_secret, is_url, parse_url, redact_url
+from ..edges.history_file import History, default_path
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError
 
@@ -23,12 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser, one_job: bool = True, of_jobs
     usual_max_faults = "10" if of_jobs else "no limit, retry until the timeout"
     group = parser.add_argument_group("the API")
     _add_profile(group)
-    group.add_argument("--base-url", metavar="URL", type=_by(checked_base),
+    group.add_argument("--base-url", metavar="URL", type=_by(validate_base),
                        help="what {base} stands for in the profile's URLs")
     if of_jobs:
         _add_kind(group, "this one" if one_job else "each")
     group = parser.add_argument_group("when to look")
-    group.add_argument("--pace", metavar="SPEC", type=_by(pace_of), help="'fixed 5s', 'backoff 2s..30s x1.5', "
+    group.add_argument("--pace", metavar="SPEC", type=_by(to_pace), help="'fixed 5s', 'backoff 2s..30s x1.5', "
                        "'adaptive first=60s every=15s': see pollkit help paces (default: the profile's, "
                        "else adaptive)")
     group.add_argument("--timeout", metavar="D", type=_timeout,
@@ -72,7 +72,7 @@ def _add_kind(group: "argparse._ActionsContainer", which: str) -> None:
 
 def duration(text: str) -> float:
     """A duration, as an argument."""
-    return float(_by(seconds)(text))
+    return float(_by(to_seconds)(text))
 
 
 def add_bucket(parser: argparse.ArgumentParser) -> None:
@@ -93,14 +93,14 @@ def limit_from(arguments: argparse.Namespace, profile: Profile, jobs: Iterable[J
     """The limit that --limit or --profile names; where neither does, --bucket takes that of the jobs' own profiles."""
     if arguments.bucket is None or profile.limit is not None:
         return profile.limit
-    from ..edges.profiles.catalog import find
+    from ..edges.profiles.catalog import find_profile
     known: Dict[Optional[str], Profile] = {None: profile, profile.name: profile}
     limits = set()
     for name, label, size in {(job.profile, job.label, job.size) for job in jobs}:
         try:
             if name not in known:
-                known[name] = find(name or "", arguments.profiles)
-            limits.add(for_job(known[name], label, size).limit)
+                known[name] = find_profile(name or "", arguments.profiles)
+            limits.add(profile_for_job(known[name], label, size).limit)
         except ConfigError:
             known.setdefault(name, Profile())  # it is told of the jobs themselves, as they can't be asked about
     named = sorted(str(limit) for limit in limits if limit is not None)
@@ -128,11 +128,11 @@ def history_from(arguments: argparse.Namespace, say: Callable[[str], None]) -> H
             say("pollkit: warning: " + text)
     if arguments.history == "none":
         return History()
-    is_told = arguments.history is not None or arguments.verbose
-    where = usual_path() if arguments.history is None else os.path.expanduser(arguments.history)
-    if where is None and is_told:
+    wants_events = arguments.history is not None or arguments.verbose
+    where = default_path() if arguments.history is None else os.path.expanduser(arguments.history)
+    if where is None and wants_events:
         warn("what jobs teach can't be kept: there is no home folder; --history FILE names another place")
-    return History(where, warn, warn if is_told else None)
+    return History(where, warn, warn if wants_events else None)
 
 
 def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -> Profile:
@@ -141,8 +141,8 @@ def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -
     if needs_credential and arguments.token_env is not None:
         _check_variable(arguments.token_env)
     if arguments.profile is not None:
-        from ..edges.profiles.catalog import find
-        profile = find(arguments.profile, arguments.profiles)
+        from ..edges.profiles.catalog import find_profile
+        profile = find_profile(arguments.profile, arguments.profiles)
     elif arguments.profiles is not None:
         check_file(arguments.profiles)
     base = arguments.base_url
@@ -151,14 +151,14 @@ def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -
     if arguments.client_key is not None and arguments.client_cert is None and profile.client_cert is None:
         raise ConfigError("--client-key is of no use without its certificate: give --client-cert, too")
     if base is not None or profile.base is not None:
-        profile = based(profile, base)
+        profile = fill_base(profile, base)
     changes = {name: value for name, value in (
         ("pace", arguments.pace), ("limit", arguments.limit), ("max_faults", arguments.max_faults),
         ("ca_file", arguments.ca_file), ("client_cert", arguments.client_cert),
         ("client_key", arguments.client_key), ("proxy", arguments.proxy)) if value is not None}
     if arguments.timeout is not None:
         changes["timeout"] = None if arguments.timeout == _NEVER else arguments.timeout
-    return checked(_changed(profile, changes, arguments))
+    return validate_profile(_changed(profile, changes, arguments))
 
 
 def job_from(arguments: argparse.Namespace, text: str, profile: Optional[Profile] = None) -> Job:
@@ -168,13 +168,13 @@ def job_from(arguments: argparse.Namespace, text: str, profile: Optional[Profile
         raise ConfigError("there is no job: give its URL, or its id")
     if not text.isprintable():
         raise ConfigError("%r is neither a URL nor an id: it has control characters, or bytes that are not text"
-                          % redacted(text)[:80])
+                          % redact_url(text)[:80])
     if profile is not None and not is_url(text) and not any(one.url for one in [profile, *profile.labels.values()]):
         raise ConfigError(
             "%r is not a URL, and %s: give the job's whole URL, or --profile NAME with its id" % (
-                redacted(text), "no profile says where to ask about it" if profile.name is None else
+                redact_url(text), "no profile says where to ask about it" if profile.name is None else
                 "the profile %s has no url to ask about it" % profile.name))
-    return Job.of(text)._replace(label=arguments.label, size=arguments.size)
+    return Job.from_any(text)._replace(label=arguments.label, size=arguments.size)
 
 
 def job_timeout_from(arguments: argparse.Namespace) -> Union[float, str, None]:
@@ -244,8 +244,8 @@ def _credential(auth: Optional[str], arguments: argparse.Namespace) -> str:
 
 def check_file(path: str) -> None:
     """See to it that a file of profiles can be read, though none of them is named."""
-    from ..edges.profiles.catalog import names_in
-    names_in(path)
+    from ..edges.profiles.catalog import profile_names
+    profile_names(path)
 
 
 def _check_base(profile: Profile) -> None:
@@ -271,7 +271,7 @@ def _by(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _timeout(text: str) -> float:
     try:
-        return _NEVER if text.lower() == "never" else seconds(text)
+        return _NEVER if text.lower() == "never" else to_seconds(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             "%.40r is not a time to wait: write 90s, 10m, 1h30m (up to ten years), never, or 0 to look once"
@@ -313,7 +313,7 @@ def _proxy(text: str) -> str:
     if not text:
         raise ConfigError("a proxy's URL is missing; none means no proxy at all")
     if is_url(text) and not text.lower().startswith("http://"):
-        raise ConfigError("%s can't be used: only http:// proxies are supported" % redacted(text))
+        raise ConfigError("%s can't be used: only http:// proxies are supported" % redact_url(text))
     if parse_url(text if is_url(text) else "http://" + text).userinfo:
         raise ConfigError("a password on the command line can be read by others on this host: "
                           "set http_proxy or https_proxy, or proxy = in a profile")
@@ -332,7 +332,7 @@ def _size(text: str) -> float:
         size = float(text)
     except ValueError:
         raise argparse.ArgumentTypeError("a size is a number, not %r" % text) from None
-    return float(_by(lambda _: checked_size("a size", size))(text))
+    return float(_by(lambda _: validate_size("a size", size))(text))
 
 
 def count(text: str, most: int = _MOST) -> int:

@@ -8,9 +8,9 @@ import time
 from typing import Any, Callable, Dict, List
 
 from ..errors import ConfigError
-from .exit_codes import USAGE, combined
+from .exit_codes import USAGE, combine_exit_codes
 from .ledger_arguments import say
-from .running import Terminated, failed
+from .running import Terminated, report_failure
 
 SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
 PARENT_S = 1.0  # how soon a child sees that its parent is gone
@@ -51,7 +51,7 @@ def in_processes(count: int, work: Callable[[int], int]) -> int:
         _listen(before)
     if stopped:
         raise KeyboardInterrupt() if stopped[0] == signal.SIGINT else Terminated()
-    return combined(codes)
+    return combine_exit_codes(codes)
 
 
 def _listen(handlers: Dict[int, Any]) -> None:
@@ -81,7 +81,7 @@ def _be_child(number: int, work: Callable[[int], int], mask: Any, parent: int) -
         code = work(number)
         sys.stdout.flush()
     except BaseException as error:
-        code = failed(error)
+        code = report_failure(error)
     finally:
         try:
             sys.stderr.flush()

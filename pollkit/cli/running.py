@@ -67,7 +67,7 @@ class Parser(argparse.ArgumentParser):
         """What to say of words that mean nothing here. Values are not repeated: one may be a secret."""
         strange = self._strange(words)
         known = [flag for flag in self._option_string_actions if flag.startswith("--")]
-        what = unknown("flag", strange[0], known) if strange else "unrecognized arguments, from %r on" % words[0]
+        what = unknown_name_error("flag", strange[0], known) if strange else "unrecognized arguments, from %r on" % words[0]
         return "%s; see %s --help" % (what, self.prog)
 
     def _strange(self, words: List[str]) -> List[str]:
@@ -111,10 +111,10 @@ def run_command(name: str, words: List[str], is_program: bool = False) -> int:
             _settle(sys.stderr)
             return code
     except (Exception, KeyboardInterrupt, Terminated) as error:
-        return failed(error)
+        return report_failure(error)
 
 
-def failed(error: BaseException) -> int:
+def report_failure(error: BaseException) -> int:
     """The exit code for what went wrong, and a line that says it."""
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
@@ -125,7 +125,7 @@ def failed(error: BaseException) -> int:
     if isinstance(error, PollkitError):
         return complain(str(error))
     if isinstance(error, OSError):
-        return complain(said(error))
+        return complain(os_error_text(error))
     return complain("this is a bug in pollkit: %s: %s (%s)" % (type(error).__name__, error, _place(error)))
 
 
@@ -141,7 +141,7 @@ def complain(message: str) -> int:
     return USAGE
 
 
-def said(error: OSError) -> str:
+def os_error_text(error: OSError) -> str:
     """What the operating system says, in one line."""
     what = error.strerror or str(error) or type(error).__name__
     if error.filename is None and error.errno in _FULL:
@@ -208,7 +208,7 @@ def _listen() -> Dict[int, Any]:
 def _run(name: str, words: List[str]) -> int:
     if name not in COMMANDS:
         what = ("flags come after the command, as in pollkit wait URL -v" if name.startswith("-") else
-                unknown("command", name, list(COMMANDS)))
+                unknown_name_error("command", name, list(COMMANDS)))
         raise ConfigError(what + "; see pollkit --help")
     __import__("%s.commands.%s" % (__package__, name))
     command: Any = sys.modules["%s.commands.%s" % (__package__, name)]
@@ -232,7 +232,7 @@ def _as_typed(word: str) -> str:
         return word
 
 
-def unknown(kind: str, name: str, known: List[str]) -> str:
+def unknown_name_error(kind: str, name: str, known: List[str]) -> str:
     """There is no such thing; perhaps the nearest one was meant."""
     import difflib
     near = difflib.get_close_matches(name, known, 1)

@@ -30,7 +30,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .learning.durations import ENOUGH, accrued_delay
-from .machine import RETRY_AFTER, Progress, Rules, cancel, give_up, hold, nudge, observe, start
+from .machine import RETRY_AFTER, Progress, WaitSettings, cancel, give_up, hold, nudge, observe, start
 from .model import Job
 from .reading.reader import Reading
 
@@ -68,7 +68,7 @@ class Entry:
     __slots__ = ("progress", "rules", "lane", "phase", "stamp", "owner", "nudged", "manner",
                  "turn", "is_late")
 
-    def __init__(self, progress: Progress, rules: Rules, lane: Lane, owner: Any, manner: Any) -> None:
+    def __init__(self, progress: Progress, rules: WaitSettings, lane: Lane, owner: Any, manner: Any) -> None:
         self.progress = progress
         self.rules = rules
         self.lane = lane
@@ -81,7 +81,7 @@ class Entry:
         self.turn: Optional[int] = None   # to be learned from, where somebody learns
 
     @property
-    def is_out(self) -> bool:
+    def is_in_flight(self) -> bool:
         """Whether it is being polled just now."""
         return self.phase is OUT
 
@@ -125,12 +125,12 @@ class Agenda:
         """The entry of a job that is outstanding."""
         return self._entries.get(job_id)
 
-    def add(self, job: Job, url: str, rules: Rules, lane: Lane, now: float, owner: Any = None,
+    def add(self, job: Job, url: str, rules: WaitSettings, lane: Lane, now: float, owner: Any = None,
             latest: float = NEVER, manner: Any = None) -> Entry:
         """Wait for a job from now on, until `latest` at most; it must not be here already."""
         return self.adopt(start(job, url, rules, now, latest), rules, lane, owner, manner)
 
-    def adopt(self, progress: Progress, rules: Rules, lane: Lane, owner: Any = None,
+    def adopt(self, progress: Progress, rules: WaitSettings, lane: Lane, owner: Any = None,
               manner: Any = None, is_late: bool = False) -> Entry:
         """Continue a wait that was begun elsewhere; its job must not be here already.
 
@@ -218,7 +218,7 @@ class Agenda:
             steps.append(Step(entry, before, entry.progress))
         return steps
 
-    def free_place(self) -> None:
+    def release_slot(self) -> None:
         """An exchange is over: another may begin."""
         self._out -= 1
 

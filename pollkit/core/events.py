@@ -6,11 +6,11 @@ decides by them, and when nobody listens none is made.
 from typing import Iterator, NamedTuple, Optional
 
 from .learning.explanations import reason
-from .machine import MAX_SAID, RETRY_AFTER, Progress, Rules
-from .model import State, one_line, shown_id
+from .machine import MAX_SAID, RETRY_AFTER, Progress, WaitSettings
+from .model import State, one_line, display_id
 from .reading.reader import Reading, Verdict
 from .units import rounded_duration
-from .urls import redacted
+from .urls import redact_url
 
 POLL, STATUS, FAULT, PAUSE, WARNING, END = "poll", "status", "fault", "pause", "warning", "end"
 WORTH_TELLING_S = 1.0   # that the limit, and not the pace, made a poll wait
@@ -34,10 +34,10 @@ class Event(NamedTuple):
         return "%s: %s" % (self.id, self.text)
 
 
-def events(before: Progress, after: Progress, reading: Reading, now: float,
-           rules: Optional[Rules] = None) -> Iterator[Event]:
+def poll_events(before: Progress, after: Progress, reading: Reading, now: float,
+           rules: Optional[WaitSettings] = None) -> Iterator[Event]:
     """What a poll brought about, in order; with the rules it was done by, also why the next one is when it is."""
-    name = shown_id(after.job)
+    name = display_id(after.job)
     held_s = after.slept.limit - before.slept.limit
     late = ""
     if held_s >= WORTH_TELLING_S:
@@ -55,30 +55,30 @@ def events(before: Progress, after: Progress, reading: Reading, now: float,
         was = "" if before.status is None else ' (was "%s")' % one_line(before.status, 60)
         yield Event(STATUS, name, now, 'status "%s"%s' % (one_line(after.status or "", 60), was), after)
     if after.url != before.url:
-        yield Event(STATUS, name, now, "looking at %s from now on" % redacted(after.url), after)
+        yield Event(STATUS, name, now, "looking at %s from now on" % redact_url(after.url), after)
     if after.ending is not None:
-        yield ended(after, now)
+        yield end_event(after, now)
 
 
-def held(progress: Progress, now: float) -> Event:
+def limit_event(progress: Progress, now: float) -> Event:
     """The shared limit made a poll wait, or left no room for it."""
     if progress.ending is not None:
-        return ended(progress, now)
-    return Event(PAUSE, shown_id(progress.job), now,
+        return end_event(progress, now)
+    return Event(PAUSE, display_id(progress.job), now,
                  "the rate limit allows the next poll in %s" % _time_left(progress, now), progress)
 
 
-def ended(progress: Progress, now: float) -> Event:
+def end_event(progress: Progress, now: float) -> Event:
     """The wait is over."""
     ending = progress.ending
     assert ending is not None
     text = str(ending.state).replace("_", " ")
     if ending.error is not None and ending.state is not State.CANCELLED:
         text += ": " + one_line(ending.error.message)
-    return Event(END, shown_id(progress.job), now, text, progress)
+    return Event(END, display_id(progress.job), now, text, progress)
 
 
-def _next(progress: Progress, now: float, rules: Optional[Rules]) -> str:
+def _next(progress: Progress, now: float, rules: Optional[WaitSettings]) -> str:
     if progress.ending is not None:
         return ""
     why = None if rules is None else reason(progress, rules, now)

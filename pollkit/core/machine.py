@@ -38,15 +38,15 @@ deadline and becomes it.
 from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Union
 
 from .learning.durations import NOTHING_KNOWN
-from .learning.progress import Forecast, reckoned
-from .model import Error, Job, Outcome, Slept, State, shown_id
+from .learning.progress import Forecast, update_forecast
+from .model import Error, Job, Outcome, Slept, State, display_id
 from .pace import Adaptive
 from .profile import Profile
 from .reading.reader import Reading, Verdict
 from .units import rounded_duration
-from .urls import redacted
+from .urls import redact_url
 from .wait_settings import FOREVER as FOREVER
-from .wait_settings import Rules as Rules
+from .wait_settings import WaitSettings as WaitSettings
 
 MAX_HOPS = 5
 MAX_SAID = 8       # different warnings a wait gives: one that has a new one each time is asked to be quiet
@@ -136,7 +136,7 @@ class Poll(NamedTuple):
 Action = Union[Sleep, Poll, Ending]
 
 
-def start(job: Job, url: str, rules: Rules, now: float, latest: float = FOREVER) -> Progress:
+def start(job: Job, url: str, rules: WaitSettings, now: float, latest: float = FOREVER) -> Progress:
     """A wait that begins now and ends by `latest`; the first poll comes when the pace says."""
     deadline = min(latest, rules.deadline(job, now))
     first = rules.pace.before_first(rules.durations, rules.is_fresh)
@@ -172,7 +172,7 @@ def hold(progress: Progress, ready_at: float, interval: float, now: float) -> Pr
     return after._replace(next_at=ready_at if ready_at <= progress.deadline - interval else progress.deadline)
 
 
-def give_up(progress: Progress, rules: Rules, now: float) -> Progress:
+def give_up(progress: Progress, rules: WaitSettings, now: float) -> Progress:
     """End a wait whose last look could not begin for so long that it is not worth waiting for."""
     if progress.ending is not None or now <= progress.deadline + rules.patience:
         return progress
@@ -180,7 +180,7 @@ def give_up(progress: Progress, rules: Rules, now: float) -> Progress:
                 "other polls took so long that none was left for a last look%s" % _last_status(progress))
 
 
-def observe(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def observe(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     """What a reading changes."""
     if progress.ending is not None:
         return progress
@@ -208,7 +208,7 @@ def outcome(progress: Progress, profile: Profile, wall_offset: float) -> Outcome
     if ending is None:
         raise ValueError("%s has not ended" % job.id)
     return Outcome(
-        shown_id(job), redacted(progress.url) or None, job.profile or profile.name, job.label,
+        display_id(job), redact_url(progress.url) or None, job.profile or profile.name, job.label,
         ending.state, progress.status, ending.result, ending.error, progress.fraction, progress.polls,
         progress.faults, ending.at - progress.started_at, progress.slept, ending.notice_delay_s,
         progress.started_at + wall_offset, ending.at + wall_offset)
@@ -231,19 +231,19 @@ def _counted(progress: Progress, reading: Reading, now: float) -> Progress:
         progress.total if reading.fraction is None else reading.total)
 
 
-def _done(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def _done(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     ending = Ending(State.DONE, now, reading.result, None, reading.notice_delay_s, reading.duration_s)
     return progress._replace(ending=ending, trouble=NO_TROUBLE)
 
 
-def _failed(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def _failed(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     message = reading.error_message or 'the job ended with status "%s"' % reading.status
     ending = Ending(State.FAILED, now, None, Error(reading.error_code, message),
                     reading.notice_delay_s, reading.duration_s)
     return progress._replace(ending=ending, trouble=NO_TROUBLE)
 
 
-def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def _pending(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     looks = progress.looks + 1
     if progress.forecast is not None or reading.fraction is not None:
         progress = _foretold(progress, rules, reading.fraction, now)
@@ -260,16 +260,16 @@ def _pending(progress: Progress, rules: Rules, reading: Reading, now: float, ran
                   trouble=NO_TROUBLE, etag=reading.etag or progress.etag, accepted=reading.accepted)
 
 
-def _foretold(progress: Progress, rules: Rules, fraction: Optional[float], now: float) -> Progress:
+def _foretold(progress: Progress, rules: WaitSettings, fraction: Optional[float], now: float) -> Progress:
     """The Progress with what the job's own progress says about its end, where the pace wants to know."""
     if not isinstance(rules.pace, Adaptive):
         return progress
     curve = NOTHING_KNOWN if rules.durations is None else rules.durations.curve
-    return progress._replace(forecast=reckoned(
+    return progress._replace(forecast=update_forecast(
         progress.forecast, fraction, now - progress.started_at, curve, rules.is_fresh or bool(rules.pace.first)))
 
 
-def _see_other(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def _see_other(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     trouble = progress.trouble
     if trouble.hops >= MAX_HOPS:
         return _fault(progress, rules, reading._replace(because="too many redirects: " + reading.because), now, rand)
@@ -278,7 +278,7 @@ def _see_other(progress: Progress, rules: Rules, reading: Reading, now: float, r
     return _at_once(after, rules, reading, now)
 
 
-def _limited(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def _limited(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     told, default = reading.retry_after, rules.retry_after_default
     if told is not None and told >= 1.0:
         # A little more than was asked for, so that hosts told the same do not all come back at once.
@@ -288,7 +288,7 @@ def _limited(progress: Progress, rules: Rules, reading: Reading, now: float, ran
     return _retry(progress, rules, now, rand, RETRY_AFTER, progress.trouble, told)
 
 
-def _fault(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def _fault(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     trouble = progress.trouble._replace(in_row=progress.trouble.in_row + 1, hops=0)
     after = progress._replace(faults=progress.faults + 1, trouble=trouble)
     if rules.max_faults is not None and trouble.in_row >= rules.max_faults:
@@ -300,14 +300,14 @@ def _fault(progress: Progress, rules: Rules, reading: Reading, now: float, rand:
     return _retry(after, rules, now, rand, FAULT, trouble, reading.retry_after)
 
 
-def _unauthorised(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def _unauthorised(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     trouble = progress.trouble
     if trouble.reauthorised or not rules.can_reauthorise:
         return _end(progress, now, State.UNREACHABLE, reading.because)
     return _at_once(progress._replace(trouble=trouble._replace(reauthorised=True)), rules, reading, now)
 
 
-def _not_found(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def _not_found(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     grace_until = min(progress.deadline, progress.started_at + rules.not_found_grace)
     if now >= grace_until:
         return _end(progress, now, State.UNREACHABLE, reading.because)
@@ -316,11 +316,11 @@ def _not_found(progress: Progress, rules: Rules, reading: Reading, now: float, r
     return after._replace(next_at=max(floor_at, min(after.next_at, grace_until)))
 
 
-def _refused(progress: Progress, rules: Rules, reading: Reading, now: float, rand: float) -> Progress:
+def _refused(progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float) -> Progress:
     return _end(progress, now, State.UNREACHABLE, reading.because)
 
 
-TRANSITIONS: Dict[Verdict, Callable[[Progress, Rules, Reading, float, float], Progress]] = {
+TRANSITIONS: Dict[Verdict, Callable[[Progress, WaitSettings, Reading, float, float], Progress]] = {
     Verdict.DONE: _done,
     Verdict.FAILED: _failed,
     Verdict.PENDING: _pending,
@@ -333,14 +333,14 @@ TRANSITIONS: Dict[Verdict, Callable[[Progress, Rules, Reading, float, float], Pr
 }
 
 
-def _at_once(progress: Progress, rules: Rules, reading: Reading, now: float) -> Progress:
+def _at_once(progress: Progress, rules: WaitSettings, reading: Reading, now: float) -> Progress:
     """Poll again without a sleep, unless the server asked for one."""
     if reading.retry_after:
         return _sleep(progress._replace(etag=None), rules, now, 0.0, PACE, reading.retry_after)
     return progress._replace(next_at=now, wait_from=now, etag=None)
 
 
-def _retry(progress: Progress, rules: Rules, now: float, rand: float, why: str, trouble: Trouble,
+def _retry(progress: Progress, rules: WaitSettings, now: float, rand: float, why: str, trouble: Trouble,
            floor: Optional[float] = None) -> Progress:
     """Sleep by the retry backoff, one step further."""
     wait = rules.retry.delay(trouble.retries + 1, trouble.retry_wait, 0.0, rand) or 0.0
@@ -348,7 +348,7 @@ def _retry(progress: Progress, rules: Rules, now: float, rand: float, why: str, 
     return _sleep(after, rules, now, wait, why, floor)
 
 
-def _sleep(progress: Progress, rules: Rules, now: float, delay: float, why: str,
+def _sleep(progress: Progress, rules: WaitSettings, now: float, delay: float, why: str,
            floor: Optional[float] = None, **changes: Any) -> Progress:
     """Plan the next poll: not before the floor, not after the deadline, and one just at it."""
     next_at = now + max(delay, SHORTEST_S)
@@ -366,7 +366,7 @@ def _sleep(progress: Progress, rules: Rules, now: float, delay: float, why: str,
     return progress._replace(next_at=_clipped(next_at, progress, rules), wait_from=now, why=why, **changes)
 
 
-def _allowed_time(progress: Progress, rules: Rules) -> float:
+def _allowed_time(progress: Progress, rules: WaitSettings) -> float:
     """How long the wait was allowed to take.
 
     That is its timeout. The deadline comes sooner if a whole batch has a timeout, and later if it
@@ -376,7 +376,7 @@ def _allowed_time(progress: Progress, rules: Rules) -> float:
     return min(progress.deadline, times_out_at) - progress.started_at
 
 
-def _clipped(next_at: float, progress: Progress, rules: Rules) -> float:
+def _clipped(next_at: float, progress: Progress, rules: WaitSettings) -> float:
     return progress.deadline if progress.deadline - next_at < rules.spacing else min(next_at, progress.deadline)
 
 

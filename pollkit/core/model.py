@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
 
 from ..errors import ConfigError
-from .units import seconds
-from .urls import is_url, redacted
+from .units import to_seconds
+from .urls import is_url, redact_url
 
 NEVER = "never"       # a job's timeout: wait for it without a deadline
 LONGEST_TEXT = 10000  # characters of a server's message that are shown or stored
@@ -53,7 +53,7 @@ class Job(NamedTuple):
     timeout: Union[float, str, None] = None
 
     @classmethod
-    def of(cls, job: "Union[Job, str]") -> "Job":
+    def from_any(cls, job: "Union[Job, str]") -> "Job":
         """A job as it is, or made from a URL or an id."""
         if isinstance(job, cls):
             if not isinstance(job.id, str):
@@ -79,7 +79,7 @@ def job_timeout(value: Union[float, str]) -> Union[float, str]:
     if isinstance(value, str) and value.strip().lower() == NEVER:
         return NEVER
     try:
-        return seconds(value, "a job's timeout")
+        return to_seconds(value, "a job's timeout")
     except ConfigError as error:
         raise ConfigError("%s; 'never' means no timeout" % error) from None
 
@@ -240,9 +240,9 @@ def one_line(text: str, longest: int = 300) -> str:
     return line if is_whole else line[:longest - 3] + "..."
 
 
-def shown_id(job: Job) -> str:
+def display_id(job: Job) -> str:
     """A job's id as it may be shown: one that is a URL loses what looks like a secret."""
-    return redacted(job.id) if is_url(job.id) else job.id
+    return redact_url(job.id) if is_url(job.id) else job.id
 
 
 def iso_text(at: float) -> str:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Optional, Tuple
 
 from ..errors import ConfigError
-from .urls import Address, is_url, parse_url, redacted
+from .urls import Address, is_url, parse_url, redact_url
 
 if TYPE_CHECKING:
     from .profile import Profile
@@ -28,15 +28,15 @@ def parse_origin(text: str) -> str:
     """
     example = "write it as https://api.internal or https://api.internal:8443"
     if not is_url(text):
-        raise ConfigError("%r is not an origin: %s" % (redacted(text), example))
+        raise ConfigError("%r is not an origin: %s" % (redact_url(text), example))
     address = parse_url(text)
     has_more = address.target != "/" or address.userinfo or "#" in text
     if has_more or set(address.host) & set("*{}"):
-        raise ConfigError("%r is more than an origin, or not one: %s" % (redacted(text), example))
-    return shortest(address)
+        raise ConfigError("%r is more than an origin, or not one: %s" % (redact_url(text), example))
+    return origin_text(address)
 
 
-def shortest(address: Address) -> str:
+def origin_text(address: Address) -> str:
     """The origin of an address as people write it: without the scheme's own port."""
     return "%s://%s" % (address.scheme, address.authority)
 
@@ -57,32 +57,32 @@ def credential_origins(profile: "Profile") -> Optional[Tuple[Address, ...]]:
         origin = parse_url(text)
         if only_https and origin.scheme == "http":
             raise ConfigError("origins has %s, but url is https: credentials for an https URL are "
-                              "never sent over plain http" % shortest(origin))
+                              "never sent over plain http" % origin_text(origin))
         bound.append(origin)
     if only_https:
         bound = [origin for origin in bound if origin.scheme == "https"]
     return tuple(bound)
 
 
-def check_bound(url: str, bound: Optional[Tuple[Address, ...]]) -> None:
+def check_credential_origin(url: str, bound: Optional[Tuple[Address, ...]]) -> None:
     """Raise a ConfigError if a job's URL is outside the origins that credentials are bound to."""
     if bound is None:
         return
     address = parse_url(url)
     if any(_matches(origin, address) for origin in bound):
         return
-    here = shortest(address)
+    here = origin_text(address)
     if not bound:
         raise ConfigError("the base of the profile's url is not known, so its credential can't be "
                           "sent to the job at %s: give --base-url, or add origins = %s to the profile"
-                          % (redacted(url), here))
+                          % (redact_url(url), here))
     if address.scheme == "http" and all(origin.scheme == "https" for origin in bound):
         remedy = "the profile's URLs are https, and so must the job's be"
     else:
         remedy = "if you trust %s with it, add origins = %s to the profile" % (here, here)
-    shown = ", ".join(shortest(origin).replace(_STAND_IN, "*") for origin in bound)
+    shown = ", ".join(origin_text(origin).replace(_STAND_IN, "*") for origin in bound)
     raise ConfigError("the job at %s is outside %s, where the profile's credential belongs: %s" % (
-        redacted(url), shown, remedy))
+        redact_url(url), shown, remedy))
 
 
 def is_internal(host: str) -> bool:

@@ -9,8 +9,8 @@ import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 from ..errors import ConfigError
-from .learning.durations import ENOUGH, NOTHING_KNOWN, Durations, Foreseen, cold_interval
-from .units import duration_text, seconds
+from .learning.durations import ENOUGH, NOTHING_KNOWN, Durations, ProgressEstimate, cold_interval
+from .units import duration_text, to_seconds
 
 Jitter = Union[str, float]
 JITTERS = ("none", "full", "equal", "decorrelated")
@@ -32,14 +32,14 @@ class Fixed(NamedTuple("Fixed", [("every", float), ("attempts", Optional[int])])
         _positive("every", every)
         if attempts is not None and (not isinstance(attempts, int) or attempts < 1):
             raise ConfigError("attempts must be a whole number from 1, not %r" % (attempts,))
-        return super().__new__(cls, seconds(every), attempts)
+        return super().__new__(cls, to_seconds(every), attempts)
 
     def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
         """Seconds from the start to the first look."""
         return 0.0
 
     def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
-              foreseen: Optional[Foreseen] = None) -> Optional[float]:
+              foreseen: Optional[ProgressEstimate] = None) -> Optional[float]:
         """Seconds to the next look, after `looks` looks; None: no more."""
         return None if self.attempts is not None and looks >= self.attempts else self.every
 
@@ -66,21 +66,21 @@ class Backoff(NamedTuple("Backoff", [
     def __new__(cls, initial: Union[str, float], cap: Union[str, float], factor: float = 1.5,
                 jitter: Jitter = 0.25) -> "Backoff":
         _positive("initial", initial)
-        if seconds(cap) < seconds(initial):
+        if to_seconds(cap) < to_seconds(initial):
             raise ConfigError("a backoff's cap (%s) can't be below its start (%s)" % (cap, initial))
         if not _number(factor) or not 1 <= factor <= 1000:
             raise ConfigError("a backoff's factor goes from 1 to 1000, not %r" % (factor,))
         if jitter not in JITTERS and not (_number(jitter) and 0 <= float(jitter) < 1):
             raise ConfigError("jitter is one of %s, or a spread from 0 to below 1, not %r"
                               % (", ".join(JITTERS), jitter))
-        return super().__new__(cls, seconds(initial), seconds(cap), float(factor), jitter)
+        return super().__new__(cls, to_seconds(initial), to_seconds(cap), float(factor), jitter)
 
     def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
         """Seconds from the start to the first look."""
         return 0.0
 
     def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
-              foreseen: Optional[Foreseen] = None) -> float:
+              foreseen: Optional[ProgressEstimate] = None) -> float:
         """Seconds to the next look, after `looks` looks and a wait of `last` seconds."""
         if self.jitter == "decorrelated":
             top = max(self.initial, last) * 3
@@ -145,11 +145,11 @@ class Adaptive(NamedTuple("Adaptive", [
         for name, value in (("every", every), ("price", price), ("min", min)):
             if value is not None:
                 _positive(name, value)
-        if seconds(max) < seconds(min):
+        if to_seconds(max) < to_seconds(min):
             raise ConfigError("an adaptive pace's max (%s) can't be below its min (%s)" % (max, min))
         return super().__new__(
-            cls, None if first is None else seconds(first), None if every is None else seconds(every),
-            seconds(price), seconds(min), seconds(max))
+            cls, None if first is None else to_seconds(first), None if every is None else to_seconds(every),
+            to_seconds(price), to_seconds(min), to_seconds(max))
 
     def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
         """Seconds from the start to the first look."""
@@ -159,7 +159,7 @@ class Adaptive(NamedTuple("Adaptive", [
         return self._by_past_jobs(0.0, durations, self.first) if is_fresh or self.first else 0.0
 
     def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
-              foreseen: Optional[Foreseen] = None) -> float:
+              foreseen: Optional[ProgressEstimate] = None) -> float:
         """Seconds to the next look, at this age of the wait."""
         known = 0 if durations is None else len(durations)
         if self.every is not None and known < ENOUGH:
@@ -169,14 +169,14 @@ class Adaptive(NamedTuple("Adaptive", [
         if foreseen is None:
             return wait
         curve = NOTHING_KNOWN if durations is None else durations.curve
-        return min(curve.next_look(age, self.price, self.min, self.max, foreseen), POSTPONED * wait)
+        return min(curve.next_poll_age(age, self.price, self.min, self.max, foreseen), POSTPONED * wait)
 
     def _by_past_jobs(self, age: float, durations: Optional[Durations], table: Optional[float]) -> float:
         """The wait that past jobs suggest; `table` is what `first` or `every` says, if anything."""
         cold = cold_interval(self.price, max(0.0, age))  # a clock may have been set back
         if not durations:
             return min(max(cold, self.min), self.max)
-        wait = durations.curve.next_look(age, self.price, self.min, self.max)
+        wait = durations.curve.next_poll_age(age, self.price, self.min, self.max)
         if durations.completions >= FEW:
             return wait
         return min(wait, max(FEW_CAP * cold, self.min, table or 0.0))
@@ -254,7 +254,7 @@ def _only(options: Dict[str, str], *known: str) -> None:
 
 
 def _positive(name: str, value: Union[str, float]) -> None:
-    if seconds(value, name) <= 0:
+    if to_seconds(value, name) <= 0:
         raise ConfigError("%s must be above zero, not %s" % (name, value))
 
 

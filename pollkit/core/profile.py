@@ -5,8 +5,8 @@ from ..errors import ConfigError
 from .origins import REDIRECT_POLICIES, parse_origin
 from .pace import Adaptive, Backoff, Fixed, Pace, parse_pace
 from .reading.json_paths import Path
-from .units import Limit, parse_limit, seconds
-from .urls import is_secret, parse_url, redacted
+from .units import Limit, parse_limit, to_seconds
+from .urls import is_secret, parse_url, redact_url
 
 DEFAULT_TIMEOUT = "default"  # a timeout that nobody has named; None already means 'for ever'
 
@@ -87,7 +87,7 @@ class Profile(NamedTuple):
 
 def _shown(name: str, value: Any) -> str:
     if name in ("url", "batch_url", "base", "proxy"):
-        return repr(redacted(str(value)))
+        return repr(redact_url(str(value)))
     if name == "headers" and isinstance(value, Mapping):
         return repr({header: "***" if is_secret(header) else text for header, text in value.items()})
     return "'***'" if name in ("body", "headers") else repr(value)
@@ -111,7 +111,7 @@ _TYPES = (
 )
 
 
-def checked(profile: Profile) -> Profile:
+def validate_profile(profile: Profile) -> Profile:
     """A profile that makes sense, with all that was given as text read; or a ConfigError."""
     if not isinstance(profile, Profile):
         raise ConfigError("a profile is a pollkit.Profile, not %r" % (profile,))
@@ -121,21 +121,21 @@ def checked(profile: Profile) -> Profile:
     if profile.redirects not in REDIRECT_POLICIES:
         policies = " or ".join(REDIRECT_POLICIES)
         raise ConfigError("redirects is %s, not %r" % (policies, profile.redirects))
-    whole_number("batch_size", profile.batch_size)
+    validate_count("batch_size", profile.batch_size)
     if profile.max_faults is not None:
-        whole_number("max_faults", profile.max_faults)
+        validate_count("max_faults", profile.max_faults)
     for name in _PATHS:
         if getattr(profile, name) is not None:
             Path(getattr(profile, name))
     if profile.base is not None:
-        checked_base(profile.base)
+        validate_base(profile.base)
     if profile.up_to is not None:
-        checked_size("up_to", profile.up_to)
+        validate_size("up_to", profile.up_to)
     limit = profile.limit
     return profile._replace(
         done=_words(profile.done), failed=_words(profile.failed), pending=_words(profile.pending),
-        pace=Adaptive() if profile.pace is None else pace_of(profile.pace),
-        retry=pace_of(profile.retry),
+        pace=Adaptive() if profile.pace is None else to_pace(profile.pace),
+        retry=to_pace(profile.retry),
         limit=parse_limit(limit) if isinstance(limit, str) else limit,
         origins=tuple(map(parse_origin, _words(profile.origins) or ())),
         **_read_durations(profile))
@@ -150,7 +150,7 @@ def _read_durations(profile: Profile) -> Dict[str, Any]:
         is_none = value is None and name in _MAY_BE_NONE
         is_default = value == DEFAULT_TIMEOUT and name == "timeout"
         if not is_none and not is_default:
-            read[name] = seconds(value, name)
+            read[name] = to_seconds(value, name)
     if read["request_timeout"] == 0:
         raise ConfigError("request_timeout must be above zero")
     return read
@@ -167,18 +167,18 @@ def _check_types(profile: Profile) -> None:
             raise ConfigError("labels must be a mapping of labels to profiles, not to %s" % type(one).__name__)
 
 
-def for_job(profile: Profile, label: Optional[str] = None, size: Optional[float] = None) -> Profile:
+def profile_for_job(profile: Profile, label: Optional[str] = None, size: Optional[float] = None) -> Profile:
     """The profile for a job of that label, or of that size: the smallest label that it fits in.
 
     A job that no label fits, or that has neither, gets the profile itself. So does a label the
     profile doesn't know, where it has none at all or its URL takes any (`{label}`).
 
     >>> mine = Profile(timeout=300.0, labels={"small": Profile(label="small", up_to=10, timeout=60.0)})
-    >>> for_job(mine, size=7).timeout, for_job(mine, size=70).timeout
+    >>> profile_for_job(mine, size=7).timeout, profile_for_job(mine, size=70).timeout
     (60.0, 300.0)
     """
     if size is not None:
-        checked_size("size", size)
+        validate_size("size", size)
     if label is not None:
         if not isinstance(label, str):
             raise ConfigError("a label is text, not %r" % (label,))
@@ -194,12 +194,12 @@ def for_job(profile: Profile, label: Optional[str] = None, size: Optional[float]
     return min(fitting, key=lambda pair: pair[0])[1] if fitting else profile
 
 
-def based(profile: Profile, base: Optional[str] = None) -> Profile:
+def fill_base(profile: Profile, base: Optional[str] = None) -> Profile:
     """The profile with {base} filled in, by `base` or else by its own; its labels' likewise.
 
     A profile that needs a base URL, where none is known, is a ConfigError.
 
-    >>> based(Profile(url="{base}/jobs/{id}"), "http://ray.internal:8265/").url
+    >>> fill_base(Profile(url="{base}/jobs/{id}"), "http://ray.internal:8265/").url
     'http://ray.internal:8265/jobs/{id}'
     """
     if base is None and profile.base is None and "{base}" in "%s %s" % (profile.url, profile.batch_url):
@@ -213,30 +213,30 @@ def _filled(profile: Profile, base: Optional[str]) -> Profile:
     filled = profile._replace(labels={name: _filled(one, base) for name, one in profile.labels.items()})
     if known is None:
         return filled
-    root = checked_base(known).rstrip("/")
+    root = validate_base(known).rstrip("/")
     return filled._replace(base=known, url=profile.url and profile.url.replace("{base}", root),
                            batch_url=profile.batch_url and profile.batch_url.replace("{base}", root))
 
 
-def checked_base(base: Any) -> str:
+def validate_base(base: Any) -> str:
     """A base URL that makes sense: what stands before the path of every job's URL."""
     if not isinstance(base, str):
         raise ConfigError("a base URL is text, not %r" % (base,))
     parse_url(base)
     if set(base) & set("?# {}"):
         raise ConfigError("the base URL %r goes on with a job's path: it can have no query, space or brace"
-                          % redacted(base))
+                          % redact_url(base))
     return base
 
 
-def checked_size(name: str, size: Any) -> float:
+def validate_size(name: str, size: Any) -> float:
     """A size that makes sense: a number from 0; `inf` is one, too."""
     if isinstance(size, bool) or not isinstance(size, (int, float)) or not size >= 0:  # also for nan
         raise ConfigError("%s must be a number from 0, not %r" % (name, size))
     return size
 
 
-def pace_of(pace: Any) -> Pace:
+def to_pace(pace: Any) -> Pace:
     """A pace, given as one or as text."""
     if isinstance(pace, str):
         return parse_pace(pace)
@@ -245,7 +245,7 @@ def pace_of(pace: Any) -> Pace:
     return pace
 
 
-def whole_number(name: str, value: Any) -> int:
+def validate_count(name: str, value: Any) -> int:
     """A count that makes sense."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000000:
         raise ConfigError("%s must be a whole number from 1, not %r" % (name, value))

@@ -7,7 +7,7 @@ import re
 from typing import Set
 
 from .model import LONGEST_TEXT
-from .urls import SHORTEST_SECRET, quoted
+from .urls import SHORTEST_SECRET, percent_encode
 
 _CUT = re.compile(r"\.\.\.|['\"]")  # how a text ends that was truncated, and is quoted
 
@@ -21,7 +21,7 @@ def scrub(text: str, secrets: Set[str]) -> str:
     if len(text) > LONGEST_TEXT:
         text = text[:LONGEST_TEXT] + "..."
     if "%" in text:
-        encoded = [quoted(secret, safe) for secret in secrets for safe in ("", "/")]
+        encoded = [percent_encode(secret, safe) for secret in secrets for safe in ("", "/")]
         secrets = secrets.union(encoded)
     for secret in sorted(secrets, key=len, reverse=True):
         text = without_secret(text, secret)

@@ -13,9 +13,9 @@ from math import isfinite
 from typing import Any, Dict
 
 from .learning.progress import Forecast
-from .machine import FOREVER, RETRY_AFTER, Progress, Rules, Trouble
+from .machine import FOREVER, RETRY_AFTER, Progress, WaitSettings, Trouble
 from .model import Job, Slept
-from .urls import redacted
+from .urls import redact_url
 
 _OTHERWISE = ("job", "url", "ending", "said")  # not written, or not as they are
 _DEFAULTS = Progress(Job(""), "", 0.0, FOREVER, 0.0, 0.0)
@@ -40,7 +40,7 @@ def progress_to_row(progress: Progress, home: str, offset: float = 0.0) -> Dict[
     if progress.said:
         row["said"] = sorted(progress.said)
     if progress.url != home:
-        if redacted(progress.url) == progress.url:
+        if redact_url(progress.url) == progress.url:
             row["url"] = progress.url
         else:  # where it went may not be told: it will be sent there again
             row.pop("moved", None)
@@ -64,7 +64,7 @@ def progress_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 
     return Progress(job, row.get("url", home), said=frozenset(row.get("said", ())), **known)
 
 
-def by_rules(progress: Progress, rules: Rules) -> Progress:
+def with_current_deadline(progress: Progress, rules: WaitSettings) -> Progress:
     """A wait with the deadline that its job and today's rules give it, whatever was written."""
     deadline = rules.deadline(progress.job, progress.started_at)
     return progress._replace(deadline=deadline, next_at=_by(deadline, progress))

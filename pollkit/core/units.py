@@ -16,10 +16,10 @@ _LIMIT = re.compile(r"(%s)\s*/\s*(%s)?(ms|s|m|h|d)(?:\s+burst\s+([0-9]+))?" % (_
 _LONGEST = 10 * 365 * 86400.0  # beyond ten years a duration is a mistake, not a wish
 
 
-def seconds(value: Union[str, float], what: str = "duration") -> float:
+def to_seconds(value: Union[str, float], what: str = "duration") -> float:
     """A duration in seconds, from a number or from text such as '1h30m'; a bare number is seconds.
 
-    >>> seconds("1h30m")
+    >>> to_seconds("1h30m")
     5400.0
     """
     if isinstance(value, str):

@@ -54,53 +54,53 @@ def parse_url(url: str) -> Address:
     """A URL taken apart, or a ConfigError that says what is wrong with it."""
     match = _URL.match(url.strip())
     if not match:
-        raise ConfigError("%r is not a URL pollkit can poll: only http:// and https:// are" % redacted(url))
+        raise ConfigError("%r is not a URL pollkit can poll: only http:// and https:// are" % redact_url(url))
     scheme, target = match.group(1).lower(), match.group(3)
     authority = _AUTHORITY.fullmatch(match.group(2))
     port = int(authority.group(3) or _PORTS[scheme]) if authority else 0
     if not authority or not 0 < port < 65536:
-        raise ConfigError("%r names no usable host and port" % redacted(url))
+        raise ConfigError("%r names no usable host and port" % redact_url(url))
     host = authority.group(2).strip("[]").lower()
     try:
         host = host if host.isprintable() and not _UNSAFE.search(host) else host.encode("idna").decode("ascii")
     except UnicodeError:
-        raise ConfigError("%r names no usable host" % redacted(url)) from None
+        raise ConfigError("%r names no usable host" % redact_url(url)) from None
     if not target.startswith("/"):
         target = "/" + target
     # Whatever isn't visible ASCII is encoded, so that no id or link can smuggle in a header.
-    target = _UNSAFE.sub(lambda found: quoted(found.group()), target)
+    target = _UNSAFE.sub(lambda found: percent_encode(found.group()), target)
     return Address(scheme, host, port, target, authority.group(1) or "")
 
 
-def fill(template: str, **values: str) -> str:
+def fill_template(template: str, **values: str) -> str:
     """A URL template with its {placeholders} filled in, each value percent-encoded whole.
 
-    >>> fill("https://api.internal/jobs/{id}", id="a/b c")
+    >>> fill_template("https://api.internal/jobs/{id}", id="a/b c")
     'https://api.internal/jobs/a%2Fb%20c'
     """
     def value(match: "re.Match[str]") -> str:
         name = match.group(1)
         if name not in values:
             raise ConfigError("URL template %r: nothing is known for {%s}%s" % (
-                redacted(template), name, ": the job needs a label (--label)" if name == "label" else ""))
+                redact_url(template), name, ": the job needs a label (--label)" if name == "label" else ""))
         # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
         if values[name] in (".", "..", ""):
             raise ConfigError("%r can't stand in a URL as {%s}" % (values[name], name))
-        return quoted(values[name])
+        return percent_encode(values[name])
 
     return _PLACEHOLDER.sub(value, template)
 
 
-def fill_many(template: str, ids: Iterable[str]) -> str:
+def fill_ids(template: str, ids: Iterable[str]) -> str:
     """A URL template with {ids} filled in: each percent-encoded, a comma between them."""
-    listed = ",".join(map(quoted, ids))
+    listed = ",".join(map(percent_encode, ids))
     for name in _PLACEHOLDER.findall(template):
         if name != "ids":
-            raise ConfigError("URL template %r: nothing is known for {%s}" % (redacted(template), name))
+            raise ConfigError("URL template %r: nothing is known for {%s}" % (redact_url(template), name))
     return template.replace("{ids}", listed)
 
 
-def join(base: str, link: str) -> Optional[str]:
+def join_url(base: str, link: str) -> Optional[str]:
     """A Location (RFC 9110, 10.2.2), which may be relative, as a whole URL; None if it is unusable."""
     if len(link) > LONGEST_LINK:
         return None
@@ -120,10 +120,10 @@ def join(base: str, link: str) -> Optional[str]:
     return whole
 
 
-def redacted(url: str) -> str:
+def redact_url(url: str) -> str:
     """A URL as it may be shown: no password, and no query value that looks like a secret.
 
-    >>> redacted("https://me:pw@api.internal/jobs?id=1&api_key=abc")
+    >>> redact_url("https://me:pw@api.internal/jobs?id=1&api_key=abc")
     'https://***@api.internal/jobs?id=1&api_key=***'
     """
     scheme, mark, rest = url.partition("://")
@@ -141,7 +141,7 @@ def is_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def secrets_of(url: str) -> Set[str]:
+def secrets_in_url(url: str) -> Set[str]:
     """The secrets in a URL, as it has them and decoded: what `redacted` hides."""
     found = {value for _, name, value in _PARAMETER.findall(url) if is_secret(name)}
     userinfo = url.partition("://")[2].rpartition("@")[0]
@@ -153,7 +153,7 @@ def secrets_of(url: str) -> Set[str]:
     return {secret for value in found for secret in (value, unquote(value)) if len(secret) >= SHORTEST_SECRET}
 
 
-def secrets_in(header: str) -> Set[str]:
+def secrets_in_header(header: str) -> Set[str]:
     """The secrets in a header's value: all of it, without the scheme, and what Basic encodes."""
     scheme, _, rest = header.partition(" ")
     found = {header, rest}
@@ -167,7 +167,7 @@ def secrets_in(header: str) -> Set[str]:
     return {secret for secret in found if len(secret) >= SHORTEST_SECRET}
 
 
-def quoted(text: str, safe: str = "") -> str:
+def percent_encode(text: str, safe: str = "") -> str:
     """Percent-encoded, all but what is safe anywhere, or here."""
     from urllib.parse import quote  # late, as everything of urllib here: most waits have no use for it
     return quote(text, safe=safe)

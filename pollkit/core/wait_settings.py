@@ -4,8 +4,8 @@ from typing import NamedTuple, Optional, Union
 from .learning.durations import Durations
 from .model import NEVER, Job
 from .pace import Adaptive, Pace
-from .profile import DEFAULT_TIMEOUT, Profile, checked, pace_of
-from .units import seconds
+from .profile import DEFAULT_TIMEOUT, Profile, validate_profile, to_pace
+from .units import to_seconds
 
 FOREVER = float("inf")
 
@@ -22,11 +22,11 @@ DEFAULTS = Defaults()
 LEDGER_DEFAULTS = Defaults(timeout=24 * 3600.0, max_faults=None)
 
 
-class Rules(NamedTuple):
+class WaitSettings(NamedTuple):
     """What holds for a wait from its start to its end."""
 
     pace: Pace = Adaptive()
-    retry: Pace = pace_of(Profile().retry)
+    retry: Pace = to_pace(Profile().retry)
     timeout: Optional[float] = DEFAULTS.timeout
     max_faults: Optional[int] = DEFAULTS.max_faults   # in a row; None: retry until the deadline
     not_found_grace: float = 10.0
@@ -38,15 +38,15 @@ class Rules(NamedTuple):
     is_fresh: bool = False       # jobs are submitted just when their wait begins
 
     @classmethod
-    def of(cls, profile: Profile, spacing: float = 0.0, durations: Optional[Durations] = None,
-           is_fresh: bool = False, defaults: Defaults = DEFAULTS) -> "Rules":
+    def from_profile(cls, profile: Profile, spacing: float = 0.0, durations: Optional[Durations] = None,
+           is_fresh: bool = False, defaults: Defaults = DEFAULTS) -> "WaitSettings":
         """The rules a profile lays down; `defaults` fill in what it leaves open."""
-        profile = checked(profile)
+        profile = validate_profile(profile)
         max_faults = defaults.max_faults if profile.max_faults is None else profile.max_faults
-        return cls(pace_of(profile.pace), pace_of(profile.retry),
-                   timeout_of(profile, defaults), max_faults, seconds(profile.not_found_grace),
+        return cls(to_pace(profile.pace), to_pace(profile.retry),
+                   profile_timeout(profile, defaults), max_faults, to_seconds(profile.not_found_grace),
                    _seconds(profile.retry_after_default), profile.auth is not None, spacing,
-                   seconds(profile.request_timeout), durations, is_fresh)
+                   to_seconds(profile.request_timeout), durations, is_fresh)
 
     def deadline(self, job: Job, started_at: float) -> float:
         """When the wait for a job times out; the job's own timeout takes precedence."""
@@ -55,14 +55,14 @@ class Rules(NamedTuple):
         elif job.timeout == NEVER:
             timeout = None
         else:
-            timeout = seconds(job.timeout)
+            timeout = to_seconds(job.timeout)
         return FOREVER if timeout is None else started_at + timeout
 
 
-def timeout_of(profile: Profile, defaults: Defaults = DEFAULTS) -> Optional[float]:
+def profile_timeout(profile: Profile, defaults: Defaults = DEFAULTS) -> Optional[float]:
     """How long a job of that profile is waited for, in seconds; None: for ever."""
     return defaults.timeout if profile.timeout == DEFAULT_TIMEOUT else _seconds(profile.timeout)
 
 
 def _seconds(value: Union[float, str, None]) -> Optional[float]:
-    return None if value is None else seconds(value)
+    return None if value is None else to_seconds(value)

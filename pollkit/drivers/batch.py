@@ -17,15 +17,15 @@ from typing import (
 )
 
 from ..core.agenda import Entry, Step
-from ..core.model import Counts, Job, Outcome, State, shown_id
+from ..core.model import Counts, Job, Outcome, State, display_id
 from ..core.pace import Pace
-from ..core.profile import Profile, whole_number
-from ..core.units import seconds
+from ..core.profile import Profile, validate_count
+from ..core.units import to_seconds
 from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
-from .client import Asker, Default, OnEvent, Timeout, checked_bucket
+from .client import Client, Default, OnEvent, Timeout, validate_bucket
 from .engine import Admitted, Engine
 from .futures import FutureOwner, JobSource, OnDone, OutcomeQueue
 
@@ -59,17 +59,17 @@ class BatchPoller:
                  on_event: Optional[OnEvent] = None, clock: Optional[Clock] = None,
                  rng: Optional[Callable[[], float]] = None, profiles: Optional[str] = None,
                  history: Optional[History] = None) -> None:
-        whole_number("workers", workers)
+        validate_count("workers", workers)
         if max_pending is not None:
-            whole_number("max_pending", max_pending)
-        self._client = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng,
+            validate_count("max_pending", max_pending)
+        self._client = Client(profile, pace, timeout, headers, max_faults, on_event, clock, rng,
                              profiles, history)
         self._clock = self._client.clock
         self._batch_timeout: Optional[float] = None
         if batch_timeout is not None:
-            self._batch_timeout = seconds(batch_timeout, "batch_timeout")
+            self._batch_timeout = to_seconds(batch_timeout, "batch_timeout")
         self._max_pending = max_pending
-        bucket = None if bucket is None else checked_bucket(bucket)
+        bucket = None if bucket is None else validate_bucket(bucket)
         self._engine = Engine(self._client, workers, _Sink(self._client), bucket)
         self._abandoned: Deque[OutcomeQueue] = deque()
         self._closed = False
@@ -81,7 +81,7 @@ class BatchPoller:
         `on_done` is called with the outcome, in a thread of the batch. Cancelling the last Future
         of a job cancels its wait. A job that is pending already is not added again.
         """
-        job = Job.of(job)
+        job = Job.from_any(job)
         owner = FutureOwner(on_done)
         self._add([job], owner, self._latest())
 
@@ -202,7 +202,7 @@ class BatchPoller:
                 first_url = first_manner.url(entry.progress.job)
             if each.url != first_url or each.way.manner.profile.name != first_manner.profile.name:
                 raise ConfigError("%r is waited for already, at another URL or in another profile: "
-                                  "an id names one job" % shown_id(each.job))
+                                  "an id names one job" % display_id(each.job))
 
     def _outcomes(self, source: JobSource, max_pending: int,
                   portion: int) -> Iterator[Tuple[Job, Outcome]]:
@@ -295,14 +295,14 @@ class BatchPoller:
 class _Sink:
     """What the engine calls for a batch."""
 
-    def __init__(self, client: Asker) -> None:
+    def __init__(self, client: Client) -> None:
         self._client = client
         self._buckets: Dict[Tuple[str, Any], TokenBucket] = {}
 
     def bucket_for(self, profile: Profile, home: str) -> TokenBucket:
         """One bucket for each origin and limit."""
         limit = profile.limit
-        return self._buckets.setdefault((home, limit), TokenBucket.of(limit, self._client.clock))
+        return self._buckets.setdefault((home, limit), TokenBucket.from_limit(limit, self._client.clock))
 
     def learn(self, entry: Entry) -> None:
         """Learn the duration of a job that has finished."""

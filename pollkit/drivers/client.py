@@ -19,21 +19,21 @@ from typing import (
 )
 
 from ..core import events, machine
-from ..core.learning.completions import taught
+from ..core.learning.completions import observed_duration
 from ..core.learning.durations import Durations
 from ..core.model import Job, Outcome
-from ..core.origins import credential_origins, shortest
+from ..core.origins import credential_origins, origin_text
 from ..core.pace import Adaptive, Pace
-from ..core.profile import Profile, based, checked, for_job
+from ..core.profile import Profile, fill_base, validate_profile, profile_for_job
 from ..core.reading.reader import Reader, Reading, Seen, Verdict
 from ..core.units import Limit
-from ..core.urls import fill, fill_many, redacted
-from ..core.wait_settings import DEFAULTS, Defaults, Rules, timeout_of
+from ..core.urls import fill_template, fill_ids, redact_url
+from ..core.wait_settings import DEFAULTS, Defaults, WaitSettings, profile_timeout
 from ..edges.clock import Clock
 from ..edges.history_file import History, Kind
 from ..edges.http.request import Request
 from ..edges.http.transport import Transport
-from ..edges.http.user_headers import checked_headers
+from ..edges.http.user_headers import validate_headers
 from ..edges.limits.token_bucket import TokenBucket
 from ..edges.multiplexer import Steps
 from ..errors import ConfigError
@@ -56,7 +56,7 @@ OnEvent = Callable[[events.Event], object]
 
 
 @functools.lru_cache(maxsize=None)
-def log() -> "logging.Logger":
+def logger() -> "logging.Logger":
     """Where pollkit logs."""
     import logging
     logger = logging.getLogger("pollkit")
@@ -66,7 +66,7 @@ def log() -> "logging.Logger":
 
 def is_logged(level: int) -> bool:
     """Whether anybody reads what is logged: nobody, while nobody has imported logging, which takes its time."""
-    return "logging" in sys.modules and log().isEnabledFor(level)
+    return "logging" in sys.modules and logger().isEnabledFor(level)
 
 
 class Default(enum.Enum):
@@ -78,7 +78,7 @@ class Default(enum.Enum):
 Timeout = Union[float, str, None, Default]
 
 
-class Manner:
+class Endpoint:
     """How the jobs of one profile and label are asked about."""
 
     def __init__(self, profile: Profile, label: Optional[str], transport: Transport,
@@ -98,12 +98,12 @@ class Manner:
         if not url:
             raise ConfigError("%r is not a URL, and no profile says where to find it" % job.id)
         if "{base}" in url:
-            url = based(self.profile).url or ""
-        return fill(url, id=job.id, **({} if job.label is None else {"label": job.label}))
+            url = fill_base(self.profile).url or ""
+        return fill_template(url, id=job.id, **({} if job.label is None else {"label": job.label}))
 
-    def url_of_many(self, ids: List[str]) -> str:
+    def url_for_many(self, ids: List[str]) -> str:
         """Where many jobs are asked about at once."""
-        return fill_many(self.profile.batch_url or "", ids)
+        return fill_ids(self.profile.batch_url or "", ids)
 
     def check(self, url: str) -> str:
         """The origin of a job's URL; a ConfigError where that, or the credential, is unusable."""
@@ -115,7 +115,7 @@ class Manner:
 
     def request_for_many(self, ids: List[str], home: str, fresh_credential: bool) -> Request:
         """The request that asks about many jobs."""
-        return Request(self.url_of_many(ids), home, None, fresh_credential)
+        return Request(self.url_for_many(ids), home, None, fresh_credential)
 
     def exchange(self, request: Request) -> "Steps[Seen]":
         """Send a request, for the multiplexer."""
@@ -147,9 +147,9 @@ class Manner:
     def _with_hops(self, reading: Reading, request: Request) -> Reading:
         """Log each redirect or link to another origin, and warn of it the first time."""
         for hop in request.hops:
-            text = "the server points to another origin, %s, which gets no credentials" % shortest(hop)
+            text = "the server points to another origin, %s, which gets no credentials" % origin_text(hop)
             if is_logged(_INFO):
-                log().info("%s", self.transport.scrub("%s: %s" % (redacted(request.url), text), request.url))
+                logger().info("%s", self.transport.scrub("%s: %s" % (redact_url(request.url), text), request.url))
             if (request.home, hop.origin) not in self._hops and len(self._hops) < _MOST_HOPS:
                 self._hops.add((request.home, hop.origin))
                 reading = reading._replace(warnings=reading.warnings + (text,))
@@ -171,7 +171,7 @@ class Manner:
             warnings=tuple(self.transport.scrub(warning, url) for warning in reading.warnings))
 
 
-class Asker:
+class Client:
     """The APIs of one driver, and how each is asked.
 
     `profile` speaks for every job that names none itself; names are looked up in `profiles`, too,
@@ -199,11 +199,11 @@ class Asker:
         self._headers = headers
         self._profiles_file = profiles
         self._profiles: Dict[Optional[str], Profile] = {}
-        self._manners: Dict[Tuple[Optional[str], Optional[str]], Manner] = {}
+        self._manners: Dict[Tuple[Optional[str], Optional[str]], Endpoint] = {}
         self._transports: Dict[Tuple[Any, ...], Transport] = {}
         if isinstance(profile, str):
             profile = self._named(profile)
-        self._profiles[None] = Profile() if profile is None else checked(profile)
+        self._profiles[None] = Profile() if profile is None else validate_profile(profile)
         if self._profiles[None].name is not None:  # who names it means this one, with what was changed in it
             self._profiles[self._profiles[None].name] = self._profiles[None]
         self.clock = clock or Clock()
@@ -213,36 +213,36 @@ class Asker:
         self._offset = self.clock.wall() - self.clock.now()  # once: what began later shall never seem to be earlier
         self.default = self._manner(None, self._profiles[None], None)
 
-    def manner(self, job: Job) -> Manner:
+    def manner(self, job: Job) -> Endpoint:
         """How a job is asked about."""
         if job.profile is None and job.label is None and job.size is None:
             return self.default
         if job.profile not in self._profiles:
             self._profiles[job.profile] = self._named(job.profile or "")
-        return self._manner(job.profile, for_job(self._profiles[job.profile], job.label, job.size), job.label)
+        return self._manner(job.profile, profile_for_job(self._profiles[job.profile], job.label, job.size), job.label)
 
-    def rules(self, manner: Manner, home: str, spacing: float) -> Rules:
+    def rules(self, manner: Endpoint, home: str, spacing: float) -> WaitSettings:
         """What holds for waits of that manner, at that origin; an adaptive pace learns from those that end."""
         learns = isinstance(manner.profile.pace, Adaptive)
         durations = self.durations(manner, home) if learns else None
-        return Rules.of(manner.profile, spacing, durations, defaults=self._defaults)
+        return WaitSettings.from_profile(manner.profile, spacing, durations, defaults=self._defaults)
 
-    def durations(self, manner: Manner, home: str) -> Durations:
+    def durations(self, manner: Endpoint, home: str) -> Durations:
         """What is known of jobs of that manner, at that origin."""
         return self._history.durations(_kind(manner, home))
 
-    def begin(self, manner: Manner, home: str) -> Optional[int]:
+    def begin(self, manner: Endpoint, home: str) -> Optional[int]:
         """A wait of that manner begins; its turn to be learned from."""
         return self._history.begin(_kind(manner, home))
 
-    def end(self, turn: Optional[int], manner: Manner, home: str, progress: machine.Progress) -> None:
+    def end(self, turn: Optional[int], manner: Endpoint, home: str, progress: machine.Progress) -> None:
         """It is over: remember how long its job took, for those that wait, where the pace learns, and for later."""
         self._history.end(_kind(manner, home), turn, progress.started_at + self._offset,
-                          taught(progress, is_since_submitted=False))
+                          observed_duration(progress, is_since_submitted=False))
 
     def limit_of(self, name: Optional[str]) -> Union[Limit, str, None]:
         """The limit of a profile that is in use, for those of its labels that have none of their own."""
-        return checked(self._profiles[name if name in self._profiles else None]).limit
+        return validate_profile(self._profiles[name if name in self._profiles else None]).limit
 
     def outcome(self, progress: machine.Progress) -> Outcome:
         """An ended wait as an Outcome."""
@@ -260,25 +260,25 @@ class Asker:
         return text
 
     def _named(self, name: str) -> Profile:
-        from ..edges.profiles.catalog import find  # late: who names no profile need not read any
-        return find(name, self._profiles_file)
+        from ..edges.profiles.catalog import find_profile  # late: who names no profile need not read any
+        return find_profile(name, self._profiles_file)
 
-    def _manner(self, name: Optional[str], profile: Profile, label: Optional[str]) -> Manner:
+    def _manner(self, name: Optional[str], profile: Profile, label: Optional[str]) -> Endpoint:
         label = label or profile.label
         key = name, label
         manner = self._manners.get(key)
         if manner is None:
-            settled = checked(profile._replace(**self._given))
+            settled = validate_profile(profile._replace(**self._given))
             if settled.base is not None:
-                settled = based(settled)
-            headers = checked_headers(settled.headers)
+                settled = fill_base(settled)
+            headers = validate_headers(settled.headers)
             connected = tuple(getattr(settled, field) for field in _CONNECTION) + (
                 tuple(headers.items()), credential_origins(settled))
             transport = self._transports.get(connected)
             if transport is None:  # setdefault: of two threads that come here at once, one has its way
                 transport = self._transports.setdefault(connected, Transport(settled, self._headers))
-            timeout = timeout_of(settled, self._defaults)
-            manner = self._manners.setdefault(key, Manner(settled, label, transport, timeout))
+            timeout = profile_timeout(settled, self._defaults)
+            manner = self._manners.setdefault(key, Endpoint(settled, label, transport, timeout))
         return manner
 
     @property
@@ -286,21 +286,21 @@ class Asker:
         """Whether anybody wants to know of every event, and not of warnings and faults alone."""
         return self._on_event is not None or is_logged(_INFO)
 
-    def is_told(self, reading: Reading) -> bool:
+    def wants_events(self, reading: Reading) -> bool:
         """Whether anybody wants to know of a poll that brought this."""
         return self.is_heard or bool(reading.warnings) or reading.verdict in events.TROUBLES
 
-    def tell_poll(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float,
-                  rules: Rules) -> None:
+    def publish_poll(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float,
+                  rules: WaitSettings) -> None:
         """Tell whoever listens what a poll brought about."""
-        if self.is_told(reading):
+        if self.wants_events(reading):
             for event in self.events_of(before, after, reading, now, rules):
                 self.tell(event)
 
     def events_of(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float,
-                  rules: Rules) -> Iterator[events.Event]:
+                  rules: WaitSettings) -> Iterator[events.Event]:
         """What a poll brought about, in order."""
-        for event in events.events(before, after, reading, now, rules):
+        for event in events.poll_events(before, after, reading, now, rules):
             # A server may put into a link what it was sent.
             yield event if after.url == before.url else event._replace(text=self._scrubbed(event.text))
 
@@ -308,24 +308,24 @@ class Asker:
         """Tell whoever listens of an event."""
         level = _LEVELS[event.kind]
         if is_logged(level):
-            log().log(level, "%s", event)
+            logger().log(level, "%s", event)
         if self._on_event is not None:
             self._on_event(event)
 
 
-def checked_bucket(bucket: Any) -> TokenBucket:
+def validate_bucket(bucket: Any) -> TokenBucket:
     """A bucket, or a ConfigError; text such as '60/m' belongs into the profile's limit."""
     if not isinstance(bucket, TokenBucket):
         raise ConfigError("bucket must be a TokenBucket, not %r" % (bucket,))
     return bucket
 
 
-def named(job: Job, manner: Manner) -> Job:
+def with_label(job: Job, manner: Endpoint) -> Job:
     """The job with the label that its size gave it, so that its outcome can tell."""
     return job if job.label is not None or manner.profile.label is None else job._replace(label=manner.profile.label)
 
 
-def _kind(manner: Manner, home: str) -> Kind:
+def _kind(manner: Endpoint, home: str) -> Kind:
     return Kind(manner.profile.name or home, manner.label)
 
 

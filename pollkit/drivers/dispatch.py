@@ -43,6 +43,6 @@ def apply_feedback(lane: Lane, heard: Reading, steps: Sequence[Step], now: float
     """
     if heard.verdict is Verdict.LIMITED:
         next_at = max([step.after.next_at for step in steps], default=now)
-        lane.bucket.hear(heard, now, max(now + SHORTEST_PAUSE_S, next_at))
+        lane.bucket.apply_feedback(heard, now, max(now + SHORTEST_PAUSE_S, next_at))
     elif heard.quota is not None:
-        lane.bucket.hear(heard, now, now)
+        lane.bucket.apply_feedback(heard, now, now)

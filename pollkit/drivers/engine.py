@@ -28,7 +28,7 @@ from ..edges.clock import Clock
 from ..edges.limits.token_bucket import TokenBucket
 from ..edges.multiplexer import Finished, Multiplexer
 from ..errors import LedgerError, PollkitError
-from .client import Asker, Manner, log, named
+from .client import Client, Endpoint, logger, with_label
 from .dispatch import apply_feedback, next_work
 from .exchanges import PollInFlight, Way
 from .futures import new_bell, ring
@@ -57,15 +57,15 @@ class Engine:
     down. So a ledger repeats at most `workers` polls after a crash.
     """
 
-    def __init__(self, client: Asker, workers: int, sink: Any,
+    def __init__(self, client: Client, workers: int, sink: Any,
                  bucket: Optional[TokenBucket] = None, writes_first: bool = False) -> None:
         self._client = client
         self._clock = client.clock
         self._sink = sink
         self._bucket = bucket
         self._writes_first = writes_first
-        self._lanes: Dict[Tuple[TokenBucket, Optional[Manner]], Lane] = {}
-        self.ways: Dict[Tuple[Manner, str, bool], Way] = {}
+        self._lanes: Dict[Tuple[TokenBucket, Optional[Endpoint]], Lane] = {}
+        self.ways: Dict[Tuple[Endpoint, str, bool], Way] = {}
         self.agenda = Agenda(workers, sink.learn)
         self.lock = threading.Lock()
         self._error: Optional[PollkitError] = None  # why nothing is polled any more
@@ -94,18 +94,18 @@ class Engine:
     def admit(self, job: Job) -> Admitted:
         """What it takes to poll a job, or a ConfigError."""
         manner = self._client.manner(job)
-        job = named(job, manner)
+        job = with_label(job, manner)
         url = manner.url(job)
         # A job that has a URL can't be polled together with others.
         is_many = manner.profile.batch_url is not None and job.url is None
-        home = manner.check(manner.url_of_many([job.id]) if is_many else url)
+        home = manner.check(manner.url_for_many([job.id]) if is_many else url)
         way = self.ways.get((manner, home, is_many))
         if way is None:
             new = self._new_way(manner, home, is_many)
             way = self.ways.setdefault((manner, home, is_many), new)
         return Admitted(job, url, way)
 
-    def _new_way(self, manner: Manner, home: str, is_many: bool) -> Way:
+    def _new_way(self, manner: Endpoint, home: str, is_many: bool) -> Way:
         bucket = self._bucket or self._sink.bucket_for(manner.profile, home)
         # Jobs that share a bucket share a queue; but a request for many asks about one kind.
         key = (bucket, manner if is_many else None)
@@ -226,7 +226,7 @@ class Engine:
         except LedgerError as error:
             self.fail(error)
         except Exception as error:  # a bug; without this, callers would wait for ever
-            log().exception("pollkit failed")
+            logger().exception("pollkit failed")
             self.fail(PollkitError("pollkit failed: %s: %s" % (type(error).__name__, error)))
         finally:
             multiplexer.close()
@@ -271,7 +271,7 @@ class Engine:
             if self._writes_first:
                 self._withdraw_unfinished(steps)
             else:
-                self.agenda.free_place()
+                self.agenda.release_slot()
             report = self._count(steps, readings, heard, now)
             is_handled_here = report is None or self._can_handle_here(report)
             if report is not None and not is_handled_here:
@@ -289,7 +289,7 @@ class Engine:
         if heard.verdict is Verdict.PENDING and not self._writes_first:
             step = steps[0]
             is_quiet = len(steps) == 1 and step.after.ending is None
-            if is_quiet and not self._client.is_told(heard):
+            if is_quiet and not self._client.wants_events(heard):
                 self._quiet_polls += 1
                 return None
         report = Report.from_poll(steps, readings, heard, now)
@@ -333,7 +333,7 @@ class Engine:
         finally:
             if self._writes_first and report.readings:
                 with self.lock:
-                    self.agenda.free_place()
+                    self.agenda.release_slot()
                 self._wake_thread()
             elif self._reporter.backlog == RESUME_BACKLOG:
                 self._wake_thread()

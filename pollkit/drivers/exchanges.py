@@ -2,12 +2,12 @@
 from typing import List, NamedTuple, Optional, Tuple
 
 from ..core.agenda import Entry, Lane
-from ..core.machine import Poll, Rules, next_action
+from ..core.machine import Poll, WaitSettings, next_action
 from ..core.model import FaultCode
 from ..core.reading.reader import Reading, Seen, Verdict
 from ..edges.http.request import Request
 from ..edges.multiplexer import Steps
-from .client import Manner, log
+from .client import Endpoint, logger
 
 NEVER = float("inf")
 Readings = Tuple[Reading, List[Reading]]  # of the reply as a whole, and of each job
@@ -16,11 +16,11 @@ Readings = Tuple[Reading, List[Reading]]  # of the reply as a whole, and of each
 class Way(NamedTuple):
     """How some jobs are polled, and under which limit."""
 
-    manner: Manner
+    manner: Endpoint
     home: str         # the origin that credentials belong to
     is_many: bool     # one request asks about many of them
     lane: Lane
-    rules: Rules
+    rules: WaitSettings
 
 
 class PollInFlight(NamedTuple):
@@ -61,7 +61,7 @@ class PollInFlight(NamedTuple):
 
     def fail(self, error: BaseException) -> Readings:
         """The readings after a bug: without them, callers would wait for ever."""
-        log().error("pollkit failed to poll %s", self.entries[0].progress.job.id, exc_info=error)
+        logger().error("pollkit failed to poll %s", self.entries[0].progress.job.id, exc_info=error)
         reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__,
                           code=FaultCode.BUG)
         return reading, [reading] * len(self.entries)

@@ -7,7 +7,7 @@ from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, Tup
 from ..core.model import Job, Outcome
 from ..edges.clock import Clock
 from ..errors import ConfigError
-from .client import log
+from .client import logger
 
 OnDone = Callable[[Outcome], object]
 
@@ -17,7 +17,7 @@ def call(callback: Callable[[Any], object], argument: Any, what: str) -> None:
     try:
         callback(argument)
     except BaseException as error:
-        log().exception(what)
+        logger().exception(what)
         is_main_thread = threading.current_thread() is threading.main_thread()
         if isinstance(error, KeyboardInterrupt) and is_main_thread:
             raise  # the user pressed Ctrl-C during the callback
@@ -100,7 +100,7 @@ class JobSource:
     def __init__(self, jobs: Iterable[Union[Job, str]]) -> None:
         if isinstance(jobs, (str, Job)):
             raise ConfigError("jobs are a list or another iterable, not one: [%r]" % (jobs,))
-        self._jobs: Iterator[Job] = map(Job.of, iter(jobs))
+        self._jobs: Iterator[Job] = map(Job.from_any, iter(jobs))
         self.is_exhausted = False
 
     def read(self, most: int, within_s: Optional[float]) -> List[Job]:

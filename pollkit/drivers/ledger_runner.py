@@ -16,13 +16,13 @@ from ..core.learning.durations import Durations
 from ..core.machine import Progress
 from ..core.model import Counts, Outcome, State
 from ..core.pace import Pace
-from ..core.profile import Profile, whole_number
+from ..core.profile import Profile, validate_count
 from ..core.wait_settings import LEDGER_DEFAULTS
 from ..edges.history_file import History
 from ..edges.ledger.ledger import Claim, Ledger, new_token
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError
-from .client import Asker, Default, OnEvent, Timeout, checked_bucket
+from .client import Client, Default, OnEvent, Timeout, validate_bucket
 from .engine import Engine
 from .exchanges import Way
 from .futures import call, new_bell, ring
@@ -67,13 +67,13 @@ class LedgerRunner:
                  max_faults: Optional[int] = None, on_event: Optional[OnEvent] = None,
                  rng: Optional[Callable[[], float]] = None, profiles: Optional[str] = None,
                  history: Optional[History] = None) -> None:
-        whole_number("workers", workers)
+        validate_count("workers", workers)
         self._ledger = ledger
         self._on_trouble = on_trouble
         self._clock = ledger.clock
-        self._client = Asker(profile, pace, timeout, headers, max_faults, on_event, ledger.clock,
+        self._client = Client(profile, pace, timeout, headers, max_faults, on_event, ledger.clock,
                              rng, profiles, history, LEDGER_DEFAULTS)
-        bucket = None if bucket is None else checked_bucket(bucket)
+        bucket = None if bucket is None else validate_bucket(bucket)
         self._held: Dict[str, _Held] = {}
         self._bell = new_bell()
         sink = _Sink(ledger, self._client, self._held, self._bell, on_end)
@@ -276,7 +276,7 @@ class LedgerRunner:
         """Release the jobs that are not being polled."""
         engine = self._engine
         with engine.lock:
-            resting = [entry for entry in engine.agenda if not entry.is_out]
+            resting = [entry for entry in engine.agenda if not entry.is_in_flight]
             for entry in resting:
                 engine.agenda.withdraw(entry)
                 self._sink.drop(entry.owner[0])
@@ -309,7 +309,7 @@ class _Sink:
 
     engine: Engine
 
-    def __init__(self, ledger: Ledger, client: Asker, held: Dict[str, _Held], bell: Any,
+    def __init__(self, ledger: Ledger, client: Client, held: Dict[str, _Held], bell: Any,
                  on_end: Optional[Callable[[Outcome], object]]) -> None:
         self._ledger = ledger
         self._client = client

@@ -20,7 +20,7 @@ from ..core.model import one_line
 from ..core.units import duration_text
 from ..edges.files import open_file
 from ..edges.ledger.ledger import Ledger
-from ..edges.ledger.statistics import Telling
+from ..edges.ledger.statistics import Notification
 from ..errors import ConfigError, LedgerError
 from .futures import new_bell, ring
 
@@ -33,7 +33,7 @@ PROGRAMS = 4      # that run at the same time
 LAST_OUTPUT = 2000
 
 
-class NotTold(Exception):
+class NotificationFailed(Exception):
     """It could not be told, and why."""
 
 
@@ -44,7 +44,7 @@ class Program:
     """
 
     def __init__(self, words: Sequence[str], timeout_s: float,
-                 hidden_for: Callable[[Telling], Container[str]] = lambda telling: ()) -> None:
+                 hidden_for: Callable[[Notification], Container[str]] = lambda telling: ()) -> None:
         self.timeout_s = timeout_s
         self._hidden_for = hidden_for
         self._words = list(words)
@@ -54,7 +54,7 @@ class Program:
             raise ConfigError("a program needs some time: more than %s" % duration_text(timeout_s))
         _check_program(self._words)
 
-    def tell(self, telling: Telling) -> None:
+    def tell(self, telling: Notification) -> None:
         """Run it; NotTold unless it ends well."""
         import tempfile
         try:
@@ -65,7 +65,7 @@ class Program:
                 environ = _environment(telling, os.environ, self._hidden_for(telling))
                 process = self._started(given, environ)
         except OSError as error:
-            raise NotTold("can't make a temporary file: %s" % (error.strerror or error)) from None
+            raise NotificationFailed("can't make a temporary file: %s" % (error.strerror or error)) from None
         self._wait_for(process, _Said(process.stdout))
 
     def _started(self, given: IO[bytes], environ: Mapping[Any, Any]) -> Any:
@@ -76,7 +76,7 @@ class Program:
         except (OSError, ValueError) as error:
             number = getattr(error, "errno", None)
             why = os.strerror(number) if number else error  # its own words have the path in them, on Python 3.6
-            raise NotTold("can't run %s: %s" % (self._words[0], why)) from None
+            raise NotificationFailed("can't run %s: %s" % (self._words[0], why)) from None
 
     def _wait_for(self, process: Any, said: "_Said") -> None:
         import subprocess
@@ -88,13 +88,13 @@ class Program:
         except subprocess.TimeoutExpired:
             self._kill(process)
             process.wait()
-            raise NotTold("%s took longer than %s%s" % (
+            raise NotificationFailed("%s took longer than %s%s" % (
                 self._words[0], duration_text(self.timeout_s), said.last_line())) from None
         finally:
             self._running.discard(process)
         if code:
             how = "exited with %d" % code if code > 0 else "was killed by signal %d" % -code
-            raise NotTold("%s %s%s" % (self._words[0], how, said.last_line()))
+            raise NotificationFailed("%s %s%s" % (self._words[0], how, said.last_line()))
 
     def stop(self) -> None:
         """Kill it, wherever it is running; one that is just being started does not get far."""
@@ -113,7 +113,7 @@ class Program:
                 pass  # it has just ended
 
 
-def append(path: str, tellings: Sequence[Telling]) -> None:
+def append(path: str, tellings: Sequence[Notification]) -> None:
     """Append outcomes as JSON lines, with one write, and have them on the disk before it returns.
 
     The file is opened each time, as it may have been taken away to be read. Where somebody was
@@ -130,25 +130,25 @@ def append(path: str, tellings: Sequence[Telling]) -> None:
                 os.lseek(handle, -1, os.SEEK_END)
                 data = data if os.read(handle, 1) == b"\n" else b"\n" + data
             if os.write(handle, data) != len(data):
-                raise NotTold("can't write all of it to %s: is the disk full?" % path)
+                raise NotificationFailed("can't write all of it to %s: is the disk full?" % path)
             if is_file:
                 os.fsync(handle)
         finally:
             os.close(handle)
     except OSError as error:
         why = "it is a pipe, and nobody reads it" if error.errno == errno.ENXIO else error.strerror or error
-        raise NotTold("can't append to %s: %s" % (path, why)) from None
+        raise NotificationFailed("can't append to %s: %s" % (path, why)) from None
 
 
-class Teller:
+class Notifier:
     """Tells of a ledger's ends as they come, in a thread, or in a few where a program is run; `wake` it for an end."""
 
     def __init__(self, ledger: Ledger, program: Optional[Program], outbox: Optional[str],
-                 on_trouble: Callable[[Telling, str, bool], object]) -> None:
+                 on_trouble: Callable[[Notification, str, bool], object]) -> None:
         self._ledger, self._program, self._outbox, self._on_trouble = ledger, program, outbox, on_trouble
         self._bell = new_bell()
         self._is_last = self._is_over = self._stopped = False
-        self._in_hand: Dict[int, Telling] = {}
+        self._in_hand: Dict[int, Notification] = {}
         self._resting: Set[int] = set()            # the threads that found nothing to tell
         self._began_at = ledger.clock.now()        # something to tell, the last time
         self._error: Optional[LedgerError] = None
@@ -175,7 +175,7 @@ class Teller:
         if self._program is None:
             return False
         # In this order: what is no longer to be told by now was taken by a thread that did not rest.
-        next_at, now = self._ledger.next_telling(), self._ledger.clock.now()
+        next_at, now = self._ledger.next_notification_at(), self._ledger.clock.now()
         is_busy = next_at is not None and next_at <= now or len(self._resting) < len(self._threads)
         return is_busy and now < self._began_at + self._hang_s()
 
@@ -236,21 +236,21 @@ class Teller:
             self._tell(tellings)
         return bool(tellings)
 
-    def _taken(self) -> List[Telling]:
+    def _taken(self) -> List[Notification]:
         if self._program is None:
-            return self._ledger.untold(AT_ONCE, LEASE_S)
-        return self._ledger.untold(1, self._program.timeout_s + LEASE_S)
+            return self._ledger.pending_notifications(AT_ONCE, LEASE_S)
+        return self._ledger.pending_notifications(1, self._program.timeout_s + LEASE_S)
 
     def _rest(self) -> None:
         clock = self._ledger.clock
-        next_at, now = self._ledger.next_telling(), clock.now()
+        next_at, now = self._ledger.next_notification_at(), clock.now()
         thread = threading.get_ident()
         self._resting.add(thread)
         self._on_rest()
         clock.wait(self._bell, now + TURN_S if next_at is None else max(now + 0.1, min(next_at, now + TURN_S)))
         self._resting.discard(thread)
 
-    def _tell(self, tellings: List[Telling]) -> None:
+    def _tell(self, tellings: List[Notification]) -> None:
         self._began_at = self._ledger.clock.now()
         self._in_hand.update((telling.key, telling) for telling in tellings)
         try:
@@ -263,13 +263,13 @@ class Teller:
                 self._failed(tellings, _in_words(error))
             return
         for telling in tellings:
-            self._ledger.told(telling)
+            self._ledger.mark_notified(telling)
             self._in_hand.pop(telling.key, None)
 
-    def _failed(self, tellings: List[Telling], why: str) -> None:
+    def _failed(self, tellings: List[Notification], why: str) -> None:
         for telling in tellings:
             self._in_hand.pop(telling.key, None)
-            self._on_trouble(telling, why, self._ledger.not_told(telling, why, retry_in_s(telling.tells)))
+            self._on_trouble(telling, why, self._ledger.record_notification_failure(telling, why, retry_in_s(telling.tells)))
 
 
 def retry_in_s(tries: int) -> float:
@@ -286,7 +286,7 @@ def _line(outcome: Mapping[str, Any]) -> bytes:
 
 
 def _in_words(error: Exception) -> str:
-    return str(error) if isinstance(error, NotTold) else "%s: %s" % (type(error).__name__, error)
+    return str(error) if isinstance(error, NotificationFailed) else "%s: %s" % (type(error).__name__, error)
 
 
 def _opened(path: str) -> int:
@@ -311,13 +311,13 @@ def _lock(handle: int, path: str) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > until:
-                raise NotTold("can't append to %s: another program has it locked" % path) from None
+                raise NotificationFailed("can't append to %s: another program has it locked" % path) from None
             time.sleep(0.02)
         except OSError:
             return  # a file system without
 
 
-def _environment(telling: Telling, environ: Mapping[str, str],
+def _environment(telling: Notification, environ: Mapping[str, str],
                  hidden: Container[str]) -> Mapping[Any, Any]:
     found = {"POLLKIT_ID": telling.id, "POLLKIT_STATE": telling.outcome["state"], "POLLKIT_TRY": "%d" % telling.tells}
     if telling.metadata:

@@ -3,7 +3,7 @@ import threading
 from collections import deque
 from typing import Callable, Deque, Optional
 
-from .client import log
+from .client import logger
 from .futures import new_bell, ring
 
 Call = Callable[[], None]
@@ -98,5 +98,5 @@ class Reporter:
             try:
                 call()
             except BaseException:
-                log().exception("pollkit failed to report what came of a poll")
+                logger().exception("pollkit failed to report what came of a poll")
         self._is_calling = False

@@ -5,7 +5,7 @@ from ..core import events
 from ..core.agenda import Step
 from ..core.model import NOTHING_COUNTED, Counts
 from ..core.reading.reader import Reading, Verdict
-from .client import Asker
+from .client import Client
 from .futures import call
 
 
@@ -33,26 +33,26 @@ class Report(NamedTuple):
         return cls([step], [], False, NOTHING_COUNTED, at)
 
 
-def has_listener(client: Asker, report: Report) -> bool:
+def has_listener(client: Client, report: Report) -> bool:
     """Whether a listener or the log wants the events of this report."""
-    return client.is_heard or any(map(client.is_told, report.readings))
+    return client.is_heard or any(map(client.wants_events, report.readings))
 
 
-def publish(client: Asker, report: Report) -> None:
+def publish(client: Client, report: Report) -> None:
     """Give the events of a report to listeners and the log."""
     if not report.readings:
         for step in report.steps:
-            _publish(client, events.ended(step.after, report.at))
+            _publish(client, events.end_event(step.after, report.at))
     for i, (step, reading) in enumerate(zip(report.steps, report.readings)):
-        if step.before.ending is not None or not client.is_told(reading):
+        if step.before.ending is not None or not client.wants_events(reading):
             continue  # cancelled during the poll, and reported then; or there is no listener
         if not report.is_shared_fault or i == 0:
             found = client.events_of(step.before, step.after, reading, report.at, step.entry.rules)
             for event in found:
                 _publish(client, event)
         elif step.after.ending is not None:
-            _publish(client, events.ended(step.after, report.at))
+            _publish(client, events.end_event(step.after, report.at))
 
 
-def _publish(client: Asker, event: events.Event) -> None:
+def _publish(client: Client, event: events.Event) -> None:
     call(client.tell, event, "on_event failed")

@@ -8,12 +8,12 @@ from ..core.pace import Pace
 from ..core.profile import Profile
 from ..core.reading.reader import Reading, Seen
 from ..core.units import Limit
-from ..core.urls import redacted
+from ..core.urls import redact_url
 from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
-from .client import Asker, Default, Manner, OnEvent, Timeout, checked_bucket, named
+from .client import Client, Default, Endpoint, OnEvent, Timeout, validate_bucket, with_label
 
 _ERRORS = {State.FAILED: JobFailed, State.TIMED_OUT: JobTimedOut, State.UNREACHABLE: JobUnreachable}
 
@@ -64,9 +64,9 @@ class Poller:
                  max_faults: Optional[int] = None, on_event: Optional[OnEvent] = None,
                  clock: Optional[Clock] = None, rng: Optional[Callable[[], float]] = None,
                  profiles: Optional[str] = None, history: Optional[History] = None) -> None:
-        self._asker = Asker(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history)
+        self._asker = Client(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history)
         self._clock = self._asker.clock
-        self._bucket = None if bucket is None else checked_bucket(bucket)
+        self._bucket = None if bucket is None else validate_bucket(bucket)
         self._buckets: Dict[Union[Limit, str, None], TokenBucket] = {}
         self._retry_on = retry_on if isinstance(retry_on, tuple) else (retry_on,)
         if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in self._retry_on):
@@ -83,9 +83,9 @@ class Poller:
         if callable(job):
             name = getattr(job, "__name__", None) or type(job).__name__
             return self._run(Job(name), "", self._asker.default, "", self._caller(job), stop)
-        job = Job.of(job)
+        job = Job.from_any(job)
         manner = self._asker.manner(job)
-        job = named(job, manner)
+        job = with_label(job, manner)
         url = manner.url(job)
         home = manner.check(url)
         return self._run(job, url, manner, home, lambda poll: manner.poll(poll, home), stop)
@@ -100,7 +100,7 @@ class Poller:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _run(self, job: Job, url: str, manner: Manner, home: str, look: Callable[[machine.Poll], Reading],
+    def _run(self, job: Job, url: str, manner: Endpoint, home: str, look: Callable[[machine.Poll], Reading],
              stop: Optional[threading.Event]) -> Outcome:
         asker, clock, bucket = self._asker, self._clock, self._bucket_for(manner.profile.limit)
         rules = asker.rules(manner, home, bucket.spacing)
@@ -111,7 +111,7 @@ class Poller:
                 now = clock.now()
                 if _is_set(stop) and progress.ending is None:
                     progress = machine.cancel(progress, now)
-                    asker.tell(events.ended(progress, now))
+                    asker.tell(events.end_event(progress, now))
                 action = machine.next_action(progress, now)
                 if isinstance(action, machine.Ending):
                     return asker.outcome(progress)
@@ -123,8 +123,8 @@ class Poller:
                     reading = look(action)
                     now = clock.now()
                     progress = machine.observe(before, rules, reading, now, asker.rng())
-                    bucket.hear(reading, now, progress.next_at)
-                    asker.tell_poll(before, progress, reading, now, rules)
+                    bucket.apply_feedback(reading, now, progress.next_at)
+                    asker.publish_poll(before, progress, reading, now, rules)
         finally:
             asker.end(turn, manner, home, progress)
 
@@ -132,7 +132,7 @@ class Poller:
         """The bucket that all jobs under one limit share."""
         if self._bucket is not None:
             return self._bucket
-        return self._buckets.setdefault(limit, TokenBucket.of(limit, self._clock))
+        return self._buckets.setdefault(limit, TokenBucket.from_limit(limit, self._clock))
 
     def _await_token(self, progress: machine.Progress, bucket: TokenBucket,
                      stop: Optional[threading.Event]) -> machine.Progress:
@@ -140,15 +140,15 @@ class Poller:
         now, pauses = self._clock.now(), 0
         slot: Optional[float] = None  # once it is taken; a pause makes it void
         while progress.ending is None and not _is_set(stop):
-            if slot is None or pauses != bucket.pauses:
-                pauses = bucket.pauses
+            if slot is None or pauses != bucket.pause_count:
+                pauses = bucket.pause_count
                 latest = machine.latest_slot(progress, bucket.interval, now)
                 ready_at = bucket.reserve(now, latest, last_look=now >= progress.deadline)
                 slot = ready_at if ready_at <= latest else None
             if slot is not None and slot <= now:
                 break
             progress = machine.hold(progress, ready_at, bucket.interval, now)
-            self._asker.tell(events.held(progress, now))
+            self._asker.tell(events.limit_event(progress, now))
             self._clock.sleep_until(progress.next_at, stop)
             now = self._clock.now()
         return progress
@@ -158,7 +158,7 @@ class Poller:
             try:
                 seen = check()
             except self._retry_on as error:
-                seen = Fault(one_line("%s: %s" % (type(error).__name__, redacted(str(error)))),
+                seen = Fault(one_line("%s: %s" % (type(error).__name__, redact_url(str(error)))),
                              code=FaultCode.CALL)
             if not isinstance(seen, (Reply, Fault, dict, list, bool, str)):
                 raise ConfigError("the callable returned %r: it should return a dict, a Reply, a bool "

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
 
 from ..errors import ConfigError
-from .http.user_headers import checked_headers
+from .http.user_headers import validate_headers
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -30,7 +30,7 @@ class Credential:
     """A credential that is read when first needed, and again when told that it is stale."""
 
     def __init__(self, specification: str) -> None:
-        self._header, self._scheme, self._source = parse(specification)
+        self._header, self._scheme, self._source = parse_credential(specification)
         self._read: Dict[str, Tuple[str, str]] = {}
 
     def header(self, host: str, fresh: bool = False, timeout: Optional[float] = None) -> Tuple[str, str]:
@@ -78,7 +78,7 @@ class Credential:
         return os.name == "posix" and stat.S_ISREG(mode) and bool(mode & 0o077)
 
 
-def parse(specification: str) -> Tuple[str, str, str]:
+def parse_credential(specification: str) -> Tuple[str, str, str]:
     """Header, scheme and source of a specification."""
     words = specification.strip().split(None, 1)
     kind, rest = (words[0].lower() if words else ""), (words[1] if len(words) > 1 else "")
@@ -93,7 +93,7 @@ def parse(specification: str) -> Tuple[str, str, str]:
         raise ConfigError("auth names no scheme it can use: " + _HOW_TO)
     if not re.match(r"(env|file|command):.|netrc$", rest) or not _TOKEN.fullmatch(header):
         raise ConfigError("auth names no source for the credential: " + _HOW_TO)
-    checked_headers({header: ""})  # some are not the user's to set
+    validate_headers({header: ""})  # some are not the user's to set
     kind, _, name = rest.partition(":")
     if kind == "env" and not _VARIABLE.fullmatch(name):
         raise ConfigError("auth names no environment variable: write bearer env:NAME and nothing after it; "
@@ -103,9 +103,9 @@ def parse(specification: str) -> Tuple[str, str, str]:
     return header, scheme, rest
 
 
-def variable_of(specification: str) -> Optional[str]:
+def credential_variable(specification: str) -> Optional[str]:
     """The environment variable that a credential comes from, if it is one."""
-    kind, _, name = parse(specification)[2].partition(":")
+    kind, _, name = parse_credential(specification)[2].partition(":")
     return name if kind == "env" else None
 
 

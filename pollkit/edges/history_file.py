@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from errno import EAGAIN, EINVAL
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..core.learning.completions import InOrder
-from ..core.learning.durations import RECENT, Durations, Lesson
+from ..core.learning.completions import StartOrder
+from ..core.learning.durations import RECENT, Durations, Completion
 from ..errors import ConfigError
 from .files import open_file
 
@@ -58,8 +58,8 @@ class History:
         self._lock = threading.RLock()
         self._kinds: Optional[Dict[Kind, Any]] = None        # the file, as it was found
         self._durations: Dict[Kind, Durations] = {}
-        self._orders: Dict[Kind, InOrder] = {}
-        self._noted: Dict[Kind, List[Lesson]] = {}
+        self._orders: Dict[Kind, StartOrder] = {}
+        self._noted: Dict[Kind, List[Completion]] = {}
 
     def durations(self, kind: Kind) -> Durations:
         """What is known of a kind: by the file at first, and then by what this process adds to it."""
@@ -74,7 +74,7 @@ class History:
         if self._path is None and kind not in self._durations:
             return None
         with self._lock:
-            return self._orders.setdefault(kind, InOrder()).begin()
+            return self._orders.setdefault(kind, StartOrder()).begin()
 
     def end(self, kind: Kind, turn: Optional[int], began: float, between: Optional[Tuple[float, float]]) -> None:
         """It is over, its job having ended between these ages, if that is known: to be learned in its turn."""
@@ -86,7 +86,7 @@ class History:
                     self._durations[kind].record_between(*lesson)
                 self.note(kind, lesson)
 
-    def note(self, kind: Kind, lesson: Lesson) -> None:
+    def note(self, kind: Kind, lesson: Completion) -> None:
         """A job of that kind has ended: to be saved."""
         if self._path is not None and kind.profile and len(kind.profile + (kind.label or "")) <= LONGEST_NAME:
             with self._lock:
@@ -163,7 +163,7 @@ class History:
             tell("what jobs teach can't be kept in %s: %s" % (self._path, getattr(error, "strerror", None) or error))
 
 
-def usual_path() -> Optional[str]:
+def default_path() -> Optional[str]:
     """Where the history is unless told otherwise; None where there is no home to have it in."""
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
@@ -207,13 +207,13 @@ def _kind(profile: Any, label: Any) -> Kind:
     return Kind(profile, label)
 
 
-def _began(lesson: Lesson) -> float:
+def _began(lesson: Completion) -> float:
     return lesson.began
 
 
 def _learned(kinds: Dict[Kind, Any], kind: Kind) -> Durations:
     try:
-        return Durations.of(kinds[kind], time.time()) if kind in kinds else Durations()
+        return Durations.from_dict(kinds[kind], time.time()) if kind in kinds else Durations()
     except ConfigError as error:
         raise _Damaged(str(error)) from None
 

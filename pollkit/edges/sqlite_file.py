@@ -96,7 +96,7 @@ class SqliteFile:
                     except sqlite3.Error as error:
                         if not _is_passing(error):
                             self.close()  # whatever state it is in
-                            raise explained(self.path, error) from error
+                            raise explain_error(self.path, error) from error
                         if time.monotonic() > give_up_at:
                             raise LedgerError("%s: another program has kept it locked for %.0f s: is one stopped or "
                                               "stuck in the middle of a write?" % (self.path, PATIENCE_S)) from error
@@ -248,7 +248,7 @@ def _is_passing(error: sqlite3.Error) -> bool:
     return isinstance(error, sqlite3.OperationalError) and ("locked" in text or "locking protocol" in text)
 
 
-def explained(path: str, error: sqlite3.Error) -> LedgerError:
+def explain_error(path: str, error: sqlite3.Error) -> LedgerError:
     """An error of SQLite as a person can use it."""
     text = str(error)
     if "not a database" in text:

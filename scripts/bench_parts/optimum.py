@@ -49,7 +49,7 @@ def shape(name: str, draw: Draw, price: float = 1.0, samples: int = SAMPLES) -> 
 def best_schedule(durations: List[float], price: float) -> List[float]:
     """The ages to look at that cost least on these (sorted) durations."""
     count = len(durations)
-    grid = Grid.of(lambda age: 1.0 - bisect_right(durations, age) / count, _grid(durations))
+    grid = Grid.from_survival(lambda age: 1.0 - bisect_right(durations, age) / count, _grid(durations))
     return list(optimum(grid, price).looks)
 
 

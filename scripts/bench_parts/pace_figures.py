@@ -16,9 +16,9 @@ from collections import Counter
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from pollkit.cli import main as pollkit_main
-from pollkit.core.learning.completions import taught as between_ages
+from pollkit.core.learning.completions import observed_duration as between_ages
 from pollkit.core.learning.durations import RECENT, Curve, Durations
-from pollkit.core.machine import Progress, Rules, Sleep, next_action, observe, start
+from pollkit.core.machine import Progress, WaitSettings, Sleep, next_action, observe, start
 from pollkit.core.model import Job
 from pollkit.core.pace import parse_pace
 from pollkit.core.reading.reader import Reading, Verdict
@@ -68,8 +68,8 @@ class Task(NamedTuple):
     arguments: Tuple[Any, ...]
 
 
-def one_job(duration: float, rules: Rules, rng: random.Random, says: Optional[Says] = None,
-            is_told: bool = True) -> Tuple[Progress, float]:
+def one_job(duration: float, rules: WaitSettings, rng: random.Random, says: Optional[Says] = None,
+            wants_events: bool = True) -> Tuple[Progress, float]:
     """Wait for one job on a virtual time line; how it went, and what it cost."""
     now = 0.0
     progress = start(JOB, "", rules, now)
@@ -79,21 +79,21 @@ def one_job(duration: float, rules: Rules, rng: random.Random, says: Optional[Sa
             now = action.until
             continue
         if now >= duration:
-            reading = Reading(Verdict.DONE, "done", duration_s=duration if is_told else None)
+            reading = Reading(Verdict.DONE, "done", duration_s=duration if wants_events else None)
         else:
             reading = PENDING if says is None else PENDING._replace(fraction=says(now, duration))
         progress = observe(progress, rules, reading, now, rng.random())
     return progress, progress.polls + progress.ending.at - duration
 
 
-def costs(made: Shape, rules: Rules, jobs: int, rng: random.Random, is_told: bool) -> Tuple[float, float]:
+def costs(made: Shape, rules: WaitSettings, jobs: int, rng: random.Random, wants_events: bool) -> Tuple[float, float]:
     """Job after job, each learned from: what they cost, and what they would have cost at best."""
     assert rules.durations is not None
     cost = best = 0.0
     for _ in range(jobs):
         for again in range(3):  # the last of three is learned from: more jobs to each state of what is known
             duration = made.draw(rng)
-            progress, its_cost = one_job(duration, rules, rng, is_told=is_told)
+            progress, its_cost = one_job(duration, rules, rng, wants_events=wants_events)
             cost, best = cost + its_cost, best + made.best_cost(duration)
             if again == 2:
                 learn(progress, rules.durations)
@@ -106,19 +106,19 @@ def learn(progress: Progress, durations: Durations) -> None:
         durations.record_between(*between)
 
 
-def taught(made: Shape, rules: Rules, jobs: int, rng: random.Random, is_told: bool) -> None:
+def taught(made: Shape, rules: WaitSettings, jobs: int, rng: random.Random, wants_events: bool) -> None:
     """So many jobs that are learned from, and not measured."""
     assert rules.durations is not None
     for _ in range(jobs):
         duration = made.draw(rng)
-        if is_told:  # what is learned then does not depend on when it was looked at
+        if wants_events:  # what is learned then does not depend on when it was looked at
             rules.durations.record(duration)
         else:
-            learn(one_job(duration, rules, rng, is_told=False)[0], rules.durations)
+            learn(one_job(duration, rules, rng, wants_events=False)[0], rules.durations)
 
 
-def _rules(pace: str = "adaptive") -> Rules:
-    return Rules(pace=parse_pace(pace), timeout=None, durations=Durations(), is_fresh=True)
+def _rules(pace: str = "adaptive") -> WaitSettings:
+    return WaitSettings(pace=parse_pace(pace), timeout=None, durations=Durations(), is_fresh=True)
 
 
 def _ratio(measured: Iterable[Tuple[float, float]]) -> float:
@@ -135,13 +135,13 @@ def label(i: int, j: int, seeds: int) -> Dict[str, float]:
     made = shape(name, draw)
     seeds *= 3 if name == "e" else 1  # where a few jobs cost much and most cost little, it takes more of them
     found = {"optimum": made.cost}
-    for is_told in (True, False):
+    for wants_events in (True, False):
         measured = []
         for seed in range(seeds):
             rng, rules = random.Random("%s %d" % (name, seed)), _rules()
-            taught(made, rules, 100, rng, is_told)
-            measured.append(costs(made, rules, 100, rng, is_told))
-        found[TOLD if is_told else UNTOLD] = _ratio(measured)
+            taught(made, rules, 100, rng, wants_events)
+            measured.append(costs(made, rules, 100, rng, wants_events))
+        found[TOLD if wants_events else UNTOLD] = _ratio(measured)
     rng = random.Random(name)
     for pace in OTHERS if i < len(SCENARIOS) else []:
         found[pace] = _ratio([costs(made, _rules(pace), 25 * seeds, rng, True)])
@@ -149,7 +149,7 @@ def label(i: int, j: int, seeds: int) -> Dict[str, float]:
     return found
 
 
-def drift(name: str, factor: float, is_told: bool, by_itself: bool, seeds: int) -> float:
+def drift(name: str, factor: float, wants_events: bool, by_itself: bool, seeds: int) -> float:
     """Jobs 13 to 25 after all of them began to take so many times as long, noticed by itself or told just then."""
     draw = dict(DRIFTING, **BY_KIND)[name]
     before = shape(name, draw, samples=1000)
@@ -157,11 +157,11 @@ def drift(name: str, factor: float, is_told: bool, by_itself: bool, seeds: int) 
     measured = []
     for seed in range(seeds):
         rng, rules = random.Random("%s %d" % (name, seed)), _rules()
-        taught(before, rules, SETTLED, rng, is_told)
+        taught(before, rules, SETTLED, rng, wants_events)
         if not by_itself:
             rules = rules._replace(durations=Durations())
-        taught(after, rules, 12, rng, is_told)
-        measured.append(costs(after, rules, 13, rng, is_told))
+        taught(after, rules, 12, rng, wants_events)
+        measured.append(costs(after, rules, 13, rng, wants_events))
     return _ratio(measured)
 
 
@@ -178,13 +178,13 @@ def trap(name: str, seeds: int) -> float:
     return _ratio(late) / _ratio(early)
 
 
-def waves(name: str, is_told: bool, seeds: int) -> List[float]:
+def waves(name: str, wants_events: bool, seeds: int) -> List[float]:
     """Jobs that begin together and end in order of their length: the first wave, the later ones, the worst of them."""
     made = shape(name, DRIFTING[name])
     measured: List[List[float]] = []
     for seed in range(seeds):
         rng = random.Random("%s %d" % (name, seed))
-        simulation = Simulation(durations=[1.0], jobs=1, limit="none", timestamps=is_told, workers=TOGETHER)
+        simulation = Simulation(durations=[1.0], jobs=1, limit="none", timestamps=wants_events, workers=TOGETHER)
         simulation.jobs = [SimJob(str(i), None, i // TOGETHER * APART_S, made.draw(rng))
                            for i in range(WAVES * TOGETHER)]
         polls: List[Tuple[float, str]] = []
@@ -220,7 +220,7 @@ def deciding() -> Tuple[float, float]:
     recent = [LIPSYNC(rng) for _ in range(RECENT)]
     curve = Curve(recent)
     ages = [rng.uniform(0, 1200) for _ in range(200)]
-    decided = min(_took(lambda: [curve.next_look(age, 1.0, 0.5, 300.0) for age in ages]) for _ in range(7)) / len(ages)
+    decided = min(_took(lambda: [curve.next_poll_age(age, 1.0, 0.5, 300.0) for age in ages]) for _ in range(7)) / len(ages)
     return decided * 1e6, min(_took(lambda: Curve(recent)) for _ in range(20)) * 1e6
 
 
@@ -256,18 +256,18 @@ def _tasks(seeds: int) -> Iterator[Task]:
             yield Task("label", (i, j, max(1, seeds // 3, share)))
     for name in dict(DRIFTING, **BY_KIND):
         for factor in FACTORS:
-            for is_told in (True, False):
+            for wants_events in (True, False):
                 if name in DRIFTING:
                     # Intervals depend on all earlier polls, so chance has more of a say: beside 1,200
                     # histories, 36 were off by up to 0.06, and 144 by up to 0.024.
-                    yield Task("drift", (name, factor, is_told, True, (6 if is_told else 24) * seeds))
+                    yield Task("drift", (name, factor, wants_events, True, (6 if wants_events else 24) * seeds))
                 else:  # it takes more of them, as above
                     for by_itself in (True, False):
-                        yield Task("drift", (name, factor, is_told, by_itself, 24 * seeds))
+                        yield Task("drift", (name, factor, wants_events, by_itself, 24 * seeds))
     for name in DRIFTING:
         yield Task("trap", (name, seeds // 2 + 1))
-        for is_told in (True, False):
-            yield Task("waves", (name, is_told, 2 * seeds))
+        for wants_events in (True, False):
+            yield Task("waves", (name, wants_events, 2 * seeds))
     for case in list(HONEST) + list(LYING):
         yield Task("progress", (case, 4 * seeds))
     yield Task("deciding", ())
@@ -284,8 +284,8 @@ def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
                    sum(each[row] * each["optimum"] for each in found) / sum(each["optimum"] for each in found), goal)
     for task, value in measured.items():
         if task.function == "drift":
-            name, factor, is_told, by_itself, _ = task.arguments
-            row = "%s, %s%s" % (name, TOLD if is_told else UNTOLD, "" if by_itself else "; all forgotten just then")
+            name, factor, wants_events, by_itself, _ = task.arguments
+            row = "%s, %s%s" % (name, TOLD if wants_events else UNTOLD, "" if by_itself else "; all forgotten just then")
             yield "drift", row, "x%g" % factor, value, 1.25 if by_itself else None
         elif task.function == "trap":
             yield "trap", task.arguments[0], "later / earlier", value, 1.03

@@ -9,10 +9,10 @@ import pytest
 from pollkit.cli.progress import display as progress
 from pollkit.cli.progress import terminal
 from pollkit.cli.progress.event_log import CHANGES, EVERYTHING, WARNINGS, EventLog
-from pollkit.cli.progress.terminal import Size, Style, can_draw, clipped, style_for, width_of
+from pollkit.cli.progress.terminal import Size, Style, can_draw, clip, style_for, width_of
 from pollkit.cli.progress.views import ManyJobs, Numbers, OneJob, clock_text, eta
 from pollkit.core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event
-from pollkit.core.machine import Ending, Rules, start
+from pollkit.core.machine import Ending, WaitSettings, start
 from pollkit.core.model import Job, State
 from pollkit.core.units import Limit
 
@@ -25,7 +25,7 @@ WIDTHS = [40, 80, 200]
 def wait(job="job_1", **changes):
     """How far a wait has come that began at 100."""
     changes = dict({"next_at": 112.0, "polls": 1, "status": "running"}, **changes)
-    return start(Job(job), "http://x/" + job, Rules(), 100.0)._replace(**changes)
+    return start(Job(job), "http://x/" + job, WaitSettings(), 100.0)._replace(**changes)
 
 
 def poll(at, job="job_1", **changes):
@@ -39,7 +39,7 @@ def end(job="job_1", state=State.DONE, at=110.0):
 def one_job(*events):
     view = OneJob("job_1", 100.0)
     for event in events:
-        view.hear(event)
+        view.on_event(event)
     return view
 
 
@@ -121,9 +121,9 @@ def test_the_estimate_follows_the_speed_since_the_first_report(reports, now, exp
 def batch(total=None, count=20, limit=None):
     view = ManyJobs(100.0, limit)
     for i in range(count):
-        view.hear(poll(101.0, "job_%d" % i, fraction=i / 100))
+        view.on_event(poll(101.0, "job_%d" % i, fraction=i / 100))
     for i in range(6):
-        view.hear(end("job_%d" % i, State.FAILED if i == 0 else State.DONE))
+        view.on_event(end("job_%d" % i, State.FAILED if i == 0 else State.DONE))
     for second in range(101, 111):
         view.count(float(second), Numbers(total, second - 100, 3))
     return view
@@ -156,7 +156,7 @@ def test_a_batch_of_unknown_size_has_no_bar_and_no_estimate():
 def test_every_way_to_end_is_counted_under_its_own_name():
     view = ManyJobs(100.0)
     for i, state in enumerate(State):
-        view.hear(end("job_%d" % i, state))
+        view.on_event(end("job_%d" % i, state))
     assert view.lines(110.0, Size(80, 24), PLAIN)[0] == (
         "1 done  1 failed  1 timed out  1 unreachable  1 cancelled  0 waiting  0:10")
 
@@ -178,7 +178,7 @@ def test_ten_thousand_jobs_are_heard_and_drawn_without_looking_at_all_of_them():
     view = ManyJobs(100.0)
     events = [poll(101.0, "job_%d" % i) for i in range(10000)]
     for event in events:
-        view.hear(event)
+        view.on_event(event)
 
     class Counted(dict):
         seen = 0
@@ -206,9 +206,9 @@ def test_no_line_reaches_the_last_column_whatever_the_server_sends(status, style
         lines = single.lines(101.0, Size(columns, 24), style)
         for fraction in (None, 0.0, 0.5, 1.0):
             event = poll(110.0, "job_" + status, status=status, fraction=fraction, why="fault")
-            single.hear(event)
-            single.hear(event._replace(kind=FAULT, text=status))
-            many.hear(event)
+            single.on_event(event)
+            single.on_event(event._replace(kind=FAULT, text=status))
+            many.on_event(event)
             many.count(110.0, Numbers(1000000, 1000000, 1000000))
             lines += single.lines(111.0, Size(columns, 24), style) + many.lines(111.0, Size(columns, 24), style)
         for line in lines:
@@ -222,7 +222,7 @@ def test_no_line_reaches_the_last_column_whatever_the_server_sends(status, style
     ("running", 7, "running"), ("running", 6, "runn.."), ("running", 3, "run"), ("処理中", 6, "処理中"),
     ("処理中", 5, "処.."), ("e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"), ("", 0, "")])
 def test_text_is_cut_by_the_columns_it_takes(text, width, expected):
-    assert clipped(text, width) == expected and width_of(expected) <= width
+    assert clip(text, width) == expected and width_of(expected) <= width
 
 
 @pytest.mark.parametrize("duration, expected", [(0, "0:00"), (59.9, "0:59"), (754, "12:34"), (3723, "1:02:03"),

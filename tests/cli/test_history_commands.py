@@ -14,7 +14,7 @@ from paths import ROOT
 from pollkit import BatchPoller, Poller, Profile
 from pollkit.cli import main
 from pollkit.edges import history_file as history_module
-from pollkit.edges.history_file import History, Kind, usual_path
+from pollkit.edges.history_file import History, Kind, default_path
 from pollkit.testing import FakeJobApi, VirtualClock
 
 PLENTY = [duration / 300 for duration in steady(40)]  # around 0.33 s
@@ -77,7 +77,7 @@ def listed(tmp_path, *lines):
 
 def test_the_suite_writes_to_a_place_of_its_own(api, capsys, history_of_its_own, tmp_path_factory):
     assert str(history_of_its_own).startswith(str(tmp_path_factory.getbasetemp()))
-    assert usual_path() == str(history_of_its_own) and not history_of_its_own.exists()
+    assert default_path() == str(history_of_its_own) and not history_of_its_own.exists()
     api.add("1", lasts=0.1)
     assert run(capsys, "wait", api.url("1"), "--pace", "fixed 30ms", "--quiet")[0] == 0
     assert history_of_its_own.exists()

@@ -13,7 +13,7 @@ from job_api import JobApi
 from ledger_host import ROOT, FaultyConnection, look, peak_of, time_passes
 from ledger_shell import added, lines_of, posix, profile
 from pollkit import Job, Ledger, LedgerError
-from pollkit.cli.exit_codes import combined
+from pollkit.cli.exit_codes import combine_exit_codes
 from pollkit.core.reading.reader import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.ledger import statistics as ledger_history
@@ -245,13 +245,13 @@ def test_a_ledger_in_which_nothing_can_be_told_ends_the_run(api, pollkit, monkey
 
     def broken(self, *args):
         raise LedgerError("the disk is full")
-    monkeypatch.setattr(Ledger, "told", broken)
+    monkeypatch.setattr(Ledger, "mark_notified", broken)
     assert pollkit("run", "jobs.db", "--timeout", "never", "--outbox", "out.jsonl") == (
         2, "", "pollkit: the disk is full\n")
 
 
 def test_codes_of_processes_combine_as_those_of_jobs_do():
-    assert [combined(codes) for codes in ([], [0, 0], [0, 3], [3, 4], [4, 1, 3], [1, 2], [2, 143], [130, 1])] == [
+    assert [combine_exit_codes(codes) for codes in ([], [0, 0], [0, 3], [3, 4], [4, 1, 3], [1, 2], [2, 143], [130, 1])] == [
         0, 0, 3, 4, 1, 2, 143, 130]
 
 

@@ -30,10 +30,10 @@ def test_what_is_shown_gives_the_same_profile_back(write, pollkit, name):
     code, out, err = pollkit("profiles", "show", name)
     path = write(out)
     assert (code, err) == (0, "")
-    assert profiles.check(path) == []
-    assert profiles.find(name, path) == profiles.find(name)
+    assert profiles.check_file(path) == []
+    assert profiles.find_profile(name, path) == profiles.find_profile(name)
     other = write(out.replace("[%s" % name, "[copy"))
-    assert profiles.find("copy", other) == _named(profiles.find(name), "copy")
+    assert profiles.find_profile("copy", other) == _named(profiles.find_profile(name), "copy")
 
 
 def _named(profile, name):
@@ -42,11 +42,11 @@ def _named(profile, name):
 
 def test_a_profile_with_every_key_is_shown_whole(write, pollkit):
     path = write(EVERY_KEY)
-    assert profiles.check(path) == []
+    assert profiles.check_file(path) == []
     code, out, _ = pollkit("profiles", "show", "all", "--profiles", path)
     shown = {line.split("=")[0].strip() for line in out.splitlines() if " = " in line}
     assert code == 0 and shown == set(KEYS) | {"header.X-Tenant"}
-    assert profiles.find("all", write(out, "copy.ini")) == profiles.find("all", path)
+    assert profiles.find_profile("all", write(out, "copy.ini")) == profiles.find_profile("all", path)
 
 
 EVERY_KEY = """
@@ -100,7 +100,7 @@ timeout = 500ms
 def test_a_timeout_that_equals_the_default_is_kept_where_an_earlier_file_has_another(write, pollkit):
     path = write("[azure]\ntimeout = 5m\n")
     out = pollkit("profiles", "show", "azure", "--profiles", path)[1]
-    assert profiles.find("azure", write(out)).timeout == 300.0
+    assert profiles.find_profile("azure", write(out)).timeout == 300.0
 
 
 def test_secrets_are_never_shown(write, pollkit):
@@ -113,7 +113,7 @@ def test_secrets_are_never_shown(write, pollkit):
                  "header.X-Tenant      = blue", "http://***@proxy:3128", '{"token": "***", "page": 1}',
                  "password=***&page=2"):
         assert part in out, part
-    assert profiles.find("a", path).headers["Authorization"] == "Bearer s3cr3t"
+    assert profiles.find_profile("a", path).headers["Authorization"] == "Bearer s3cr3t"
 
 
 def test_check_says_when_all_is_well(write, pollkit):

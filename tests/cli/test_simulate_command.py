@@ -16,7 +16,7 @@ from pollkit.cli.charts.scales import Log, even_ticks, number_text
 from pollkit.cli.commands import simulate as command
 from pollkit.cli.commands.help import text_of
 from pollkit.cli.commands.simulate import _durations
-from pollkit.core.machine import Rules, observe, outcome, start
+from pollkit.core.machine import WaitSettings, observe, outcome, start
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.drivers.simulation.scenarios import SCENARIOS
 from pollkit.testing import VirtualClock
@@ -218,7 +218,7 @@ def filled(path, jobs):
         for i, (profile, label, reading, later) in enumerate(jobs):
             ledger.add([Job("job_%d" % i, profile=profile, label=label)])
             (claim,) = ledger.claim(1)
-            by = Rules()
+            by = WaitSettings()
             progress = observe(start(claim.job, "", by, clock.now()), by, Reading(Verdict.PENDING, "running"),
                                clock.now(), 0.5)
             clock.sleep_until(clock.now() + later)

@@ -10,12 +10,12 @@ from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.learning.durations import accrued_delay
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
-from pollkit.core.machine import Rules, start
+from pollkit.core.machine import WaitSettings, start
 from pollkit.core.reading.headers import Quota
 from pollkit.core.reading.reader import Reading, Verdict
 
 PENDING, DONE = Reading(Verdict.PENDING, "pending"), Reading(Verdict.DONE, "done")
-FOREVER = Rules(pace=Fixed(5), timeout=None)
+FOREVER = WaitSettings(pace=Fixed(5), timeout=None)
 
 
 class Tokens:
@@ -26,7 +26,7 @@ class Tokens:
 
     @property
     def interval(self):
-        return gcra.interval_of(self.bucket)
+        return gcra.grant_interval(self.bucket)
 
     def reserve(self, now, latest, last_look=False):
         self.bucket, ready_at = gcra.reserve(self.bucket, now, latest, last_look)
@@ -34,8 +34,8 @@ class Tokens:
             self.granted.append(ready_at)
         return ready_at
 
-    def hear(self, reading, now, until):
-        self.bucket = gcra.hear(self.bucket, reading, now, until)
+    def apply_feedback(self, reading, now, until):
+        self.bucket = gcra.apply_feedback(self.bucket, reading, now, until)
 
 
 def lane(rate=1e6, burst=1e6, **more):
@@ -52,8 +52,8 @@ def give(agenda, entries, reading, now, rand=0.5):
 
 def test_jobs_go_out_when_due():
     agenda, free = Agenda(8), lane()
-    agenda.add(Job("a"), "u", Rules(pace=Adaptive(first=3, every=9), timeout=None), free, 0.0)
-    agenda.add(Job("b"), "u", Rules(pace=Adaptive(first=2, every=9), timeout=None), free, 0.0)
+    agenda.add(Job("a"), "u", WaitSettings(pace=Adaptive(first=3, every=9), timeout=None), free, 0.0)
+    agenda.add(Job("b"), "u", WaitSettings(pace=Adaptive(first=2, every=9), timeout=None), free, 0.0)
     assert take(agenda, 0.0) == 2
     assert ids(take(agenda, 2.0)) == ["b"]
     assert take(agenda, 2.0) == 3
@@ -117,7 +117,7 @@ def test_walk_the_choice_is_nearly_the_most_urgent_of_all(seed):
     agenda, slow = Agenda(8), lane(rate=1.0, burst=1)
     now = 0.0
     for i in range(40):
-        agenda.add(Job("j%d" % i), "u", Rules(pace=Backoff(1, 60, 2, "full"), timeout=None), slow, rng.uniform(0, 300))
+        agenda.add(Job("j%d" % i), "u", WaitSettings(pace=Backoff(1, 60, 2, "full"), timeout=None), slow, rng.uniform(0, 300))
     chosen, most_urgent = [], agenda._most_urgent
 
     def checked(where, now):
@@ -155,7 +155,7 @@ def test_a_last_look_goes_first():
     agenda, slow = Agenda(8), lane(rate=0.05, burst=1)
     agenda.add(Job("patient"), "u", FOREVER, slow, 0.0)
     agenda.add(Job("another"), "u", FOREVER, slow, 0.0)
-    agenda.add(Job("last"), "u", Rules(pace=Adaptive(first=99, every=1), timeout=20.0), slow, 0.0)
+    agenda.add(Job("last"), "u", WaitSettings(pace=Adaptive(first=99, every=1), timeout=20.0), slow, 0.0)
     give(agenda, take(agenda, 0.0), DONE, 0.0)
     assert take(agenda, 0.0) == 20
     assert ids(take(agenda, 20.0)) == ["last"]
@@ -187,7 +187,7 @@ def test_a_job_the_limit_never_let_through_ends_at_its_deadline():
 def test_jobs_whose_last_look_could_not_begin_end_together_and_not_one_silent_exchange_after_another():
     """A silent server holds every place; a thousand last looks of 30 s each would take an hour."""
     agenda, free = Agenda(1), lane()
-    rules = Rules(pace=Fixed(5), timeout=60, patience=30)
+    rules = WaitSettings(pace=Fixed(5), timeout=60, patience=30)
     for name in "abc":
         agenda.add(Job(name), "u", rules, free, 0.0)
     (first,) = take(agenda, 0.0)
@@ -283,7 +283,7 @@ def test_cancelling_ends_a_job_wherever_it_is():
         agenda.add(Job(name), "u", FOREVER, slow, 0.0)
     out = take(agenda, 0.0)
     take(agenda, 0.0)                                    # the others are queued now
-    agenda.add(Job("d"), "u", Rules(pace=Adaptive(first=9, every=9)), slow, 0.0)
+    agenda.add(Job("d"), "u", WaitSettings(pace=Adaptive(first=9, every=9)), slow, 0.0)
     for name in "abcd":
         assert agenda.cancel(name, 1.0).after.ending.state == "cancelled"
     assert agenda.cancel("a", 1.0) is None and len(agenda) == 0
@@ -323,7 +323,7 @@ def test_what_the_server_forbade_is_not_taken_along():
 def test_jobs_of_another_lane_are_not_taken_along():
     agenda, many, other = Agenda(8), lane(batch_size=3), lane()
     agenda.add(Job("a"), "u", FOREVER, many, 0.0)
-    agenda.add(Job("b"), "u", Rules(pace=Adaptive(first=4, every=9), timeout=None), other, -12.0)
+    agenda.add(Job("b"), "u", WaitSettings(pace=Adaptive(first=4, every=9), timeout=None), other, -12.0)
     assert ids(take(agenda, -9.0 + 9.0)) in (["a"], ["b"])
 
 
@@ -341,7 +341,7 @@ def test_walk_nothing_is_lost_doubled_or_over_the_limit(seed):
         what = rng.random()
         if what < 0.15 and added < 60:
             timeout = rng.choice([None, 5.0, 60.0])
-            agenda.add(Job("j%d" % added), "u", Rules(pace=Backoff(0.5, 9), timeout=timeout), where, now)
+            agenda.add(Job("j%d" % added), "u", WaitSettings(pace=Backoff(0.5, 9), timeout=timeout), where, now)
             added += 1
         elif what < 0.2 and added:
             agenda.nudge("j%d" % rng.randrange(added), now)
@@ -373,9 +373,9 @@ def test_walk_nothing_is_lost_doubled_or_over_the_limit(seed):
 def test_a_job_that_is_withdrawn_is_gone_and_may_be_adopted_again():
     agenda, free = Agenda(2), lane()
     entry = agenda.add(Job("a"), "u", FOREVER, free, 0.0)
-    assert not entry.is_out and agenda.in_flight == 0
+    assert not entry.is_in_flight and agenda.in_flight == 0
     (taken,) = take(agenda, 0.0)
-    assert taken.is_out and agenda.in_flight == 1
+    assert taken.is_in_flight and agenda.in_flight == 1
     give(agenda, [taken], PENDING, 1.0)
     agenda.withdraw(entry)
     assert len(agenda) == 0 and take(agenda, 100.0) == float("inf")
@@ -392,7 +392,7 @@ def test_a_poll_keeps_its_place_until_that_is_freed_even_if_its_job_is_withdrawn
     agenda.give_back(taken, [PENDING], 1.0, 0.5)
     agenda.withdraw(taken[0])
     assert agenda.in_flight == 1 and take(agenda, 1.0) == float("inf")
-    agenda.free_place()
+    agenda.release_slot()
     assert agenda.in_flight == 0 and ids(take(agenda, 1.0)) == ["b"]
 
 
@@ -400,14 +400,14 @@ def test_the_agenda_calls_no_method_of_a_bucket():
     """It proposes a job; the driver asks the bucket and tells the agenda what it said."""
     agenda, shared = Agenda(1), Lane(object())
     for name, timeout in (("a", 20.0), ("b", 20.0), ("c", 3.0)):
-        agenda.add(Job(name), "u", Rules(pace=Fixed(5), timeout=timeout), shared, 0.0)
+        agenda.add(Job(name), "u", WaitSettings(pace=Fixed(5), timeout=timeout), shared, 0.0)
     first = agenda.candidate(0.0)
     agenda.refused(shared, 2.0, 1.0, 0.0)
     assert agenda.candidate(1.0) is None and agenda.next_at() == 2.0
     taken = agenda.dispatch(agenda.candidate(2.0), 2.0)
     assert len(taken) == 1 and agenda.candidate(2.0) is None  # there is one place
     agenda.give_back(taken, [PENDING], 2.5, 0.5)
-    agenda.free_place()
+    agenda.release_slot()
     last_look = agenda.candidate(3.0)
     assert last_look.progress.job.id == "c"
     agenda.refused(shared, 9.0, 1.0, 3.0)
@@ -429,7 +429,7 @@ class Closed:
 def test_a_nudged_job_ends_at_its_deadline_though_no_token_comes():
     agenda, lane = Agenda(4), Lane(Closed())
     for name, timeout in (("a", 10.0), ("b", 5.0)):
-        agenda.add(Job(name), "http://x/" + name, Rules(pace=Fixed(1), timeout=timeout), lane, 0.0)
+        agenda.add(Job(name), "http://x/" + name, WaitSettings(pace=Fixed(1), timeout=timeout), lane, 0.0)
     assert take(agenda, 0.5) == 5.0
     assert agenda.nudge("a", 0.6) and agenda.nudge("b", 0.7)
     assert take(agenda, 0.8) == 5.0
@@ -442,11 +442,11 @@ def test_a_nudged_job_ends_at_its_deadline_though_no_token_comes():
 def test_a_job_whose_deadline_passed_elsewhere_gets_one_last_look_however_long_that_takes(held_back):
     agenda, tokens = Agenda(1), lane(rate=0.001, burst=1)
     other = start(Job("other"), "u", FOREVER, 0.0)
-    late = start(Job("late"), "u", Rules(pace=Fixed(5), timeout=10.0), 0.0)
+    late = start(Job("late"), "u", WaitSettings(pace=Fixed(5), timeout=10.0), 0.0)
     if held_back:
         agenda.adopt(other, FOREVER, tokens)
         give(agenda, take(agenda, 50.0), DONE, 50.0)
-    agenda.adopt(late, Rules(pace=Fixed(5), timeout=10.0), tokens, is_late=True)
+    agenda.adopt(late, WaitSettings(pace=Fixed(5), timeout=10.0), tokens, is_late=True)
     now = 50.0
     if held_back:
         now = take(agenda, 50.0)

@@ -21,8 +21,8 @@ from pollkit import (
     Profile,
     wait,
 )
-from pollkit.core.machine import FOREVER, Rules, start
-from pollkit.core.snapshot import by_rules
+from pollkit.core.machine import FOREVER, WaitSettings, start
+from pollkit.core.snapshot import with_current_deadline
 from pollkit.drivers.ledger_runner import LedgerRunner
 from pollkit.edges.ledger import schema as ledger_schema
 from pollkit.testing import VirtualClock
@@ -67,21 +67,21 @@ def timeouts_of(outcomes):
     (None, None), (0, 0.0), (90, 90.0), (0.5, 0.5), ("10m", 600.0), ("90", 90.0),
     ("never", "never"), (" Never", "never")])
 def test_a_jobs_timeout_is_seconds_or_a_duration_or_never(given, timeout):
-    assert Job.of(Job("a", timeout=given)) == Job("a", timeout=timeout)
+    assert Job.from_any(Job("a", timeout=given)) == Job("a", timeout=timeout)
 
 
 @pytest.mark.parametrize("timeout, said", BAD + [
     (float("nan"), OUT_OF_RANGE), (float("inf"), OUT_OF_RANGE)])
 def test_a_timeout_that_makes_no_sense_is_one_clear_error(timeout, said):
     with pytest.raises(ConfigError) as raised:
-        Job.of(Job("a", timeout=timeout))
+        Job.from_any(Job("a", timeout=timeout))
     text = str(raised.value)
     assert said in text and text.startswith("a job's timeout ") and len(text) < 150
 
 
 def test_a_job_without_a_timeout_is_not_copied():
     job = Job("a", label="small")
-    assert Job.of(job) is job
+    assert Job.from_any(job) is job
 
 
 # The machine, and a wait that another process continues
@@ -90,18 +90,18 @@ def test_a_job_without_a_timeout_is_not_copied():
 @pytest.mark.parametrize("own, deadline", [
     (600.0, 700.0), (5.0, 105.0), ("10m", 700.0), (0.0, 100.0), ("never", FOREVER)])
 def test_the_deadline_is_that_of_the_jobs_own_timeout(of_rules, own, deadline):
-    rules = Rules(pace=Fixed(10), timeout=of_rules)
+    rules = WaitSettings(pace=Fixed(10), timeout=of_rules)
     job = Job("a", timeout=own)
     progress = start(job, "http://api/a", rules, 100.0)
     assert progress.deadline == deadline
-    assert by_rules(progress._replace(deadline=1.0), rules).deadline == deadline
+    assert with_current_deadline(progress._replace(deadline=1.0), rules).deadline == deadline
     bounded = start(job, "http://api/a", rules, 100.0, latest=103.0)
     assert bounded.deadline == min(deadline, 103.0)
 
 
 def test_the_deadline_is_that_of_the_rules_if_the_job_has_no_timeout():
     for of_rules, deadline in [(MINUTE, 160.0), (None, FOREVER)]:
-        assert start(Job("a"), "http://api/a", Rules(timeout=of_rules), 100.0).deadline == deadline
+        assert start(Job("a"), "http://api/a", WaitSettings(timeout=of_rules), 100.0).deadline == deadline
 
 
 def test_the_message_names_the_jobs_own_timeout_however_late_the_last_look_is():

@@ -7,7 +7,7 @@ from pollkit.core.machine import (
     Ending,
     Poll,
     Progress,
-    Rules,
+    WaitSettings,
     Sleep,
     cancel,
     hold,
@@ -19,7 +19,7 @@ from pollkit.core.machine import (
 from pollkit.core.reading.reader import Reading, Verdict
 
 JOB, URL = Job("job_1"), "http://api/jobs/1"
-STEADY = Rules(pace=Fixed(5), retry=Backoff(1, 8, factor=2, jitter="none"), timeout=60.0)
+STEADY = WaitSettings(pace=Fixed(5), retry=Backoff(1, 8, factor=2, jitter="none"), timeout=60.0)
 PENDING = Reading(Verdict.PENDING, "pending", "running")
 DONE = Reading(Verdict.DONE, "done", "done", result=42)
 FAILED = Reading(Verdict.FAILED, "failed", "failed", error_code="E1", error_message="no luck")
@@ -87,7 +87,7 @@ def test_every_verdict_has_its_row():
 # 1. Bounded by default
 
 def test_a_wait_has_a_timeout_of_five_minutes_unless_told_otherwise():
-    assert start(JOB, URL, Rules.of(Profile()), 100.0).deadline == 400.0
+    assert start(JOB, URL, WaitSettings.from_profile(Profile()), 100.0).deadline == 400.0
 
 
 def test_a_timeout_of_zero_looks_exactly_once():
@@ -99,7 +99,7 @@ def test_a_timeout_of_zero_looks_exactly_once():
 
 
 def test_a_timeout_of_zero_looks_at_once_even_where_the_pace_would_wait():
-    assert run([PENDING] * 3, Rules(pace=Adaptive(first=60, every=15), timeout=0.0))[1] == [0]
+    assert run([PENDING] * 3, WaitSettings(pace=Adaptive(first=60, every=15), timeout=0.0))[1] == [0]
 
 
 def test_no_timeout_waits_for_ever():
@@ -119,7 +119,7 @@ def test_the_last_look_is_at_the_deadline_and_sees_a_job_that_ended_in_time():
 
 
 def test_a_first_look_that_would_come_after_the_deadline_is_the_last_one():
-    assert run([PENDING] * 3, Rules(pace=Adaptive(first=60, every=15), timeout=20.0))[1] == [20]
+    assert run([PENDING] * 3, WaitSettings(pace=Adaptive(first=60, every=15), timeout=20.0))[1] == [20]
 
 
 def test_a_host_that_slept_through_the_deadline_still_looks_once():
@@ -377,15 +377,15 @@ def test_there_is_no_outcome_before_the_end():
 
 def test_secrets_in_a_jobs_url_are_not_in_its_outcome():
     url = "https://me:hunter2@api/jobs/1?api_key=hunter2"
-    progress = observe(start(Job.of(url), url, STEADY, 0.0), STEADY, DONE, 0.0, 0.0)
+    progress = observe(start(Job.from_any(url), url, STEADY, 0.0), STEADY, DONE, 0.0, 0.0)
     assert "hunter2" not in str(machine.outcome(progress, Profile(), 0.0))
-    assert "hunter2" not in str(list(map(str, events.events(progress._replace(ending=None), progress, DONE, 0.0))))
+    assert "hunter2" not in str(list(map(str, events.poll_events(progress._replace(ending=None), progress, DONE, 0.0))))
 
 
 # Events
 
 def kinds(before, after, reading):
-    return [event.kind for event in events.events(before, after, reading, 1.0)]
+    return [event.kind for event in events.poll_events(before, after, reading, 1.0)]
 
 
 def test_events_tell_what_a_poll_brought_about():
@@ -407,14 +407,14 @@ def test_events_tell_what_a_poll_brought_about():
 def test_events_read_well():
     begin = start(JOB, URL, STEADY, 0.0)
     running = observe(begin, STEADY, PENDING, 1.0, 0.0)
-    assert [str(e) for e in events.events(begin, running, PENDING, 1.0)] == [
+    assert [str(e) for e in events.poll_events(begin, running, PENDING, 1.0)] == [
         "job_1: poll 1: pending; next in 5s (pace)", 'job_1: status "running"']
     failed = observe(running, STEADY, FAILED, 6.0, 0.0)
-    assert [str(e) for e in events.events(running, failed, FAILED, 6.0)] == [
+    assert [str(e) for e in events.poll_events(running, failed, FAILED, 6.0)] == [
         "job_1: poll 2: failed", 'job_1: status "failed" (was "running")', "job_1: failed: no luck"]
-    assert str(events.held(hold(begin, 9.0, 0.0, 1.0), 1.0)) == "job_1: the rate limit allows the next poll in 8s"
-    assert events.held(hold(begin, 99.0, 0.0, 60.0), 60.0).kind == "end"
-    assert str(events.ended(cancel(begin, 1.0), 1.0)) == "job_1: cancelled"
+    assert str(events.limit_event(hold(begin, 9.0, 0.0, 1.0), 1.0)) == "job_1: the rate limit allows the next poll in 8s"
+    assert events.limit_event(hold(begin, 99.0, 0.0, 60.0), 60.0).kind == "end"
+    assert str(events.end_event(cancel(begin, 1.0), 1.0)) == "job_1: cancelled"
 
 
 def test_progress_is_small():
@@ -428,5 +428,5 @@ def test_progress_is_small():
 def test_a_pause_is_told_as_the_server_asked_for_it(retry_after, said):
     """And not with the jitter that we add to it."""
     begin, limited = start(JOB, URL, STEADY, 0.0), LIMITED._replace(retry_after=retry_after)
-    told = events.events(begin, observe(begin, STEADY, limited, 1.0, 0.9), limited, 1.0)
+    told = events.poll_events(begin, observe(begin, STEADY, limited, 1.0, 0.9), limited, 1.0)
     assert [event.text for event in told if event.kind == "pause"] == [said]

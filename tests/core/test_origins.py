@@ -4,7 +4,7 @@ import json
 import pytest
 
 from pollkit import BatchPoller, ConfigError, Job, Ledger, Poller, Profile
-from pollkit.core.origins import check_bound, credential_origins, is_internal, parse_origin
+from pollkit.core.origins import check_credential_origin, credential_origins, is_internal, parse_origin
 from pollkit.edges.http.request import Request
 from raw_server import RawServer, reply
 from tls_servers import CA, tls_server
@@ -255,9 +255,9 @@ def test_a_profile_from_python_is_checked_likewise(settings):
     ("http://[::1]:81/{id}", "http://[::1]:81/x", "http://[::1]/x")])
 def test_a_placeholder_in_the_host_stands_for_any_part_of_it(template, inside, outside):
     bound = credential_origins(Profile(url=template))
-    check_bound(inside, bound)
+    check_credential_origin(inside, bound)
     with pytest.raises(ConfigError, match="is outside http"):
-        check_bound(outside, bound)
+        check_credential_origin(outside, bound)
 
 
 @pytest.mark.parametrize("host, expected", [

@@ -5,14 +5,14 @@ import pytest
 
 from ledger_host import ended, pending
 from pollkit import Fixed, Job
-from pollkit.core.learning.completions import taught
+from pollkit.core.learning.completions import observed_duration
 from pollkit.core.learning.progress import Forecast
-from pollkit.core.machine import FOREVER, Ending, Progress, Rules, Trouble, start
+from pollkit.core.machine import FOREVER, Ending, Progress, WaitSettings, Trouble, start
 from pollkit.core.model import Slept, State
-from pollkit.core.snapshot import by_rules, is_instant, progress_from_row, progress_to_row, with_last_look
+from pollkit.core.snapshot import with_current_deadline, is_instant, progress_from_row, progress_to_row, with_last_look
 
 JOB, URL = Job("job_1", label="small"), "https://api.internal/jobs/job_1"
-RULES = Rules(pace=Fixed(10))
+RULES = WaitSettings(pace=Fixed(10))
 FULL = Progress(JOB, "https://api.internal/elsewhere", 100.0, 400.0, 130.0, 120.5, "fault", 7, 3, 2.5, 4, "running",
                 0.25, 'W/"x"', True, True, Slept(1.0, 2.0, 3.0, 4.0), Trouble(2, 3, 1.5, 1, True, False),
                 frozenset(["odd", "strange"]), seen_at=118.0, forecast=Forecast(1.0, 0.1, 18.0, 2, 70.0, 0.01, 1.5),
@@ -82,22 +82,22 @@ def test_a_deadline_that_is_still_to_come_stays(progress):
 
 def test_where_in_time_a_job_ended():
     looked = pending(start(JOB, URL, RULES, 100.0), RULES, 120.0)
-    assert taught(looked) is None
-    assert taught(ended(looked, RULES, 130.5)) == (20.0, 30.5)
-    assert taught(ended(looked, RULES, 130.5, duration_s=22.5)) == (22.5, 22.5)
-    assert taught(ended(start(JOB, URL, RULES, 100.0), RULES, 130.5)) == (0.0, 30.5)  # seen but once
-    assert taught(looked._replace(ending=Ending(State.TIMED_OUT, 400.0))) is None
+    assert observed_duration(looked) is None
+    assert observed_duration(ended(looked, RULES, 130.5)) == (20.0, 30.5)
+    assert observed_duration(ended(looked, RULES, 130.5, duration_s=22.5)) == (22.5, 22.5)
+    assert observed_duration(ended(start(JOB, URL, RULES, 100.0), RULES, 130.5)) == (0.0, 30.5)  # seen but once
+    assert observed_duration(looked._replace(ending=Ending(State.TIMED_OUT, 400.0))) is None
 
 
 @pytest.mark.parametrize("timeout, deadline, next_at", [
     (3600.0, 3700.0, 130.0), (300.0, 400.0, 130.0), (20.0, 120.0, 120.0), (0.0, 100.0, 100.0), (None, FOREVER, 130.0)])
 def test_a_deadline_follows_the_timeout_of_today_from_when_the_wait_began(timeout, deadline, next_at):
     for written in (FULL, FULL._replace(deadline=FOREVER)):
-        found = by_rules(written, RULES._replace(timeout=timeout))
+        found = with_current_deadline(written, RULES._replace(timeout=timeout))
         assert found == FULL._replace(deadline=deadline, next_at=next_at)
 
 
 def test_no_deadline_of_today_undercuts_what_the_server_asked_for():
     told = FULL._replace(why="retry_after")
-    assert by_rules(told, RULES._replace(timeout=20.0)) == told._replace(deadline=120.0)
+    assert with_current_deadline(told, RULES._replace(timeout=20.0)) == told._replace(deadline=120.0)
     assert with_last_look(told._replace(deadline=120.0), 125.0).next_at == 130.0

@@ -39,9 +39,9 @@ PROFILES = {
 def by_hand(profile, url):
     """What a driver does, spelled out: the machine, the bucket, and a variable for the time."""
     rng, now, trace = random.Random(5), 0.0, []
-    bucket, reader = gcra.bucket_for(profile.limit), Reader(profile)
-    rules = machine.Rules.of(profile, TokenBucket.of(profile.limit).spacing)
-    progress = machine.start(Job.of(url), url, rules, now)
+    bucket, reader = gcra.bucket_from_limit(profile.limit), Reader(profile)
+    rules = machine.WaitSettings.from_profile(profile, TokenBucket.from_limit(profile.limit).spacing)
+    progress = machine.start(Job.from_any(url), url, rules, now)
     while True:
         action = machine.next_action(progress, now)
         if isinstance(action, machine.Ending):
@@ -49,7 +49,7 @@ def by_hand(profile, url):
         if isinstance(action, machine.Sleep):
             now = action.until
             continue
-        interval = gcra.interval_of(bucket)
+        interval = gcra.grant_interval(bucket)
         latest = machine.latest_slot(progress, interval, now)
         bucket, ready_at = gcra.reserve(bucket, now, latest, now >= progress.deadline)
         if ready_at > now:
@@ -63,7 +63,7 @@ def by_hand(profile, url):
         named = {name: value.replace("HOST", origin) for name, value in headers.items()}
         reading = reader.read(Reply(status, named, as_bytes(body), action.url), action.moved, action.accepted)
         progress = machine.observe(progress, rules, reading, now, rng.random())
-        bucket = gcra.hear(bucket, reading, now, progress.next_at)
+        bucket = gcra.apply_feedback(bucket, reading, now, progress.next_at)
 
 
 def as_bytes(body):

@@ -4,7 +4,7 @@ import random
 import pytest
 
 from pollkit import ConfigError
-from pollkit.core.units import Limit, duration_text, parse_limit, percent, rounded_duration, seconds
+from pollkit.core.units import Limit, duration_text, parse_limit, percent, rounded_duration, to_seconds
 
 
 @pytest.mark.parametrize("text, expected", [
@@ -12,7 +12,7 @@ from pollkit.core.units import Limit, duration_text, parse_limit, percent, round
     (" 5S ", 5.0), ("5", 5.0), ("0", 0.0), (5, 5.0), (0.25, 0.25), (0, 0.0),
 ])
 def test_a_duration_is_read(text, expected):
-    assert seconds(text) == expected
+    assert to_seconds(text) == expected
 
 
 @pytest.mark.parametrize("value", [
@@ -21,7 +21,7 @@ def test_a_duration_is_read(text, expected):
 ])
 def test_a_bad_duration_is_one_clear_line(value):
     with pytest.raises(ConfigError) as caught:
-        seconds(value, "timeout")
+        to_seconds(value, "timeout")
     message = str(caught.value)
     assert "timeout" in message and "\n" not in message and len(message) < 500
 
@@ -47,7 +47,7 @@ def test_what_is_printed_reads_back():
     rng = random.Random(20261116)
     for _ in range(2000):
         duration = round(rng.choice([1, 100, 1e5]) * rng.random(), 6)
-        assert seconds(duration_text(duration)) == pytest.approx(duration, abs=1e-9)
+        assert to_seconds(duration_text(duration)) == pytest.approx(duration, abs=1e-9)
 
 
 @pytest.mark.parametrize("text, limit, printed", [

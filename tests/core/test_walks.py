@@ -6,7 +6,7 @@ import pytest
 from pollkit import Adaptive, Backoff, Fixed, Job
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
-from pollkit.core.machine import Ending, Rules, Sleep, hold, latest_slot, next_action, observe, start
+from pollkit.core.machine import Ending, WaitSettings, Sleep, hold, latest_slot, next_action, observe, start
 from pollkit.core.reading.reader import Reading, Verdict
 
 VERDICTS = [Verdict.PENDING] * 8 + [Verdict.FAULT] * 4 + [Verdict.LIMITED] * 3 + [
@@ -17,7 +17,7 @@ SEEDS = range(2000)
 def random_rules(rng):
     low, high = sorted(rng.choice([0.01, 0.5, 2, 30, 300]) for _ in range(2))
     jitter = rng.choice(["none", "full", "equal", "decorrelated", 0.25])
-    return Rules(
+    return WaitSettings(
         pace=rng.choice([Fixed(low), Fixed(high, attempts=rng.randrange(1, 20)), Backoff(low, high, 1.5, jitter),
                          Adaptive(), Adaptive(first=high, every=low)]),
         retry=Backoff(rng.choice([0.1, 1]), rng.choice([1, 30]), 2, jitter),
@@ -94,7 +94,7 @@ def test_many_waits_under_one_bucket_keep_the_limit(seed):
     """The machine and the bucket together, slots reserved ahead just as Poller does it."""
     rng = random.Random(seed)
     rate, burst = rng.choice([0.5, 2, 10]), rng.choice([1, 5])
-    rules = Rules(pace=Backoff(0.5, 5), timeout=60.0, spacing=1 / rate if burst == 1 else 0.0)
+    rules = WaitSettings(pace=Backoff(0.5, 5), timeout=60.0, spacing=1 / rate if burst == 1 else 0.0)
     bucket, grants = Bucket(rate, burst), []
     waits = [start(Job("j"), "http://a/", rules._replace(timeout=rng.uniform(1, 60)), 0.0) for _ in range(12)]
     slots = [None] * len(waits)  # (ready at, pauses at that time) of what is reserved
@@ -104,10 +104,10 @@ def test_many_waits_under_one_bucket_keep_the_limit(seed):
             break
         i = min(alive, key=lambda j: waits[j].next_at)
         now, wait = waits[i].next_at, waits[i]
-        if slots[i] is None or slots[i][1] != bucket.pauses:
+        if slots[i] is None or slots[i][1] != bucket.pause_count:
             latest = latest_slot(wait, 1 / rate, now)
             bucket, ready_at = gcra.reserve(bucket, now, latest, now >= wait.deadline)
-            slots[i] = (ready_at, bucket.pauses) if ready_at <= latest else None
+            slots[i] = (ready_at, bucket.pause_count) if ready_at <= latest else None
         if slots[i] is None or slots[i][0] > now:
             waits[i] = hold(wait, ready_at if slots[i] is None else slots[i][0], 1 / rate, now)
             continue
@@ -116,7 +116,7 @@ def test_many_waits_under_one_bucket_keep_the_limit(seed):
         verdict = rng.choice([Verdict.PENDING] * 9 + [Verdict.FAULT, Verdict.LIMITED, Verdict.DONE])
         reading = Reading(verdict, "said", retry_after=rng.choice([None, 3.0]) if verdict is Verdict.LIMITED else None)
         waits[i] = observe(wait, rules, reading, now, rng.random())
-        bucket = gcra.hear(bucket, reading, now, waits[i].next_at)
+        bucket = gcra.apply_feedback(bucket, reading, now, waits[i].next_at)
         if verdict is Verdict.LIMITED:
             until = waits[i].next_at if reading.retry_after is None else now + reading.retry_after
             assert gcra.reserve(bucket, now)[1] >= until, "a 429 pauses everyone"

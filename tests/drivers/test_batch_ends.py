@@ -208,7 +208,7 @@ jobs = ["job_%08d" % i for i in range(N)]
 tracemalloc.start()
 before = tracemalloc.get_traced_memory()[0]
 from pollkit.core.model import Job
-wanted = [Job.of(job) for job in jobs]
+wanted = [Job.from_any(job) for job in jobs]
 engine = batch._engine
 engine.wake = lambda: None
 batch._add(wanted, object(), float("inf"))
@@ -220,7 +220,7 @@ for _ in range(2 * N):
     if not entries:
         break
     engine.agenda.give_back(entries, [reading], batch._clock.now() + 1.5, 0.5)
-    engine.agenda.free_place()
+    engine.agenda.release_slot()
 print((tracemalloc.get_traced_memory()[0] - before) / N)
 """
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, timeout=60)

@@ -10,8 +10,8 @@ from history_file import steady, teach
 from job_api import JobApi, done_after
 from pollkit import Adaptive, BatchPoller, Job, Poller, Profile
 from pollkit.core.learning.durations import cold_interval
-from pollkit.core.profile import checked
-from pollkit.core.wait_settings import Rules
+from pollkit.core.profile import validate_profile
+from pollkit.core.wait_settings import WaitSettings
 from pollkit.edges.history_file import History, Kind
 from pollkit.edges.profiles import catalog as profiles
 from pollkit.testing import FakeJobApi, VirtualClock
@@ -109,7 +109,7 @@ def test_each_call_of_wait_begins_without_any_history(api, clock):
 
 
 def test_a_profile_whose_pace_is_none_is_adaptive_too():
-    assert checked(Profile(pace=None)).pace == Profile().pace == Rules.of(Profile(pace=None)).pace == Adaptive()
+    assert validate_profile(Profile(pace=None)).pace == Profile().pace == WaitSettings.from_profile(Profile(pace=None)).pace == Adaptive()
 
 
 def test_a_pace_that_a_profile_names_is_kept(api, clock):
@@ -185,4 +185,4 @@ def test_a_pace_that_equals_the_default_is_kept_if_an_earlier_file_has_another(p
     path.write_text("[knowhere]\npace = adaptive\n")
     out = pollkit("profiles", "show", "knowhere", "--profiles", str(path))[1]
     path.write_text(out)
-    assert profiles.find("knowhere", str(path)).pace == Adaptive()
+    assert profiles.find_profile("knowhere", str(path)).pace == Adaptive()

@@ -315,7 +315,7 @@ def test_a_bug_in_reading_is_a_fault_of_that_job_and_of_no_other(monkeypatch, ca
 
 def test_a_job_gets_its_outcome_even_if_a_shared_limit_fails_with_its_last_reply():
     class Broken(TokenBucket):
-        def hear(self, *arguments):
+        def apply_feedback(self, *arguments):
             raise LedgerError("the file is gone")
 
     done = reply('{"status": "done"}', RateLimit_Limit="10", RateLimit_Remaining="9",

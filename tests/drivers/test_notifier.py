@@ -14,7 +14,7 @@ from ledger_host import ROOT, folder, look
 from pollkit import ConfigError, Job, Ledger, LedgerError
 from pollkit.core.reading.reader import Verdict
 from pollkit.drivers import notifier as telling
-from pollkit.drivers.notifier import NotTold, Program, Teller, append
+from pollkit.drivers.notifier import NotificationFailed, Program, Notifier, append
 from raw_server import wait_for
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="programs are shell scripts here")
@@ -42,7 +42,7 @@ def teller_of(ledger, troubles):
     made = []
 
     def make(program=None, outbox=None):
-        made.append(Teller(ledger, program, outbox, lambda *what: troubles.append(what)))
+        made.append(Notifier(ledger, program, outbox, lambda *what: troubles.append(what)))
         made[-1].start()
         return made[-1]
     yield make
@@ -109,7 +109,7 @@ def test_a_run_that_ends_does_not_wait_for_the_next_try(ledger, place, teller_of
     teller_of(Program([script(place, "exit 7\n")], 10)).finish(10)
     assert time.monotonic() - began < 5
     assert len(troubles) == 2 and told(ledger) == {"a": False, "b": False}
-    assert 8 < ledger.next_telling() - ledger.clock.now() <= 10
+    assert 8 < ledger.next_notification_at() - ledger.clock.now() <= 10
 
 
 def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(ledger, place, teller_of, troubles):
@@ -169,12 +169,12 @@ def test_a_program_that_hangs_at_the_end_of_a_run_is_a_try_that_failed(ledger, p
     assert time.monotonic() - began < 3
     a, b = ledger.rows()
     assert (a.tells, a.tell_error) == (1, program + " took longer than 300ms: started") and b.tells == 0
-    assert ledger.next_telling() - ledger.clock.now() <= 10
+    assert ledger.next_notification_at() - ledger.clock.now() <= 10
 
 
 def test_a_program_that_hangs_is_given_up_after_a_day(ledger, place, teller_of, troubles):
     ended(ledger, "a")
-    ledger.untold(1, -1)
+    ledger.pending_notifications(1, -1)
     ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_from = tell_from - 90000"))
     teller_of(Program([script(place, "sleep 60\n")], 0.2)).finish(0.1)
     assert [again for _, _, again in troubles] == [False]
@@ -188,7 +188,7 @@ def test_ids_and_programs_beyond_ascii_need_no_locale(ledger, place, locale):
     os.rename(program.encode(), program.encode() + "\u2603".encode("utf-8"))
     code = ("import sys\nfrom pollkit import Ledger\nfrom pollkit.drivers.notifier import Program\n"
             "Program([sys.argv[2].encode('utf-8', 'surrogateescape').decode('utf-8') + '\\u2603', '\\u2603'], 10)"
-            ".tell(Ledger(sys.argv[1]).untold(1)[0])")
+            ".tell(Ledger(sys.argv[1]).pending_notifications(1)[0])")
     done = subprocess.run([sys.executable, "-c", code, os.path.join(place, "jobs.db"), program],
                           env=dict(locale, PYTHONPATH=ROOT), stderr=subprocess.PIPE)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -241,18 +241,18 @@ def test_a_program_that_was_stopped_by_us_is_nobodys_fault_and_told_again(ledger
     wait_for(lambda: os.path.exists(mark))
     teller.stop()
     assert time.monotonic() - began < 3 and not troubles and told(ledger) == {"a": False}
-    assert ledger.next_telling() <= ledger.clock.now()  # and at once: nobody has it any more
+    assert ledger.next_notification_at() <= ledger.clock.now()  # and at once: nobody has it any more
 
 
 def test_what_somebody_else_has_begun_to_tell_or_has_told_is_not_given_back(ledger):
     ended(ledger, "a", "b", "c")
-    first = ledger.untold(3, 0.0)
-    second = ledger.untold(3, 60.0)
-    ledger.told(second[1])
+    first = ledger.pending_notifications(3, 0.0)
+    second = ledger.pending_notifications(3, 60.0)
+    ledger.mark_notified(second[1])
     ledger.give_back(first)
-    assert ledger.next_telling() > ledger.clock.now() + 50
+    assert ledger.next_notification_at() > ledger.clock.now() + 50
     ledger.give_back(second)
-    assert [(one.id, one.tells) for one in ledger.untold(3)] == [("a", 3), ("c", 3)]
+    assert [(one.id, one.tells) for one in ledger.pending_notifications(3)] == [("a", 3), ("c", 3)]
 
 
 def test_a_ledger_that_breaks_while_telling_is_broken_off_is_nothing_more(ledger, place, teller_of, monkeypatch):
@@ -323,16 +323,16 @@ def test_one_write_and_a_sync_for_what_is_told_at_once(ledger, place, monkeypatc
     for name in ("write", "fsync"):
         real = getattr(os, name)
         monkeypatch.setattr(os, name, lambda *args, name=name, real=real: calls.append(name) or real(*args))
-    append(os.path.join(place, "out.jsonl"), ledger.untold(9))
+    append(os.path.join(place, "out.jsonl"), ledger.pending_notifications(9))
     assert calls == ["write", "fsync"]
 
 
 def test_an_outbox_that_is_taken_away_is_made_again(ledger, place):
     ended(ledger, "a", "b")
     out = os.path.join(place, "out.jsonl")
-    append(out, ledger.untold(1))
+    append(out, ledger.pending_notifications(1))
     os.rename(out, out + ".1")
-    append(out, ledger.untold(1))
+    append(out, ledger.pending_notifications(1))
     assert [lines_of(name)[0]["id"] for name in (out + ".1", out)] == ["a", "b"]
 
 
@@ -391,8 +391,8 @@ def test_a_pipe_that_nobody_empties_is_a_try_that_failed(ledger, place, teller_o
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
 def test_a_full_disk_is_tried_again(ledger):
     ended(ledger, "a")
-    with pytest.raises(NotTold, match="can't append to /dev/full: No space left"):
-        append("/dev/full", ledger.untold(1))
+    with pytest.raises(NotificationFailed, match="can't append to /dev/full: No space left"):
+        append("/dev/full", ledger.pending_notifications(1))
 
 
 def test_with_both_an_end_is_in_the_outbox_once_the_program_took_it(ledger, place, teller_of):
@@ -429,7 +429,7 @@ def test_a_ledger_that_breaks_is_told_at_the_end(ledger, place, teller_of, monke
 
     def broken(*args):
         raise LedgerError("it broke")
-    monkeypatch.setattr(ledger, "told", broken)
+    monkeypatch.setattr(ledger, "mark_notified", broken)
     teller = teller_of(outbox=os.path.join(place, "out.jsonl"))
     with pytest.raises(LedgerError, match="it broke"):
         teller.finish(5)
@@ -440,7 +440,7 @@ def test_an_error_that_nobody_thought_of_is_told_at_the_end_too(ledger, place, t
 
     def broken(*args):
         raise RecursionError("too deep")
-    monkeypatch.setattr(ledger, "untold", broken)
+    monkeypatch.setattr(ledger, "pending_notifications", broken)
     with pytest.raises(LedgerError, match="ends can't be told any more: RecursionError: too deep"):
         teller_of(outbox=os.path.join(place, "out.jsonl")).finish(5)
 

@@ -12,7 +12,7 @@ import pytest
 
 from history_file import BEGINNINGS, KIND, content, in_children, known, posix, put, steady, teach
 from paths import ROOT
-from pollkit.core.learning.durations import RECENT, Lesson
+from pollkit.core.learning.durations import RECENT, Completion
 from pollkit.edges import history_file as history_module
 from pollkit.edges.history_file import LARGEST_BYTES, LONGEST_NAME, MOST_KINDS, History, Kind
 
@@ -34,7 +34,7 @@ def test_durations_known_between_two_looks_and_drift_go_on_as_if_it_had_been_one
     rng = random.Random(5)
     jobs = [(at, at + rng.uniform(1, 20)) for at in (rng.uniform(100, 200) for _ in range(40))]
     jobs += [(at * 9, at * 9 + 5) for at, _ in jobs[:15]]
-    lessons = [Lesson(*between, began=next(BEGINNINGS)) for between in jobs]
+    lessons = [Completion(*between, began=next(BEGINNINGS)) for between in jobs]
     for lesson in lessons:
         with History(path) as history:
             history.note(KIND, lesson)
@@ -60,7 +60,7 @@ def test_only_so_much_is_kept_of_each_kind_and_of_so_many_kinds(path):
     assert len(known(path)) == RECENT and known(path)[-1] == 100
     with History(path) as history:
         for i in range(MOST_KINDS):
-            history.note(Kind("p%d" % i), Lesson(5, 5, 7))
+            history.note(Kind("p%d" % i), Completion(5, 5, 7))
     assert known(path) == [] and known(path, Kind("p0")) == [5]
     teach(path, [6], Kind("p0"))  # which makes it the last to go
     teach(path, [7], Kind("new"))
@@ -100,7 +100,7 @@ def test_processes_that_began_together_and_end_one_by_one_take_nothing_for_drift
     for wave in range(4):
         for duration in sorted(rng.uniform(120, 900) for _ in range(60)):
             with History(path) as history:
-                history.note(KIND, Lesson(duration, duration, 10 ** 9 + 10000 * wave + rng.random()))
+                history.note(KIND, Completion(duration, duration, 10 ** 9 + 10000 * wave + rng.random()))
     assert len(known(path)) == RECENT
 
 
@@ -109,11 +109,11 @@ def test_a_clock_that_was_ahead_does_no_lasting_harm(path, monkeypatch):
     monkeypatch.setattr(history_module.time, "time", lambda: now)
     with History(path) as history:
         for i in range(RECENT):
-            history.note(KIND, Lesson(100, 100 + i / RECENT, now + 10 ** 7 + i))
+            history.note(KIND, Completion(100, 100 + i / RECENT, now + 10 ** 7 + i))
     for _ in range(3):
         now += 1000
         with History(path) as history:
-            history.note(KIND, Lesson(100.3, 100.3, now - 101))
+            history.note(KIND, Completion(100.3, 100.3, now - 101))
     assert known(path)[-2:] == [100.3] * 2  # the first of them is among those that were ahead, by then
 
 
@@ -160,7 +160,7 @@ def test_without_locks_it_is_still_replaced_as_a_whole(path, monkeypatch, has_lo
 
 WRITER = """
 import sys, time
-from pollkit.core.learning.durations import Lesson
+from pollkit.core.learning.durations import Completion as Lesson
 from pollkit.edges.history_file import History, Kind
 while True:
     with History(sys.argv[1]) as history:

@@ -6,8 +6,8 @@ import pytest
 
 from history_file import BEGINNINGS, KIND, content, in_children, known, posix, put, teach
 from pollkit import Ledger
-from pollkit.core.learning.durations import RECENT, Lesson
-from pollkit.edges.history_file import LARGEST_BYTES, History, Kind, usual_path
+from pollkit.core.learning.durations import RECENT, Completion
+from pollkit.edges.history_file import LARGEST_BYTES, History, Kind, default_path
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_a_damaged_file_is_set_aside_with_one_warning(path, name, reads_first):
     with History(path, damage.append, trouble.append) as history:
         if reads_first:
             assert len(history.durations(KIND)) == 0 == len(history.durations(Kind("other")))
-        history.note(KIND, Lesson(5, 5, next(BEGINNINGS)))
+        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
     assert (len(damage), trouble) == (1, []) and "%s.damaged" % os.path.basename(path) in damage[0]
     assert "\n" not in damage[0] and len(damage[0]) < 300 + len(path)
     assert content(path + ".damaged") == data and known(path) == [5]
@@ -71,7 +71,7 @@ def test_a_damaged_file_that_can_not_be_set_aside_stays_and_is_told_once(path, r
     with History(path, damage.append, trouble.append) as history:
         if reads_first:
             assert len(history.durations(KIND)) == 0 == len(history.durations(Kind("other")))
-        history.note(KIND, Lesson(5, 5, next(BEGINNINGS)))
+        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
     assert (damage, len(trouble)) == ([], 1) and content(path) == b"damaged"
 
 
@@ -139,9 +139,9 @@ def test_a_place_that_can_not_be_used_is_told_once_and_no_more(path, name):
     path, damage, trouble = unusable(name, path), [], []
     with History(path, damage.append, trouble.append) as history:
         assert len(history.durations(KIND)) == 0
-        history.note(KIND, Lesson(5, 5, next(BEGINNINGS)))
+        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
         history.save()
-        history.note(KIND, Lesson(5, 5, next(BEGINNINGS)))
+        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
     assert (damage, len(trouble)) == ([], 1) and "\n" not in trouble[0], trouble
 
 
@@ -198,4 +198,4 @@ def test_the_usual_place(monkeypatch, tmp_path, environ, expected):
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():
         monkeypatch.setenv(name, value.replace("HERE", str(tmp_path)))
-    assert usual_path() == (expected and expected.replace("HERE", str(tmp_path)))
+    assert default_path() == (expected and expected.replace("HERE", str(tmp_path)))

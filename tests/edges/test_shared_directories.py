@@ -14,8 +14,8 @@ import pytest
 from paths import ROOT
 from pollkit import ConfigError, Ledger, LedgerError, SharedBucket
 from pollkit.cli.metrics import write_metrics
-from pollkit.core.learning.durations import Lesson
-from pollkit.drivers.notifier import NotTold, append
+from pollkit.core.learning.durations import Completion
+from pollkit.drivers.notifier import NotificationFailed, append
 from pollkit.edges import files
 from pollkit.edges.history_file import History, Kind
 from pollkit.testing import FakeJobApi
@@ -129,7 +129,7 @@ def try_outbox(path, ledger):
 def try_history(path, ledger):
     told = []
     with History(path, on_trouble=told.append) as history:
-        history.note(Kind("p", None), Lesson(1.0, 2.0, 3.0))
+        history.note(Kind("p", None), Completion(1.0, 2.0, 3.0))
     if told:
         raise OSError(told[0])
 
@@ -160,7 +160,7 @@ def test_a_link_of_another_user_is_not_followed(
         victim.unlink()
     (shared / "name").symlink_to(victim)
     of_somebody(shared / "name")
-    with pytest.raises((OSError, ConfigError, LedgerError, NotTold)) as caught:
+    with pytest.raises((OSError, ConfigError, LedgerError, NotificationFailed)) as caught:
         WRITERS[writer](str(shared / "name"), ledger)
     assert "is a link of another user" in str(caught.value)
     assert os.path.exists(str(victim)) == (target == "a file")
@@ -172,7 +172,7 @@ def test_nor_is_one_on_the_way_to_the_file(shared, tmp_path, of_somebody, ledger
     (tmp_path / "mine").mkdir()
     (shared / "folder").symlink_to(tmp_path / "mine")
     of_somebody(shared / "folder")
-    with pytest.raises((OSError, ConfigError, LedgerError, NotTold)):
+    with pytest.raises((OSError, ConfigError, LedgerError, NotificationFailed)):
         WRITERS[writer](str(shared / "folder" / "name"), ledger)
     assert os.listdir(str(tmp_path / "mine")) == []
 

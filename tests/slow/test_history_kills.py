@@ -8,13 +8,13 @@ import time
 import pytest
 
 from paths import ROOT
-from pollkit.core.learning.durations import RECENT, Lesson
+from pollkit.core.learning.durations import RECENT, Completion
 from pollkit.edges.history_file import History, Kind
 
 KINDS = [Kind("p%d" % i) for i in range(3)]
 WRITER = """
 import sys, time
-from pollkit.core.learning.durations import Lesson
+from pollkit.core.learning.durations import Completion as Lesson
 from pollkit.edges.history_file import History, Kind
 i = 0
 while True:
@@ -56,5 +56,5 @@ def test_writers_that_are_killed_leave_a_whole_file_and_lose_nothing(tmp_path):
             process.communicate()
     assert before > RECENT
     with History(path) as history:
-        history.note(KINDS[0], Lesson(100, 100, time.time() - 100))
+        history.note(KINDS[0], Completion(100, 100, time.time() - 100))
     assert os.listdir(str(tmp_path)) == ["history.json"]

@@ -87,7 +87,7 @@ def ends(place):
         return len(ledger.durations("fake"))
 
 
-def told(place):
+def mark_notified(place):
     """What was told, the same end perhaps more than once."""
     return sorted({(line["id"], line["ended_at"]) for line in place.lines("told")})
 
@@ -122,7 +122,7 @@ def test_run_loses_no_end_and_doubles_none(place, monkeypatch, capsys, fault, wo
         assert states(place) == {"old": "done", "a": "done", "b": "done"} and ends(place) == 3, said
         assert [name for name, _ in told(place)] == ["a", "b", "old"], said
         with Ledger(place.ledger) as ledger:
-            assert ledger.summary().untold == 0, said
+            assert ledger.summary().pending_notifications == 0, said
             assert told(place) == sorted((row.job.id, row.outcome["ended_at"]) for row in ledger.rows()), said
 
 

@@ -37,19 +37,19 @@ def test_waits_and_batches_share_a_limit_by_naming_a_file(api, pollkit):
     assert len(times) == 3 and times[2] - times[0] > 0.35 and time.monotonic() - began < 5
 
 
-@pytest.mark.parametrize("broken", ["reserve", "hear"])
+@pytest.mark.parametrize("broken", ["reserve", "apply_feedback"])
 def test_a_batch_whose_bucket_breaks_ends_with_one_line(api, pollkit, monkeypatch, broken):
     with open("jobs.txt", "w") as file:
         file.write("".join("job_%d\n" % i for i in range(20)))
     for i in range(20):
         api.add("job_%d" % i, lasts=60)
-    if broken == "hear":
+    if broken == "apply_feedback":
         api.fault(429, retry_after=1)
     real, calls = getattr(SharedBucket, broken), []
 
     def breaks(self, *args, **options):
         calls.append(1)
-        if broken == "hear" and args[0].quota is None and args[0].verdict.name != "LIMITED":
+        if broken == "apply_feedback" and args[0].quota is None and args[0].verdict.name != "LIMITED":
             return real(self, *args, **options)
         if broken == "reserve" and len(calls) < 10:
             return real(self, *args, **options)
@@ -166,7 +166,7 @@ def test_after_a_kill_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(
     assert set(told) == set(names)
     with Ledger("jobs.db") as ledger:
         rows, summary = list(ledger.rows()), ledger.summary()
-    assert summary.states["done"] == len(names) and summary.untold == 0
+    assert summary.states["done"] == len(names) and summary.pending_notifications == 0
     assert [row.outcome["id"] for row in rows] == names
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from pollkit import Adaptive, BatchPoller, Ledger, Profile, Simulation
 from pollkit.core.learning.durations import Durations
-from pollkit.core.machine import Rules, observe, outcome
+from pollkit.core.machine import WaitSettings, observe, outcome
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.drivers.simulation import simulation as simulate
-from pollkit.drivers.simulation.distributions import optima, parse_spread
+from pollkit.drivers.simulation.distributions import optimal_schedules, parse_distribution
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.testing import FakeJobApi, VirtualClock
 
@@ -31,7 +31,7 @@ def mean(values):
 
 
 def best(spread):
-    return optima(parse_spread(spread), [1.0])[0].cost
+    return optimal_schedules(parse_distribution(spread), [1.0])[0].cost
 
 
 def costs_of(jobs, timestamps=False):
@@ -132,7 +132,7 @@ def test_a_job_in_fifty_that_takes_an_hour_does_not_stop_learning(rate):
 
 def through_ledger(ledger, clock, lasts, durations):
     """What jobs cost that are polled as a run of the ledger does, and what is learned read anew every 20 s."""
-    rules = Rules(pace=Adaptive(), timeout=None, durations=durations)
+    rules = WaitSettings(pace=Adaptive(), timeout=None, durations=durations)
     ledger.add(lasts)
     began, cost, relearn_at = clock.now(), 0.0, 0.0
     heap = [(0.0, i, claim, None) for i, claim in enumerate(ledger.claim(len(lasts), horizon_s=1.0))]

@@ -3,7 +3,7 @@ import random
 
 from pollkit import Adaptive, Job
 from pollkit.core.learning.durations import Durations
-from pollkit.core.machine import Rules
+from pollkit.core.machine import WaitSettings
 from pollkit.core.reading.reader import Reading, Verdict
 
 JOB, URL = Job("job_1"), "http://api/jobs/1"
@@ -15,5 +15,5 @@ STEADY = [300.0 + i for i in range(60)]
 
 
 def rules(durations=LIPSYNC, pace=None, is_fresh=True, timeout=None):
-    return Rules(pace=pace or Adaptive(), timeout=timeout, is_fresh=is_fresh,
+    return WaitSettings(pace=pace or Adaptive(), timeout=timeout, is_fresh=is_fresh,
                  durations=None if durations is None else Durations(durations))

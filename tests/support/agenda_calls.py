@@ -15,6 +15,6 @@ def take(agenda, now):
 def give_back(agenda, entries, readings, heard, now, rand):
     """What a reply changes, for its jobs and for their bucket."""
     steps = agenda.give_back(entries, readings, now, rand)
-    agenda.free_place()
+    agenda.release_slot()
     apply_feedback(entries[0].lane, heard, steps, now)
     return steps

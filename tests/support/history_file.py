@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pollkit.core.learning.durations import Lesson
+from pollkit.core.learning.durations import Completion
 from pollkit.edges.history_file import History, Kind
 
 KIND = Kind("knowhere", "small")
@@ -17,7 +17,7 @@ def teach(path, durations, kind=KIND):
     said = []
     with History(path, said.append, said.append) as history:
         for duration in durations:
-            history.note(kind, Lesson(duration, duration, next(BEGINNINGS)))
+            history.note(kind, Completion(duration, duration, next(BEGINNINGS)))
     return said
 
 

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 
 from paths import ROOT
 from pollkit import Fixed, Ledger  # noqa: F401 (for the processes that tests start)
-from pollkit.core.machine import Rules, observe, outcome
+from pollkit.core.machine import WaitSettings, observe, outcome
 from pollkit.core.profile import Profile
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.clock import Clock
 
 HOUR, DAY = 3600.0, 86400.0
-RULES = Rules(pace=Fixed(10))
+RULES = WaitSettings(pace=Fixed(10))
 _boots = itertools.count(1)
 
 

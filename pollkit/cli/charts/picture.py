@@ -48,7 +48,7 @@ FRAME = Box(LEFT, TOP, WIDTH - RIGHT, TOP + FRONTIER_HEIGHT)
 TIMELINE = Box(LEFT, BELOW, WIDTH - RIGHT, BELOW + TIMELINE_HEIGHT)
 
 
-def drawn(simulation: Simulation, all_figures: Sequence[Figures], matched: Sequence[Figures]) -> str:
+def draw_svg(simulation: Simulation, all_figures: Sequence[Figures], matched: Sequence[Figures]) -> str:
     """The whole drawing; what was `matched` to another pace stands in its upper half alone."""
     shapes = ['<rect x="0.5" y="0.5" width="%d" height="%d" rx="8" fill="%s" stroke="%s"/>' % (
                   WIDTH - 1, HEIGHT - 1, PAPER, EDGE),

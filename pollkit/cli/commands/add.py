@@ -62,8 +62,8 @@ def _profile(arguments: argparse.Namespace) -> Profile:
         if arguments.profiles is not None:
             flags.check_file(arguments.profiles)
         return Profile()
-    from ...edges.profiles.catalog import find
-    profile = find(arguments.profile, arguments.profiles)
+    from ...edges.profiles.catalog import find_profile
+    profile = find_profile(arguments.profile, arguments.profiles)
     # Where it is, `run` may be told; here it only has to make sense.
     return profile if profile.base is not None else profile._replace(
         base=_LATER, labels={name: one._replace(base=one.base or _LATER) for name, one in profile.labels.items()})

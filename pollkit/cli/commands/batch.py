@@ -15,7 +15,7 @@ import sys
 from collections import Counter
 from typing import List
 
-from ...core.model import Job, State, shown_id
+from ...core.model import Job, State, display_id
 from ...core.profile import Profile
 from ...drivers.batch import BatchPoller
 from ...edges.history_file import History
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     jobs = read_jobs(arguments.file, arguments, profile, will_poll=True)
     shown = display.display_from(arguments, batch=True, limit=profile.limit)
     states: List[State] = []
-    left = Counter(map(shown_id, jobs))  # a count: URLs that differ in a secret are shown alike
+    left = Counter(map(display_id, jobs))  # a count: URLs that differ in a secret are shown alike
     with flags.history_from(arguments, shown.say) as history, shown:
         try:
             _poll(profile, jobs, arguments, shown, history, states, left)

@@ -19,7 +19,7 @@ import argparse
 import sys
 from typing import List
 
-from ...drivers.doctor.examination import Checkup
+from ...drivers.doctor.examination import Examination
 from ...drivers.doctor.findings import Finding, Level, summary
 from .. import options as flags
 from ..exit_codes import ALL_DONE, UNREACHABLE
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Examine, print each finding as it comes, and say by the exit code whether there is a problem."""
     profile = flags.profile_from(arguments, needs_credential=False)
-    checkup = Checkup(flags.job_from(arguments, arguments.job), profile, flags.headers_from(arguments))
+    checkup = Examination(flags.job_from(arguments, arguments.job), profile, flags.headers_from(arguments))
     _print(checkup.url)
     found: List[Finding] = []
     for finding in checkup.run():

@@ -11,7 +11,7 @@ from pkgutil import get_data
 from ...errors import ConfigError
 from .. import COMMANDS, help_text
 from ..output import write
-from ..running import unknown
+from ..running import unknown_name_error
 
 TOPICS = {
     "profiles": "how to describe an API in a file",
@@ -52,5 +52,5 @@ def text_of(topic: str) -> str:
     if topic in COMMANDS and topic not in TOPICS:
         raise ConfigError("%s is a command: see pollkit %s --help" % (topic, topic))
     if topic not in TOPICS:
-        raise ConfigError(unknown("topic", topic, list(TOPICS)) + "; pollkit help lists the topics")
+        raise ConfigError(unknown_name_error("topic", topic, list(TOPICS)) + "; pollkit help lists the topics")
     return (get_data("pollkit.cli", "topics/%s.txt" % topic) or b"").decode("utf-8")

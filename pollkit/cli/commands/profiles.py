@@ -12,7 +12,7 @@ pollkit help profiles explains every key, and where files are looked for.
 import argparse
 from typing import List, Optional, Tuple
 
-from ...edges.profiles.catalog import Listed, all_profiles, check, find, names_in
+from ...edges.profiles.catalog import ListedProfile, all_profiles, check_file, find_profile, profile_names
 from ...errors import ConfigError
 from .. import options as flags
 from ..output import write
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     return _check(flags.path(which) if which else which)
 
 
-def table(listed: List[Listed]) -> str:
+def table(listed: List[ListedProfile]) -> str:
     """The list: name, labels, limit, and which files have a say in it."""
     rows = [("NAME", "LABELS", "LIMIT", "FROM")] + [_row(one) for one in listed]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
@@ -58,7 +58,7 @@ def table(listed: List[Listed]) -> str:
         widths[0], name, widths[1], labels, widths[2], limit, source) for name, labels, limit, source in rows)
 
 
-def _row(one: Listed) -> Tuple[str, str, str, str]:
+def _row(one: ListedProfile) -> Tuple[str, str, str, str]:
     source = ", ".join(one.sources)
     if one.profile is None:
         return one.name, "-", "-", "%s (has mistakes: pollkit profiles check %s)" % (source, one.problems[0].source)
@@ -67,16 +67,16 @@ def _row(one: Listed) -> Tuple[str, str, str, str]:
 
 
 def _show(name: str, path: Optional[str]) -> int:
-    from ...edges.profiles.keys import as_ini
-    write(as_ini(find(name, path)))
+    from ...edges.profiles.keys import profile_to_ini
+    write(profile_to_ini(find_profile(name, path)))
     return 0
 
 
 def _check(path: str) -> int:
-    problems = check(path)
+    problems = check_file(path)
     if problems:
         write("".join(str(problem) + "\n" for problem in problems))
         return BROKEN
-    count = len(names_in(path))
+    count = len(profile_names(path))
     write("%s: %d profile%s, all well\n" % (path, count, "" if count == 1 else "s"))
     return 0

@@ -30,9 +30,9 @@ from ...core.model import Outcome, State, one_line
 from ...core.profile import Profile
 from ...core.units import Limit
 from ...drivers.ledger_runner import LedgerRunner
-from ...drivers.notifier import Program, Teller
+from ...drivers.notifier import Program, Notifier
 from ...edges.ledger.ledger import LEASED, WAITING, Ledger
-from ...edges.ledger.statistics import Telling
+from ...edges.ledger.statistics import Notification
 from ...errors import ConfigError
 from .. import options as flags
 from ..exit_codes import USAGE, exit_code
@@ -108,7 +108,7 @@ class _Run:
         if arguments.progress == "auto" and not arguments.log_json and not can_draw(sys.stderr, os.environ):
             arguments.progress = "none"  # cron mails whatever is printed
         self._shown = display.display_from(arguments, batch=True, limit=limit)
-        self._teller: Optional[Teller] = None
+        self._teller: Optional[Notifier] = None
         self._said: Set[str] = set()
 
     def run(self) -> int:
@@ -119,7 +119,7 @@ class _Run:
                 stack.enter_context(MetricsFile(arguments.metrics, ledger, os.path.realpath(arguments.ledger)))
             if arguments.program is not None or arguments.outbox is not None:
                 program = self._program(ledger)
-                self._teller = Teller(ledger, program, arguments.outbox, self._not_told)
+                self._teller = Notifier(ledger, program, arguments.outbox, self._not_told)
             try:
                 code = self._poll(ledger)
             except (KeyboardInterrupt, Terminated):
@@ -140,7 +140,7 @@ class _Run:
         return Program(arguments.program, arguments.exec_timeout, variables.hidden_for)
 
     def _left(self, ledger: Ledger) -> str:
-        waiting, untold = _waiting(ledger), 0 if self._teller is None else ledger.summary().untold
+        waiting, untold = _waiting(ledger), 0 if self._teller is None else ledger.summary().pending_notifications
         return ("1 job still waits" if waiting == 1 else "%d jobs still wait" % waiting) + (
             ", and %d end%s still to be told" % (untold, " is" if untold == 1 else "s are") if untold else "")
 
@@ -185,7 +185,7 @@ class _Run:
             why = ": " + one_line(outcome.error.message) if outcome.error is not None else ""
             self._shown.say("pollkit: %s: %s%s" % (outcome.id, str(outcome.state).replace("_", " "), why))
 
-    def _not_told(self, telling: Telling, error: str, again: bool) -> None:
+    def _not_told(self, telling: Notification, error: str, again: bool) -> None:
         """Said of the first try and of the last, and not for each job where it is the same."""
         arguments = self._arguments
         if again and (arguments.quiet or ((telling.tells > 1 or error in self._said) and not arguments.verbose)):

@@ -21,9 +21,9 @@ from typing import Dict, List, Optional, Tuple, Union
 from ...core.learning.durations import point_between
 from ...core.model import one_line
 from ...core.pace import Fixed
-from ...core.profile import pace_of
-from ...core.units import duration_text, seconds
-from ...drivers.simulation.distributions import Listed, parse_spread
+from ...core.profile import to_pace
+from ...core.units import duration_text, to_seconds
+from ...drivers.simulation.distributions import Measured, parse_distribution
 from ...drivers.simulation.scenarios import MOST_JOBS, SCENARIOS, described
 from ...drivers.simulation.server import WINDOWS
 from ...drivers.simulation.simulation import Figures, Lasting, Simulation
@@ -33,7 +33,7 @@ from .. import options as flags
 from ..charts import frontier
 from ..output import as_json, as_text
 from ..progress.terminal import NARROWEST, is_terminal, size_of, style_for
-from ..running import unknown
+from ..running import unknown_name_error
 
 USUAL_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
 LARGEST_FILE = 64 * 1024 * 1024
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.scenario is None and arguments.durations is None:
         raise ConfigError("which jobs? Give --scenario NAME (%s) or --durations" % ", ".join(SCENARIOS))
     if arguments.scenario is not None and arguments.scenario not in SCENARIOS:
-        raise ConfigError(unknown("scenario", arguments.scenario, list(SCENARIOS)) + "; there is "
+        raise ConfigError(unknown_name_error("scenario", arguments.scenario, list(SCENARIOS)) + "; there is "
                           + ", ".join(SCENARIOS))
     if arguments.svg is not None:
         _check_writable(arguments.svg)
@@ -95,8 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
     matched = list({one.pace: one for one, _ in pairs if one.pace != found[0].pace}.values())
     shown = found + matched
     if arguments.svg is not None:
-        from ..charts.picture import drawn
-        _write(arguments.svg, drawn(simulation, found, matched))
+        from ..charts.picture import draw_svg
+        _write(arguments.svg, draw_svg(simulation, found, matched))
     if arguments.json:
         sys.stdout.write(as_json({"scenario": simulation.name, "jobs": simulation.count,
                                   "paces": [one.as_dict() for one in shown]}))
@@ -186,7 +186,7 @@ def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
     if text.startswith("ledger:"):
         return _from_ledger(text[len("ledger:"):])
     if text.lower().split()[:1] in (["uniform"], ["lognormal"]):
-        return parse_spread(text)
+        return parse_distribution(text)
     try:
         with open(text and flags.path(text), "rb") as file:
             data = file.read(LARGEST_FILE + 1)
@@ -201,10 +201,10 @@ def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
         line = line.strip("\ufeff \t")
         if line and not line.startswith("#"):
             try:
-                durations.append(seconds(line))
+                durations.append(to_seconds(line))
             except ConfigError as error:
                 raise ConfigError("%s:%d: %s" % (text, number, error)) from None
-    return Listed.of(durations, one_line(text))
+    return Measured.from_durations(durations, one_line(text))
 
 
 def _from_ledger(path: str) -> Dict[str, Lasting]:
@@ -217,7 +217,7 @@ def _from_ledger(path: str) -> Dict[str, Lasting]:
     if not kinds:
         raise ConfigError("%s has no durations yet: no job in it was seen to end" % path)
     name = one_line("ledger:%s%s" % (path, ", %d kinds of jobs" % len(kinds) if len(kinds) > 1 else ""))
-    return {":".join(filter(None, kind)): Listed.of(
+    return {":".join(filter(None, kind)): Measured.from_durations(
         [point_between(least_s, most_s, i + 1) for i, (least_s, most_s) in enumerate(found)], name)
         for kind, found in kinds.items()}
 
@@ -277,7 +277,7 @@ def _timeout(text: str) -> Optional[str]:
 def _pace(text: str) -> str:
     """The text, if it is a pace's."""
     try:
-        pace_of(text)
+        to_pace(text)
     except ConfigError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text

@@ -95,8 +95,8 @@ def _headline(summary: Summary) -> str:
     text = ", ".join(counts) or "no jobs"
     if summary.oldest_s is not None:
         text += "; the oldest waits for %s" % _age(summary.oldest_s)
-    if summary.untold:
-        text += "; %d end%s to be told" % (summary.untold, "s" * (summary.untold > 1))
+    if summary.pending_notifications:
+        text += "; %d end%s to be told" % (summary.pending_notifications, "s" * (summary.pending_notifications > 1))
     if summary.gave_up_telling:
         text += "; %d end%s could not be told" % (summary.gave_up_telling, "s" * (summary.gave_up_telling > 1))
     return text + "\n"
@@ -152,7 +152,7 @@ def _about(row: JobRow) -> Dict[str, Any]:
 
 
 def _print_json(summary: Summary, rows: Iterator[JobRow]) -> None:
-    head = output.as_json({"states": summary.states, "oldest_s": summary.oldest_s, "untold": summary.untold,
+    head = output.as_json({"states": summary.states, "oldest_s": summary.oldest_s, "untold": summary.pending_notifications,
                            "gave_up_telling": summary.gave_up_telling}).rstrip("\n")
     sys.stdout.write(head[:-1] + ', "jobs": [')
     for number, row in enumerate(rows):

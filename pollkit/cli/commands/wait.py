@@ -9,7 +9,7 @@ examples:
 import argparse
 
 from ...core.model import Outcome, State
-from ...core.urls import redacted
+from ...core.urls import redact_url
 from ...drivers.single import Poller
 from .. import options as flags
 from ..exit_codes import exit_code
@@ -32,14 +32,14 @@ def run(arguments: argparse.Namespace) -> int:
     """Wait, print, and say by the exit code how it ended."""
     profile = flags.profile_from(arguments)
     job = flags.job_from(arguments, arguments.job, profile)
-    shown = display.display_from(arguments, title=redacted(job.id), limit=profile.limit)
+    shown = display.display_from(arguments, title=redact_url(job.id), limit=profile.limit)
     with flags.history_from(arguments, shown.say) as history:  # saved last: the outcome matters more
         with Poller(profile, headers=flags.headers_from(arguments), on_event=shown.on_event,
                     bucket=flags.bucket_from(arguments, profile.limit), history=history) as poller, shown:
             try:
                 outcome = poller.poll(job)
             except (KeyboardInterrupt, Terminated):
-                shown.say("pollkit: interrupted: %s had not ended" % redacted(job.id))
+                shown.say("pollkit: interrupted: %s had not ended" % redact_url(job.id))
                 raise
             flags.warn(arguments, shown.say)
         _print(outcome, arguments.result, shown)

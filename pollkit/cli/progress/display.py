@@ -92,7 +92,7 @@ class Display:
     def _hear(self, event: Event) -> None:
         with self._lock:
             if self._view is not None:
-                self._view.hear(event)
+                self._view.on_event(event)
             text = self._log.line(event, time.time())
         if text is not None:
             self._terminal.say(text)

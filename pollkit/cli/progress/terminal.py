@@ -51,7 +51,7 @@ def width_of(text: str) -> int:
                for char in text)
 
 
-def clipped(text: str, width: int) -> str:
+def clip(text: str, width: int) -> str:
     """A text without colours, cut so that it takes no more columns than this."""
     if width_of(text) <= width:
         return text

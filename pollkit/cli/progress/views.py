@@ -11,9 +11,9 @@ from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from ...core.events import END, FAULT, POLL, Event
 from ...core.machine import FAULT as FOR_FAULT
 from ...core.machine import LIMIT, RETRY_AFTER, Progress
-from ...core.model import State, one_line, shown_id
+from ...core.model import State, one_line, display_id
 from ...core.units import Limit, duration_text, percent
-from .terminal import Size, Style, clipped, width_of
+from .terminal import Size, Style, clip, width_of
 
 BAR_MOST, BAR_LEAST = 40, 8
 SLOWEST_SHOWN, SLOWEST_AMONG = 3, 50
@@ -57,7 +57,7 @@ def line(pieces: Sequence[Piece], width: int, style: Style, fraction: Optional[f
         chosen[worst] += 1
         shown[worst] = _encodable(pieces[worst].wordings[chosen[worst]], style)
     if _width(shown) > width:
-        return clipped(GAP.join(filter(None, shown)), width)
+        return clip(GAP.join(filter(None, shown)), width)
     text = GAP.join(style.paint(part, piece.colour) for part, piece in zip(shown, pieces) if part)
     if fraction is None or _width(shown) > room:
         return text
@@ -74,7 +74,7 @@ def bar(fraction: float, width: int, style: Style) -> str:
 class View:
     """What is known of the jobs, and how it is shown."""
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Take in an event."""
         raise NotImplementedError
 
@@ -96,7 +96,7 @@ class OneJob(View):
         self._first: Optional[Tuple[float, float]] = None   # the first progress that was reported, and when
         self._latest: Tuple[float, float] = (0.0, 0.0)
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         self._progress = progress = event.progress
         if event.kind == FAULT:
             self._trouble = event.text
@@ -115,11 +115,11 @@ class OneJob(View):
         status = one_line(progress.status or "no status yet", 60)
         pieces = [
             Piece(4, [spinner(now)] if fraction is None else how_far(fraction, progress.total)),
-            Piece(4, [status, clipped(status, 16), clipped(status, 8)]),
+            Piece(4, [status, clip(status, 16), clip(status, 8)]),
             Piece(1, [clock_text(now - progress.started_at)]),
             Piece(3, ["" if left is None else "ETA " + clock_text(left), ""]),
-            Piece(4, next_look(progress, now, self._trouble), "yellow" if progress.why != "pace" else ""),
-            Piece(5, [self._title, clipped(self._title, 24), ""], "faint"),
+            Piece(4, next_poll_age(progress, now, self._trouble), "yellow" if progress.why != "pace" else ""),
+            Piece(5, [self._title, clip(self._title, 24), ""], "faint"),
         ]
         return [line(pieces, width, style, fraction)]
 
@@ -135,7 +135,7 @@ class ManyJobs(View):
         self._numbers = Numbers()
         self._counts: Deque[Tuple[float, int]] = deque([(began, 0)], maxlen=RATE_OVER_S)  # requests, each second
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         progress = event.progress
         if event.kind == END and progress.ending is not None:
             self._waiting.pop(progress.job.id, None)
@@ -153,7 +153,7 @@ class ManyJobs(View):
 
     def lines(self, now: float, size: Size, style: Style) -> List[str]:
         width, slowest = size.columns - 1, self._slowest()
-        longest = max([0] + [width_of(shown_id(progress.job)) for progress in slowest])
+        longest = max([0] + [width_of(display_id(progress.job)) for progress in slowest])
         name_width = min(longest, max(8, width // 4))
         return [self._jobs_line(now, width, style), self._requests_line(now, width, style)] + [
             slow_job(progress, now, name_width, width, style) for progress in slowest]
@@ -189,21 +189,21 @@ class ManyJobs(View):
 
 def slow_job(progress: Progress, now: float, name_width: int, width: int, style: Style) -> str:
     """The line of one of a batch's jobs."""
-    name = _encodable(one_line(shown_id(progress.job), 200), style)
+    name = _encodable(one_line(display_id(progress.job), 200), style)
     if "://" in name and width_of(name) > name_width:
         name = ".." + name[2 - name_width:]  # URLs differ at their ends
-    name = clipped(name, name_width)
+    name = clip(name, name_width)
     status = one_line(progress.status or "", 40)
     return line([
         Piece(0, [GAP + name + " " * (name_width - width_of(name))]),
         Piece(0, ["%4s" % ("" if progress.fraction is None else share(progress.fraction))]),
         Piece(2, [clock_text(now - progress.started_at)]),
-        Piece(1, [status, clipped(status, 12), clipped(status, 8)]),
-        Piece(3, next_look(progress, now, ""), "yellow" if progress.why != "pace" else "faint"),
+        Piece(1, [status, clip(status, 12), clip(status, 8)]),
+        Piece(3, next_poll_age(progress, now, ""), "yellow" if progress.why != "pace" else "faint"),
     ], width, style)
 
 
-def next_look(progress: Progress, now: float, trouble: str) -> List[str]:
+def next_poll_age(progress: Progress, now: float, trouble: str) -> List[str]:
     """When the next look comes, and why not sooner: from the longest wording to the shortest."""
     wait = progress.next_at - now
     if progress.ending is not None:

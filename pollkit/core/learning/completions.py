@@ -3,14 +3,14 @@ from typing import Dict, List, Optional, Set, Tuple
 
 from ..machine import Progress
 from ..model import State
-from .durations import Lesson
+from .durations import Completion
 
 TICK_S = 1e-6       # by which jobs that begin at once are kept apart
 NEXT, NEARLY_ALL = 50, 45  # waits in line that are looked at
 AT_ONCE_S = 2.0     # a first look that was answered so soon was not put off: an exchange takes its time
 
 
-def taught(progress: Progress, is_since_submitted: bool = True) -> Optional[Tuple[float, float]]:
+def observed_duration(progress: Progress, is_since_submitted: bool = True) -> Optional[Tuple[float, float]]:
     """Between which ages a job ended: the same twice where that is known, None where nothing is.
 
     Ages count from the start of the wait, as they do for the pace. Where a job was created long
@@ -40,7 +40,7 @@ def taught(progress: Progress, is_since_submitted: bool = True) -> Optional[Tupl
     return looked, found
 
 
-class InOrder:
+class StartOrder:
     """Hands on what waits of one kind teach, in the order in which they began.
 
     Of jobs that began together the short ones end first. Learned as they end, they would look like
@@ -51,7 +51,7 @@ class InOrder:
     Measured: a first burst of jobs costs as much as if nothing were learned from it meanwhile (0.97
     to 1.01 of that; 1.03 without the half), and the next wave of them 1.02 to 1.1 times the optimum.
 
-    >>> order = InOrder()
+    >>> order = StartOrder()
     >>> long, short = order.begin(), order.begin()
     >>> order.end(short, 0.0, (5.0, 6.0))
     []
@@ -64,7 +64,7 @@ class InOrder:
     def __init__(self) -> None:
         # Waits are numbered, and no more than that is kept of those that run: there may be 100,000.
         self._first = self._next = 0               # of those that are neither handed on nor passed over
-        self._over: Dict[int, List[Lesson]] = {}   # what those of them teach that are over
+        self._over: Dict[int, List[Completion]] = {}   # what those of them teach that are over
         self._passed: Set[int] = set()             # those that were passed over, and run
         self._last = 0.0
 
@@ -73,16 +73,16 @@ class InOrder:
         self._next += 1
         return self._next - 1
 
-    def end(self, turn: int, began: float, between: Optional[Tuple[float, float]]) -> List[Lesson]:
+    def end(self, turn: int, began: float, between: Optional[Tuple[float, float]]) -> List[Completion]:
         """A wait is over, its job having ended between these ages if that is known; what is to be learned now."""
-        lesson = [] if between is None else [Lesson(*between, began=began)]
+        lesson = [] if between is None else [Completion(*between, began=began)]
         if turn in self._passed:
             self._passed.remove(turn)
             return lesson
         if turn < self._first:
             return []  # it was over already
         self._over.setdefault(turn, lesson)
-        lessons: List[Lesson] = []
+        lessons: List[Completion] = []
         while self._moves_up():
             if self._first not in self._over:
                 self._passed.add(self._first)

@@ -76,7 +76,7 @@ def point_between(left: float, right: float, serial: int) -> float:
     return left + (right - left) * (serial * GOLDEN % 1.0)
 
 
-class Foreseen(NamedTuple):
+class ProgressEstimate(NamedTuple):
     """Another opinion on when this very job ends: evenly between two ages, to be trusted so far (0 to 1)."""
 
     earliest: float
@@ -146,8 +146,8 @@ class Curve:
         survival, integral = self.at(looked)
         return (age - looked) - (self.at(age)[1] - integral) / survival
 
-    def next_look(self, looked: float, price: float, least: float, most: float,
-                  foreseen: Optional[Foreseen] = None) -> float:
+    def next_poll_age(self, looked: float, price: float, least: float, most: float,
+                  foreseen: Optional[ProgressEstimate] = None) -> float:
         """How long after a look that saw 'not done' the next one is due; from `least` to `most`."""
         looked = max(0.0, looked)
         wait = self._worth_a_look(looked, price, least, most, foreseen)
@@ -156,7 +156,7 @@ class Curve:
         return wait
 
     def _worth_a_look(self, looked: float, price: float, least: float, most: float,
-                      foreseen: Optional[Foreseen] = None) -> float:
+                      foreseen: Optional[ProgressEstimate] = None) -> float:
         """How long after a look the accrued delay is worth `price`."""
         at = self.at
         survival, integral = at(looked)
@@ -248,7 +248,7 @@ def _knots(ages: List[float]) -> List[Tuple[float, float]]:
 NOTHING_KNOWN = Curve()
 
 
-class Lesson(NamedTuple):
+class Completion(NamedTuple):
     """A job's end: between which ages it was, and when the job began, by a clock that all of its kind share."""
 
     least_s: float
@@ -262,7 +262,7 @@ class Durations:
     >>> durations = Durations(range(200, 300))
     >>> durations.record(250)
     True
-    >>> [round(durations.next_look(age, price=1, least=0.5, most=300)) for age in (0, 210, 280)]
+    >>> [round(durations.next_poll_age(age, price=1, least=0.5, most=300)) for age in (0, 210, 280)]
     [211, 13, 6]
     """
 
@@ -320,7 +320,7 @@ class Durations:
             return False
         return self.record(point_between(left, right, self._count + 1), began, is_witness)
 
-    def record_all(self, lessons: Sequence[Lesson]) -> None:
+    def record_all(self, lessons: Sequence[Completion]) -> None:
         """Learn what somebody else has seen, in order of beginning.
 
         If these jobs ran beside others that are known, there may be more of which nobody has told
@@ -367,9 +367,9 @@ class Durations:
         """Seconds of delay expected to have built up at `age`, for a job not done when `looked` at."""
         return self.curve.accrued(looked, age)
 
-    def next_look(self, looked: float, price: float, least: float, most: float) -> float:
+    def next_poll_age(self, looked: float, price: float, least: float, most: float) -> float:
         """How long after a look that saw 'not done' to look again."""
-        return self.curve.next_look(looked, price, least, most)
+        return self.curve.next_poll_age(looked, price, least, most)
 
     def as_dict(self) -> Dict[str, Any]:
         """All there is to remember, as JSON has it."""
@@ -377,7 +377,7 @@ class Durations:
                 "count": self._count}
 
     @classmethod
-    def of(cls, value: Any, now: float = LATEST) -> "Durations":
+    def from_dict(cls, value: Any, now: float = LATEST) -> "Durations":
         """From what `as_dict` gave; a ConfigError where it is something else.
 
         What ended after `now`, by a clock that was set back since, is taken to have ended just now.

@@ -4,7 +4,7 @@ House rules: what is said here is read from the same values that decided; nothin
 """
 from typing import Optional
 
-from ..machine import FAULT, PACE, Progress, Rules
+from ..machine import FAULT, PACE, Progress, WaitSettings
 from ..pace import FEW, Adaptive
 from ..units import duration_text
 from .durations import ENOUGH
@@ -13,7 +13,7 @@ MOST = 0.1, 0.9     # between these shares of past jobs end 'most' of them
 TRUSTED = 0.5
 
 
-def reason(progress: Progress, rules: Rules, now: float) -> Optional[str]:
+def reason(progress: Progress, rules: WaitSettings, now: float) -> Optional[str]:
     """Why the next look is when it is; None where there is no more to say than what the wait is for."""
     wait, pace = progress.next_at - now, rules.pace
     if wait <= 0.0:
@@ -37,7 +37,7 @@ def _by_progress(progress: Progress, age: float) -> Optional[str]:
     return "its progress points to an end at %s" % span_text(max(age, foreseen.earliest), foreseen.latest)
 
 
-def _by_past_jobs(rules: Rules, age: float) -> str:
+def _by_past_jobs(rules: WaitSettings, age: float) -> str:
     assert rules.durations is not None
     early, late = map(rules.durations.curve.age_by, MOST)
     known = len(rules.durations)

@@ -20,7 +20,7 @@ which costs at most a quarter more, for near its best, cost is flat: (2 + 1/2) /
 from math import sqrt
 from typing import NamedTuple, Optional
 
-from .durations import LONGEST_S, Curve, Foreseen
+from .durations import LONGEST_S, Curve, ProgressEstimate
 
 FIRST_SPREAD, LEAST_SPREAD = 0.25, 0.04
 VARIANCES = 3.0         # an even spread reaches as far as the root of so many variances
@@ -52,17 +52,17 @@ class Forecast(NamedTuple):
         return self.end * max(LEAST_SPREAD, sqrt(VARIANCES * self.off / self.readings))
 
     @property
-    def foreseen(self) -> Optional[Foreseen]:
+    def foreseen(self) -> Optional[ProgressEstimate]:
         """As the rule takes it; None where it counts for nothing."""
         if self.odds <= LEAST_ODDS:
             return None
-        return Foreseen(self.end - self.spread, self.end + self.spread, self.odds / (1.0 + self.odds))
+        return ProgressEstimate(self.end - self.spread, self.end + self.spread, self.odds / (1.0 + self.odds))
 
 
 FROM_START = Forecast(0.0, 0.0, 0.0)
 
 
-def reckoned(forecast: Optional[Forecast], fraction: Optional[float], age: float, curve: Curve,
+def update_forecast(forecast: Optional[Forecast], fraction: Optional[float], age: float, curve: Curve,
              is_fresh: bool) -> Optional[Forecast]:
     """The forecast after a look at `age` that saw 'not done', and was told a fraction or not.
 

@@ -9,7 +9,7 @@ bucket would be full again. A grant moves it on by one interval; one may be had 
 `full_at` is at most burst - 1 intervals away. Grants may be reserved ahead; they come in the
 order in which they were asked for, first come, first served.
 
-A pause makes void every slot that is not used yet: whoever holds one finds that `pauses` has
+A pause makes void every slot that is not used yet: whoever holds one finds that `pause_count` has
 grown, and reserves again. It also empties the bucket: a server that has just said 'too many' is
 not met with a burst.
 
@@ -42,7 +42,7 @@ class Bucket(NamedTuple):
     learned: bool = False           # the rate was found out by being told off
     full_at: float = NEVER
     paused_until: float = NEVER
-    pauses: int = 0                 # how many there were: slots reserved before the last are void
+    pause_count: int = 0                 # how many there were: slots reserved before the last are void
     slow_interval: float = 0.0      # what is left of a quota, spread until it is renewed
     slow_until: float = NEVER
     slow_next: float = NEVER
@@ -55,7 +55,7 @@ class Bucket(NamedTuple):
 _FULL_AT = Bucket._fields.index("full_at")
 
 
-def bucket_for(limit: Optional[Limit]) -> Bucket:
+def bucket_from_limit(limit: Optional[Limit]) -> Bucket:
     """A bucket that keeps a limit as written.
 
     '60/m' is what a server counts, perhaps in fixed windows: with burst 1 and 58/60 of the
@@ -98,7 +98,7 @@ def is_guess(bucket: Bucket) -> bool:
     return bucket.rate is None or bucket.learned
 
 
-def interval_of(bucket: Bucket) -> float:
+def grant_interval(bucket: Bucket) -> float:
     """Seconds between two grants where a limit is known; 0 where none is."""
     return 0.0 if bucket.rate is None or bucket.learned else 1 / bucket.rate
 
@@ -112,20 +112,20 @@ def pause(bucket: Bucket, now: float, until: float) -> Bucket:
     # Of the slots up to here, those that count were used by now: no more than that is owed.
     owed = min(bucket.full_at, now + bucket.burst * interval)
     return bucket._replace(full_at=max(owed, until + (bucket.burst - 1) * interval), slow_next=NEVER,
-                           paused_until=until, pauses=bucket.pauses + 1)
+                           paused_until=until, pause_count=bucket.pause_count + 1)
 
 
-def hear(bucket: Bucket, reading: Reading, now: float, until: float) -> Bucket:
+def apply_feedback(bucket: Bucket, reading: Reading, now: float, until: float) -> Bucket:
     """What a reply means for everyone: a 429, or a quota that runs low.
 
     A 429 pauses for as long as it says; where it names no time, until its own job asks again.
     """
     if reading.verdict is Verdict.LIMITED:
-        return told_off(bucket, now, now + reading.retry_after if reading.retry_after else until)
-    return bucket if reading.quota is None else heed(bucket, reading.quota, now)
+        return apply_429(bucket, now, now + reading.retry_after if reading.retry_after else until)
+    return bucket if reading.quota is None else apply_quota(bucket, reading.quota, now)
 
 
-def told_off(bucket: Bucket, now: float, until: float) -> Bucket:
+def apply_429(bucket: Bucket, now: float, until: float) -> Bucket:
     """A 429 came: everyone pauses, and a bucket that knows no limit learns one."""
     if is_guess(bucket) and now >= bucket.paused_until:
         # Replies to requests that were under way together say one thing, and are heard once.
@@ -136,7 +136,7 @@ def told_off(bucket: Bucket, now: float, until: float) -> Bucket:
     return pause(bucket, now, until)
 
 
-def heed(bucket: Bucket, quota: Quota, now: float) -> Bucket:
+def apply_quota(bucket: Bucket, quota: Quota, now: float) -> Bucket:
     """Slow down before a limit is hit, when the server says how little is left of it.
 
     What is left is spread evenly over the time until it is renewed; with nothing left, that

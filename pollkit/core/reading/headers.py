@@ -46,7 +46,7 @@ class Quota(NamedTuple):
         return "%g%s requests left%s" % (self.remaining, of, reset)
 
 
-def retry_after(headers: Mapping[str, str], received_at: Optional[float]) -> Tuple[Optional[float], str]:
+def parse_retry_after(headers: Mapping[str, str], received_at: Optional[float]) -> Tuple[Optional[float], str]:
     """Seconds to wait, and a complaint where the header is there but can't be meant.
 
     RFC 9110, 10.2.3: seconds, or an HTTP-date; a date is measured against the server's own
@@ -66,7 +66,7 @@ def retry_after(headers: Mapping[str, str], received_at: Optional[float]) -> Tup
     return None, complaint
 
 
-def etag(headers: Mapping[str, str]) -> Optional[str]:
+def usable_etag(headers: Mapping[str, str]) -> Optional[str]:
     """The ETag to repeat in the next request; None if it is so long that a server may refuse it."""
     found = headers.get("etag")
     return found if found is not None and len(found) <= LONGEST_VALUE else None
@@ -79,14 +79,14 @@ def _wait(text: str, unit: float, headers: Mapping[str, str],
     wait = _number(longest)
     if wait is not None:
         return wait * unit
-    date = http_date(text)
+    date = parse_http_date(text)
     now = server_time(headers, received_at)
     if date is None or now is None:
         return None
     return max(0.0, date - now)
 
 
-def quota(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[Quota]:
+def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[Quota]:
     """What is left of the limit, in any of the dialects; None where nothing usable is said.
 
     draft-ietf-httpapi-ratelimit-headers up to 06 has RateLimit-Remaining and -Reset (seconds),
@@ -139,7 +139,7 @@ def _believable(wait: Optional[float]) -> Optional[float]:
     return wait if wait is not None and wait <= LONGEST_S else None
 
 
-def http_date(text: str) -> Optional[float]:
+def parse_http_date(text: str) -> Optional[float]:
     """An HTTP-date in any of its three forms (RFC 9110, 5.6.7)."""
     if len(text) > _LONGEST_INSTANT:
         return None
@@ -162,13 +162,13 @@ def server_time(headers: Mapping[str, str], received_at: Optional[float]) -> Opt
 
     Date has whole seconds. Where our own clock agrees with it, ours supplies the fraction.
     """
-    date = http_date(headers["date"]) if "date" in headers else None
+    date = parse_http_date(headers["date"]) if "date" in headers else None
     if date is None or received_at is None:
         return received_at if date is None else date
     return min(max(received_at, date), date + 1.0)
 
 
-def timestamp(value: Any) -> Optional[float]:
+def parse_timestamp(value: Any) -> Optional[float]:
     """An instant as JSON has it: ISO 8601, or seconds or milliseconds since 1970."""
     if isinstance(value, bool):
         return None
@@ -179,7 +179,7 @@ def timestamp(value: Any) -> Optional[float]:
     match = _ISO.fullmatch(value.strip())
     if not match:
         number = _number(value)
-        return http_date(value) if number is None else _since_1970(number)
+        return parse_http_date(value) if number is None else _since_1970(number)
     year, month, day, hour, minute, second, fraction, zone = match.groups()
     at = _instant(int(year), int(month), int(day), int(hour), int(minute), int(second or 0))
     if at is None:

@@ -75,11 +75,11 @@ class Path(NamedTuple("Path", [("text", str), ("steps", Tuple[str, ...])])):
         return data
 
 
-class Unbearable(ValueError):
+class JsonTooCostly(ValueError):
     """It may well be JSON, but Python can't take it; says why."""
 
 
-def decoded(body: bytes) -> Any:
+def decode_json(body: bytes) -> Any:
     """The data of a JSON body, or a ValueError."""
     # UTF-8 is what JSON is written in (RFC 8259, 8.1); older software may still send UTF-16 or 32.
     is_usual = body[0] < 0x80 and b"\0" not in body[:4]  # no byte-order mark, and no wide characters
@@ -90,10 +90,10 @@ def decoded(body: bytes) -> Any:
     try:
         return _decoder_for(body, most).decode(body.decode("utf-8"))
     except RecursionError:
-        raise Unbearable("JSON that can't be read: it is nested too deep") from None
+        raise JsonTooCostly("JSON that can't be read: it is nested too deep") from None
     except ValueError as error:
         if type(error) is ValueError:  # what is no JSON, or no text, has a class of its own
-            raise Unbearable("JSON that can't be read: a number in it is too long") from None
+            raise JsonTooCostly("JSON that can't be read: a number in it is too long") from None
         raise
 
 
@@ -102,7 +102,7 @@ def _decoder_for(body: bytes, most: int) -> json.JSONDecoder:
     if len(body) <= LONGEST_NUMBER:
         return _DECODER
     if len(body) > _HARMLESS_BYTES and memory_needed(body) > most:
-        raise Unbearable("JSON that can't be read: it has so many values, or such a long text, "
+        raise JsonTooCostly("JSON that can't be read: it has so many values, or such a long text, "
                          "that it could take over %d MB of memory" % (MOST_MEMORY >> 20))
     # A number that is too long has at least four digits among each thousandth of the characters.
     may_have_long_number = _FOUR_DIGITS.search(body[::1000]) is not None
@@ -134,7 +134,7 @@ def memory_needed(body: bytes) -> int:
     return len(body) + texts + pieces + values
 
 
-def as_text(value: Any) -> str:
+def data_text(value: Any) -> str:
     """Untrusted data as text to be shown, truncated."""
     text = ""
     try:
@@ -147,13 +147,13 @@ def as_text(value: Any) -> str:
     return text
 
 
-def plain(data: Any) -> Any:
+def to_plain_json(data: Any) -> Any:
     """Decoded JSON as it can be written again, or a ValueError where it is nested too deep.
 
     A number such as 1e999, which would be Infinity then, becomes null, in place: a copy of the
     data could take too much memory.
 
-    >>> plain({"a": [1e999, 2]})
+    >>> to_plain_json({"a": [1e999, 2]})
     {'a': [None, 2]}
     """
     level = [data]

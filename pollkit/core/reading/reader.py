@@ -23,14 +23,14 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 
 from ..model import Fault, FaultCode, Reply, one_line
 from ..profile import Profile
-from ..urls import join, redacted
+from ..urls import join_url, redact_url
 from . import conventions as places
 from . import headers as hints
 from .headers import Quota
-from .json_paths import Path, Unbearable, as_text, decoded, plain
+from .json_paths import Path, JsonTooCostly, data_text, decode_json, to_plain_json
 from .status_field import Candidate, StatusFinder
-from .status_words import Words
-from .values import amount_of, flat_word, fraction_of
+from .status_words import StatusWords
+from .values import parse_amount, flat_word, parse_fraction
 
 
 class Verdict(Enum):
@@ -86,7 +86,7 @@ class Reader:
                  "_total", "_created", "_finished", "_items", "_item_id")
 
     def __init__(self, profile: Profile) -> None:
-        self._words = Words(profile.done, profile.failed, profile.pending)
+        self._words = StatusWords(profile.done, profile.failed, profile.pending)
         self._unknown = profile.unknown
         self._status = StatusFinder(profile.status, self._words)
         self._result = _places(profile.result, places.RESULT_PLACES)
@@ -126,9 +126,9 @@ class Reader:
             return whole, [whole] * len(ids)
         items, because = None, "no list of jobs in the answer"
         try:
-            items = self._find_items(decoded(seen.body or b" "))
+            items = self._find_items(decode_json(seen.body or b" "))
         except ValueError as error:
-            because = str(error) if isinstance(error, Unbearable) else because
+            because = str(error) if isinstance(error, JsonTooCostly) else because
         if items is None:
             whole = Reading(Verdict.FAULT, because, code=FaultCode.UNREADABLE)
             return self._with_hints(whole, seen), [whole] * len(ids)
@@ -143,7 +143,7 @@ class Reader:
         if not 200 <= reply.status < 300:
             return []
         try:
-            return self._status.list_candidates(decoded(reply.body or b" "))
+            return self._status.list_candidates(decode_json(reply.body or b" "))
         except ValueError:
             return []
 
@@ -169,8 +169,8 @@ class Reader:
         headers = reply.headers
         if hints.HEADERS.isdisjoint(headers):
             return reading
-        wait, complaint = hints.retry_after(headers, reply.received_at)
-        left = hints.quota(headers, reply.received_at)
+        wait, complaint = hints.parse_retry_after(headers, reply.received_at)
+        left = hints.parse_quota(headers, reply.received_at)
         empty = left is not None and left.remaining == 0
         if reply.status == 403 and (wait is not None or empty):
             reading = Reading(Verdict.LIMITED, "403 with the headers of a rate limit")
@@ -186,7 +186,7 @@ class Reader:
         if not body or body.isspace():
             return _read_empty(reply, moved or accepted)
         try:
-            data = decoded(body)
+            data = decode_json(body)
         except ValueError as error:
             return self._read_text(reply, moved or accepted, error)
         return self._judge(data, reply, moved, accepted)
@@ -195,7 +195,7 @@ class Reader:
         text = reply.body[:2000].decode("utf-8", "replace").strip()
         if is_result:
             return _arrived(reply, reply.body.decode("utf-8", "replace"))
-        if isinstance(error, Unbearable):
+        if isinstance(error, JsonTooCostly):
             return Reading(Verdict.FAULT, str(error), code=FaultCode.UNREADABLE)
         if self._words.meaning(text):
             return self._judge(text, reply)
@@ -282,9 +282,9 @@ class Reader:
             if value is None or type(value) is dict:  # as a rule; places inside it are looked at in their turn
                 continue
             if self._total is not None:
-                value, total = amount_of(value), amount_of(self._total.find(data))
+                value, total = parse_amount(value), parse_amount(self._total.find(data))
                 return (min(1.0, value / total), total) if value is not None and total else (None, None)
-            fraction = fraction_of(value)
+            fraction = parse_fraction(value)
             if fraction is not None:
                 return fraction, None
         return None, None
@@ -301,7 +301,7 @@ class Reader:
         for path in self._error:
             value = path.find(data)
             if value:
-                return code, value if isinstance(value, str) else as_text(value)
+                return code, value if isinstance(value, str) else data_text(value)
         return code, None
 
     def _find_times(self, data: Any, reply: Optional[Reply]) -> Tuple[Optional[float], Optional[float]]:
@@ -319,12 +319,12 @@ def _read_status(reply: Reply, accepted: bool) -> Reading:
     status = reply.status
     if status == 304:
         return Reading(Verdict.PENDING, "304: unchanged", accepted=accepted)
-    if status in REDIRECTS and "location" in reply.headers and hints.retry_after(reply.headers, reply.received_at)[0]:
-        there = join(reply.url, reply.headers["location"])
+    if status in REDIRECTS and "location" in reply.headers and hints.parse_retry_after(reply.headers, reply.received_at)[0]:
+        there = join_url(reply.url, reply.headers["location"])
         return Reading(Verdict.PENDING, "%d: to be followed, though not at once" % status, location=there,
                        accepted=accepted)
-    if status == 303 and link_of(reply):
-        return Reading(Verdict.SEE_OTHER, "303: look at %s" % redacted(link_of(reply) or ""), location=link_of(reply))
+    if status == 303 and linked_url(reply):
+        return Reading(Verdict.SEE_OTHER, "303: look at %s" % redact_url(linked_url(reply) or ""), location=linked_url(reply))
     if status == 429:
         return Reading(Verdict.LIMITED, "429: too many requests")
     if status in (401, 403):
@@ -351,8 +351,8 @@ def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None, f
     if reply is None:
         return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total)
     return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total,
-                   location=link_of(reply) if reply.status in (201, 202) else None,
-                   etag=hints.etag(reply.headers), accepted=accepted)
+                   location=linked_url(reply) if reply.status in (201, 202) else None,
+                   etag=hints.usable_etag(reply.headers), accepted=accepted)
 
 
 def _arrived(reply: Reply, result: Any) -> Reading:
@@ -363,18 +363,18 @@ def _arrived(reply: Reply, result: Any) -> Reading:
 def _passed_on(ended: Reading) -> Reading:
     """An end whose result whoever hears of it can read: this is once a job, and not once a poll."""
     try:
-        result = plain(ended.result)
+        result = to_plain_json(ended.result)
     except ValueError as error:
         return Reading(Verdict.REFUSED, "the result can't be used: %s" % error)
     return ended if result is ended.result else ended._replace(result=result)
 
 
-def link_of(reply: Reply) -> Optional[str]:
+def linked_url(reply: Reply) -> Optional[str]:
     """The URL that a reply points to, made absolute; only http and https count."""
     for name in _LINKS:
         link = reply.headers.get(name)
         if link:
-            return join(reply.url, link)
+            return join_url(reply.url, link)
     return None
 
 
@@ -386,7 +386,7 @@ def _is_operation(data: Any) -> bool:
 def _said(reply: Reply) -> str:
     """The server's own words about an error, cut short."""
     try:
-        data = decoded(reply.body or b" ")
+        data = decode_json(reply.body or b" ")
     except ValueError:
         return ""
     for path in places.ERROR_PLACES:
@@ -402,7 +402,7 @@ def _places(own: Optional[str], common: Tuple[Path, ...]) -> Tuple[Path, ...]:
 
 def _first_timestamp(places: Tuple[Path, ...], data: Any) -> Optional[float]:
     for path in places:
-        at = hints.timestamp(path.find(data))
+        at = hints.parse_timestamp(path.find(data))
         if at is not None:
             return at
     return None

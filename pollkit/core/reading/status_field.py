@@ -42,8 +42,8 @@ from ..model import one_line
 from . import conventions as places
 from . import headers as hints
 from .json_paths import Path
-from .status_words import Words
-from .values import LONGEST_WORD, word_of
+from .status_words import StatusWords
+from .values import LONGEST_WORD, parse_word
 
 DEEPEST_LEVEL = 4
 MOST_VALUES = 20000   # per level; searching them takes less time than decoding them did
@@ -105,7 +105,7 @@ class StatusFinder:
 
     __slots__ = ("_places", "_words", "known_places", "is_guess")
 
-    def __init__(self, own: Optional[str], words: Words) -> None:
+    def __init__(self, own: Optional[str], words: StatusWords) -> None:
         self._places = places.STATUS_PLACES if own is None else (Path(own),)
         self._words = words
         self.is_guess = own is None
@@ -115,16 +115,16 @@ class StatusFinder:
     def find(self, data: Any) -> _Found:
         """Return the status word and its path; the word is None if there is none."""
         if isinstance(data, str):
-            return word_of(data), ""
+            return parse_word(data), ""
         if not self.is_guess:
             path = self._places[0]
-            return word_of(path.find(data)), path.text
+            return parse_word(path.find(data)), path.text
         envelope: _Found = (None, "")
         unknown: _Found = (None, "")
         for path in self._places:  # those at the top come first
             value = path.find(data)
             # A number such as in {"status": 200} is HTTP's status, not the job's.
-            word = None if type(value) is int else word_of(value)
+            word = None if type(value) is int else parse_word(value)
             if word is None:
                 continue
             inside = "." in path.text
@@ -167,8 +167,8 @@ class StatusFinder:
             if depth == 0 and self._words.meaning(chosen.word) is None:
                 at_top = chosen
                 continue
-            return word_of(chosen.word), _shown_path(chosen)
-        return None if at_top is None else (word_of(at_top.word), _shown_path(at_top))
+            return parse_word(chosen.word), _shown_path(chosen)
+        return None if at_top is None else (parse_word(at_top.word), _shown_path(at_top))
 
     def _choose(self, groups: Iterable[List[Candidate]]) -> Optional[Candidate]:
         """Return the candidate that decides for one level; each group is from one object."""
@@ -268,14 +268,14 @@ def _is_envelope_word(word: str) -> bool:
 
 def _has_envelope(data: Any) -> bool:
     """Whether a common place on the top level has a word that may only say that the call worked."""
-    words = (word_of(path.find(data)) for path in places.STATUS_PLACES
+    words = (parse_word(path.find(data)) for path in places.STATUS_PLACES
              if "." not in path.text and path.text != "done")
     return any(word is not None and _is_envelope_word(word) for word in words)
 
 
 def _has_ended(data: Any) -> bool:
     """Whether the top level says when the job finished: then it is no envelope, but the job."""
-    return any(hints.timestamp(path.find(data)) is not None for path in _END_TIMES)
+    return any(hints.parse_timestamp(path.find(data)) is not None for path in _END_TIMES)
 
 
 def _shown_path(candidate: Candidate) -> str:

@@ -33,7 +33,7 @@ PENDING: FrozenSet[str] = frozenset((
 
 
 
-def normal(word: str) -> str:
+def normalize_word(word: str) -> str:
     """A word as it is compared: 'JOB_STATE_SUCCEEDED' and 'Succeeded' are both 'succeeded'."""
     word = word.strip().lower()
     if "state_" in word:
@@ -45,7 +45,7 @@ def _without_joints(word: str) -> str:
     return word.replace("_", "").replace("-", "").replace(" ", "")
 
 
-class Words:
+class StatusWords:
     """The meaning of status words for one API; its own words stand before the common ones."""
 
     __slots__ = ("_meanings", "_longest")
@@ -62,7 +62,7 @@ class Words:
         own_by_meaning = (("pending", pending), ("failed", failed), ("done", done))
         own_words = [(word, meaning) for meaning, own in own_by_meaning for word in own or ()]
         for word, meaning in own_words:
-            meanings[normal(word)] = meaning
+            meanings[normalize_word(word)] = meaning
         for word, meaning in own_words:  # JOB_STATE_SUCCEEDED, if named in full, is literal, too
             meanings.setdefault(_without_joints(word.strip().lower()), meaning)
         self._meanings = meanings
@@ -83,4 +83,4 @@ class Words:
             meaning = self._meanings.get(_without_joints(word.lower()))
             if meaning is not None:
                 return meaning, True
-        return self._meanings.get(normal(word)), False
+        return self._meanings.get(normalize_word(word)), False

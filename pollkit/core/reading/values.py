@@ -7,7 +7,7 @@ from ..model import one_line
 LONGEST_WORD = 60  # that is interned: Python 3.12 never lets go of one; and that is stored
 
 
-def word_of(value: Any) -> Optional[str]:
+def parse_word(value: Any) -> Optional[str]:
     """A status word."""
     if isinstance(value, str):
         word = value.strip()
@@ -21,19 +21,19 @@ def flat_word(word: str) -> str:
     return word if flat == word else flat  # keep the interned one
 
 
-def fraction_of(value: Any) -> Optional[float]:
+def parse_fraction(value: Any) -> Optional[float]:
     """A progress as a fraction: '45%' and 45 are percents, and so is any number above 1."""
     if isinstance(value, str):
-        amount = amount_of(value.strip().rstrip("%"))
+        amount = parse_amount(value.strip().rstrip("%"))
         return None if amount is None else min(1.0, amount / 100 if "%" in value or amount > 1 else amount)
-    amount = amount_of(value)
+    amount = parse_amount(value)
     if amount is None:
         return None
     # A whole number counts in percent: 1 is the first of a hundred far more often than the end.
     return min(1.0, amount / 100 if isinstance(value, int) or amount > 1 else amount)
 
 
-def amount_of(value: Any) -> Optional[float]:
+def parse_amount(value: Any) -> Optional[float]:
     """A number, or text that is one; None for what is negative or absurd."""
     if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None

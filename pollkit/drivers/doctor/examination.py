@@ -5,38 +5,38 @@ from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 from ...core.model import Fault, Job, Reply, one_line
 from ...core.profile import Profile
 from ...core.reading import headers as hints
-from ...core.units import Limit, seconds
-from ...core.urls import is_secret, parse_url, redacted
+from ...core.units import Limit, to_seconds
+from ...core.urls import is_secret, parse_url, redact_url
 from ...edges.credentials import Credential
 from ...edges.http.connection import ConnectError, TlsSettings
 from ...edges.http.probe import CERTIFICATE_FAULTS, Probe, trusted_cas
 from ...edges.http.proxies import Route, choose_proxy, route_to
 from ...edges.http.request import Request
 from ...errors import ConfigError
-from ..client import Asker, Default, named
+from ..client import Client, Default, with_label
 from . import findings
 from .findings import Finding, Level
 
 _Step = Tuple[str, Callable[[], Finding]]
 
 
-class Checkup:
+class Examination:
     """Examines the way to one job; whatever is wrong in the arguments is a ConfigError."""
 
     def __init__(self, job: Job, profile: Profile, headers: Optional[Mapping[str, str]] = None) -> None:
-        self._asker = Asker(profile, None, Default.AS_PROFILE, headers, None, None, None, None)
+        self._asker = Client(profile, None, Default.AS_PROFILE, headers, None, None, None, None)
         self._manner = self._asker.manner(job)
         self._profile = self._manner.profile
-        self._url = self._manner.url(named(job, self._manner))
+        self._url = self._manner.url(with_label(job, self._manner))
         self._address = parse_url(self._url)
-        self._timeout = seconds(self._profile.request_timeout)
+        self._timeout = to_seconds(self._profile.request_timeout)
         self._headers = {**self._profile.headers, **(headers or {})}
         self._found: List[str] = []
 
     @property
     def url(self) -> str:
         """What is asked, as it may be shown."""
-        return redacted(self._url)
+        return redact_url(self._url)
 
     def run(self) -> Iterator[Finding]:
         """The findings, each as soon as it is known."""
@@ -51,7 +51,7 @@ class Checkup:
         try:
             chosen, because = choose_proxy(self._address, self._profile.proxy)
             route = route_to(self._address, self._profile.proxy)
-            yield findings.proxied(self._address.host, chosen and redacted(chosen), because)
+            yield findings.proxied(self._address.host, chosen and redact_url(chosen), because)
         except ConfigError as error:
             yield Finding(Level.PROBLEM, "proxy", str(error))
             route, blocked = Route(self._address), "proxy"
@@ -160,10 +160,10 @@ class Checkup:
         assert isinstance(seen, Reply)
         reading = self._manner.reader.read(seen)
         limit = self._profile.limit
-        yield findings.polled(seen, url, redacted(seen.url), took_s, self._timeout)
+        yield findings.polled(seen, url, redact_url(seen.url), took_s, self._timeout)
         candidates = self._manner.reader.list_candidates(seen)
         yield findings.understood(reading, self._sends_credential(), candidates)
-        _, complaint = hints.retry_after(seen.headers, seen.received_at)
+        _, complaint = hints.parse_retry_after(seen.headers, seen.received_at)
         yield findings.limits(reading, limit if isinstance(limit, Limit) else None, complaint or "")
         yield findings.clocks(seen.headers, sent_at, received_at)
 

@@ -225,7 +225,7 @@ def limits(reading: Reading, limit: Optional[Limit], complaint: str = "") -> Fin
 
 def clocks(headers: Mapping[str, str], sent_at: float, received_at: float) -> Finding:
     """How far this host's clock is from the server's, as far as a Date in whole seconds can tell."""
-    date = hints.http_date(headers.get("date", ""))
+    date = hints.parse_http_date(headers.get("date", ""))
     if date is None:
         return skipped("clock", "the reply has no Date to compare with")
     age_s = _age_s(headers)

@@ -8,9 +8,9 @@ from bisect import bisect_right
 from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
 
 from ...core.learning.durations import GOLDEN, Curve
-from ...core.units import duration_text, seconds
+from ...core.units import duration_text, to_seconds
 from ...errors import ConfigError
-from .optimum import Grid, Optimum, ages_for, optimum, paid
+from .optimum import Grid, Optimum, grid_ages, optimum, schedule_cost
 
 TAIL = 1e-7           # a share of jobs so small that it does not matter when they end
 JUST_BEFORE = 1e-9    # of an age: where the survival function jumps, the age before the jump
@@ -88,7 +88,7 @@ class Lognormal(NamedTuple):
         return text + (" within %s..%s" % (duration_text(self.low), duration_text(self.high)) if bounded else "")
 
 
-class Listed(NamedTuple):
+class Measured(NamedTuple):
     """Durations that were measured, used in their order, again and again; `name` says where they are from."""
 
     durations: Tuple[float, ...]
@@ -96,9 +96,9 @@ class Listed(NamedTuple):
     name: str
 
     @classmethod
-    def of(cls, durations: Sequence[Union[str, float]], name: str = "a list") -> "Listed":
+    def from_durations(cls, durations: Sequence[Union[str, float]], name: str = "a list") -> "Measured":
         """From durations as people write them."""
-        read = tuple(seconds(duration) for duration in durations)
+        read = tuple(to_seconds(duration) for duration in durations)
         if not read or max(read) <= 0.0:
             raise ConfigError("%s has no duration above zero" % name)
         return cls(read, tuple(sorted(read)), name)
@@ -120,10 +120,10 @@ class Listed(NamedTuple):
         return self.name
 
 
-Spread = Union[Uniform, Lognormal, Listed]
+Spread = Union[Uniform, Lognormal, Measured]
 
 
-def optima(spread: Spread, prices: Sequence[float], is_rough: bool = False, jobs: int = 0) -> List[Optimum]:
+def optimal_schedules(spread: Spread, prices: Sequence[float], is_rough: bool = False, jobs: int = 0) -> List[Optimum]:
     """The best schedule for jobs that last so, at each price of a poll.
 
     For a list, of which a sample is all that is known: the best schedule for what the sample says
@@ -133,14 +133,14 @@ def optima(spread: Spread, prices: Sequence[float], is_rough: bool = False, jobs
     or come again and again, are taken as they are: in the list, or since so many `jobs` use it up
     more than once.
     """
-    if not isinstance(spread, Listed):
+    if not isinstance(spread, Measured):
         last = max(spread.marks + (spread.quantile(1.0 - TAIL),))
-        ages = ages_for(spread.quantile, last, spread.marks, *(ROUGH if is_rough else FINE))
-        grid = Grid.of(spread.survival, ages)
+        ages = grid_ages(spread.quantile, last, spread.marks, *(ROUGH if is_rough else FINE))
+        grid = Grid.from_survival(spread.survival, ages)
         return [optimum(grid, price) for price in prices]
     distinct = len(set(spread.ordered))
     if distinct < FEWEST or 2 * distinct <= max(jobs, len(spread.ordered)):
-        grid = Grid.of(spread.survival, spread.marks)
+        grid = Grid.from_survival(spread.survival, spread.marks)
         return [optimum(grid, price) for price in prices]
     known, most = spread.durations, ROUGH[1] if is_rough else MOST_LISTED
     if len(known) > most:
@@ -151,14 +151,14 @@ def optima(spread: Spread, prices: Sequence[float], is_rough: bool = False, jobs
         halves[int(i * GOLDEN % 1 * 2)].append(duration)
     whole, grids = _as_learned(known), [_as_learned(half) for half in halves]
     return [_middle(optimum(whole, price), [
-        paid(optimum(grid, price).looks, rest, price) for grid, rest in zip(grids, halves[::-1])]) for price in prices]
+        schedule_cost(optimum(grid, price).looks, rest, price) for grid, rest in zip(grids, halves[::-1])]) for price in prices]
 
 
 def _as_learned(durations: Sequence[float]) -> Grid:
     """What a sample says, on a grid."""
     longest = max(durations) + JUST_BEFORE
     marks = _edges(sorted(set(durations)))
-    return Grid.of(Curve(durations).survival, ages_for(lambda share: longest, GO_ON * longest, marks, SAMPLED, 1))
+    return Grid.from_survival(Curve(durations).survival, grid_ages(lambda share: longest, GO_ON * longest, marks, SAMPLED, 1))
 
 
 def _middle(best: Optimum, crossed: List[Optimum]) -> Optimum:
@@ -167,12 +167,12 @@ def _middle(best: Optimum, crossed: List[Optimum]) -> Optimum:
                    best.delay / 2 + (one.delay + other.delay) / 4, best.looks)
 
 
-def parse_spread(text: str) -> Spread:
+def parse_distribution(text: str) -> Spread:
     """A spread from its text.
 
-    >>> parse_spread("uniform 2m..15m")
+    >>> parse_distribution("uniform 2m..15m")
     Uniform(low=120.0, high=900.0)
-    >>> print(parse_spread("lognormal 17s x1.78 within 5s..60s"))
+    >>> print(parse_distribution("lognormal 17s x1.78 within 5s..60s"))
     lognormal 17s x1.78 within 5s..1m
     """
     words = text.lower().replace(" .. ", "..").split()
@@ -194,7 +194,7 @@ def _parse_uniform(words: List[str]) -> Spread:
 def _parse_lognormal(words: List[str]) -> Spread:
     if len(words) not in (2, 4) or not words[1].startswith("x") or words[2:3] not in ([], ["within"]):
         raise ConfigError("write it as 'lognormal 5m x1.6', perhaps with 'within 1m..20m'")
-    median, factor = seconds(words[0]), _factor(words[1][1:])
+    median, factor = to_seconds(words[0]), _factor(words[1][1:])
     if median <= 0.0:
         raise ConfigError("the median must be above zero")
     spread = Lognormal(median, factor)
@@ -212,7 +212,7 @@ def _range(text: str) -> Tuple[float, float]:
     first, dots, last = text.partition("..")
     if not dots:
         raise ConfigError("%r is no range: write 2m..15m" % text)
-    low, high = seconds(first), seconds(last)
+    low, high = to_seconds(first), to_seconds(last)
     if low > high or high <= 0.0:
         raise ConfigError("a range goes from the shorter to the longer, not %s" % text)
     return low, high

@@ -36,7 +36,7 @@ class Grid(NamedTuple):
     areas: List[float]
 
     @classmethod
-    def of(cls, survival: Callable[[float], float], ages: Sequence[float]) -> "Grid":
+    def from_survival(cls, survival: Callable[[float], float], ages: Sequence[float]) -> "Grid":
         """From rising ages; whoever outlasts the last ends there."""
         ages = [0.0] + [age for age in ages if age > 0.0]
         left = [survival(age) for age in ages]
@@ -50,7 +50,7 @@ class Grid(NamedTuple):
 def optimum(grid: Grid, price: float) -> Optimum:
     """The best schedule among looks at the ages of the grid.
 
-    >>> best = optimum(Grid.of(lambda age: 1.0 if age < 60 else 0.0, [59.999999, 60.0]), price=1.0)
+    >>> best = optimum(Grid.from_survival(lambda age: 1.0 if age < 60 else 0.0, [59.999999, 60.0]), price=1.0)
     >>> best.looks, round(best.cost, 3)
     ((60.0,), 1.0)
     """
@@ -88,7 +88,7 @@ def _solved(ages: List[float], left: List[float], areas: List[float], price: flo
     return value, following
 
 
-def paid(looks: Sequence[float], durations: Sequence[float], price: float) -> Optimum:
+def schedule_cost(looks: Sequence[float], durations: Sequence[float], price: float) -> Optimum:
     """What looks at these ages cost jobs that last so long; past the last one they go on as at the end."""
     step = max(price, looks[-1] - looks[-2] if len(looks) > 1 else looks[-1])
     polls, delay = 0, 0.0
@@ -101,7 +101,7 @@ def paid(looks: Sequence[float], durations: Sequence[float], price: float) -> Op
     return Optimum(price * polls / count + delay / count, polls / count, delay / count, tuple(looks))
 
 
-def ages_for(quantile: Callable[[float], float], last: float, marks: Iterable[float], young: int,
+def grid_ages(quantile: Callable[[float], float], last: float, marks: Iterable[float], young: int,
              shares: int) -> List[float]:
     """Ages for a grid: `young` of them finer early on, `shares` that divide the jobs evenly, and the marks."""
     ages = {last * ((i + 1) / young) ** 2 for i in range(young)}

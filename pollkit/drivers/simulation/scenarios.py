@@ -3,9 +3,9 @@ import math
 from itertools import cycle
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from ...core.units import parse_limit, seconds
+from ...core.units import parse_limit, to_seconds
 from ...errors import ConfigError
-from .distributions import Listed, Spread, parse_spread
+from .distributions import Measured, Spread, parse_distribution
 from .server import SimJob
 
 MOST_JOBS = 1000000
@@ -45,14 +45,14 @@ SCENARIOS: Dict[str, Scenario] = {
 
 def spreads_of(scenario: Scenario) -> Dict[Optional[str], Spread]:
     """The durations of each label."""
-    return {label or None: parse_spread(text) for label, text in scenario.durations}
+    return {label or None: parse_distribution(text) for label, text in scenario.durations}
 
 
 def jobs_of(spreads: Dict[Optional[str], Spread], count: int, arrive: str, rng: Callable[[], float]) -> List[SimJob]:
     """The jobs, in the order of their arrival; of a label with a list as many as it is long, on average."""
     labels = [label for label, spread in spreads.items()
-              for _ in range(len(spread.durations) if isinstance(spread, Listed) else 1)]
-    lists = {label: cycle(spread.durations) for label, spread in spreads.items() if isinstance(spread, Listed)}
+              for _ in range(len(spread.durations) if isinstance(spread, Measured) else 1)]
+    lists = {label: cycle(spread.durations) for label, spread in spreads.items() if isinstance(spread, Measured)}
     jobs = []
     for i, at in enumerate(arrivals(arrive, count, rng)):
         label = labels[int(rng() * len(labels))]
@@ -72,10 +72,10 @@ def arrivals(arrive: str, count: int, rng: Callable[[], float]) -> List[float]:
         if kind == "burst" and not rest:
             return [0.0] * count
         if kind == "every" and rest:
-            every = seconds(rest)
+            every = to_seconds(rest)
             return [i * every for i in range(count)]
         if kind == "over" and rest:
-            span = seconds(rest)
+            span = to_seconds(rest)
             return sorted(rng() * span for _ in range(count))
         if kind == "poisson" and rest:
             limit = parse_limit(rest)

@@ -6,19 +6,19 @@ from random import Random
 from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ...core.agenda import Agenda, Entry, Lane
-from ...core.learning.completions import InOrder, taught
+from ...core.learning.completions import StartOrder, observed_duration
 from ...core.learning.durations import Durations
-from ...core.machine import SHORTEST_S, Progress, Rules
+from ...core.machine import SHORTEST_S, Progress, WaitSettings
 from ...core.model import Job, State
 from ...core.pace import Adaptive, Backoff, Fixed, Pace
-from ...core.profile import Profile, pace_of, whole_number
+from ...core.profile import Profile, to_pace, validate_count
 from ...core.reading.reader import Reading, Verdict
-from ...core.units import Limit, parse_limit, seconds
+from ...core.units import Limit, parse_limit, to_seconds
 from ...edges.clock import VirtualClock
 from ...edges.limits.token_bucket import TokenBucket
 from ...errors import ConfigError
 from ..dispatch import apply_feedback, next_work
-from .distributions import Listed, Lognormal, Spread, Uniform, optima, parse_spread
+from .distributions import Measured, Lognormal, Spread, Uniform, optimal_schedules, parse_distribution
 from .optimum import Optimum
 from .scenarios import MOST_JOBS, SCENARIOS, described, jobs_of, spreads_of
 from .server import WINDOWS, SimJob, SimulatedApi
@@ -89,10 +89,10 @@ class Simulation:
                  knows_limit: bool = True) -> None:
         self._set_scenario(scenario, durations, jobs, arrive, limit)
         self.window, self.warm_up, self.timestamps = _one_of(WINDOWS, window), warm_up, timestamps
-        self.price, self.seed = seconds(price, "price"), seed
-        self._timeout = None if timeout in (None, "never") else seconds(timeout, "timeout")
-        self._workers = whole_number("workers", workers)
-        self._latency, self._fault_rate, self._knows_limit = seconds(latency, "latency"), fault_rate, knows_limit
+        self.price, self.seed = to_seconds(price, "price"), seed
+        self._timeout = None if timeout in (None, "never") else to_seconds(timeout, "timeout")
+        self._workers = validate_count("workers", workers)
+        self._latency, self._fault_rate, self._knows_limit = to_seconds(latency, "latency"), fault_rate, knows_limit
         self._check()
         self._most_polls = max(MOST_POLLS, POLLS_A_JOB * self.count)
         self.jobs: List[SimJob] = jobs_of(self.spreads, self.count, self.arrive, Random("jobs %r" % seed).random)
@@ -115,7 +115,7 @@ class Simulation:
             if not all(label is None or isinstance(label, str) for label in labelled):
                 raise ConfigError("labels are text, not %r" % (list(labelled),))
             self.spreads = {label: _spread(each) for label, each in labelled.items()}
-            listed = sum(len(spread.durations) for spread in self.spreads.values() if isinstance(spread, Listed))
+            listed = sum(len(spread.durations) for spread in self.spreads.values() if isinstance(spread, Measured))
             jobs = listed or USUAL_JOBS if jobs is None else jobs
         self.name = name or described(self.spreads)
         self.count, self.arrive = jobs, "burst" if arrive is None else arrive
@@ -207,13 +207,13 @@ class Simulation:
         polls, delays = [0.0] * len(prices), [0.0] * len(prices)
         for label, spread in self.spreads.items():
             share = counted.count(label) / len(counted)
-            for i, best in enumerate(optima(spread, prices, is_rough, every.count(label))):
+            for i, best in enumerate(optimal_schedules(spread, prices, is_rough, every.count(label))):
                 polls[i] += share * best.polls
                 delays[i] += share * best.delay
         return [Optimum(price * one + other, one, other, ()) for price, one, other in zip(prices, polls, delays)]
 
     def _priced(self, pace: Union[Pace, str]) -> Pace:
-        read = pace_of(pace)
+        read = to_pace(pace)
         has_price = not isinstance(pace, str) or "price=" in pace.lower()
         return read._replace(price=self.price) if isinstance(read, Adaptive) and not has_price else read
 
@@ -240,14 +240,14 @@ class _Run:
         self._warm_up = simulation.warm_up
         self._rng = Random(simulation.seed).random
         self._api = simulation.api()
-        bucket = TokenBucket.of(simulation.limit if simulation._knows_limit else None, VirtualClock())
+        bucket = TokenBucket.from_limit(simulation.limit if simulation._knows_limit else None, VirtualClock())
         self._lane = Lane(bucket)
         profile = Profile(pace=pace, timeout=simulation._timeout)
         # Jobs are waited for from the moment they are submitted; and each teaches those of its label.
         self._durations = {label: Durations() for label in simulation.spreads if isinstance(pace, Adaptive)}
-        self._rules = {label: Rules.of(profile, bucket.spacing, self._durations.get(label), is_fresh=True)
+        self._rules = {label: WaitSettings.from_profile(profile, bucket.spacing, self._durations.get(label), is_fresh=True)
                        for label in simulation.spreads}
-        self._orders = {label: InOrder() for label in self._durations}
+        self._orders = {label: StartOrder() for label in self._durations}
         self._agenda = Agenda(simulation._workers, self._learn)
         self._lock = threading.Lock()  # for next_work; nobody else ever holds it
         self._replies: List[Tuple[float, int, List[Entry], Reading]] = []
@@ -295,7 +295,7 @@ class _Run:
         if reading.verdict is Verdict.LIMITED and entry.owner >= self._warm_up:
             self.rate_limited += 1
         (step,) = self._agenda.give_back(entries, [reading], now, self._rng())
-        self._agenda.free_place()
+        self._agenda.release_slot()
         apply_feedback(entry.lane, reading, [step], now)
         if step.after.ending is not None:
             self._count(entry, step.after)
@@ -304,7 +304,7 @@ class _Run:
         """From a wait that is over, as BatchPoller does."""
         if entry.turn is not None:
             label, began = entry.progress.job.label, entry.progress.started_at
-            for lesson in self._orders[label].end(entry.turn, began, taught(entry.progress)):
+            for lesson in self._orders[label].end(entry.turn, began, observed_duration(entry.progress)):
                 self._durations[label].record_between(*lesson)
 
     def _count(self, entry: Entry, ended: Progress) -> None:
@@ -317,13 +317,13 @@ class _Run:
 
 
 def _spread(durations: Optional[Lasting]) -> Spread:
-    if isinstance(durations, (Uniform, Lognormal, Listed)):
+    if isinstance(durations, (Uniform, Lognormal, Measured)):
         return durations
     if isinstance(durations, str):
-        return parse_spread(durations)
+        return parse_distribution(durations)
     if not isinstance(durations, Iterable) or isinstance(durations, bytes):
         raise ConfigError("durations are text such as 'uniform 2m..15m', or a list of seconds, not %r" % (durations,))
-    return Listed.of(tuple(durations))
+    return Measured.from_durations(tuple(durations))
 
 
 def _check_whole(name: str, value: object, least: int, most: int) -> None:

@@ -8,7 +8,7 @@ import sys
 from typing import Dict, NamedTuple, Optional, Tuple
 
 from ...core.model import Fault, FaultCode
-from ...core.urls import Address, parse_url, redacted
+from ...core.urls import Address, parse_url, redact_url
 from ...errors import ConfigError
 
 
@@ -49,7 +49,7 @@ def route_to(address: Address, proxy: str) -> Route:
         url = "http://" + url
     if not url.lower().startswith("http://"):
         raise ConfigError("the proxy %s can't be used: only http:// proxies are supported"
-                          % redacted(url))
+                          % redact_url(url))
     try:
         return Route(address, parse_url(url))
     except ConfigError as error:

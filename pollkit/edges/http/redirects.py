@@ -13,7 +13,7 @@ from typing import Dict, Optional, Set, Tuple
 
 from ...core.model import Fault, FaultCode
 from ...core.origins import is_internal
-from ...core.urls import Address, parse_url, redacted
+from ...core.urls import Address, parse_url, redact_url
 from ...errors import ConfigError
 from ..background import BackgroundCalls
 from ..multiplexer import Steps
@@ -52,10 +52,10 @@ class Redirects:
             return None
         if self._policy == "same-origin":
             return Fault("the server points to %s, another origin, which redirects = same-origin "
-                         "forbids" % redacted(there)[:200], final=True, code=FaultCode.REDIRECT)
+                         "forbids" % redact_url(there)[:200], final=True, code=FaultCode.REDIRECT)
         if here.scheme == "https" and target.scheme == "http":
             return Fault("the server points from https to %s, which is not followed"
-                         % redacted(there)[:200], FOLLOW_ANY, final=True, code=FaultCode.REDIRECT)
+                         % redact_url(there)[:200], FOLLOW_ANY, final=True, code=FaultCode.REDIRECT)
         try:
             refusal = yield from self._refusal_of_address(here, target, home, deadline)
             return refusal

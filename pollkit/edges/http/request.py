@@ -16,12 +16,12 @@ from typing import (
 
 from ... import __version__
 from ...core.model import Fault
-from ...core.origins import check_bound, credential_origins
+from ...core.origins import check_credential_origin, credential_origins
 from ...core.profile import Profile
-from ...core.urls import Address, is_secret, parse_url, secrets_in
+from ...core.urls import Address, is_secret, parse_url, secrets_in_header
 from ...errors import ConfigError
 from .proxies import Route, basic, proxy_headers, route_to
-from .user_headers import checked_headers, merged
+from .user_headers import validate_headers, merge_headers
 
 if TYPE_CHECKING:
     from ..credentials import Credential
@@ -81,10 +81,10 @@ class RequestBuilder:
         self._link_secrets: Deque[str] = deque(maxlen=_LINK_SECRETS_KEPT)
         self._proxy = profile.proxy
         self._credential = _credential_from(profile.auth)
-        self._headers = merged(checked_headers(profile.headers), checked_headers(headers))
+        self._headers = merge_headers(validate_headers(profile.headers), validate_headers(headers))
         for name, value in self._headers.items():
             if is_secret(name):
-                self._secrets.update(secrets_in(value))
+                self._secrets.update(secrets_in_header(value))
         has_secrets = self._credential is not None or any(map(is_secret, self._headers))
         bound = credential_origins(profile)  # always: it refuses origins that contradict the URL
         self._bound = bound if has_secrets else None
@@ -109,7 +109,7 @@ class RequestBuilder:
         self.check_origin(url)
         address = parse_url(url)
         if address.userinfo:
-            self._secrets.update(secrets_in(basic(address.userinfo)))
+            self._secrets.update(secrets_in_header(basic(address.userinfo)))
         if self._credential is not None:
             self._credential.header(address.host, timeout=timeout)  # it is remembered
         self._site_and_target(url, address.origin)
@@ -117,7 +117,7 @@ class RequestBuilder:
 
     def check_origin(self, url: str) -> None:
         """Raise a ConfigError if credentials must not be sent to a job's URL."""
-        check_bound(url, self._bound)
+        check_credential_origin(url, self._bound)
 
     def read_credential_again(self, url: str, timeout: Optional[float]) -> None:
         """Read the credential anew, because the server has refused it. This may take long."""
@@ -165,7 +165,7 @@ class RequestBuilder:
         if route.is_forwarded:
             for name, value in proxy_headers(route).items():
                 headers[name] = value
-                self._secrets.update(secrets_in(value))
+                self._secrets.update(secrets_in_header(value))
         before = "http://" + address.authority if route.is_forwarded else ""
         lines = "".join("%s: %s\r\n" % header for header in headers.items())
         after = " HTTP/1.1\r\nHost: %s\r\n%s" % (address.authority, lines)
@@ -180,16 +180,16 @@ class RequestBuilder:
         if address.origin != home:
             own = {name: value for name, value in self._headers.items()
                    if name.lower() in _SENT_EVERYWHERE}
-            return merged(headers, own)
-        check_bound("%s://%s/" % (address.scheme, address.authority), self._bound)
+            return merge_headers(headers, own)
+        check_credential_origin("%s://%s/" % (address.scheme, address.authority), self._bound)
         if address.userinfo:
             headers["Authorization"] = basic(address.userinfo)
-            self.add_link_secrets(secrets_in(headers["Authorization"]))  # it may be from a link
+            self.add_link_secrets(secrets_in_header(headers["Authorization"]))  # it may be from a link
         if self._credential is not None:
             name, value = self._credential.header(address.host)
-            headers = merged(headers, {name: value})
-            self._secrets.update(secrets_in(value))  # whatever the header is called
-        return merged(headers, self._headers)
+            headers = merge_headers(headers, {name: value})
+            self._secrets.update(secrets_in_header(value))  # whatever the header is called
+        return merge_headers(headers, self._headers)
 
 
 def _credential_from(specification: Optional[str]) -> "Optional[Credential]":

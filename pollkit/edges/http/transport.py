@@ -12,12 +12,12 @@ import time
 from typing import Mapping, Optional, Union
 
 from ...core.model import Fault, FaultCode, Reply
-from ...core.profile import Profile, checked
-from ...core.reading.headers import retry_after
-from ...core.reading.reader import REDIRECTS, link_of
+from ...core.profile import Profile, validate_profile
+from ...core.reading.headers import parse_retry_after
+from ...core.reading.reader import REDIRECTS, linked_url
 from ...core.redaction import scrub
-from ...core.units import seconds
-from ...core.urls import join, parse_url, redacted, secrets_of
+from ...core.units import to_seconds
+from ...core.urls import join_url, parse_url, redact_url, secrets_in_url
 from ...errors import ConfigError
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..multiplexer import Steps, run
@@ -48,8 +48,8 @@ class Transport:
     """Sends the requests of one profile."""
 
     def __init__(self, profile: Profile, headers: Optional[Mapping[str, str]] = None) -> None:
-        profile = checked(profile)
-        self._timeout = seconds(profile.request_timeout)
+        profile = validate_profile(profile)
+        self._timeout = to_seconds(profile.request_timeout)
         self._builder = RequestBuilder(profile, headers or {})
         self._tls = TlsSettings(profile.ca_file, profile.client_cert, profile.client_key,
                                 profile.tls_strict)
@@ -102,7 +102,7 @@ class Transport:
 
     def scrub(self, text: str, url: str) -> str:
         """A text that quotes a server, truncated, without the secrets that the server was sent."""
-        return scrub(text, self._builder.secrets.union(secrets_of(url)))
+        return scrub(text, self._builder.secrets.union(secrets_in_url(url)))
 
     def close(self) -> None:
         """Close the connections that no exchange uses."""
@@ -131,7 +131,7 @@ class Transport:
             site, data = self._builder.build(url, request.home, method, body, etag)
             if body and site.origin != request.home:
                 return Fault("redirected to %s: a body is not sent to another origin"
-                             % redacted(url), final=True, code=FaultCode.REDIRECT)
+                             % redact_url(url), final=True, code=FaultCode.REDIRECT)
             try:
                 response = yield from self._send(site, data, request, deadline)
             except (BadResponse, NoResponse, DeadlinePassed, OSError) as error:
@@ -140,10 +140,10 @@ class Transport:
             if response.status not in REDIRECTS or not link or _waits(response):
                 answer = yield from self._finish(response, url, site, request, deadline)
                 return answer
-            there = join(url, link)
+            there = join_url(url, link)
             if there is None:
                 return Fault("redirected to %r, which is no http or https URL that can be used"
-                             % redacted(link)[:80], final=True, code=FaultCode.REDIRECT)
+                             % redact_url(link)[:80], final=True, code=FaultCode.REDIRECT)
             refusal = yield from self._check_hop(request, site, url, there, deadline)
             if refusal is not None:
                 return refusal
@@ -152,7 +152,7 @@ class Transport:
             if response.status in (301, 302) and method == b"POST":
                 method = b"GET"  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
                 body = b""
-        return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redacted(url)),
+        return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redact_url(url)),
                      code=FaultCode.REDIRECT)
 
     def _send(self, site: Site, data: bytes, request: Request,
@@ -202,9 +202,9 @@ class Transport:
     def _check_hop(self, request: Request, site: Site, url: str, there: str,
                    deadline: float) -> "Steps[Optional[Fault]]":
         """Why a redirect or link from one URL to another must not be followed; None if it may."""
-        shown = redacted(there)
+        shown = redact_url(there)
         # A secret that the server put into the link under another name stays a secret.
-        self._builder.add_link_secrets(secret for secret in secrets_of(url) if secret in shown)
+        self._builder.add_link_secrets(secret for secret in secrets_in_url(url) if secret in shown)
         refusal = yield from self._redirects.refusal(url, there, request.home, deadline)
         address = parse_url(there)
         if refusal is None and address.origin != site.origin:
@@ -217,18 +217,18 @@ class Transport:
         if status == 407 and site.route.proxy is not None:
             return proxy_refusal(site.route, 407)
         if status in (401, 403) and site.origin != request.home:
-            return Fault("%d from %s, another origin than the job's" % (status, redacted(url)),
+            return Fault("%d from %s, another origin than the job's" % (status, redact_url(url)),
                          "credentials go to %s only: no redirect or link to another origin "
                          "carries them" % request.home, final=True, code=FaultCode.REDIRECT)
         # _make: the header names are in lower case already.
         reply = Reply._make((status, response.headers, response.body, url, time.time()))
-        link = None if status == 200 else link_of(reply)
+        link = None if status == 200 else linked_url(reply)
         if link is not None and link != request.url:
             request.refused_link = yield from self._check_hop(request, site, url, link, deadline)
         return reply
 
     def _fault_of(self, error: Exception, url: str) -> Fault:
-        host = redacted(url).partition("://")[2].partition("/")[0].rpartition("@")[2]
+        host = redact_url(url).partition("://")[2].partition("/")[0].rpartition("@")[2]
         if isinstance(error, DeadlinePassed):
             return Fault("no complete reply from %s within %g s" % (host, self._timeout),
                          code=FaultCode.TIMEOUT)
@@ -255,4 +255,4 @@ def _no_reply_fault(host: str, error: NoResponse) -> Fault:
 
 def _waits(response: Response) -> bool:
     """RFC 9110, 10.2.3: a redirect with Retry-After is followed later, by the state machine."""
-    return bool(retry_after(response.headers, time.time())[0])
+    return bool(parse_retry_after(response.headers, time.time())[0])

@@ -7,7 +7,7 @@ from ...errors import ConfigError
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
 
-def checked_headers(headers: Mapping[str, str]) -> Dict[str, str]:
+def validate_headers(headers: Mapping[str, str]) -> Dict[str, str]:
     """Headers that can be sent as they are; errors name the header, never its value."""
     for name, value in headers.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
@@ -23,7 +23,7 @@ def checked_headers(headers: Mapping[str, str]) -> Dict[str, str]:
     return dict(headers)
 
 
-def merged(headers: Mapping[str, str], stronger: Mapping[str, str]) -> Dict[str, str]:
+def merge_headers(headers: Mapping[str, str], stronger: Mapping[str, str]) -> Dict[str, str]:
     """Both, each header once, whatever the case of its name."""
     replaced = {name.lower() for name in stronger}
     return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **stronger}

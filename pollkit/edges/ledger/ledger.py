@@ -21,10 +21,10 @@ import json
 import os
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
-from ...core.learning.completions import taught
-from ...core.machine import Progress, Rules, start
+from ...core.learning.completions import observed_duration
+from ...core.machine import Progress, WaitSettings, start
 from ...core.model import NOTHING_COUNTED, Counts, Job, Outcome, State
-from ...core.snapshot import by_rules, is_instant, progress_from_row, progress_to_row, with_last_look
+from ...core.snapshot import with_current_deadline, is_instant, progress_from_row, progress_to_row, with_last_look
 from ...core.units import Limit
 from ...errors import ConfigError
 from ..clock import Clock
@@ -33,7 +33,7 @@ from ..sqlite_file import Connection
 from .ledger_clock import Stopwatch
 from .rows import job_to_row, timeout_from_row
 from .schema import Time, ledger_file
-from .statistics import History, Rows, filters, read_some
+from .statistics import LedgerHistory, Rows, filters, read_some
 
 WAITING, LEASED = "waiting", "leased"
 LONGEST_LEASE_S = 600.0  # so long a job may lie idle after whoever had it was killed
@@ -65,7 +65,7 @@ class Claim(NamedTuple):
     saved: Optional[Dict[str, Any]]   # its wait as it was last written, if it was begun
     offset: float
 
-    def resumed(self, url: str, rules: Rules, now: float) -> Progress:
+    def resumed(self, url: str, rules: WaitSettings, now: float) -> Progress:
         """The wait for the job, gone on with or begun; `url` is what the job's profile says today.
 
         A wait begins when its job is added. Where the deadline passed while nobody looked, it is
@@ -74,7 +74,7 @@ class Claim(NamedTuple):
         progress = start(self.job, url, rules, min(now, self.added_at))
         if self.saved is not None:
             try:
-                progress = by_rules(progress_from_row(self.saved, self.job, url, self.offset), rules)
+                progress = with_current_deadline(progress_from_row(self.saved, self.job, url, self.offset), rules)
             except (KeyError, TypeError, ValueError):
                 pass  # somebody meddled with it: from the beginning, then
         return with_last_look(progress, now)
@@ -101,11 +101,11 @@ class Summary(NamedTuple):
 
     states: Dict[str, int]               # waiting, leased and those of outcomes
     oldest_s: Optional[float]            # how long ago the oldest that has not ended was added
-    untold: int
+    pending_notifications: int
     gave_up_telling: int
 
 
-class Ledger(History):
+class Ledger(LedgerHistory):
     """A durable list of jobs that any number of threads and processes share.
 
     >>> import os, tempfile
@@ -141,7 +141,7 @@ class Ledger(History):
 
     def add(self, jobs: Iterable[Union[Job, str]]) -> Added:
         """Put jobs in, all of them or none; those that are there already stay as they are."""
-        rows = [job_to_row(Job.of(job)) for job in _several(jobs)]
+        rows = [job_to_row(Job.from_any(job)) for job in _several(jobs)]
 
         def work(db: Connection) -> Added:
             at, known = self._time(db).at, []
@@ -245,7 +245,7 @@ class Ledger(History):
                               (outcome.state.value, time.at, time.at, outcome.notice_delay_s) + mine).rowcount:
                 return False
             db.execute("INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)", (claim.key, text))
-            duration = taught(progress)
+            duration = observed_duration(progress)
             if duration is not None:
                 self._learn(db, (outcome.profile or "", outcome.label or ""), duration,
                             (claim.added_at + claim.offset, claim.key))

@@ -42,7 +42,7 @@ class Stopwatch:
         return Moment(self._boot, self._clock.now(), self._clock.wall())
 
 
-def placed(since: Moment, at: Moment) -> float:
+def convert_moment(since: Moment, at: Moment) -> float:
     """Where an earlier moment lies on the clock of a later one."""
     if since.boot and since.boot == at.boot and since.now <= at.now + JITTER_S:
         return since.now

@@ -4,9 +4,9 @@ from math import isfinite
 from typing import Any, Optional, Tuple, Union
 
 from ...core.model import NEVER, Job
-from ...core.reading.json_paths import plain
-from ...core.units import seconds
-from ...core.urls import is_url, redacted
+from ...core.reading.json_paths import to_plain_json
+from ...core.units import to_seconds
+from ...core.urls import is_url, redact_url
 from ...core.wait_settings import FOREVER
 from ...errors import ConfigError
 
@@ -16,14 +16,14 @@ LARGEST_JOB = 64 * 1024  # bytes of its id, URL, names and metadata
 def job_to_row(job: Job) -> Tuple[Any, ...]:
     """A job as it is written, or a ConfigError."""
     for url in filter(None, (job.url, job.id if is_url(job.id) else None)):
-        if redacted(url) != url:
+        if redact_url(url) != url:
             raise ConfigError("%s has a secret in it, which a ledger would keep: leave it out, and name the "
-                              "credential in a profile (auth = ...)" % redacted(url))
+                              "credential in a profile (auth = ...)" % redact_url(url))
     try:
         metadata = None if job.metadata is None else json.dumps(
             dict(job.metadata), separators=(",", ":"), allow_nan=False)
         if metadata is not None:
-            plain(json.loads(metadata))  # complains where it is nested too deep
+            to_plain_json(json.loads(metadata))  # complains where it is nested too deep
         size = None if job.size is None else float(job.size)
         if not isfinite(size or 0.0):
             raise ValueError("its size is no number that can be written down")
@@ -43,7 +43,7 @@ def _timeout_to_row(timeout: Union[float, str, None]) -> Optional[float]:
     """A job's timeout as `timeout_s` has it."""
     if timeout is None:
         return None
-    return FOREVER if timeout == NEVER else seconds(timeout)
+    return FOREVER if timeout == NEVER else to_seconds(timeout)
 
 
 def timeout_from_row(timeout_s: Optional[float]) -> Union[float, str, None]:

@@ -15,7 +15,7 @@ from typing import Callable, NamedTuple, Optional
 
 from ...errors import LedgerError
 from ..sqlite_file import Connection, SqliteFile
-from .ledger_clock import Moment, Stopwatch, placed
+from .ledger_clock import Moment, Stopwatch, convert_moment
 
 MIGRATIONS = [
     (
@@ -112,7 +112,7 @@ def read_time(db: Connection, stopwatch: Stopwatch, note: bool) -> Time:
             db.execute("INSERT INTO time VALUES (?, ?, ?, ?)", now + (at,))
     else:
         since = Moment(*last[:3])
-        passed = now.now - placed(since, now)
+        passed = now.now - convert_moment(since, now)
         at, is_news = last[3] + passed, since.boot != now.boot or now.wall < since.wall
         if note and (is_news or passed > NOTED_S):
             db.execute("UPDATE time SET boot = ?, now = ?, wall = ?, at = ?", now + (at,))

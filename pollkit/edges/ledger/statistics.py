@@ -2,7 +2,7 @@
 import json
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ...core.learning.completions import InOrder
+from ...core.learning.completions import StartOrder
 from ...core.learning.durations import RECENT
 from ...core.model import NOTHING_COUNTED, Counts, one_line
 from ...errors import LedgerError
@@ -20,7 +20,7 @@ Rows = List[Tuple[Any, ...]]
 Kind = Tuple[str, str]    # a profile and a label, '' where there is none
 
 
-class Telling(NamedTuple):
+class Notification(NamedTuple):
     """An end that is to be told, and nobody else is telling just now."""
 
     key: int
@@ -62,7 +62,7 @@ def filters(profile: Optional[str], label: Optional[str]) -> Tuple[List[str], Li
     return list(named), list(named.values())
 
 
-class History:
+class LedgerHistory:
     """The part of a Ledger that looks back."""
 
     def __init__(self, file: SqliteFile, stopwatch: Stopwatch) -> None:
@@ -75,7 +75,7 @@ class History:
 
     # Ends that are to be told: at least once, and for a day at most
 
-    def untold(self, most: int, lease_s: float = 60.0) -> List[Telling]:
+    def pending_notifications(self, most: int, lease_s: float = 60.0) -> List[Notification]:
         """Ends to be told now, the oldest first; if nobody says how it went, again after `lease_s`.
 
         Fewer than there are where they are large: ask again for the rest.
@@ -88,13 +88,13 @@ class History:
             db.executemany("UPDATE jobs SET tell_at = ?, tells = tells + 1, tell_from = COALESCE(tell_from, ?) "
                            "WHERE key = ?", [(at + lease_s, at, row[0]) for row in rows])
             return rows
-        tell_at = self.next_telling()
+        tell_at = self.next_notification_at()
         if tell_at is None or tell_at > self._stopwatch.read().now:
             return []
-        return [Telling(key, name, ended_at, tells, self._json(outcome), metadata and self._json(metadata))
+        return [Notification(key, name, ended_at, tells, self._json(outcome), metadata and self._json(metadata))
                 for key, name, ended_at, tells, outcome, metadata in self._file.write(work)]
 
-    def next_telling(self) -> Optional[float]:
+    def next_notification_at(self) -> Optional[float]:
         """When there is next an end to be told, on the ledger's clock; None if all is told or given up."""
         return self._earliest("tell_at")
 
@@ -106,13 +106,13 @@ class History:
             time = self._file.write(self._time)
         return None if at is None else at - time.offset
 
-    def told(self, telling: Telling) -> None:
+    def mark_notified(self, telling: Notification) -> None:
         """It was told: never again."""
         self._file.write(lambda db: db.execute(
             "UPDATE jobs SET told_at = ?, tell_at = NULL, tell_error = NULL WHERE key = ? AND ended_at = ?",
             (self._time(db).at, telling.key, telling.ended_at)))
 
-    def not_told(self, telling: Telling, error: str, retry_in_s: float) -> bool:
+    def record_notification_failure(self, telling: Notification, error: str, retry_in_s: float) -> bool:
         """It could not be told: again later, unless that has been tried for a day; whether it will be."""
         def work(db: Connection) -> bool:
             at = self._time(db).at
@@ -124,7 +124,7 @@ class History:
                               mine).fetchone() is not None
         return self._file.write(work)
 
-    def give_back(self, tellings: Sequence[Telling]) -> None:
+    def give_back(self, tellings: Sequence[Notification]) -> None:
         """Telling was broken off: whoever comes next may tell it, unless somebody has begun to already."""
         def work(db: Connection) -> None:
             at = self._time(db).at
@@ -159,7 +159,7 @@ class History:
             "SELECT added_at, key, 0 FROM jobs WHERE free_at IS NOT NULL AND added_at <= ? AND "
             "COALESCE(profile, '') IN (?, '') AND (? = COALESCE(label, '') OR label IS NULL AND size IS NOT NULL) "
             "ORDER BY 1, 2 LIMIT ?", (ended[-1][0],) + kind + (KEPT_DURATIONS,)).fetchall()
-        order, found = InOrder(), []
+        order, found = StartOrder(), []
         turns = {row: order.begin() for row in sorted([row[:3] for row in ended] + waiting)}
         for row in ended:
             found += [(lesson.least_s, lesson.most_s) for lesson in order.end(turns[row[:3]], row[0], row[3:])]

@@ -22,7 +22,7 @@ from ...core.reading.reader import Reading, Verdict
 from ...core.units import Limit, parse_limit
 from ...errors import LedgerError
 from ..clock import Clock
-from ..ledger.ledger_clock import Moment, Stopwatch, placed
+from ..ledger.ledger_clock import Moment, Stopwatch, convert_moment
 from ..ledger.schema import ledger_file
 from ..sqlite_file import Connection, SqliteFile
 from .token_bucket import TokenBucket
@@ -57,20 +57,20 @@ class SharedBucket(TokenBucket):
             self._file.write(lambda db: self._agree(db, limit))
 
     @property
-    def pauses(self) -> int:
+    def pause_count(self) -> int:
         """How often the bucket was paused, by whomever: a slot that was reserved before the last time is void."""
-        return self._now().pauses
+        return self._now().pause_count
 
     @property
     def interval(self) -> float:
         """How far two polls are apart once the burst is used up; 0 where no limit is known."""
-        return arithmetic.interval_of(self._now())
+        return arithmetic.grant_interval(self._now())
 
     @property
     def spacing(self) -> float:
         """How far two polls are always apart: the interval, where there is no burst to draw on."""
         bucket = self._now()
-        return arithmetic.interval_of(bucket) if bucket.burst < 2 else 0.0
+        return arithmetic.grant_interval(bucket) if bucket.burst < 2 else 0.0
 
     def close(self) -> None:
         """Let go of the file; it is opened again when it is used again."""
@@ -98,10 +98,10 @@ class SharedBucket(TokenBucket):
         """Grant nothing before `until`, to anybody."""
         self._change(lambda bucket: arithmetic.pause(bucket, now, until))
 
-    def hear(self, reading: Reading, now: float, until: float) -> None:
+    def apply_feedback(self, reading: Reading, now: float, until: float) -> None:
         """Take in what a reply says about the limit; after a 429, everybody pauses until `until`."""
         if reading.verdict is Verdict.LIMITED or reading.quota is not None:
-            self._change(lambda bucket: arithmetic.hear(bucket, reading, now, until))
+            self._change(lambda bucket: arithmetic.apply_feedback(bucket, reading, now, until))
 
     def _take(self, db: Connection, now: float, latest: float, last_look: bool) -> Tuple[float, int, float]:
         """A slot, and how many more may be used until when."""
@@ -135,15 +135,15 @@ class SharedBucket(TokenBucket):
 
     def _agree(self, db: Connection, limit: Optional[Limit]) -> None:
         """See to it that the file has the bucket, and keeps the limit, if one is named."""
-        row, at, rule, bucket = self._row(db), self._stopwatch.read(), str(limit or ""), arithmetic.bucket_for(limit)
+        row, at, rule, bucket = self._row(db), self._stopwatch.read(), str(limit or ""), arithmetic.bucket_from_limit(limit)
         if row is None:
             self._write(db, rule, bucket, at)
         elif limit is not None and row[0] != rule:
-            before, interval = self._bucket_of(row, at), arithmetic.interval_of(bucket)
+            before, interval = self._bucket_of(row, at), arithmetic.grant_interval(bucket)
             full_at = min(max(before.full_at, at.now), at.now + bucket.burst * interval)
             # Slots that were reserved under the other limit are void.
             self._write(db, rule, bucket._replace(
-                full_at=full_at, paused_until=before.paused_until, pauses=before.pauses + 1), at)
+                full_at=full_at, paused_until=before.paused_until, pause_count=before.pause_count + 1), at)
 
     def _now(self) -> Bucket:
         row, at = self._file.read(lambda db: (self._row(db), self._stopwatch.read()))
@@ -165,7 +165,7 @@ class SharedBucket(TokenBucket):
         """A row as a bucket, its instants on our clock."""
         if row is None:
             raise LedgerError("%s no longer has the bucket %r: was the file replaced?" % (self._file.path, self._name))
-        begin = placed(Moment(*row[1:4]), at)
+        begin = convert_moment(Moment(*row[1:4]), at)
         try:
             state: Dict[str, Any] = json.loads(row[4])
             known = {field: value + begin if field in INSTANTS else value

@@ -4,7 +4,7 @@ from typing import Optional, Union
 
 from ...core.limits import bucket as arithmetic
 from ...core.reading.reader import Reading
-from ...core.units import Limit, parse_limit, seconds
+from ...core.units import Limit, parse_limit, to_seconds
 from ...errors import ConfigError
 from ..clock import Clock
 
@@ -25,31 +25,31 @@ class TokenBucket:
                  clock: Optional[Clock] = None) -> None:
         if count is not None and not (_number(count) and count > 0):
             raise ConfigError("a bucket's count must be above zero, not %r" % (count,))
-        if seconds(per, "per") <= 0:
+        if to_seconds(per, "per") <= 0:
             raise ConfigError("a bucket's period must be above zero, not %r" % (per,))
         if not _number(burst) or burst < 1:
             raise ConfigError("a bucket's burst is at least 1, not %r" % (burst,))
-        rate = None if count is None else count / seconds(per)
-        self._bucket = arithmetic.bucket_for(None) if rate is None else arithmetic.Bucket(rate, float(burst))
+        rate = None if count is None else count / to_seconds(per)
+        self._bucket = arithmetic.bucket_from_limit(None) if rate is None else arithmetic.Bucket(rate, float(burst))
         self._clock = clock or Clock()
         self._lock = threading.Lock()
 
     @classmethod
-    def of(cls, limit: Union[str, Limit, None], clock: Optional[Clock] = None) -> "TokenBucket":
+    def from_limit(cls, limit: Union[str, Limit, None], clock: Optional[Clock] = None) -> "TokenBucket":
         """A bucket for a limit as profiles write it: '60/m', '10/s burst 20'."""
         bucket = cls(clock=clock)
-        bucket._bucket = arithmetic.bucket_for(parse_limit(limit) if isinstance(limit, str) else limit)
+        bucket._bucket = arithmetic.bucket_from_limit(parse_limit(limit) if isinstance(limit, str) else limit)
         return bucket
 
     @property
-    def pauses(self) -> int:
+    def pause_count(self) -> int:
         """How often the bucket was paused: a slot that was reserved before the last time is void."""
-        return self._bucket.pauses
+        return self._bucket.pause_count
 
     @property
     def interval(self) -> float:
         """How far two polls are apart once the burst is used up; 0 where no limit is known."""
-        return arithmetic.interval_of(self._bucket)
+        return arithmetic.grant_interval(self._bucket)
 
     @property
     def spacing(self) -> float:
@@ -68,11 +68,11 @@ class TokenBucket:
     def acquire(self, timeout: Union[str, float, None] = None, stop: Optional[threading.Event] = None) -> bool:
         """Wait for a token; False where none came within `timeout`, or `stop` was set."""
         now = self._clock.now()
-        latest = arithmetic.ALWAYS if timeout is None else now + seconds(timeout, "timeout")
+        latest = arithmetic.ALWAYS if timeout is None else now + to_seconds(timeout, "timeout")
         pauses = -1
         while True:
-            if pauses != self.pauses:
-                pauses = self.pauses  # before reserving: a pause in between then costs a slot, not a limit
+            if pauses != self.pause_count:
+                pauses = self.pause_count  # before reserving: a pause in between then costs a slot, not a limit
                 ready_at = self.reserve(now, latest)
             if ready_at > latest or (stop is not None and stop.is_set()):
                 return False
@@ -86,10 +86,10 @@ class TokenBucket:
         with self._lock:
             self._bucket = arithmetic.pause(self._bucket, now, until)
 
-    def hear(self, reading: Reading, now: float, until: float) -> None:
+    def apply_feedback(self, reading: Reading, now: float, until: float) -> None:
         """Take in what a reply says about the limit; after a 429, pause until `until`."""
         with self._lock:
-            self._bucket = arithmetic.hear(self._bucket, reading, now, until)
+            self._bucket = arithmetic.apply_feedback(self._bucket, reading, now, until)
 
 
 def _number(value: object) -> bool:

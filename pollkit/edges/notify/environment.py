@@ -3,9 +3,9 @@ from typing import Iterable, Optional, Set
 
 from ...core.profile import Profile
 from ...errors import ConfigError
-from ..credentials import variable_of
-from ..ledger.statistics import Telling
-from ..profiles.catalog import find
+from ..credentials import credential_variable
+from ..ledger.statistics import Notification
+from ..profiles.catalog import find_profile
 
 
 class CredentialVariables:
@@ -24,7 +24,7 @@ class CredentialVariables:
         for name in (profile.name, *names):  # its own, too: --token-env may have replaced its auth
             self._add(name)
 
-    def hidden_for(self, telling: Telling) -> Set[str]:
+    def hidden_for(self, telling: Notification) -> Set[str]:
         """The variables that a program run for this job does not get."""
         self._add(telling.outcome.get("profile"))  # it may have been added since
         return self._found - self._kept
@@ -34,7 +34,7 @@ class CredentialVariables:
             return
         self._known.add(name)
         try:
-            found = _variables_of(find(name, self._profiles))
+            found = _variables_of(find_profile(name, self._profiles))
         except ConfigError:  # there is no such profile any more: its jobs are not polled, either
             return
         self._found = self._found | found  # a new set: another thread may be reading the old one
@@ -43,7 +43,7 @@ class CredentialVariables:
 def _variables_of(profile: Profile) -> Set[str]:
     found: Set[str] = set()
     for one in (profile, *profile.labels.values()):
-        name = None if one.auth is None else variable_of(one.auth)
+        name = None if one.auth is None else credential_variable(one.auth)
         if name is not None:
             found.add(name)
     return found

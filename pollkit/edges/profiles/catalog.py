@@ -13,9 +13,9 @@ import re
 from pkgutil import get_data
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ...core.profile import Profile, checked_base
+from ...core.profile import Profile, validate_base
 from ...errors import ConfigError
-from ..http.user_headers import merged
+from ..http.user_headers import merge_headers
 from .ini import BUILT_IN, IniFile, Problem, Setting, parse, read_text
 from .keys import HEADER, KEYS, contradictions, read_header, read_key, unknown_key
 
@@ -27,7 +27,7 @@ _NO_NAME = "DEFAULT"  # it means something else in other INI files, and would be
 Settings = Dict[str, Setting]
 
 
-class Listed(NamedTuple):
+class ListedProfile(NamedTuple):
     """A name in the list of profiles; without a profile, it has problems instead."""
 
     name: str
@@ -47,7 +47,7 @@ class _Entry:
         self.problems: List[Problem] = []
 
 
-def find(name: str, path: Optional[str] = None) -> Profile:
+def find_profile(name: str, path: Optional[str] = None) -> Profile:
     """The profile of that name, all its labels with it; `path` is a file to read last.
 
     `{base}` still stands in its URLs: `core.profile.based` fills it in. POLLKIT_BASE_URL goes
@@ -63,22 +63,22 @@ def find(name: str, path: Optional[str] = None) -> Profile:
     return _with_base(profile, base) if base else profile
 
 
-def all_profiles(path: Optional[str] = None) -> List[Listed]:
+def all_profiles(path: Optional[str] = None) -> List[ListedProfile]:
     """Every profile there is, by name, and the files that have a say in it."""
     entries = _entries(_files(path))
     listed = []
     for name in sorted(entries):
         profile, problems = _assembled(name, entries[name])
-        listed.append(Listed(name, None if problems else profile, tuple(entries[name].sources), problems))
+        listed.append(ListedProfile(name, None if problems else profile, tuple(entries[name].sources), problems))
     return listed
 
 
-def names_in(path: str) -> List[str]:
+def profile_names(path: str) -> List[str]:
     """The names of the profiles that a file has a say in."""
     return list(_entries([_own(path)]))
 
 
-def check(path: str) -> List[Problem]:
+def check_file(path: str) -> List[Problem]:
     """All that is wrong in a file, in order of its lines. One that can't be read is a ConfigError."""
     file = _own(path)
     whole = [problem for problem in file.problems if not problem.section]
@@ -178,7 +178,7 @@ def _assembled(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
     labels: Dict[str, Profile] = {}
     for label, settings in entry.labels.items():
         values = _values("%s:%s" % (name, label), settings, problems)
-        values["headers"] = merged(profile.headers, values.get("headers", {}))
+        values["headers"] = merge_headers(profile.headers, values.get("headers", {}))
         labels[label] = profile._replace(label=label, **values)
         problems += _contradicted("%s:%s" % (name, label), settings, labels[label])
         twin = [other for other, one in labels.items() if one.up_to == labels[label].up_to is not None]
@@ -208,7 +208,7 @@ def _values(section: str, settings: Settings, problems: List[Problem]) -> Dict[s
                 line = seen.setdefault((setting.source, name.lower()), setting.line)
                 if line != setting.line:
                     raise ConfigError("stands twice: it is on line %d already, in other letters" % line)
-                headers = merged(headers, {name: read_header(name, setting.text)})
+                headers = merge_headers(headers, {name: read_header(name, setting.text)})
             elif key not in KEYS:
                 raise ConfigError(unknown_key(key))
             elif key == "up_to" and ":" not in section:
@@ -226,7 +226,7 @@ def _folder(source: str) -> str:
 
 def _with_base(profile: Profile, base: str) -> Profile:
     try:
-        checked_base(base)
+        validate_base(base)
     except ConfigError as error:
         raise ConfigError("POLLKIT_BASE_URL: %s" % error) from None
 

@@ -10,14 +10,14 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ...core.origins import REDIRECT_POLICIES, credential_origins, parse_origin
 from ...core.pace import parse_pace
-from ...core.profile import Profile, checked_base, checked_size, whole_number
+from ...core.profile import Profile, validate_base, validate_size, validate_count
 from ...core.reading.json_paths import Path
-from ...core.reading.status_words import normal
-from ...core.units import duration_text, parse_limit, seconds
-from ...core.urls import is_secret, is_url, parse_url, redacted
+from ...core.reading.status_words import normalize_word
+from ...core.units import duration_text, parse_limit, to_seconds
+from ...core.urls import is_secret, is_url, parse_url, redact_url
 from ...errors import ConfigError
-from ..credentials import parse as parse_credential
-from ..http.user_headers import checked_headers
+from ..credentials import parse_credential as parse_credential
+from ..http.user_headers import validate_headers
 
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _METHOD = re.compile(r"[A-Z]{1,20}")
@@ -42,7 +42,7 @@ def read_header(name: str, text: str) -> str:
     """The value of a header; errors name it, and never its value."""
     if "\n" in text:
         raise ConfigError("goes on over several lines: is the next line indented by mistake?")
-    return checked_headers({name: text})[name]
+    return validate_headers({name: text})[name]
 
 
 def unknown_key(key: str) -> str:
@@ -71,8 +71,8 @@ def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
     said: Dict[str, str] = {}
     for key in ("done", "failed", "pending"):
         for word in getattr(profile, key) or ():
-            if said.setdefault(normal(word), key) != key:
-                yield key, "has %r, which is said to be %s already" % (word, said[normal(word)])
+            if said.setdefault(normalize_word(word), key) != key:
+                yield key, "has %r, which is said to be %s already" % (word, said[normalize_word(word)])
 
 
 def _path(text: str) -> str:
@@ -96,24 +96,24 @@ def _words(text: str) -> Tuple[str, ...]:
 
 
 def _timeout(text: str) -> Optional[float]:
-    return None if text == "never" else seconds(text)
+    return None if text == "never" else to_seconds(text)
 
 
 def _above_zero(text: str) -> float:
-    if not seconds(text):
+    if not to_seconds(text):
         raise ConfigError("must be above zero")
-    return seconds(text)
+    return to_seconds(text)
 
 
 def _count(text: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", text):
         raise ConfigError("must be a whole number from 1, not %r" % text)
-    return whole_number("it", int(text))
+    return validate_count("it", int(text))
 
 
 def _up_to(text: str) -> float:
     try:
-        return checked_size("it", float(text))
+        return validate_size("it", float(text))
     except ValueError:  # also a ConfigError
         raise ConfigError("must be a number from 0, or inf, not %r" % text) from None
 
@@ -180,13 +180,13 @@ def _auth(text: str, folder: str) -> str:
 
 
 READERS: Dict[str, Callable[[str], Any]] = {
-    "url": _template("id", "label", "base"), "base": checked_base, "method": _method, "body": str,
+    "url": _template("id", "label", "base"), "base": validate_base, "method": _method, "body": str,
     "status": _path, "done": _words, "failed": _words, "pending": _words, "unknown": _one_of("pending", "failed"),
     "result": _path, "error": _path, "error_code": _path, "progress": _progress,
     "created": _path, "finished": _path,
     "limit": parse_limit, "pace": parse_pace, "retry": parse_pace, "timeout": _timeout,
-    "request_timeout": _above_zero, "max_faults": _count, "not_found_grace": seconds,
-    "retry_after_default": seconds, "up_to": _up_to, "proxy": _proxy,
+    "request_timeout": _above_zero, "max_faults": _count, "not_found_grace": to_seconds,
+    "retry_after_default": to_seconds, "up_to": _up_to, "proxy": _proxy,
     "origins": _origins, "redirects": _one_of(*REDIRECT_POLICIES), "tls_strict": _yes_or_no,
     "batch_url": _template("ids", "base"), "batch_items": _path, "batch_id": _path, "batch_size": _count,
 }
@@ -196,7 +196,7 @@ KEYS: List[str] = ["up_to", "url", "base", "auth", "method", "body", *(
     "ca_file", "client_cert", "client_key"]
 
 
-def as_ini(profile: Profile) -> str:
+def profile_to_ini(profile: Profile) -> str:
     """A profile and its labels as sections of a file, with what differs from the defaults."""
     # The pace is always written: it decides how often a job is polled, and a section without a url
     # changes an earlier file's section, which may set another one.
@@ -225,7 +225,7 @@ def _text(key: str, value: Any) -> str:
     if value is None:
         return "never"  # only a timeout can be None where that isn't the default
     if key in ("url", "batch_url", "base", "proxy"):
-        return redacted(value)
+        return redact_url(value)
     if key == "body":
         return _IN_BODY.sub(_hidden, value).replace("\n", "\n    ")
     if key in ("done", "failed", "pending", "origins"):

@@ -12,9 +12,9 @@ from pollkit.core import events
 from pollkit.core.agenda import Agenda, Lane
 from pollkit.core.learning.durations import NOTHING_KNOWN, Curve, Durations, accrued_delay, cold_interval
 from pollkit.core.learning.explanations import age_text, reason, span_text
-from pollkit.core.learning.progress import LEAST_ODDS, MOST_ODDS, reckoned
+from pollkit.core.learning.progress import LEAST_ODDS, MOST_ODDS, update_forecast
 from pollkit.core.limits.bucket import Bucket
-from pollkit.core.machine import Rules, Sleep, hold, next_action, observe, start
+from pollkit.core.machine import WaitSettings, Sleep, hold, next_action, observe, start
 from pollkit.core.pace import POSTPONED
 from pollkit.core.reading.reader import Reading, Verdict
 
@@ -174,7 +174,7 @@ def test_progress_never_makes_a_look_more_than_four_times_as_late(durations, eve
 def reckon(readings, is_fresh=True, curve=NOTHING_KNOWN):
     forecast = None
     for age, fraction in readings:
-        forecast = reckoned(forecast, fraction, age, curve, is_fresh)
+        forecast = update_forecast(forecast, fraction, age, curve, is_fresh)
     return forecast
 
 
@@ -208,7 +208,7 @@ def test_odds_stay_within_bounds_whatever_is_said(is_fresh):
         for _ in range(15):
             age += rng.choice([0.0, 0.5, 30.0, 3000.0])
             said = rng.choice([None, 0.0, 1e-300, 0.2, 0.9, 1.0, 5.0, rng.random()])
-            forecast = reckoned(forecast, said, age, curve, is_fresh)
+            forecast = update_forecast(forecast, said, age, curve, is_fresh)
             if forecast is not None and forecast.readings:
                 assert LEAST_ODDS <= forecast.odds <= MOST_ODDS and forecast.end > 0
                 wait = Adaptive().delay(1, 0, age, 0.5, known, forecast.foreseen)
@@ -239,7 +239,7 @@ def texts(by, *readings):
     progress, said = start(JOB, URL, by, 0.0), []
     for at, reading in readings:
         before, progress = progress, observe(progress, by, reading, at, 0.5)
-        said.append(next(events.events(before, progress, reading, at, by)).text)
+        said.append(next(events.poll_events(before, progress, reading, at, by)).text)
     return said
 
 
@@ -279,7 +279,7 @@ def test_a_poll_that_the_limit_held_back_says_so():
     by = rules([])
     before = hold(observe(start(JOB, URL, by, 0.0), by, PENDING, 10.0, 0.5), 60.0, 1.0, 20.0)
     after = observe(before, by, PENDING, 60.0, 0.5)
-    assert next(events.events(before, after, PENDING, 60.0)).text.startswith(
+    assert next(events.poll_events(before, after, PENDING, 60.0)).text.startswith(
         "poll 2 (held back for 40s by the limit): pending; next in ")
 
 
@@ -327,5 +327,5 @@ def test_among_jobs_of_several_kinds_the_token_goes_where_most_delay_has_built_u
 
 def test_rules_of_a_profile_take_what_is_known():
     durations = Durations(STEADY)
-    by = Rules.of(Profile(pace="adaptive"), 0.0, durations, is_fresh=True)
+    by = WaitSettings.from_profile(Profile(pace="adaptive"), 0.0, durations, is_fresh=True)
     assert by.durations is durations and by.is_fresh

@@ -4,7 +4,7 @@ import pytest
 from adaptive_waits import DONE, JOB, PENDING, URL, rules
 from pollkit import Adaptive, Fixed
 from pollkit.core.learning import completions as learning
-from pollkit.core.learning.completions import InOrder
+from pollkit.core.learning.completions import StartOrder
 from pollkit.core.learning.durations import Durations
 from pollkit.core.machine import cancel, observe, start
 from pollkit.core.reading.reader import Reading, Verdict
@@ -20,7 +20,7 @@ def ended(reading, now=100.0, seen_at=(40.0,), by=None):
 
 
 def taught(progress):
-    durations, between = Durations(), learning.taught(progress)
+    durations, between = Durations(), learning.observed_duration(progress)
     assert between is None or durations.record_between(*between)
     return durations.as_dict()["durations"]
 
@@ -71,13 +71,13 @@ def test_a_job_found_ended_at_the_very_start_teaches_nothing(now):
 def test_one_found_ended_later_teaches_if_its_wait_began_when_it_was_submitted():
     found = ended(DONE, now=9.0, seen_at=())
     assert taught(found) == [pytest.approx(9 * 0.618034)]
-    assert learning.taught(found, is_since_submitted=False) is None   # the limit or faults had put the look off
+    assert learning.observed_duration(found, is_since_submitted=False) is None   # the limit or faults had put the look off
 
 
 def test_a_first_look_that_the_pace_had_put_off_teaches_since_jobs_are_fresh_then():
     for by in rules([], Adaptive(first=0.5), is_fresh=False), rules([], Adaptive(price=0.01), is_fresh=True):
         found = ended(DONE, now=1.0, seen_at=(), by=by)
-        assert learning.taught(found, is_since_submitted=False) == learning.taught(found) == (0.0, 1.0)
+        assert learning.observed_duration(found, is_since_submitted=False) == learning.observed_duration(found) == (0.0, 1.0)
 
 
 def test_a_wait_that_ended_otherwise_teaches_nothing():
@@ -95,40 +95,40 @@ def handed_on(order, turns, *ends):
 
 
 def test_waits_teach_in_the_order_in_which_they_began():
-    order = InOrder()
+    order = StartOrder()
     turns = {name: order.begin() for name in (9, 2, 5, 4)}
     assert handed_on(order, turns, 2, 4, 9, 5) == [[], [], [9, 2], [5, 4]]
     assert order.end(order.begin(), 300.0, (1.0, 2.0)) == [(1.0, 2.0, 300.0)]
 
 
 def test_waits_that_began_at_once_are_told_apart_by_the_order_in_which_they_were_begun():
-    order = InOrder()
+    order = StartOrder()
     turns = [(order.begin(), at) for at in (100.0, 100.0, 99.0, 200.0)]
     began = [lesson.began for turn, at in reversed(turns) for lesson in order.end(turn, at, (0.0, 1.0))]
     assert began == [100.0, 100.000001, 100.000002, 200.0]
 
 
 def test_a_wait_that_teaches_nothing_holds_up_nobody():
-    order = InOrder()
+    order = StartOrder()
     first, second = order.begin(), order.begin()
     assert order.end(second, 0.0, None) == order.end(first, 0.0, None) == []
 
 
 def test_a_wait_is_over_once():
-    order = InOrder()
+    order = StartOrder()
     turn = order.begin()
     assert len(order.end(turn, 0.0, (1.0, 2.0))) == 1 and order.end(turn, 0.0, (1.0, 2.0)) == []
 
 
 def test_while_most_that_began_with_it_still_run_a_job_teaches_nothing():
     """Nobody knows yet whether it was a short one."""
-    order = InOrder()
+    order = StartOrder()
     turns = {name: order.begin() for name in range(1, 9)}
     assert handed_on(order, turns, 1, 2, 3, 4, 8, 7) == [[], [], [], [1], [2, 3], [4]]
 
 
 def test_a_wait_that_outlasts_nine_in_ten_of_those_that_began_next_is_passed_over():
-    order = InOrder()
+    order = StartOrder()
     turns = [order.begin() for name in range(50)]
     assert handed_on(order, turns, *range(1, 45)) == [[]] * 44
     assert handed_on(order, turns, 45) == [list(range(1, 43))]

@@ -7,7 +7,7 @@ import pytest
 
 from pollkit import ConfigError
 from pollkit.core.learning import durations as module
-from pollkit.core.learning.durations import ENOUGH, PRIOR_S, RECENT, Curve, Durations, Foreseen, Lesson, cold_interval
+from pollkit.core.learning.durations import ENOUGH, PRIOR_S, RECENT, Curve, Durations, ProgressEstimate, Completion, cold_interval
 
 RNG = random.Random(6)
 UNIFORM = [RNG.uniform(120, 900) for _ in range(200)]
@@ -47,7 +47,7 @@ def test_survival_falls_from_one_and_never_to_zero_and_the_integral_is_its_integ
 def test_the_next_look_comes_when_the_accrued_delay_is_worth_its_price(name, price):
     curve = Curve(SHAPES[name])
     for age in [0.0, 1.0, 59.0, 60.0, 90.0, 300.0, 899.0, 5000.0]:
-        wait = curve.next_look(age, price, 1e-3, 1e7)
+        wait = curve.next_poll_age(age, price, 1e-3, 1e7)
         assert 1e-3 <= wait <= 1e7
         if wait > 1e-3:
             assert curve.accrued(age, age + wait) <= price * 1.001
@@ -62,18 +62,18 @@ def test_the_next_look_comes_when_the_accrued_delay_is_worth_its_price(name, pri
 def test_jobs_that_all_take_as_long_are_looked_at_just_then(spread):
     """And not when the delay of one is worth a poll."""
     curve = Curve([90 + spread * (i * 0.618 % 1) for i in range(100)])
-    assert 90 + spread * 0.9 <= curve.next_look(0.0, 1.0, 0.5, 300.0) <= 90 + spread * 1.1
+    assert 90 + spread * 0.9 <= curve.next_poll_age(0.0, 1.0, 0.5, 300.0) <= 90 + spread * 1.1
 
 
 def test_after_a_cache_hit_a_look_waits_for_stragglers():
     """Those that ended so far do not show the very edge, and the next look is minutes away."""
     curve = Curve([2 + 0.4 * (i * 0.618 % 1) if i % 2 else 460 + i for i in range(60)])
-    assert 3.0 < curve.next_look(0.0, 1.0, 0.5, 300.0) < 5.0
+    assert 3.0 < curve.next_poll_age(0.0, 1.0, 0.5, 300.0) < 5.0
 
 
 def test_with_nothing_known_it_is_the_cold_law():
     for age in (0.0, 8.0, 60.0, 3600.0):
-        assert Durations().next_look(age, 1.0, 0.5, 1e9) == pytest.approx(cold_interval(1.0, age), rel=1e-3)
+        assert Durations().next_poll_age(age, 1.0, 0.5, 1e9) == pytest.approx(cold_interval(1.0, age), rel=1e-3)
     assert Durations().accrued(0.0, 100.0) == pytest.approx((108 ** 0.5 - PRIOR_S ** 0.5) ** 2)
 
 
@@ -93,8 +93,8 @@ def test_the_survival_mixes_past_jobs_with_the_prior():
 
 def test_jobs_known_well_are_looked_at_when_they_begin_to_end_and_closely_then():
     known = Durations(UNIFORM)
-    assert 120 < known.next_look(0.0, 1.0, 0.5, 300) < 170
-    waits = [known.next_look(age, 1.0, 0.5, 300) for age in (150, 500, 850)]
+    assert 120 < known.next_poll_age(0.0, 1.0, 0.5, 300) < 170
+    waits = [known.next_poll_age(age, 1.0, 0.5, 300) for age in (150, 500, 850)]
     assert 60 > waits[0] > waits[1] > waits[2]
 
 
@@ -102,7 +102,7 @@ def test_a_gap_stays_empty():
     """A cache hit takes 2 s, a miss 8 min: a job that is not done at 4 s is looked at when misses end."""
     curve = Curve(SHAPES["two kinds"])
     assert curve.survival(5.0) - curve.survival(430.0) < 0.01
-    assert 4.0 + curve.next_look(4.0, 1.0, 0.5, 1000) > 400
+    assert 4.0 + curve.next_poll_age(4.0, 1.0, 0.5, 1000) > 400
 
 
 def test_a_long_tail_is_no_gap():
@@ -113,27 +113,27 @@ def test_a_long_tail_is_no_gap():
 
 def test_jobs_that_all_take_the_same_are_looked_at_just_then():
     durations = Durations([90.0] * 30)
-    assert durations.next_look(0.0, 1.0, 0.5, 300) == 90.0
-    assert durations.next_look(30.0, 1.0, 0.5, 300) == 60.0
-    assert durations.next_look(89.9, 1.0, 0.5, 300) == 0.5
+    assert durations.next_poll_age(0.0, 1.0, 0.5, 300) == 90.0
+    assert durations.next_poll_age(30.0, 1.0, 0.5, 300) == 60.0
+    assert durations.next_poll_age(89.9, 1.0, 0.5, 300) == 0.5
 
 
 def test_min_and_max_hold():
     durations = Durations(UNIFORM)
-    assert durations.next_look(0.0, 1.0, 0.5, 30.0) == 30.0
-    assert durations.next_look(899.0, 1.0, 25.0, 300.0) >= 25.0
-    assert Durations([5.0] * 30).next_look(0.0, 1.0, 7.0, 300.0) == 7.0
+    assert durations.next_poll_age(0.0, 1.0, 0.5, 30.0) == 30.0
+    assert durations.next_poll_age(899.0, 1.0, 25.0, 300.0) >= 25.0
+    assert Durations([5.0] * 30).next_poll_age(0.0, 1.0, 7.0, 300.0) == 7.0
 
 
 def test_an_age_below_zero_counts_as_zero():
     durations = Durations(UNIFORM)
-    assert durations.next_look(-1e9, 1.0, 0.5, 300) == durations.next_look(0.0, 1.0, 0.5, 300)
+    assert durations.next_poll_age(-1e9, 1.0, 0.5, 300) == durations.next_poll_age(0.0, 1.0, 0.5, 300)
     assert durations.accrued(-100.0, -50.0) == 0.0
 
 
 def test_the_search_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "_NEWTON_STEPS", 1)
-    assert 0.5 <= Durations(UNIFORM).next_look(150.0, 1.0, 0.5, 300.0) <= 300.0
+    assert 0.5 <= Durations(UNIFORM).next_poll_age(150.0, 1.0, 0.5, 300.0) <= 300.0
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e12, 10 ** 400, None, "5", True])
@@ -234,13 +234,13 @@ def test_it_is_kept_as_json_and_read_back(name):
         durations.record(duration)
     durations.record_between(1.0, 9.0)
     text = json.dumps(durations.as_dict())
-    again = Durations.of(json.loads(text))
+    again = Durations.from_dict(json.loads(text))
     assert again.as_dict() == durations.as_dict()
     assert sum(len(value) if isinstance(value, list) else 1 for value in json.loads(text).values()) <= 413
     for one in (durations, again):
         one.record_between(2.0, 50.0)
     assert again.as_dict() == durations.as_dict()
-    assert again.next_look(3.0, 1.0, 0.5, 300) == durations.next_look(3.0, 1.0, 0.5, 300)
+    assert again.next_poll_age(3.0, 1.0, 0.5, 300) == durations.next_poll_age(3.0, 1.0, 0.5, 300)
 
 
 KEPT = Durations([1.0, 2.0, 3.0]).as_dict()
@@ -257,7 +257,7 @@ KEPT = Durations([1.0, 2.0, 3.0]).as_dict()
     dict(KEPT, count=10 ** 400)])
 def test_a_damaged_one_is_refused_in_one_line(damaged):
     with pytest.raises(ConfigError) as caught:
-        Durations.of(damaged)
+        Durations.from_dict(damaged)
     assert "\n" not in str(caught.value)
 
 
@@ -300,7 +300,7 @@ def test_drift_is_seen_by_what_began_one_after_the_other_whatever_ended_late():
 
 
 def lessons_of(durations, began, apart=0.0):
-    return [Lesson(each, each, began + apart * i) for i, each in enumerate(durations)]
+    return [Completion(each, each, began + apart * i) for i, each in enumerate(durations)]
 
 
 def test_what_others_tell_of_jobs_that_ran_beside_known_ones_witnesses_no_drift():
@@ -334,10 +334,10 @@ def test_to_relearn_is_to_know_nothing_else_and_to_find_drift_again():
 def test_what_ended_after_now_ended_just_now():
     """The clock was a year ahead once: what is learned today still counts for more than what was then."""
     value = dict(KEPT, begun=[10.0, 5000.0, 10.0 ** 8])
-    assert Durations.of(value, 1000.0).as_dict()["begun"] == [10.0, 997.0, 998.0]
-    assert Durations.of(value).as_dict() == value
+    assert Durations.from_dict(value, 1000.0).as_dict()["begun"] == [10.0, 997.0, 998.0]
+    assert Durations.from_dict(value).as_dict() == value
     unsorted = dict(KEPT, begun=[30.0, 10.0, 20.0])
-    assert Durations.of(unsorted).as_dict()["durations"] == [2.0, 3.0, 1.0]
+    assert Durations.from_dict(unsorted).as_dict()["durations"] == [2.0, 3.0, 1.0]
 
 
 def test_ages_by_share():
@@ -355,8 +355,8 @@ def test_ages_by_share():
 @pytest.mark.parametrize("age", [0.0, 200.0, 480.0, 520.0])
 def test_an_opinion_is_mixed_in_by_how_far_it_is_trusted(age):
     curve = Curve(UNIFORM)
-    foreseen = Foreseen(450.0, 550.0, 0.75)
-    wait = curve.next_look(age, 1.0, 1e-3, 1e6, foreseen)
+    foreseen = ProgressEstimate(450.0, 550.0, 0.75)
+    wait = curve.next_poll_age(age, 1.0, 1e-3, 1e6, foreseen)
     end, steps = age + wait, 4000
     opens = max(450.0, age)
     own = sum(max(0.0, end - (opens + (550.0 - opens) * (i + 0.5) / steps)) for i in range(steps)) / steps
@@ -365,8 +365,8 @@ def test_an_opinion_is_mixed_in_by_how_far_it_is_trusted(age):
 
 def test_an_opinion_that_was_outlived_counts_for_nothing():
     curve = Curve(UNIFORM)
-    assert curve.next_look(600.0, 1.0, 0.5, 300, Foreseen(450.0, 550.0, 0.75)) == curve.next_look(600.0, 1.0, 0.5, 300)
-    assert curve.next_look(500.0, 1.0, 0.5, 300, Foreseen(499.0, 500.2, 0.75)) < 5
+    assert curve.next_poll_age(600.0, 1.0, 0.5, 300, ProgressEstimate(450.0, 550.0, 0.75)) == curve.next_poll_age(600.0, 1.0, 0.5, 300)
+    assert curve.next_poll_age(500.0, 1.0, 0.5, 300, ProgressEstimate(499.0, 500.2, 0.75)) < 5
 
 
 # It costs little
@@ -375,7 +375,7 @@ def exact_cost(curve, draws):
     """Polls and delay of the rule, the mean over these durations."""
     looks, age = [], 0.0
     while age < max(draws):
-        age += curve.next_look(age, 1.0, 0.5, 300.0)
+        age += curve.next_poll_age(age, 1.0, 0.5, 300.0)
         looks.append(age)
     return sum(1 + sum(look < draw for look in looks) + min(look for look in looks if look >= draw) - draw
                for draw in draws) / len(draws)
@@ -395,7 +395,7 @@ def test_knowing_intervals_only_the_cost_settles_near_the_optimum_and_stays_ther
     for job in range(401):
         duration, left, right = rng.uniform(120, 300), 0.0, 0.0
         while right < duration:
-            left, right = right, right + durations.next_look(right, 1.0, 0.5, 300.0)
+            left, right = right, right + durations.next_poll_age(right, 1.0, 0.5, 300.0)
         durations.record_between(left, right)
         if job % 100 == 0:
             settled.append(exact_cost(durations.curve, draws) / (2 * math.sqrt(180 * 2 / 9.0)))

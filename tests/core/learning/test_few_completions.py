@@ -6,7 +6,7 @@ import pytest
 from adaptive_waits import JOB, PENDING, URL, rules
 from pollkit import Adaptive
 from pollkit.core import pace as pace_module
-from pollkit.core.learning.durations import Durations, Foreseen, cold_interval
+from pollkit.core.learning.durations import Durations, ProgressEstimate, cold_interval
 from pollkit.core.machine import observe, start
 from pollkit.core.pace import POSTPONED
 from pollkit.core.reading.reader import Reading, Verdict
@@ -20,7 +20,7 @@ def next_wait(known, age=0.0, pace=ADAPTIVE, foreseen=None):
 
 
 def uncapped(known, age=0.0, most=300.0):
-    return Durations(known).next_look(age, 1.0, 0.5, most)
+    return Durations(known).next_poll_age(age, 1.0, 0.5, most)
 
 
 @pytest.mark.parametrize("age", [0.0, 20.0, 100.0, 500.0])
@@ -62,7 +62,7 @@ def test_the_bounds_of_the_pace_hold_for_the_cap():
 
 
 def test_progress_may_postpone_a_look_beyond_the_cap_but_only_fourfold():
-    sure, cap = Foreseen(600.0, 601.0, 0.75), 3 * cold_interval(1, 0)
+    sure, cap = ProgressEstimate(600.0, 601.0, 0.75), 3 * cold_interval(1, 0)
     assert cap < next_wait(ALIKE[:10], foreseen=sure) <= POSTPONED * cap
 
 

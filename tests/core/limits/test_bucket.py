@@ -43,13 +43,13 @@ def test_a_slot_after_the_latest_instant_is_told_but_not_taken():
 @pytest.mark.parametrize("text, rate, burst", [
     ("60/m", 58 / 60, 1), ("10/s burst 20", 10, 20), ("1/s", 58 / 60, 1), ("1000/h", 1000 / 3600 * 58 / 60, 1)])
 def test_a_written_limit_leaves_room_unless_it_names_a_burst(text, rate, burst):
-    bucket = gcra.bucket_for(parse_limit(text))
+    bucket = gcra.bucket_from_limit(parse_limit(text))
     assert (bucket.rate, bucket.burst) == (pytest.approx(rate), burst)
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 29, 30, 31, 60, 500])
 def test_a_written_limit_is_never_exceeded_in_any_fixed_window(count):
-    bucket = gcra.bucket_for(parse_limit("%d/m" % count))
+    bucket = gcra.bucket_from_limit(parse_limit("%d/m" % count))
     slots = take(bucket, 0.0, 3 * count + 3)[1]
     for start in slots:
         assert sum(1 for slot in slots if start <= slot < start + 60) <= count
@@ -58,7 +58,7 @@ def test_a_written_limit_is_never_exceeded_in_any_fixed_window(count):
 def test_a_pause_makes_slots_void_that_are_not_used_yet():
     bucket, _ = take(Bucket(1.0), 0.0, 100)
     paused = gcra.pause(bucket, 0.5, until=10.5)
-    assert paused.pauses == bucket.pauses + 1
+    assert paused.pause_count == bucket.pause_count + 1
     assert take(paused, 0.6, 2)[1] == [10.5, 11.5]
 
 
@@ -79,9 +79,9 @@ def test_a_shorter_pause_within_a_longer_one_changes_nothing():
 
 
 def test_with_no_limit_known_a_few_go_at_once_a_wave_is_spread_and_soon_nothing_is_held_back():
-    slots = take(gcra.bucket_for(None), 5.0, 500)[1]
+    slots = take(gcra.bucket_from_limit(None), 5.0, 500)[1]
     assert slots[:5] == [5.0] * 5 and slots[5] > 5.05
-    bucket = gcra.bucket_for(None)
+    bucket = gcra.bucket_from_limit(None)
     now, sent = 0.0, []
     while len(sent) < 500:
         bucket, ready_at = gcra.reserve(bucket, now, now)
@@ -96,20 +96,20 @@ def test_a_429_teaches_half_the_flow_that_caused_it():
     bucket = Bucket(None)
     for i in range(200):
         bucket, _ = gcra.reserve(bucket, i * 0.1)  # 10 a second
-    bucket = gcra.told_off(bucket, 20.0, until=22.0)
+    bucket = gcra.apply_429(bucket, 20.0, until=22.0)
     assert bucket.learned and bucket.rate == pytest.approx(5.0, rel=0.2)
     assert take(bucket, 20.0, 2)[1] == [22.0, pytest.approx(22.2, abs=0.05)]
 
 
 def test_429s_of_requests_under_way_together_cut_the_rate_once():
-    bucket = gcra.told_off(take(Bucket(None, 8.0), 0.0, 8)[0], 0.1, until=2.0)
-    again = gcra.told_off(bucket, 0.2, until=2.0)
+    bucket = gcra.apply_429(take(Bucket(None, 8.0), 0.0, 8)[0], 0.1, until=2.0)
+    again = gcra.apply_429(bucket, 0.2, until=2.0)
     assert again.rate == bucket.rate == 4.0
-    assert gcra.told_off(again, 2.5, until=4.0).rate < 2.1
+    assert gcra.apply_429(again, 2.5, until=4.0).rate < 2.1
 
 
 def test_a_first_poll_that_is_told_off_does_not_stop_the_world():
-    bucket = gcra.told_off(take(gcra.bucket_for(None), 0.0, 1)[0], 0.05, until=1.0)
+    bucket = gcra.apply_429(take(gcra.bucket_from_limit(None), 0.0, 1)[0], 0.05, until=1.0)
     assert take(bucket, 1.0, 2)[1] == [1.0, pytest.approx(3.0)]
 
 
@@ -127,53 +127,53 @@ def test_a_learned_rate_has_a_floor():
     bucket = Bucket(None)
     for i in range(30):
         bucket, _ = gcra.reserve(bucket, 1000.0 * i)
-        bucket = gcra.told_off(bucket, 1000.0 * i, 1000.0 * i + 1)
+        bucket = gcra.apply_429(bucket, 1000.0 * i, 1000.0 * i + 1)
     assert bucket.rate >= gcra.LOWEST_RATE
 
 
 def test_a_known_limit_is_not_relearned():
-    bucket = gcra.told_off(Bucket(3.0), 0.0, until=5.0)
+    bucket = gcra.apply_429(Bucket(3.0), 0.0, until=5.0)
     assert bucket.rate == 3.0 and not bucket.learned
 
 
 def test_a_flow_that_stopped_long_ago_counts_no_more():
     bucket, _ = take(Bucket(None), 0.0, 50)
     bucket, _ = gcra.reserve(bucket, 1000.0)
-    assert gcra.told_off(bucket, 1000.0, 1001.0).rate == pytest.approx(0.05)
+    assert gcra.apply_429(bucket, 1000.0, 1001.0).rate == pytest.approx(0.05)
 
 
 def test_a_low_quota_is_spread_until_it_is_renewed():
-    bucket = gcra.heed(gcra.bucket_for(None), Quota(remaining=5, reset_s=20, limit=60), now=0.0)
+    bucket = gcra.apply_quota(gcra.bucket_from_limit(None), Quota(remaining=5, reset_s=20, limit=60), now=0.0)
     assert take(bucket, 0.0, 6)[1] == [4, 8, 12, 16, 20, 20]
 
 
 def test_a_low_quota_slows_a_known_rate_too():
-    bucket = gcra.heed(Bucket(10.0, 5), Quota(remaining=4, reset_s=8, limit=60), now=0.0)
+    bucket = gcra.apply_quota(Bucket(10.0, 5), Quota(remaining=4, reset_s=8, limit=60), now=0.0)
     assert take(bucket, 0.0, 4)[1] == [2, 4, 6, 8]
     slots = take(bucket, 9.0, 3)[1]
     assert slots == [9, 9, 9]  # renewed: the burst is back
 
 
 def test_an_empty_quota_is_a_pause():
-    bucket = gcra.heed(Bucket(None), Quota(remaining=0, reset_s=30), now=100.0)
+    bucket = gcra.apply_quota(Bucket(None), Quota(remaining=0, reset_s=30), now=100.0)
     assert take(bucket, 100.0, 1)[1] == [130.0]
 
 
 @pytest.mark.parametrize("quota", [
     Quota(10, 30, 60), Quota(59, 60, 60), Quota(0, None, 60), Quota(150, 60, 1000)])
 def test_a_comfortable_quota_or_one_without_a_reset_changes_nothing(quota):
-    assert gcra.heed(Bucket(5.0), quota, 0.0) == Bucket(5.0)
+    assert gcra.apply_quota(Bucket(5.0), quota, 0.0) == Bucket(5.0)
 
 
 def test_a_tenth_of_a_large_limit_counts_as_low():
-    assert gcra.heed(Bucket(None), Quota(99, 60, 1000), 0.0).slow_interval == pytest.approx(60 / 99)
+    assert gcra.apply_quota(Bucket(None), Quota(99, 60, 1000), 0.0).slow_interval == pytest.approx(60 / 99)
 
 
 def test_replies_are_heard():
-    assert gcra.hear(Bucket(1.0), LIMITED, 0.0, 7.0).paused_until == 7.0
-    assert gcra.hear(Bucket(1.0), Reading(Verdict.PENDING, ""), 0.0, 7.0) == Bucket(1.0)
+    assert gcra.apply_feedback(Bucket(1.0), LIMITED, 0.0, 7.0).paused_until == 7.0
+    assert gcra.apply_feedback(Bucket(1.0), Reading(Verdict.PENDING, ""), 0.0, 7.0) == Bucket(1.0)
     low = Reading(Verdict.PENDING, "", quota=Quota(0, 9))
-    assert gcra.hear(Bucket(1.0), low, 0.0, 7.0).paused_until == 9.0
+    assert gcra.apply_feedback(Bucket(1.0), low, 0.0, 7.0).paused_until == 9.0
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -191,19 +191,19 @@ def test_walk_grants_never_exceed_rate_times_window_plus_burst(seed):
             bucket, ready_at = gcra.reserve(bucket, now, latest)
             assert ready_at >= now
             if ready_at <= latest:
-                waiting.append((ready_at, bucket.pauses))
+                waiting.append((ready_at, bucket.pause_count))
         elif what < 0.95:
-            bucket = gcra.hear(bucket, LIMITED, now, now + rng.uniform(0, 20 / rate))
+            bucket = gcra.apply_feedback(bucket, LIMITED, now, now + rng.uniform(0, 20 / rate))
         else:
-            bucket = gcra.heed(bucket, Quota(rng.randrange(10), rng.uniform(0, 20 / rate)), now)
+            bucket = gcra.apply_quota(bucket, Quota(rng.randrange(10), rng.uniform(0, 20 / rate)), now)
         due = [w for w in waiting if w[0] <= now]
         waiting = [w for w in waiting if w[0] > now]
         for ready_at, pauses in due:
-            if pauses == bucket.pauses:
+            if pauses == bucket.pause_count:
                 grants.append(ready_at)
             else:  # void: once more
                 bucket, ready_at = gcra.reserve(bucket, now)
-                waiting.append((ready_at, bucket.pauses))
+                waiting.append((ready_at, bucket.pause_count))
     grants.sort()
     for i, start in enumerate(grants):
         for j in range(i, len(grants)):
@@ -279,7 +279,7 @@ def test_nobody_holds_the_lock_while_waiting():
 
 @pytest.mark.parametrize("limit, spacing", [
     (TokenBucket(1, per=2), 2.0), (TokenBucket(10, per=1, burst=20), 0.0), (TokenBucket(), 0.0),
-    (TokenBucket.of("60/m"), 60 / 58), (TokenBucket.of(None), 0.0), (TokenBucket.of(parse_limit("2/s")), 30 / 58)])
+    (TokenBucket.from_limit("60/m"), 60 / 58), (TokenBucket.from_limit(None), 0.0), (TokenBucket.from_limit(parse_limit("2/s")), 30 / 58)])
 def test_spacing_is_known_where_no_burst_can_help(limit, spacing):
     assert limit.spacing == pytest.approx(spacing)
 

@@ -260,5 +260,5 @@ def test_a_ledger_slows_its_shared_bucket_down_and_counts_nothing(clock, ledger)
     assert {row.state for row in ledger.rows()} == {"done"}
     assert server.refused_share < 0.3
     assert max(row.outcome["faults"] for row in ledger.rows()) <= 2
-    assert ledger.bucket(name="mine").pauses > 0
+    assert ledger.bucket(name="mine").pause_count > 0
 

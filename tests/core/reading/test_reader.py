@@ -10,7 +10,7 @@ from pollkit.core.reading import json_paths as lookup
 from pollkit.core.reading.headers import Quota
 from pollkit.core.reading.json_paths import Path
 from pollkit.core.reading.reader import Reader, Verdict
-from pollkit.core.reading.status_words import DONE, FAILED, PENDING, Words
+from pollkit.core.reading.status_words import DONE, FAILED, PENDING, StatusWords
 from pollkit.core.reading.values import LONGEST_WORD
 from readings import GUESS, HERE, NOON, NOON_DATE, reply
 
@@ -50,7 +50,7 @@ def test_an_unknown_word_may_count_as_failed():
 
 
 def test_an_apis_own_words_stand_before_the_common_ones():
-    own = Words(done=["Stopped"], pending=["error"])
+    own = StatusWords(done=["Stopped"], pending=["error"])
     assert own.meaning("STOPPED") == "done"
     assert own.meaning("completed") is None      # it named its words for done: just those
     assert own.meaning("error") == "pending"

@@ -127,7 +127,7 @@ def test_an_etag_is_kept_while_pending():
     ({"retry-after-ms": "250"}, 0.25), ({"x-ms-retry-after-ms": "1500", "retry-after": "2"}, 1.5),
     ({"retry-after": "Fri, 13 Nov 2026 12:00:60 GMT"}, 59.0), ({"retry-after": "20, 30"}, 30.0)])
 def test_retry_after_is_understood(headers, wait):
-    assert hints.retry_after(headers, NOON) == (wait, "")
+    assert hints.parse_retry_after(headers, NOON) == (wait, "")
     assert reply({"status": "running"}, 200, **dict(headers, date=NOON_DATE)).retry_after == wait
 
 
@@ -135,24 +135,24 @@ def test_retry_after_is_understood(headers, wait):
     "-5", "1e300", "1" + "0" * 300, "99999999999", "soon", "", "5s", "NaN", "inf", "Fri, 99 Nov 2026 12:00:30 GMT",
     "Fri, 13 Foo 2026 12:00:30 GMT", "Fri, 13 Nov 9999 12:00:30 GMT", "Fri Foo 13 12:00:30 2026", "0x10", "٣"])
 def test_an_absurd_retry_after_is_left_out_with_a_complaint(text):
-    wait, complaint = hints.retry_after({"retry-after": text}, NOON)
+    wait, complaint = hints.parse_retry_after({"retry-after": text}, NOON)
     assert wait is None and "ignored retry-after" in complaint and len(complaint) < 120
     assert reply({"status": "running"}, retry_after=text).warnings == (complaint,)
 
 
 def test_a_garbled_header_does_not_hide_a_good_one():
-    wait, complaint = hints.retry_after({"retry-after-ms": "soon", "retry-after": "20"}, NOON)
+    wait, complaint = hints.parse_retry_after({"retry-after-ms": "soon", "retry-after": "20"}, NOON)
     assert wait == 20 and "retry-after-ms" in complaint
 
 
 def test_a_date_without_any_clock_to_measure_it_by_is_left_out():
-    assert hints.retry_after({"retry-after": NOON_DATE}, None)[0] is None
+    assert hints.parse_retry_after({"retry-after": NOON_DATE}, None)[0] is None
 
 
 @pytest.mark.parametrize("year, expected", [("94", 1994), ("37", 2037)])
 def test_the_two_digit_years_of_old_dates(year, expected):
-    old = hints.http_date("Sunday, 06-Nov-%s 08:49:37 GMT" % year)
-    assert old == hints.http_date("Sun, 06 Nov %d 08:49:37 GMT" % expected)
+    old = hints.parse_http_date("Sunday, 06-Nov-%s 08:49:37 GMT" % year)
+    assert old == hints.parse_http_date("Sun, 06 Nov %d 08:49:37 GMT" % expected)
 
 
 # RateLimit headers, in all dialects
@@ -188,7 +188,7 @@ def test_the_two_digit_years_of_old_dates(year, expected):
     ({"ratelimit-remaining": "many", "x-ratelimit-remaining": "5", "x-ratelimit-reset": "30"}, Quota(5, 30)),
     ({}, None)])
 def test_rate_limit_headers(headers, quota):
-    assert hints.quota(headers, NOON) == quota
+    assert hints.parse_quota(headers, NOON) == quota
 
 
 def test_a_retry_after_that_makes_no_sense_is_told_and_a_quota_is_not():
@@ -199,7 +199,7 @@ def test_a_retry_after_that_makes_no_sense_is_told_and_a_quota_is_not():
 
 
 def test_a_reset_given_as_an_instant_needs_a_clock():
-    assert hints.quota({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "1794571230"}, None) == Quota(5)
+    assert hints.parse_quota({"x-ratelimit-remaining": "5", "x-ratelimit-reset": "1794571230"}, None) == Quota(5)
 
 
 def test_a_429_without_retry_after_waits_for_the_quotas_reset():

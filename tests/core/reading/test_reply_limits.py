@@ -7,9 +7,9 @@ from pollkit import Profile, Reply
 from pollkit.core.model import one_line
 from pollkit.core.reading import headers as hints
 from pollkit.core.reading import json_paths as lookup
-from pollkit.core.reading.json_paths import Unbearable, decoded, memory_needed
+from pollkit.core.reading.json_paths import JsonTooCostly, decode_json, memory_needed
 from pollkit.core.reading.reader import Reader, Verdict
-from pollkit.core.urls import join
+from pollkit.core.urls import join_url
 
 MB = 1024 * 1024
 
@@ -22,22 +22,22 @@ def read(body):
 
 @pytest.mark.parametrize("length, wait", [(1000, 5.0), (1001, None)])
 def test_a_retry_after_of_over_1000_characters_is_ignored_with_a_warning(length, wait):
-    found, complaint = hints.retry_after({"retry-after": "5".rjust(length, ",")}, 0.0)
+    found, complaint = hints.parse_retry_after({"retry-after": "5".rjust(length, ",")}, 0.0)
     assert found == wait
     assert bool(complaint) == (wait is None)
 
 
 def test_a_long_rate_limit_header_is_ignored_and_another_one_counts():
     headers = {"ratelimit": '"a";r=5;' + "x" * 1000, "x-ratelimit-remaining": "7"}
-    assert hints.quota(headers, 0.0).remaining == 7
-    assert hints.quota({"ratelimit": "x" * 32000}, 0.0) is None
+    assert hints.parse_quota(headers, 0.0).remaining == 7
+    assert hints.parse_quota({"ratelimit": "x" * 32000}, 0.0) is None
 
 
 @pytest.mark.parametrize("text, remaining", [
     ('"a";r=50;t=30', 50), ("limit=100, remaining=49, reset=30", 49), ("remaining = 48", 48),
     ("x-remaining=1, remaining=47", 47), ("remaining=4x", None), ("x" * 500 + "=1", None)])
 def test_parameters_of_rate_limits_are_matched_by_their_whole_name(text, remaining):
-    found = hints.quota({"ratelimit": text}, 0.0)
+    found = hints.parse_quota({"ratelimit": text}, 0.0)
     assert (found and found.remaining) == remaining
 
 
@@ -48,14 +48,14 @@ def test_an_etag_of_over_1000_characters_is_not_repeated(length, is_repeated):
 
 
 def test_a_timestamp_of_over_100_characters_is_none():
-    assert hints.timestamp("2024-01-01T00:00:00Z") == 1704067200
-    assert hints.timestamp("2024-01-01T00:00:00Z" + " " * 81) is None
-    assert hints.http_date("Sun, 06 Nov 1994 08:49:37 GMT" + " " * 81) is None
+    assert hints.parse_timestamp("2024-01-01T00:00:00Z") == 1704067200
+    assert hints.parse_timestamp("2024-01-01T00:00:00Z" + " " * 81) is None
+    assert hints.parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT" + " " * 81) is None
 
 
 def test_a_link_of_over_8000_characters_is_not_followed():
-    assert join("http://a/", "/" + "x" * 7999) == "http://a/" + "x" * 7999
-    assert join("http://a/", "/" + "x" * 8000) is None
+    assert join_url("http://a/", "/" + "x" * 7999) == "http://a/" + "x" * 7999
+    assert join_url("http://a/", "/" + "x" * 8000) is None
 
 
 # JSON
@@ -84,8 +84,8 @@ def test_the_estimate_of_memory_includes_body_text_and_data(body):
 
 @pytest.mark.parametrize("mark", [b"{},", b"[],", b'"":', b"1,", b"\\n", b"ab\\n", b"\\u4e2d"])
 def test_json_that_could_take_too_much_memory_is_not_decoded(mark):
-    with pytest.raises(Unbearable) as caught:
-        decoded(b"[" + mark * (9 * MB // len(mark)))
+    with pytest.raises(JsonTooCostly) as caught:
+        decode_json(b"[" + mark * (9 * MB // len(mark)))
     assert "so many values, or such a long text, that it could take over 48" in str(caught.value)
 
 
@@ -96,9 +96,9 @@ def test_a_reply_that_could_take_too_much_memory_is_a_fault():
 
 
 def test_utf_16_has_the_same_limits():
-    assert decoded('{"a": "\u4e2d"}'.encode("utf-16")) == {"a": "\u4e2d"}
-    with pytest.raises(Unbearable):
-        decoded(("[" + "{}," * 200000).encode("utf-16"))
+    assert decode_json('{"a": "\u4e2d"}'.encode("utf-16")) == {"a": "\u4e2d"}
+    with pytest.raises(JsonTooCostly):
+        decode_json(("[" + "{}," * 200000).encode("utf-16"))
 
 
 @pytest.mark.parametrize("digits, is_read", [(4300, True), (4301, False)])
@@ -110,8 +110,8 @@ def test_a_number_has_up_to_4300_digits_on_every_python(digits, is_read):
 
 def test_a_long_number_is_found_anywhere():
     for place in range(0, 3000, 97):
-        with pytest.raises(Unbearable):
-            decoded(b"[" + b" " * place + b"1" * 4301 + b"]")
+        with pytest.raises(JsonTooCostly):
+            decode_json(b"[" + b" " * place + b"1" * 4301 + b"]")
 
 
 @pytest.mark.parametrize("text", [
@@ -141,10 +141,10 @@ def test_infinity_inside_a_result_is_null():
 # Texts
 
 def test_an_error_that_is_data_is_shown_up_to_10000_characters():
-    shown = lookup.as_text([{"a": "x" * 50000}, {"b": 1}])
+    shown = lookup.data_text([{"a": "x" * 50000}, {"b": 1}])
     assert shown.startswith('[{"a": "xxx') and shown.endswith("x...") and len(shown) == 10003
-    assert lookup.as_text("x" * 20000).endswith("x...")
-    assert lookup.as_text({"a": [1, "\u4e2d"]}) == '{"a": [1, "\u4e2d"]}'
+    assert lookup.data_text("x" * 20000).endswith("x...")
+    assert lookup.data_text({"a": [1, "\u4e2d"]}) == '{"a": [1, "\u4e2d"]}'
 
 
 def test_a_line_is_made_of_the_beginning_of_a_text():

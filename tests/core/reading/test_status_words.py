@@ -6,7 +6,7 @@ import pytest
 
 from pollkit import BatchPoller, Poller, Profile
 from pollkit.cli import main
-from pollkit.core.reading.status_words import Words
+from pollkit.core.reading.status_words import StatusWords
 from raw_server import RawServer, reply
 from readings import GUESS
 
@@ -154,7 +154,7 @@ def test_a_known_word_of_a_profile_may_be_as_long_as_the_profile_says(here):
 
 
 def test_words_that_are_in_the_table_as_they_were_sent():
-    words = Words(done=["JOB_STATE_SUCCEEDED"], failed=["gone " * 50 + "wrong"])
+    words = StatusWords(done=["JOB_STATE_SUCCEEDED"], failed=["gone " * 50 + "wrong"])
     for word in (
         "running",
         "RUNNING",
@@ -169,7 +169,7 @@ def test_words_that_are_in_the_table_as_they_were_sent():
     assert words.look_up("TOKENstate_running") == ("pending", False)
     assert words.meaning("succeeded") == "done"
     assert words.meaning("gone " * 50 + "WRONG") == "failed"
-    assert Words().look_up("x" * 200 + "state_running") == (None, False)
+    assert StatusWords().look_up("x" * 200 + "state_running") == (None, False)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from job_api import JobApi
 from pollkit import BatchPoller, ConfigError, Job, Profile, Simulation
-from pollkit.core.machine import Rules
+from pollkit.core.machine import WaitSettings
 from pollkit.core.model import iso_text
 from pollkit.core.reading.reader import Verdict
 from pollkit.core.units import parse_limit
@@ -88,7 +88,7 @@ def test_the_same_polls_where_the_pace_learns(monkeypatch, timestamps):
     simulation = in_waves(Simulation(durations="uniform 20s..2m", jobs=40, limit="60/m", workers=1,
                                      timestamps=timestamps), 10, 600.0)
     expected, _ = polls_of(simulation, "adaptive")
-    monkeypatch.setattr(asking, "Rules", Fresh)
+    monkeypatch.setattr(asking, "WaitSettings", Fresh)
     polls, _, _, _ = through_batch(simulation, "adaptive", limit=simulation.limit)
     assert [job_id for _, job_id in polls] == [job_id for _, job_id in expected]
     tolerance = 0.05 if timestamps else 0.0  # timestamps are in milliseconds
@@ -115,8 +115,8 @@ class Fresh:
     """Rules for jobs that are submitted just when their wait begins."""
 
     @staticmethod
-    def of(profile, spacing, durations, defaults):
-        return Rules.of(profile, spacing, durations, is_fresh=True, defaults=defaults)
+    def from_profile(profile, spacing, durations, defaults):
+        return WaitSettings.from_profile(profile, spacing, durations, is_fresh=True, defaults=defaults)
 
 
 # The figures
@@ -196,7 +196,7 @@ def test_a_limit_that_nobody_tells_is_found_out():
 
 def test_each_label_has_its_own_optimum_weighted_by_its_jobs():
     simulation = Simulation("documents", jobs=300)
-    alone = {label: simulate.optima(spread, [1.0])[0].cost for label, spread in simulation.spreads.items()}
+    alone = {label: simulate.optimal_schedules(spread, [1.0])[0].cost for label, spread in simulation.spreads.items()}
     share = {label: sum(job.label == label for job in simulation.jobs) / 300 for label in alone}
     assert simulation.optimum.cost == pytest.approx(sum(share[label] * alone[label] for label in alone))
 
@@ -204,7 +204,7 @@ def test_each_label_has_its_own_optimum_weighted_by_its_jobs():
 def test_a_list_that_is_used_again_and_again_is_known_to_the_optimum():
     rng = random.Random(3)
     durations = {label: [rng.uniform(120, 900) for _ in range(25)] for label in "ab"}
-    best = sum(simulate.optima(simulate.Listed.of(one), [1.0], jobs=50)[0].cost for one in durations.values()) / 2
+    best = sum(simulate.optimal_schedules(simulate.Measured.from_durations(one), [1.0], jobs=50)[0].cost for one in durations.values()) / 2
     assert Simulation(durations=durations, jobs=400).optimum.cost == pytest.approx(best, rel=0.02)
     assert Simulation(durations=durations, jobs=50).optimum.cost > 1.1 * best
 

@@ -25,7 +25,7 @@ def test_adding_again_changes_nothing_and_says_so(ledger):
 
 @pytest.mark.parametrize("job, said", [
     (Job("a", profile="sync"), "another URL or profile"), (Job("a", "https://other.internal/a"), "another URL"),
-    (Job("x", "https://me:s3cr3t@api.internal/x"), "secret"), (Job.of("https://api.internal/?token=s3cr3t"), "secret"),
+    (Job("x", "https://me:s3cr3t@api.internal/x"), "secret"), (Job.from_any("https://api.internal/?token=s3cr3t"), "secret"),
     (Job("x", metadata={"a": {1}}), "can't be put"), (Job("x", metadata="text"), "can't be put"),
     (Job("x\ud800"), "can't be put"), (Job("x\0y"), "NUL"), (Job("x", size=10 ** 400), "can't be put"),
     (Job("x", size=float("inf")), "size"), (Job("x", metadata={"y": "z" * 65536}), "over 64 KB"),
@@ -161,7 +161,7 @@ def test_an_end_is_kept_with_its_outcome(ledger, clock):
 def test_an_ended_job_can_wait_again_from_the_beginning(ledger, clock):
     ledger.add(["a", "b"])
     look(ledger, ledger.claim(1)[0], Verdict.FAILED)
-    ledger.told(ledger.untold(1)[0])
+    ledger.mark_notified(ledger.pending_notifications(1)[0])
     clock.pass_s(1000)
     assert ledger.retry(["a", "b", "nobody"]) == ["a"]
     row = next(ledger.rows(ids=["a"]))
@@ -214,7 +214,7 @@ def test_rows_can_be_asked_for_by_state_profile_label_and_id_and_come_in_order(l
         summary, rows = ledger.summary(**filters), list(ledger.rows(**filters))
         assert sum(summary.states.values()) == len(rows) > 0, filters
         assert {state for state, count in summary.states.items() if count} == {row.state for row in rows}, filters
-        assert summary.untold == len([row for row in rows if row.ended_at]), filters
+        assert summary.pending_notifications == len([row for row in rows if row.ended_at]), filters
     with pytest.raises(ConfigError, match="no state 'asleep'"):
         found(states=["asleep"])
 
@@ -239,7 +239,7 @@ def test_of_large_outcomes_few_are_in_memory_at_once_and_none_is_left_out(ledger
     batches = []
 
     def tell():
-        for tellings in iter(lambda: ledger.untold(100), []):
+        for tellings in iter(lambda: ledger.pending_notifications(100), []):
             batches.append([one.id for one in tellings])
     assert peak_of(tell) < 12 * size
     assert sum(batches, []) == names and {len(batch) for batch in batches} == {2}
@@ -247,7 +247,7 @@ def test_of_large_outcomes_few_are_in_memory_at_once_and_none_is_left_out(ledger
     ledger.retry(names[:2])
     for claim in ledger.claim(2):
         look(ledger, claim, Verdict.DONE, result="x" * size)
-    assert [len(ledger.untold(100)) for _ in range(3)] == [1, 1, 0]
+    assert [len(ledger.pending_notifications(100)) for _ in range(3)] == [1, 1, 0]
     assert [row.job.id for row in ledger.rows()] == names
 
 
@@ -265,25 +265,25 @@ def test_a_row_that_waits_shows_how_far_it_has_come(ledger, clock):
 
 def test_an_end_is_told_once_if_all_goes_well(ledger, path, clock):
     ledger.add([Job("a", metadata={"to": "me"})])
-    assert ledger.untold(9) == [] and ledger.next_telling() is None
+    assert ledger.pending_notifications(9) == [] and ledger.next_notification_at() is None
     look(ledger, ledger.claim(1)[0], Verdict.DONE)
     with Ledger(path, clock) as other:
-        telling, = ledger.untold(9)
+        telling, = ledger.pending_notifications(9)
         assert (telling.id, telling.tells, telling.outcome["state"], telling.metadata) == ("a", 1, "done", {"to": "me"})
-        assert other.untold(9) == [] and ledger.summary().untold == 1
-        ledger.told(telling)
+        assert other.pending_notifications(9) == [] and ledger.summary().pending_notifications == 1
+        ledger.mark_notified(telling)
         clock.pass_s(DAY)
-        assert other.untold(9) == [] and ledger.summary()[2:] == (0, 0)
+        assert other.pending_notifications(9) == [] and ledger.summary()[2:] == (0, 0)
 
 
 def test_who_dies_while_telling_is_followed_by_another(ledger, clock):
     ledger.add(["a"])
     look(ledger, ledger.claim(1)[0], Verdict.DONE)
-    ledger.untold(9, lease_s=30)
+    ledger.pending_notifications(9, lease_s=30)
     clock.pass_s(29)
-    assert ledger.untold(9) == []
+    assert ledger.pending_notifications(9) == []
     clock.pass_s(1)
-    assert ledger.untold(9)[0].tells == 2
+    assert ledger.pending_notifications(9)[0].tells == 2
 
 
 def test_what_could_not_be_told_is_tried_for_a_day_and_then_shown(ledger, clock):
@@ -291,11 +291,11 @@ def test_what_could_not_be_told_is_tried_for_a_day_and_then_shown(ledger, clock)
     look(ledger, ledger.claim(1)[0], Verdict.DONE)
     clock.pass_s(3 * DAY)  # nobody was there to tell: that does not count
     for tries in range(1, 99):
-        telling, = ledger.untold(9)
+        telling, = ledger.pending_notifications(9)
         assert telling.tells == tries
-        if not ledger.not_told(telling, "exit status 1\nboom", retry_in_s=HOUR):
+        if not ledger.record_notification_failure(telling, "exit status 1\nboom", retry_in_s=HOUR):
             break
-        assert ledger.untold(9) == [] and ledger.next_telling() == pytest.approx(clock.now() + HOUR)
+        assert ledger.pending_notifications(9) == [] and ledger.next_notification_at() == pytest.approx(clock.now() + HOUR)
         clock.pass_s(HOUR)
     row, = ledger.rows()
     assert (tries, row.tells, row.gave_up_telling, row.tell_error) == (25, 25, True, "exit status 1 boom")
@@ -305,14 +305,14 @@ def test_what_could_not_be_told_is_tried_for_a_day_and_then_shown(ledger, clock)
 def test_told_beats_not_told_and_neither_touches_another_end(ledger, clock):
     ledger.add(["a"])
     look(ledger, ledger.claim(1)[0], Verdict.FAILED)
-    first = ledger.untold(9)[0]
-    ledger.told(first)
-    assert not ledger.not_told(first, "late", 1.0) and next(ledger.rows()).told_at is not None
+    first = ledger.pending_notifications(9)[0]
+    ledger.mark_notified(first)
+    assert not ledger.record_notification_failure(first, "late", 1.0) and next(ledger.rows()).told_at is not None
     clock.pass_s(1)
     ledger.retry(["a"])
     look(ledger, ledger.claim(1)[0], Verdict.DONE)
-    ledger.told(first)
-    assert ledger.untold(9)[0].outcome["state"] == "done"
+    ledger.mark_notified(first)
+    assert ledger.pending_notifications(9)[0].outcome["state"] == "done"
 
 
 # Durations and counts

@@ -256,7 +256,7 @@ def test_what_is_due_or_to_be_told_or_named_is_found_by_an_index(path, monkeypat
     with Ledger(path) as ledger:
         ledger.add(["a"])
         look(ledger, ledger.claim(1)[0], Verdict.DONE)
-        ledger.untold(1)
+        ledger.pending_notifications(1)
         ledger.retry(["a"])
     asked = [statement for statement in seen if re.match("(SELECT|UPDATE) .*jobs", statement)]
     db = real(path)

@@ -165,8 +165,8 @@ def whole_run(path, clock):
             if ledger.renew([claim], 5) and look(ledger, claim) and look(ledger, claim, Verdict.DONE):
                 ends.append(claim.job.id)
         ledger.release(claims)
-        for telling in ledger.untold(9, lease_s=5):
-            ledger.told(telling)
+        for telling in ledger.pending_notifications(9, lease_s=5):
+            ledger.mark_notified(telling)
         ledger.bucket("60/m").reserve(clock.now())
     return ends
 

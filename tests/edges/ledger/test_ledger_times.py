@@ -19,13 +19,13 @@ def test_a_clock_that_is_set_changes_nothing(path, clock, by, reopened):
     look(ledger, a)
     ledger.release([a])
     look(ledger, c, Verdict.DONE)
-    ledger.untold(9, lease_s=60)
+    ledger.pending_notifications(9, lease_s=60)
     clock.pass_s(5)
     clock.set_wall(by)
     if reopened:
         ledger.close()
         ledger = Ledger(path, clock)
-    assert ledger.claim(9) == [] and ledger.untold(9) == []
+    assert ledger.claim(9) == [] and ledger.pending_notifications(9) == []
     assert ledger.next_due() == pytest.approx(clock.now() + 5)
     assert next(ledger.rows(ids=["a"])).due_at == pytest.approx(clock.wall() + 5)
     clock.pass_s(5)
@@ -33,7 +33,7 @@ def test_a_clock_that_is_set_changes_nothing(path, clock, by, reopened):
     assert [claim.job.id for claim in again] == ["a"]
     assert again[0].resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 290)
     clock.pass_s(50)
-    assert [claim.job.id for claim in ledger.claim(9)] == ["b"] and len(ledger.untold(9)) == 1
+    assert [claim.job.id for claim in ledger.claim(9)] == ["b"] and len(ledger.pending_notifications(9)) == 1
     assert ledger.forget_finished(older_than_s=61) == 0
     ledger.close()
 

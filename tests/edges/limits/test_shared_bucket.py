@@ -38,7 +38,7 @@ def slots(clock, *buckets):
 def test_all_who_name_the_file_share_the_limit(path, clock):
     one, two = SharedBucket(path, "1/s burst 2", clock=clock), SharedBucket(path, clock=clock)
     assert slots(clock, one, two, one, two) == [0, 0, 1, 2]
-    assert (two.interval, two.spacing, two.pauses) == (1.0, 0.0, 0)
+    assert (two.interval, two.spacing, two.pause_count) == (1.0, 0.0, 0)
     assert SharedBucket(path, "60/m", name="other", clock=clock).spacing == pytest.approx(60 / 58)
     assert slots(clock, one) == [3]
 
@@ -54,7 +54,7 @@ def test_walk_it_counts_as_the_bucket_of_one_process_does(path, seed):
     """Random reserves, pauses, 429s and quotas in two who share; the same in one that does not."""
     rng, clock = random.Random(seed), HostClock()
     limit = rng.choice([None, "1/s", "7/s burst 3", "20/m"])
-    alone = TokenBucket.of(limit, clock)
+    alone = TokenBucket.from_limit(limit, clock)
     shared = [SharedBucket(path, limit, clock=clock) for _ in range(2)]
     for _ in range(120):
         clock.pass_s(rng.choice([0, 0, rng.expovariate(1)]))
@@ -67,27 +67,27 @@ def test_walk_it_counts_as_the_bucket_of_one_process_does(path, seed):
             alone.pause(now, now + 3)
         else:
             reading = rng.choice([LIMITED, Reading(Verdict.PENDING, "", quota=Quota(rng.randrange(10), 5.0))])
-            bucket.hear(reading, now, now + 2)
-            alone.hear(reading, now, now + 2)
-        assert (bucket.pauses, bucket.spacing) == (alone.pauses, alone.spacing)
+            bucket.apply_feedback(reading, now, now + 2)
+            alone.apply_feedback(reading, now, now + 2)
+        assert (bucket.pause_count, bucket.spacing) == (alone.pause_count, alone.spacing)
         assert bucket.interval == pytest.approx(alone.interval)
 
 
 def test_a_pause_is_everyones_at_once(path, clock):
     one, two = SharedBucket(path, "1000/s burst 100", clock=clock), SharedBucket(path, clock=clock)
     assert slots(clock, two) == [0]
-    two.hear(LIMITED, clock.now(), clock.now() + 30)
-    assert one.pauses == two.pauses == 1
+    two.apply_feedback(LIMITED, clock.now(), clock.now() + 30)
+    assert one.pause_count == two.pause_count == 1
     assert slots(clock, one, two)[0] >= 30
-    two.hear(Reading(Verdict.PENDING, ""), clock.now(), clock.now() + 99)
-    assert one.pauses == 1
+    two.apply_feedback(Reading(Verdict.PENDING, ""), clock.now(), clock.now() + 99)
+    assert one.pause_count == 1
 
 
 def test_a_limit_that_one_learns_is_everyones(path, clock):
     one, two = SharedBucket(path, clock=clock), SharedBucket(path, clock=clock)
     for _ in range(100):
         clock.pass_s(max(0.1, one.reserve(clock.now()) - clock.now()))
-    one.hear(LIMITED, clock.now(), clock.now() + 1)
+    one.apply_feedback(LIMITED, clock.now(), clock.now() + 1)
     clock.pass_s(1)
     first, second = slots(clock, two, two)
     assert first == 0 and 0.1 < second < 0.5  # it was ten a second
@@ -97,9 +97,9 @@ def test_a_limit_that_was_changed_holds_for_all_and_voids_what_was_reserved(path
     old = SharedBucket(path, "1/h burst 1", clock=clock)
     slots(clock, old, old, old)
     new = SharedBucket(path, "1/s burst 1", clock=clock)
-    assert old.pauses == 1 and old.interval == 1.0
+    assert old.pause_count == 1 and old.interval == 1.0
     assert slots(clock, old, new) == [1, 2]
-    assert SharedBucket(path, "1/s burst 1", clock=clock).pauses == 1
+    assert SharedBucket(path, "1/s burst 1", clock=clock).pause_count == 1
 
 
 # Blocks

@@ -11,7 +11,7 @@ import pytest
 import pollkit
 from pollkit import Adaptive, Backoff, Fixed, Reply
 from pollkit.cli.commands.help import text_of
-from pollkit.core.profile import based, checked, for_job
+from pollkit.core.profile import fill_base, validate_profile, profile_for_job
 from pollkit.core.reading.reader import Reader, Verdict
 from pollkit.core.units import Limit
 from pollkit.edges.credentials import Credential
@@ -146,7 +146,7 @@ def nothing_else(monkeypatch):
 
 @pytest.mark.parametrize("name, kind, answer, said", REPLIES)
 def test_a_reply_of_the_apis_own_shape_is_understood(name, kind, answer, said):
-    reading = Reader(profiles.find(name)).read(Reply(200, {"content-type": "application/json"}, json.dumps(answer)))
+    reading = Reader(profiles.find_profile(name)).read(Reply(200, {"content-type": "application/json"}, json.dumps(answer)))
     assert reading.verdict is KINDS[kind], reading.because
     if "result" in said:
         assert reading.result == said["result"]
@@ -162,7 +162,7 @@ def test_every_profile_has_a_reply_of_each_kind():
 def test_the_words_that_are_named_need_no_guessing():
     """Every status in the table is known to its profile: nothing is pending for want of a meaning."""
     guessed = [(name, reading.warnings) for name, _, answer, _ in REPLIES
-               for reading in [Reader(profiles.find(name)).read(answer)] if reading.warnings]
+               for reading in [Reader(profiles.find_profile(name)).read(answer)] if reading.warnings]
     assert {name for name, _ in guessed} <= {"knowhere", "azure"}  # which call any other word 'under way'
 
 
@@ -175,16 +175,16 @@ def test_the_list_is_what_the_design_names_and_none_has_a_mistake():
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_is_ready_for_use_as_it_is(name):
-    profile = profiles.find(name)
-    assert checked(profile) == profile
+    profile = profiles.find_profile(name)
+    assert validate_profile(profile) == profile
     assert profile.name == name and profile.timeout is not None
     for label, one in profile.labels.items():
-        assert checked(one) == one
+        assert validate_profile(one) == one
         assert (one.name, one.label, one.labels) == (name, label, {})
     if profile.auth:
         Credential(profile.auth)
     if "{base}" in (profile.url or ""):
-        assert based(profile, "http://host:1/api/").url.startswith("http://host:1/api/")
+        assert fill_base(profile, "http://host:1/api/").url.startswith("http://host:1/api/")
 
 
 @pytest.mark.parametrize("size, label, pace, timeout", [
@@ -193,7 +193,7 @@ def test_each_is_ready_for_use_as_it_is(name):
     (51, "large", Backoff(5, 15, factor=1.5), 600), (10 ** 400, "large", Backoff(5, 15, factor=1.5), 600),
     (None, None, Backoff(2, 10, factor=1.5), 300)])
 def test_knowhere_by_size(size, label, pace, timeout):
-    one = for_job(profiles.find("knowhere"), size=size)
+    one = profile_for_job(profiles.find_profile("knowhere"), size=size)
     assert (one.label, one.pace, one.timeout) == (label, pace, timeout)
     assert (one.limit, one.retry_after_default) == (Limit(60, 60), 60.0)
     assert (one.url, one.auth) == ("https://api.knowhereto.ai/v1/jobs/{id}", "bearer env:KNOWHERE_API_KEY")
@@ -203,13 +203,13 @@ def test_knowhere_by_size(size, label, pace, timeout):
     ("nano-banana", 5, 3, 120), ("flux-2", 10, 5, 180), ("sora-2", 60, 15, 600), ("veo-3-1", 45, 10, 480),
     ("suno", 30, 10, 300), (None, 10, 5, 300), ("a-model-of-tomorrow", 10, 5, 300)])
 def test_model_tasks_by_model(label, first, every, timeout):
-    one = for_job(profiles.find("model-tasks"), label)
+    one = profile_for_job(profiles.find_profile("model-tasks"), label)
     assert (one.pace, one.timeout) == (Adaptive(first=first, every=every), timeout)
-    assert based(one, "https://media.internal").url == "https://media.internal/status/{label}/{id}"
+    assert fill_base(one, "https://media.internal").url == "https://media.internal/status/{label}/{id}"
 
 
 def test_sync_starts_at_5_s_and_doubles_on_429_up_to_300_s():
-    one = profiles.find("sync")
+    one = profiles.find_profile("sync")
     assert (one.url, one.pace) == ("https://sync.so/status/{id}", Fixed(5))
     assert one.retry == Backoff(5, 300, factor=2, jitter="equal")
     assert one.timeout >= 15 * 60
@@ -217,7 +217,7 @@ def test_sync_starts_at_5_s_and_doubles_on_429_up_to_300_s():
 
 def test_an_azure_operation_that_ends_with_the_resource_itself_is_done():
     """The Location style: 202 without a status, then 200 with what was made."""
-    reader = Reader(profiles.find("azure"))
+    reader = Reader(profiles.find_profile("azure"))
     first = reader.read(Reply(202, {"location": "https://management.azure.com/o"}, b""))
     assert first.verdict is Verdict.PENDING and first.accepted
     assert reader.read(Reply(200, {}, b'{"id": "vm"}'), accepted=True).result == {"id": "vm"}
@@ -235,7 +235,7 @@ READ_FROM_ZIP = """
 import sys
 sys.path[:] = [sys.argv[1]] + sys.path
 from pollkit.edges.profiles import catalog as profiles
-print(profiles.__file__, profiles.find("sync").url)
+print(profiles.__file__, profiles.find_profile("sync").url)
 """
 
 

@@ -100,23 +100,23 @@ def test_a_mistake_is_named_with_its_line(write, pollkit, text, said):
     code, out, err = pollkit("profiles", "check", path)
     lines = out.splitlines()
     assert (code, err) == (2, "") and any(line.startswith(path + said) for line in lines), out
-    assert [str(problem) for problem in profiles.check(path)] == lines
+    assert [str(problem) for problem in profiles.check_file(path)] == lines
 
 
 @pytest.mark.parametrize("text, said", [row for row in BROKEN if "[a] " in row[1] or "[a:b] " in row[1]])
 def test_whoever_wants_that_profile_hears_of_it_and_nobody_else(write, text, said):
     path = write(text)
     with pytest.raises(ConfigError) as caught:
-        profiles.find("a", path)
+        profiles.find_profile("a", path)
     assert str(caught.value).startswith(path + said)
     assert str(caught.value).endswith(" (pollkit profiles check %s lists all that is wrong)" % path)
-    assert profiles.find("sync", path) == profiles.find("sync")
+    assert profiles.find_profile("sync", path) == profiles.find_profile("sync")
 
 
 def test_all_mistakes_are_told_at_once_in_order_of_their_lines(write):
     path = write("junk\n[b]\nurl = https://b/{id}\nlimti = 3\npace = x\nmore junk\n[a:c]\nup_to = x\n"
                  "[a]\nbase = y\nbase = z\n")
-    assert [(problem.line, problem.section, problem.key) for problem in profiles.check(path)] == [
+    assert [(problem.line, problem.section, problem.key) for problem in profiles.check_file(path)] == [
         (1, "", ""), (4, "b", "limti"), (5, "b", "pace"), (6, "", ""), (8, "a:c", "up_to"), (10, "a", "base"),
         (11, "a", "base")]
 
@@ -128,39 +128,39 @@ def test_all_mistakes_are_told_at_once_in_order_of_their_lines(write):
     "[a]\nbase = https://b", U + "body = x\nmethod = POST", U + "body = x\nmethod = DELETE",
     U + "body = x\n[a:b]\nmethod = POST", U + "method = POST\n[a:b]\nbody = x", "[default]\nurl = https://a/{id}"])
 def test_what_looks_like_a_mistake_and_is_none(write, text):
-    assert profiles.check(write(text)) == []
+    assert profiles.check_file(write(text)) == []
 
 
 def test_a_later_file_may_write_a_header_in_other_letters(write, monkeypatch):
     monkeypatch.setenv("POLLKIT_PROFILES", write(BASE))
     path = write("[mine]\nheader.x-a = 3\n", "later.ini")
-    assert profiles.check(path) == []
-    assert profiles.find("mine", path).headers == {"x-a": "3", "x-b": "2"}
+    assert profiles.check_file(path) == []
+    assert profiles.find_profile("mine", path).headers == {"x-a": "3", "x-b": "2"}
 
 
 @pytest.mark.parametrize("section", ["[:b]", "[a b]", "[a b:c]", "[DEFAULT]", "[DEFAULT:b]"])
 def test_a_section_of_no_name_is_told_of_once(write, section):
     path = write(U + section + "\ntimeout = 1s\n")
-    assert [problem.line for problem in profiles.check(path)] == [3]
-    assert profiles.find("a", path).url == "https://a/{id}"
+    assert [problem.line for problem in profiles.check_file(path)] == [3]
+    assert profiles.find_profile("a", path).url == "https://a/{id}"
 
 
 def test_a_label_for_a_profile_of_another_file_is_no_mistake(write, monkeypatch):
-    assert profiles.check(write("[knowhere:huge]\nup_to = 9999\n")) == []
+    assert profiles.check_file(write("[knowhere:huge]\nup_to = 9999\n")) == []
     path = write("[mine:huge]\nup_to = 9999\n", "labels.ini")
-    assert len(profiles.check(path)) == 1
+    assert len(profiles.check_file(path)) == 1
     monkeypatch.setenv("POLLKIT_PROFILES", write(BASE))
-    assert profiles.check(path) == []
+    assert profiles.check_file(path) == []
 
 
 def test_check_minds_its_own_file_and_no_other(write, monkeypatch):
     path = write(BASE)
     write("junk", "etc.ini")
-    assert profiles.check(path) == []
+    assert profiles.check_file(path) == []
     write("[mine]\nstatsu = x\n[sync]\nzzz = 1\n", "etc.ini")
-    assert profiles.check(path) == []
+    assert profiles.check_file(path) == []
     monkeypatch.setenv("POLLKIT_PROFILES", path)  # the file that is checked may be one of the usual ones
-    assert profiles.check(path) == []
+    assert profiles.check_file(path) == []
 
 
 @pytest.mark.parametrize("name, said", [
@@ -169,7 +169,7 @@ def test_check_minds_its_own_file_and_no_other(write, monkeypatch):
     ("knowhere:small", "a label is given by itself, as --profile knowhere --label small")])
 def test_a_name_that_is_not_there(name, said):
     with pytest.raises(ConfigError) as caught:
-        profiles.find(name)
+        profiles.find_profile(name)
     assert said in str(caught.value)
 
 
@@ -183,7 +183,7 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(write, pollkit,
     code, out, err = pollkit("profiles", "check", path)
     assert code == 2 and out and "s3cr3t" not in out + err
     with pytest.raises(ConfigError) as caught:
-        profiles.find("a", path)
+        profiles.find_profile("a", path)
     assert "s3cr3t" not in str(caught.value)
 
 
@@ -198,9 +198,9 @@ def test_whatever_is_in_a_file_it_is_read_or_refused(write):
     for _ in range(60):
         text = "".join(rng.choice(pieces) for _ in range(rng.randrange(40)))
         path = write(text)
-        assert all(problem.source == path for problem in profiles.check(path))
+        assert all(problem.source == path for problem in profiles.check_file(path))
         try:
             profiles.all_profiles(path)
-            profiles.find("a", path)
+            profiles.find_profile("a", path)
         except ConfigError as error:
             assert path in str(error) or "there is no profile 'a'" in str(error)

@@ -8,10 +8,10 @@ import pytest
 
 from pollkit import Backoff, ConfigError, Fixed, Profile
 from pollkit.cli.commands.help import text_of
-from pollkit.core.profile import based, checked, for_job
+from pollkit.core.profile import fill_base, validate_profile, profile_for_job
 from pollkit.edges.profiles import catalog as profiles
 from pollkit.edges.profiles.ini import LARGEST
-from pollkit.edges.profiles.keys import KEYS, as_ini
+from pollkit.edges.profiles.keys import KEYS, profile_to_ini
 
 SIZED = Profile(name="docs", url="https://a/{id}", labels={
     "odd": Profile(name="docs", label="odd"), "large": Profile(name="docs", label="large", up_to=math.inf),
@@ -25,30 +25,30 @@ pytestmark = pytest.mark.usefixtures("home")
     (None, None, None), ("odd", None, "odd"), ("small", 1000, "small"), (None, 0, "small"), (None, 10, "small"),
     (None, 10.1, "medium"), (None, 50.5, "medium"), (None, 51, "large"), (None, math.inf, "large")])
 def test_a_label_comes_before_a_size_and_a_size_picks_the_smallest_that_fits(label, size, got):
-    assert for_job(SIZED, label, size).label == got
+    assert profile_for_job(SIZED, label, size).label == got
 
 
 def test_what_fits_no_label_gets_the_profile_itself():
     small = Profile(labels={"small": Profile(label="small", up_to=10)})
-    assert for_job(small, size=11) is small
+    assert profile_for_job(small, size=11) is small
 
 
 def test_any_label_will_do_where_there_are_none_or_the_url_takes_it():
     plain, open_to_all = Profile(url="https://a/{id}"), SIZED._replace(url="https://a/{label}/{id}")
-    assert for_job(plain, "whatever") is plain
-    assert for_job(open_to_all, "whatever") is open_to_all
-    assert for_job(open_to_all, "small").label == "small"
+    assert profile_for_job(plain, "whatever") is plain
+    assert profile_for_job(open_to_all, "whatever") is open_to_all
+    assert profile_for_job(open_to_all, "small").label == "small"
 
 
 def test_an_unknown_label_names_those_there_are():
     with pytest.raises(ConfigError, match="profile docs has no label 'smal': it has odd, large, small, medium"):
-        for_job(SIZED, "smal")
+        profile_for_job(SIZED, "smal")
 
 
 @pytest.mark.parametrize("size", [-1, math.nan, "7", True, [], -math.inf])
 def test_a_size_that_is_none_is_refused_even_beside_a_label(size):
     with pytest.raises(ConfigError, match="size must be a number from 0"):
-        for_job(SIZED, "small", size)
+        profile_for_job(SIZED, "small", size)
 
 
 @pytest.mark.parametrize("base, url", [
@@ -56,28 +56,28 @@ def test_a_size_that_is_none_is_refused_even_beside_a_label(size):
     ("https://a/b/c//", "https://a/b/c/jobs/{id}"), (None, "https://own/jobs/{id}")])
 def test_base_is_filled_in_with_one_slash(base, url):
     profile = Profile(url="{base}/jobs/{id}", batch_url="{base}/jobs?ids={ids}", base="https://own")
-    assert based(profile, base).url == url
-    assert based(profile, base).batch_url == url.replace("/{id}", "?ids={ids}")
+    assert fill_base(profile, base).url == url
+    assert fill_base(profile, base).batch_url == url.replace("/{id}", "?ids={ids}")
 
 
 def test_labels_get_the_base_too_or_have_their_own():
     labels = {"eu": Profile(url="{base}/{id}", base="https://eu"), "us": Profile(url="{base}/{id}")}
     profile = Profile(url="https://a/{id}", labels=labels)
-    assert [one.url for one in based(profile).labels.values()] == ["https://eu/{id}", "{base}/{id}"]
-    assert [one.url for one in based(profile, "https://x").labels.values()] == ["https://x/{id}"] * 2
+    assert [one.url for one in fill_base(profile).labels.values()] == ["https://eu/{id}", "{base}/{id}"]
+    assert [one.url for one in fill_base(profile, "https://x").labels.values()] == ["https://x/{id}"] * 2
 
 
 def test_a_base_that_nobody_gave_is_a_clear_error():
     for fields in ({"url": "{base}/{id}"}, {"batch_url": "{base}/{ids}"}):
         with pytest.raises(ConfigError, match="profile p needs a base URL: give --base-url, POLLKIT_BASE_URL or "):
-            based(Profile(name="p", **fields))
-    assert based(Profile(url="https://a/{id}")) == Profile(url="https://a/{id}")
+            fill_base(Profile(name="p", **fields))
+    assert fill_base(Profile(url="https://a/{id}")) == Profile(url="https://a/{id}")
 
 
 @pytest.mark.parametrize("base", ["ray:8265", "ftp://a", "https://", "https://a?x=1", "https://a/#f", "https://a b",
                                   "https://a/{id}", "", 7])
 def test_a_base_must_be_a_url_that_can_go_on(base):
-    for use in (lambda: based(Profile(url="{base}/{id}"), base), lambda: checked(Profile(base=base))):
+    for use in (lambda: fill_base(Profile(url="{base}/{id}"), base), lambda: validate_profile(Profile(base=base))):
         with pytest.raises(ConfigError):
             use()
 
@@ -86,7 +86,7 @@ def test_a_base_must_be_a_url_that_can_go_on(base):
     {"up_to": -1}, {"up_to": "10"}, {"up_to": math.nan}, {"label": 7}, {"labels": ["small"]}, {"base": "nowhere"}])
 def test_the_new_fields_are_checked(fields):
     with pytest.raises(ConfigError):
-        checked(Profile(**fields))
+        validate_profile(Profile(**fields))
 
 
 @pytest.mark.parametrize("name", Profile._fields)
@@ -94,7 +94,7 @@ def test_a_field_of_a_wrong_type_is_one_line_that_names_it(name):
     """And not one that repeats it: it may be a secret."""
     for value in (5j, object()):
         with pytest.raises(ConfigError, match=name.replace("labels", "label").replace("retry", "(retry|pace)")) as told:
-            checked(Profile(**{name: value}))
+            validate_profile(Profile(**{name: value}))
         assert "\n" not in str(told.value)
 
 
@@ -107,21 +107,21 @@ def test_a_field_of_a_wrong_type_is_one_line_that_names_it(name):
 def test_what_is_wrong_with_a_field_is_said_without_its_value(name, value, said):
     profile = Profile(**{name: value})
     with pytest.raises(ConfigError, match="^%s$" % said):
-        checked(profile)
+        validate_profile(profile)
     assert "hush" not in repr(profile) and name in repr(profile)
 
 
 def test_a_label_that_is_no_text_is_refused():
     with pytest.raises(ConfigError, match="a label is text"):
-        for_job(SIZED, ["small"])
-    assert checked(SIZED) == SIZED
+        profile_for_job(SIZED, ["small"])
+    assert validate_profile(SIZED) == SIZED
 
 
 # where files are looked for
 
 def test_later_files_win_in_the_order_of_the_design(home, write, monkeypatch):
     def timeout():
-        return profiles.find("mine", path).timeout
+        return profiles.find_profile("mine", path).timeout
     text, path = "[mine]\nurl = https://a/{id}\ntimeout = %ds\n", None
     write(text % 1, "etc.ini")
     assert timeout() == 1
@@ -135,15 +135,15 @@ def test_later_files_win_in_the_order_of_the_design(home, write, monkeypatch):
 
 def test_without_a_home_there_is_no_file_of_ones_own(monkeypatch):
     monkeypatch.delenv("HOME")
-    assert profiles.find("sync").name == "sync"
+    assert profiles.find_profile("sync").name == "sync"
 
 
 def test_a_file_that_was_named_must_be_there(monkeypatch):
     with pytest.raises(ConfigError, match="can't read the profile file /nowhere/a.ini: No such file"):
-        profiles.find("sync", "/nowhere/a.ini")
+        profiles.find_profile("sync", "/nowhere/a.ini")
     monkeypatch.setenv("POLLKIT_PROFILES", "/nowhere/b.ini")
     with pytest.raises(ConfigError, match="/nowhere/b.ini: No such file"):
-        profiles.find("sync")
+        profiles.find_profile("sync")
 
 
 @pytest.mark.parametrize("content, said", [
@@ -154,17 +154,17 @@ def test_a_file_that_was_named_must_be_there(monkeypatch):
 def test_a_file_that_makes_no_sense_stops_everything_in_one_line(write, content, said, where):
     path = write(content, where)
     with pytest.raises(ConfigError) as caught:
-        profiles.find("sync", path if where == "named.ini" else None)
+        profiles.find_profile("sync", path if where == "named.ini" else None)
     assert path in str(caught.value) and said in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_directory_a_path_with_nul_and_a_file_nobody_may_read(home, write, monkeypatch):
     for path in (str(home), "a\0b", "~nobody-of-that-name/x.ini"):
         with pytest.raises(ConfigError, match="can't read the profile file"):
-            profiles.find("sync", path)
+            profiles.find_profile("sync", path)
     (home / "home" / ".config" / "pollkit" / "profiles.ini").mkdir(parents=True)
     with pytest.raises(ConfigError, match="Is a directory"):
-        profiles.find("sync")
+        profiles.find_profile("sync")
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may read everything")
@@ -172,13 +172,13 @@ def test_a_file_that_may_not_be_read(write):
     path = write("[a]\n")
     os.chmod(path, 0)
     with pytest.raises(ConfigError, match="Permission denied"):
-        profiles.find("sync", path)
+        profiles.find_profile("sync", path)
 
 
 def test_byte_order_mark_and_windows_line_ends_are_no_trouble(write):
     path = write(b"\xef\xbb\xbf[a]\r\nurl = https://a/{id}\r\ndone = fini\xc3\xa9, ok\r\n\r\n[a:b]\r\nup_to = 3\r\n")
-    assert profiles.check(path) == []
-    assert profiles.find("a", path).done == ("fini\u00e9", "ok")
+    assert profiles.check_file(path) == []
+    assert profiles.find_profile("a", path).done == ("fini\u00e9", "ok")
 
 
 # what wins, what is inherited
@@ -189,7 +189,7 @@ BASE = "[mine]\nurl = https://a/{id}\ntimeout = 1m\nlimit = 60/m\nheader.X-A = 1
 def test_a_label_inherits_what_it_does_not_say(write):
     path = write(BASE + "[mine:big]\nup_to = inf\ntimeout = never\nheader.X-B = 3\nheader.X-C = 4\n[mine:eu]\n"
                         "url = https://eu/{id}\n")
-    mine = profiles.find("mine", path)
+    mine = profiles.find_profile("mine", path)
     big, eu = mine.labels["big"], mine.labels["eu"]
     assert list(mine.labels) == ["big", "eu"]
     assert (big.name, big.label, big.up_to, big.timeout, big.limit) == ("mine", "big", math.inf, None, mine.limit)
@@ -198,48 +198,48 @@ def test_a_label_inherits_what_it_does_not_say(write):
 
 
 def test_a_label_may_stand_before_its_profile(write):
-    assert profiles.find("mine", write("[mine:big]\ntimeout = 1h\n" + BASE)).labels["big"].timeout == 3600.0
+    assert profiles.find_profile("mine", write("[mine:big]\ntimeout = 1h\n" + BASE)).labels["big"].timeout == 3600.0
 
 
 def test_a_section_with_a_url_replaces_the_earlier_one_and_its_labels(write):
-    mine = profiles.find("knowhere", write("[knowhere]\nurl = https://other/{id}\n"))
+    mine = profiles.find_profile("knowhere", write("[knowhere]\nurl = https://other/{id}\n"))
     assert mine == Profile(name="knowhere", url="https://other/{id}")
 
 
 def test_a_section_without_a_url_changes_only_what_it_says(write):
-    usual = profiles.find("knowhere")
+    usual = profiles.find_profile("knowhere")
     path = write("[knowhere]\nauth = netrc\n[knowhere:small]\ntimeout = 5s\n[knowhere:huge]\nup_to = 9\n")
-    mine = profiles.find("knowhere", path)
+    mine = profiles.find_profile("knowhere", path)
     assert mine._replace(labels={}) == usual._replace(labels={}, auth="netrc")
     assert list(mine.labels) == ["small", "medium", "large", "huge"]
     assert mine.labels["small"] == usual.labels["small"]._replace(auth="netrc", timeout=5.0)
     assert mine.labels["medium"] == usual.labels["medium"]._replace(auth="netrc")
-    assert for_job(mine, size=8).label == "huge"
+    assert profile_for_job(mine, size=8).label == "huge"
 
 
 def test_a_label_with_a_url_starts_again_from_its_profile(write):
-    mine = profiles.find("knowhere", write("[knowhere:small]\nurl = https://small/{id}\n"))
+    mine = profiles.find_profile("knowhere", write("[knowhere:small]\nurl = https://small/{id}\n"))
     assert mine.labels["small"] == mine._replace(label="small", url="https://small/{id}", labels={})
 
 
 def test_the_environments_base_goes_before_the_files(write, monkeypatch):
     path = write("[mine]\nurl = {base}/{id}\nbase = https://file\n[mine:eu]\nbase = https://eu\n[other]\nurl=https://a/{id}\n")
-    assert based(profiles.find("mine", path)).url == "https://file/{id}"
-    assert based(profiles.find("mine", path), "https://flag").url == "https://flag/{id}"
+    assert fill_base(profiles.find_profile("mine", path)).url == "https://file/{id}"
+    assert fill_base(profiles.find_profile("mine", path), "https://flag").url == "https://flag/{id}"
     monkeypatch.setenv("POLLKIT_BASE_URL", "https://env/")
-    mine = based(profiles.find("mine", path))
+    mine = fill_base(profiles.find_profile("mine", path))
     assert (mine.url, mine.labels["eu"].url) == ("https://env/{id}", "https://env/{id}")
-    assert based(profiles.find("mine", path), "https://flag").url == "https://flag/{id}"
-    assert profiles.find("other", path).base is None
+    assert fill_base(profiles.find_profile("mine", path), "https://flag").url == "https://flag/{id}"
+    assert profiles.find_profile("other", path).base is None
     monkeypatch.setenv("POLLKIT_BASE_URL", "env")
     with pytest.raises(ConfigError, match="POLLKIT_BASE_URL: 'env' is not a URL"):
-        profiles.find("mine", path)
+        profiles.find_profile("mine", path)
 
 
 def test_a_base_that_is_missing_is_no_matter_until_the_profile_is_used():
-    assert profiles.find("ray-jobs").url == "{base}/api/jobs/{id}"
+    assert profiles.find_profile("ray-jobs").url == "{base}/api/jobs/{id}"
     with pytest.raises(ConfigError, match="profile ray-jobs needs a base URL"):
-        based(profiles.find("ray-jobs"))
+        fill_base(profiles.find_profile("ray-jobs"))
 
 
 def test_files_are_relative_to_the_profile_file(home, write, monkeypatch):
@@ -247,12 +247,12 @@ def test_files_are_relative_to_the_profile_file(home, write, monkeypatch):
                  "auth = bearer file:secrets/token\n", "sub/mine.ini")
     monkeypatch.chdir(str(home))
     for spelling in (path, "sub/mine.ini"):
-        a, sub = profiles.find("a", spelling), str(home / "sub")
+        a, sub = profiles.find_profile("a", spelling), str(home / "sub")
         assert a.ca_file == os.path.join(sub, "ca.pem")
         assert (a.client_cert, a.client_key) == (str(home / "home" / "c.pem"), "/etc/k.pem")
         assert a.auth == "bearer file:" + os.path.join(sub, "secrets/token")
     home_token = write("[a]\nurl = https://a/{id}\nauth = basic file:~/t\n")
-    assert profiles.find("a", home_token).auth == "basic file:" + str(home / "home" / "t")
+    assert profiles.find_profile("a", home_token).auth == "basic file:" + str(home / "home" / "t")
 
 
 def test_values_are_read_with_the_words_of_the_design(write):
@@ -280,8 +280,8 @@ def test_values_are_read_with_the_words_of_the_design(write):
         batch_size = 7
         proxy = proxy.internal:3128
     """)
-    assert profiles.check(path) == []
-    assert profiles.find("all", path) == Profile(
+    assert profiles.check_file(path) == []
+    assert profiles.find_profile("all", path) == Profile(
         name="all", url="https://a/{label}/{id}?a=1;b=2", method="POST", body='{"a":\n1}',
         auth="header X-API-Key command:pass show api", headers={"X-Tenant": "blue; green"}, status="data.state",
         done=("a", "B", "c"), unknown="failed", progress="p.done / p.total", pace=Fixed(3, attempts=60),
@@ -303,11 +303,11 @@ def test_the_examples_in_the_help_are_right(write):
     examples = [line for line in io.StringIO(text_of("profiles")) if line.startswith("    [") or not line.strip()
                 or re.match(r"    \w+ +=", line)]
     path = write("".join(examples))
-    assert profiles.check(path) == []
-    assert sorted(profiles.names_in(path)) == ["invoices", "ray-jobs"]
-    invoices = profiles.find("invoices", path)
-    assert for_job(invoices, size=11).label == "yearly" and invoices.done == ("success", "archived")
-    assert based(profiles.find("ray-jobs", path)).labels["nightly"].url == "http://ray.internal:8265/api/jobs/{id}"
+    assert profiles.check_file(path) == []
+    assert sorted(profiles.profile_names(path)) == ["invoices", "ray-jobs"]
+    invoices = profiles.find_profile("invoices", path)
+    assert profile_for_job(invoices, size=11).label == "yearly" and invoices.done == ("success", "archived")
+    assert fill_base(profiles.find_profile("ray-jobs", path)).labels["nightly"].url == "http://ray.internal:8265/api/jobs/{id}"
 
 
 def test_every_field_of_a_profile_can_be_said_in_a_file():
@@ -315,8 +315,8 @@ def test_every_field_of_a_profile_can_be_said_in_a_file():
 
 
 def test_a_profile_made_by_hand_can_be_written_out(write):
-    mine = checked(Profile(name="mine", url="https://a/{id}", done=["a", "b"], limit="60/m", pace="fixed 5s"))
-    assert profiles.find("mine", write(as_ini(mine))) == mine
+    mine = validate_profile(Profile(name="mine", url="https://a/{id}", done=["a", "b"], limit="60/m", pace="fixed 5s"))
+    assert profiles.find_profile("mine", write(profile_to_ini(mine))) == mine
 
 
 def test_a_profile_shows_no_secret():
