@@ -5,6 +5,7 @@
 Public names are loaded when first used, so that a script that needs one of them, started by
 cron every minute, does not pay for the others.
 """
+
 import sys
 import types
 from typing import TYPE_CHECKING, Any, List
@@ -35,14 +36,27 @@ if TYPE_CHECKING:
     from .errors import PollkitError as PollkitError
 
 _HOMES = {
-    "wait": "drivers.single", "Poller": "drivers.single", "BatchPoller": "drivers.batch",
+    "wait": "drivers.single",
+    "Poller": "drivers.single",
+    "BatchPoller": "drivers.batch",
     "Simulation": "drivers.simulation.simulation",
-    "Job": "core.model", "Reply": "core.model", "Fault": "core.model", "Outcome": "core.model",
+    "Job": "core.model",
+    "Reply": "core.model",
+    "Fault": "core.model",
+    "Outcome": "core.model",
     "Profile": "core.profile",
-    "Fixed": "core.pace", "Backoff": "core.pace", "Adaptive": "core.pace",
-    "TokenBucket": "edges.limits.token_bucket", "SharedBucket": "edges.limits.shared_bucket", "Ledger": "edges.ledger.ledger",
-    "PollkitError": "errors", "ConfigError": "errors", "JobFailed": "errors", "JobTimedOut": "errors",
-    "JobUnreachable": "errors", "LedgerError": "errors",
+    "Fixed": "core.pace",
+    "Backoff": "core.pace",
+    "Adaptive": "core.pace",
+    "TokenBucket": "edges.limits.token_bucket",
+    "SharedBucket": "edges.limits.shared_bucket",
+    "Ledger": "edges.ledger.ledger",
+    "PollkitError": "errors",
+    "ConfigError": "errors",
+    "JobFailed": "errors",
+    "JobTimedOut": "errors",
+    "JobUnreachable": "errors",
+    "LedgerError": "errors",
 }
 __all__ = sorted(_HOMES)
 

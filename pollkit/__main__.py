@@ -1,4 +1,5 @@
 """`python3 -m pollkit`, or `python3 FOLDER` of a copied package."""
+
 import os
 import sys
 
@@ -9,6 +10,7 @@ if not __package__:
     folder = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [place for place in sys.path if os.path.abspath(place) != folder]
     from importlib.util import module_from_spec, spec_from_file_location
+
     spec = spec_from_file_location("pollkit", os.path.join(folder, "__init__.py"))
     assert spec is not None and spec.loader is not None
     sys.modules["pollkit"] = package = module_from_spec(spec)

@@ -1,4 +1,5 @@
 """Everything pollkit raises on purpose. All of it derives from PollkitError."""
+
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # errors stands below every other layer and imports none of them

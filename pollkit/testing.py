@@ -2,6 +2,7 @@
 
 Nothing in pollkit imports this, save the demo.
 """
+
 import json
 import math
 import os
@@ -26,7 +27,9 @@ __all__ = ["FakeJobApi", "Request", "VirtualClock"]
 RESET = "reset"
 _ONE, _MANY = re.compile(r"/jobs/([^/?]+)"), re.compile(r"/jobs\?ids=([^&]*)")
 
-Answer = Tuple[int, Mapping[str, str], Any]  # status, headers, data; status 0: the connection is reset
+Answer = Tuple[
+    int, Mapping[str, str], Any
+]  # status, headers, data; status 0: the connection is reset
 
 
 class Request(NamedTuple):
@@ -72,18 +75,26 @@ class FakeJobApi:
     and every answer has RateLimit headers.
     """
 
-    def __init__(self, limit: Union[str, Limit, None] = None, clock: Optional[Clock] = None) -> None:
+    def __init__(
+        self, limit: Union[str, Limit, None] = None, clock: Optional[Clock] = None
+    ) -> None:
         self._limit = parse_limit(limit) if isinstance(limit, str) else limit
         self._clock = clock or Clock()
         self._jobs: Dict[str, _Job] = {}
-        self._faults: List[Tuple[Answer, Optional[str], int]] = []  # for which job, and how many requests away
+        self._faults: List[
+            Tuple[Answer, Optional[str], int]
+        ] = []  # for which job, and how many requests away
         self._window, self._used = 0.0, 0
         self._lock = threading.Lock()
         self.requests: List[Request] = []  #: every Request so far
         self._server = _Server(self)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="fake-api", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), name="fake-api", daemon=True
+        )
         self.base = "http://127.0.0.1:%d" % self._server.server_address[1]  #: where it listens
-        self.batch_url = self.base + "/jobs?ids={ids}"  #: answers for many jobs; may go into a profile
+        self.batch_url = (
+            self.base + "/jobs?ids={ids}"
+        )  #: answers for many jobs; may go into a profile
 
     def __enter__(self) -> "FakeJobApi":
         self._thread.start()
@@ -94,20 +105,40 @@ class FakeJobApi:
         self._thread.join()
         self._server.end()
 
-    def add(self, job_id: str, lasts: Union[float, str] = 0.0, pages: Optional[int] = None, result: Any = None,
-            fails: Optional[str] = None, code: Optional[str] = None, queued: Union[float, str] = 0.0) -> None:
+    def add(
+        self,
+        job_id: str,
+        lasts: Union[float, str] = 0.0,
+        pages: Optional[int] = None,
+        result: Any = None,
+        fails: Optional[str] = None,
+        code: Optional[str] = None,
+        queued: Union[float, str] = 0.0,
+    ) -> None:
         """Begin a job now: pending for `queued`, over after `lasts`; it `fails` with these words, if there are any.
 
         A job with `pages` tells how many of them are processed; without, it reports no progress.
         """
         now = self._clock.now()
         error = None if fails is None else {"code": code, "message": fails}
-        job = _Job(now, now + to_seconds(queued, "queued"), now + to_seconds(lasts, "lasts"), pages, result, error)
+        job = _Job(
+            now,
+            now + to_seconds(queued, "queued"),
+            now + to_seconds(lasts, "lasts"),
+            pages,
+            result,
+            error,
+        )
         with self._lock:
             self._jobs[job_id] = job
 
-    def fault(self, what: Union[int, str], job_id: Optional[str] = None, request: int = 1,
-              retry_after: Optional[float] = None) -> None:
+    def fault(
+        self,
+        what: Union[int, str],
+        job_id: Optional[str] = None,
+        request: int = 1,
+        retry_after: Optional[float] = None,
+    ) -> None:
         """Answer a coming request with an HTTP status such as 500, or with "reset": a broken connection.
 
         It is the next request (or with `request` the second, third, … from now), counting those
@@ -116,7 +147,11 @@ class FakeJobApi:
         if what != RESET and not (isinstance(what, int) and 200 <= what <= 599):
             raise ConfigError('a fault is an HTTP status or "reset", not %r' % (what,))
         headers = {} if retry_after is None else {"Retry-After": "%g" % retry_after}
-        answer: Answer = (0 if what == RESET else int(what), headers, _error(str(what), "a fault on purpose"))
+        answer: Answer = (
+            0 if what == RESET else int(what),
+            headers,
+            _error(str(what), "a fault on purpose"),
+        )
         with self._lock:
             self._faults.append((answer, job_id, request))
 
@@ -128,24 +163,44 @@ class FakeJobApi:
     def profile(self) -> Profile:
         """How this API speaks; `_replace` what you want otherwise."""
         return Profile(
-            name="fake", url=self.base + "/jobs/{id}", status="status", done=("done",), failed=("failed",),
-            result="result", error="error.message", error_code="error.code",
-            progress="progress.processed_pages / progress.total_pages", created="created_at",
-            finished="finished_at", limit=self._limit, proxy="none")
+            name="fake",
+            url=self.base + "/jobs/{id}",
+            status="status",
+            done=("done",),
+            failed=("failed",),
+            result="result",
+            error="error.message",
+            error_code="error.code",
+            progress="progress.processed_pages / progress.total_pages",
+            created="created_at",
+            finished="finished_at",
+            limit=self._limit,
+            proxy="none",
+        )
 
     def _reply(self, path: str, headers: Mapping[str, str]) -> Answer:
         now = self._clock.now()
         with self._lock:
             ids = _ids_in(path)
-            status, more, data = self._faulty(ids) or self._limited(now) or self._answer(path, ids, now)
+            status, more, data = (
+                self._faulty(ids) or self._limited(now) or self._answer(path, ids, now)
+            )
             self.requests.append(Request(now, path, ids, headers, status))
             return status, {**self._quota(now), **more}, data
 
     def _faulty(self, ids: Tuple[str, ...]) -> Optional[Answer]:
-        self._faults = [(answer, job_id, left - (job_id is None or job_id in ids))
-                        for answer, job_id, left in self._faults]
-        due = next((i for i, (_, job_id, left) in enumerate(self._faults)
-                    if left <= 0 and (job_id is None or job_id in ids)), None)
+        self._faults = [
+            (answer, job_id, left - (job_id is None or job_id in ids))
+            for answer, job_id, left in self._faults
+        ]
+        due = next(
+            (
+                i
+                for i, (_, job_id, left) in enumerate(self._faults)
+                if left <= 0 and (job_id is None or job_id in ids)
+            ),
+            None,
+        )
         return None if due is None else self._faults.pop(due)[0]
 
     def _limited(self, now: float) -> Optional[Answer]:
@@ -156,13 +211,20 @@ class FakeJobApi:
         self._window = window
         if self._used <= self._limit.polls:
             return None
-        return 429, {"Retry-After": _left(now, self._limit.per)}, _error("rate_limited", "too many requests")
+        return (
+            429,
+            {"Retry-After": _left(now, self._limit.per)},
+            _error("rate_limited", "too many requests"),
+        )
 
     def _quota(self, now: float) -> Dict[str, str]:
         if self._limit is None:
             return {}
-        return {"RateLimit-Limit": "%d" % self._limit.polls, "RateLimit-Reset": _left(now, self._limit.per),
-                "RateLimit-Remaining": "%d" % max(0, self._limit.polls - self._used)}
+        return {
+            "RateLimit-Limit": "%d" % self._limit.polls,
+            "RateLimit-Reset": _left(now, self._limit.per),
+            "RateLimit-Remaining": "%d" % max(0, self._limit.polls - self._used),
+        }
 
     def _answer(self, path: str, ids: Tuple[str, ...], now: float) -> Answer:
         if path.startswith("/jobs?"):
@@ -176,14 +238,31 @@ class FakeJobApi:
         job = self._jobs[job_id]
         wall = self._clock.wall() - self._clock.now()
         over = now >= job.ends_at
-        status = ("failed" if job.error else "done") if over else "running" if now >= job.starts_at else "pending"
-        said: Dict[str, Any] = {"id": job_id, "status": status, "created_at": iso_text(job.begins_at + wall)}
+        status = (
+            ("failed" if job.error else "done")
+            if over
+            else "running"
+            if now >= job.starts_at
+            else "pending"
+        )
+        said: Dict[str, Any] = {
+            "id": job_id,
+            "status": status,
+            "created_at": iso_text(job.begins_at + wall),
+        }
         if job.pages:
-            share = 1.0 if over else max(0.0, now - job.starts_at) / max(1e-9, job.ends_at - job.starts_at)
+            share = (
+                1.0
+                if over
+                else max(0.0, now - job.starts_at) / max(1e-9, job.ends_at - job.starts_at)
+            )
             said["progress"] = {"processed_pages": int(share * job.pages), "total_pages": job.pages}
         if over:
-            said.update(finished_at=iso_text(job.ends_at + wall), error=job.error,
-                        result=None if job.error else job.result)
+            said.update(
+                finished_at=iso_text(job.ends_at + wall),
+                error=job.error,
+                result=None if job.error else job.result,
+            )
         return said
 
 
@@ -200,8 +279,12 @@ class _Server(ThreadingMixIn, TCPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        thread = threading.Thread(target=self.process_request_thread, args=(request, client_address),
-                                  name="fake-api-connection", daemon=True)
+        thread = threading.Thread(
+            target=self.process_request_thread,
+            args=(request, client_address),
+            name="fake-api-connection",
+            daemon=True,
+        )
         self._open[request] = thread
         thread.start()
 
@@ -229,14 +312,19 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         api = self.server.api
-        status, headers, data = api._reply(self.path, {name.lower(): value for name, value in self.headers.items()})
+        status, headers, data = api._reply(
+            self.path, {name.lower(): value for name, value in self.headers.items()}
+        )
         if not status:
             self._reset()
             return
         body = json.dumps(data).encode("utf-8")
         self.send_response_only(status)
-        for name, value in [("Content-Type", "application/json"), ("Content-Length", "%d" % len(body)),
-                            ("Date", self.date_time_string(api._clock.wall()))] + list(headers.items()):
+        for name, value in [
+            ("Content-Type", "application/json"),
+            ("Content-Length", "%d" % len(body)),
+            ("Date", self.date_time_string(api._clock.wall())),
+        ] + list(headers.items()):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

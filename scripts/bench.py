@@ -41,20 +41,36 @@ def rounds(text: str) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    names = "\n".join("  {:<11} {}".format(name, (run.__doc__ or "").splitlines()[0])
-                      for name, run in BENCHMARKS.items())
+    names = "\n".join(
+        "  {:<11} {}".format(name, (run.__doc__ or "").splitlines()[0])
+        for name, run in BENCHMARKS.items()
+    )
     parser = argparse.ArgumentParser(
-        prog="bench.py", description=__doc__, epilog="benchmarks:\n" + names, allow_abbrev=False,
+        prog="bench.py",
+        description=__doc__,
+        epilog="benchmarks:\n" + names,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", nargs="?", choices=sorted(BENCHMARKS), metavar="NAME",
-                        help="which one; without it, this help")
-    parser.add_argument("--rounds", type=rounds, metavar="N",
-                        help="rounds of each case, in turn with the others (5; the median counts)")
-    parser.add_argument("--seconds", type=positive, metavar="S",
-                        help="how long one round of one case takes (1)")
-    parser.add_argument("--quick", action="store_true",
-                        help="3 rounds of 0.3 s: for trying out, not for quoting")
+    parser.add_argument(
+        "name",
+        nargs="?",
+        choices=sorted(BENCHMARKS),
+        metavar="NAME",
+        help="which one; without it, this help",
+    )
+    parser.add_argument(
+        "--rounds",
+        type=rounds,
+        metavar="N",
+        help="rounds of each case, in turn with the others (5; the median counts)",
+    )
+    parser.add_argument(
+        "--seconds", type=positive, metavar="S", help="how long one round of one case takes (1)"
+    )
+    parser.add_argument(
+        "--quick", action="store_true", help="3 rounds of 0.3 s: for trying out, not for quoting"
+    )
     parser.add_argument("--json", metavar="FILE", help="write the results there too; - is stdout")
     return parser
 
@@ -65,8 +81,9 @@ def main(argv: Optional[List[str]] = None) -> int:
     if given.name is None:
         parser.print_help()
         return 0
-    options = Options(given.rounds or (3 if given.quick else 5),
-                      given.seconds or (0.3 if given.quick else 1.0))
+    options = Options(
+        given.rounds or (3 if given.quick else 5), given.seconds or (0.3 if given.quick else 1.0)
+    )
     try:
         # Opened first: a run of minutes should not end with a path that can't be written.
         out = None if given.json in (None, "-") else open(given.json, "w", encoding="utf-8")  # noqa: SIM115

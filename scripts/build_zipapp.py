@@ -61,25 +61,46 @@ class Entry(NamedTuple):
     def of(cls, name: str, content: bytes) -> "Entry":
         data = deflated(content)
         method = DEFLATED if len(data) < len(content) else STORED
-        return cls(name.encode("ascii"), method, zlib.crc32(content) & 0xffffffff, len(content),
-                   data if method == DEFLATED else content)
+        return cls(
+            name.encode("ascii"),
+            method,
+            zlib.crc32(content) & 0xFFFFFFFF,
+            len(content),
+            data if method == DEFLATED else content,
+        )
 
     @property
     def head(self) -> Tuple[int, ...]:
         """What stands alike in both records."""
-        return (VERSION, 0, self.method, MIDNIGHT, FIRST_OF_1980, self.crc, len(self.data), self.size,
-                len(self.name), 0)
+        return (
+            VERSION,
+            0,
+            self.method,
+            MIDNIGHT,
+            FIRST_OF_1980,
+            self.crc,
+            len(self.data),
+            self.size,
+            len(self.name),
+            0,
+        )
 
 
 def built(root: str) -> bytes:
     """The archive, made of the package in this folder."""
-    names = sorted(set(_names(root)) | {"LICENSE", "pollkit/__init__.py"})  # these are missed, if they are missing
-    entries = [Entry.of("__main__.py", MAIN)] + [Entry.of(name, _text(os.path.join(root, name))) for name in names]
+    names = sorted(
+        set(_names(root)) | {"LICENSE", "pollkit/__init__.py"}
+    )  # these are missed, if they are missing
+    entries = [Entry.of("__main__.py", MAIN)] + [
+        Entry.of(name, _text(os.path.join(root, name))) for name in names
+    ]
     parts, directory, at = [SHEBANG], [], len(SHEBANG)
     for entry in entries:
         parts.append(struct.pack(LOCAL, b"PK\3\4", *entry.head) + entry.name + entry.data)
-        directory.append(struct.pack(CENTRAL, b"PK\1\2", MADE_BY_UNIX | VERSION, *entry.head, 0, 0, 0, MODE, at)
-                         + entry.name)
+        directory.append(
+            struct.pack(CENTRAL, b"PK\1\2", MADE_BY_UNIX | VERSION, *entry.head, 0, 0, 0, MODE, at)
+            + entry.name
+        )
         at += len(parts[-1])
     size = sum(map(len, directory))
     end = struct.pack(END, b"PK\5\6", 0, 0, len(entries), len(entries), size, at, 0)
@@ -130,15 +151,23 @@ def write(path: str, data: bytes) -> None:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    parser = argparse.ArgumentParser(prog="build_zipapp.py", description=__doc__, allow_abbrev=False,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-o", "--output", metavar="FILE", default="pollkit.pyz", help="(default: pollkit.pyz)")
+    parser = argparse.ArgumentParser(
+        prog="build_zipapp.py",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", default="pollkit.pyz", help="(default: pollkit.pyz)"
+    )
     path: str = parser.parse_args(argv).output
     try:
         check_place(path)
         data = built(ROOT)
         if len(data) >= LARGEST:
-            raise Trouble("it would have %d bytes: %d are the most that may be" % (len(data), LARGEST - 1))
+            raise Trouble(
+                "it would have %d bytes: %d are the most that may be" % (len(data), LARGEST - 1)
+            )
         write(path, data)
     except Trouble as error:
         print("build_zipapp.py: %s" % error, file=sys.stderr)

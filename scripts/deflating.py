@@ -6,11 +6,12 @@ zlib's own releases differ little, zlib-ng and those of other vendors much; a fi
 the same SHA-256 wherever it is built can't be left to them. This finds repeats the way they all
 do, and writes them with the fixed codes, which makes it about a fifth longer.
 """
+
 from typing import Dict, Iterator, List, Tuple
 
 SHORTEST, LONGEST, FARTHEST = 3, 258, 32768
-TRIES = 64          # earlier places that a repeat is looked for
-GOOD_ENOUGH = 32    # a repeat that ends the search
+TRIES = 64  # earlier places that a repeat is looked for
+GOOD_ENOUGH = 32  # a repeat that ends the search
 
 Code = Tuple[int, int]  # bits, the first to be sent lowest; how many
 
@@ -43,7 +44,7 @@ def _codes(data: bytes) -> Iterator[Code]:
 def _parts(data: bytes) -> Iterator[Tuple[int, int]]:
     """The data as literals (0, byte) and repeats (length, distance)."""
     places: Dict[bytes, List[int]] = {}
-    at, held = 0, (0, 0)   # a repeat is held back: the next byte may begin a longer one
+    at, held = 0, (0, 0)  # a repeat is held back: the next byte may begin a longer one
     while at < len(data):
         found = _repeat(data, at, places)
         _note(data, at, places)
@@ -64,7 +65,7 @@ def _parts(data: bytes) -> Iterator[Tuple[int, int]]:
 
 
 def _note(data: bytes, at: int, places: Dict[bytes, List[int]]) -> None:
-    places.setdefault(data[at:at + SHORTEST], []).append(at)
+    places.setdefault(data[at : at + SHORTEST], []).append(at)
 
 
 def _repeat(data: bytes, at: int, places: Dict[bytes, List[int]]) -> Tuple[int, int]:
@@ -72,10 +73,10 @@ def _repeat(data: bytes, at: int, places: Dict[bytes, List[int]]) -> Tuple[int, 
     best, distance, most = SHORTEST - 1, 0, min(LONGEST, len(data) - at)
     if most < SHORTEST:
         return 0, 0
-    for place in reversed(places.get(data[at:at + SHORTEST], [])[-TRIES:]):
+    for place in reversed(places.get(data[at : at + SHORTEST], [])[-TRIES:]):
         if at - place > FARTHEST or best >= min(most, GOOD_ENOUGH):
             break
-        if data[place:place + best + 1] == data[at:at + best + 1]:
+        if data[place : place + best + 1] == data[at : at + best + 1]:
             best += 1
             while best < most and data[place + best] == data[at + best]:
                 best += 1
@@ -89,8 +90,12 @@ def _reversed(code: int, width: int) -> Code:
 
 def _symbols() -> List[Code]:
     """RFC 1951, 3.2.6."""
-    return ([_reversed(0x30 + i, 8) for i in range(144)] + [_reversed(0x190 + i, 9) for i in range(112)]
-            + [_reversed(i, 7) for i in range(24)] + [_reversed(0xC0 + i, 8) for i in range(8)])
+    return (
+        [_reversed(0x30 + i, 8) for i in range(144)]
+        + [_reversed(0x190 + i, 9) for i in range(112)]
+        + [_reversed(i, 7) for i in range(24)]
+        + [_reversed(0xC0 + i, 8) for i in range(8)]
+    )
 
 
 def _lengths(symbols: List[Code]) -> Dict[int, Code]:

@@ -27,11 +27,9 @@ from fuzz_parts import http_parser
 from fuzz_parts.common import Target, Violation
 from fuzz_parts.mutations import Material, minimise, mutate
 
-TARGETS: Dict[str, Target] = {
-    "parser": http_parser.TARGET,
-}
+TARGETS: Dict[str, Target] = {"parser": http_parser.TARGET}
 
-HANGS_AFTER_S = 5.0       # of CPU time, for one input
+HANGS_AFTER_S = 5.0  # of CPU time, for one input
 MINIMISING_S = 10.0
 LARGEST_CORPUS = 2000
 SHOWN_OUTCOMES = 30
@@ -42,7 +40,7 @@ class Failure(NamedTuple):
 
     data: bytes
     reason: str
-    kind: str    # the same for inputs that fail for the same reason
+    kind: str  # the same for inputs that fail for the same reason
 
     @classmethod
     def from_error(cls, data: bytes, error: Exception) -> "Failure":
@@ -128,8 +126,10 @@ def run_target(name: str, seconds: float, seed: int) -> int:
     started_at = time.monotonic()
     failure = run.fuzz(seconds)
     took_s = time.monotonic() - started_at
-    print("%s: %d executions in %.1f s, %d distinct outcomes, seed %d"
-          % (name, run.executions, took_s, len(run.outcomes), seed))
+    print(
+        "%s: %d executions in %.1f s, %d distinct outcomes, seed %d"
+        % (name, run.executions, took_s, len(run.outcomes), seed)
+    )
     if failure is None:
         for outcome, count in run.outcomes.most_common(SHOWN_OUTCOMES):
             print("%8d  %s" % (count, outcome))
@@ -149,8 +149,10 @@ def run_once(name: str, data: bytes, seed: int) -> int:
 
 def report(name: str, seed: int, failure: Failure) -> int:
     print("%s: FAILED: %s" % (name, failure.reason))
-    print("the input, %d bytes (again: fuzz.py %s --seed %d --data LITERAL):"
-          % (len(failure.data), name, seed))
+    print(
+        "the input, %d bytes (again: fuzz.py %s --seed %d --data LITERAL):"
+        % (len(failure.data), name, seed)
+    )
     print(repr(failure.data))
     return 1
 
@@ -178,22 +180,34 @@ def literal(text: str) -> bytes:
 def parse_arguments(arguments: Optional[List[str]]) -> argparse.Namespace:
     targets = "\n".join("  %-11s %s" % (name, target.help) for name, target in TARGETS.items())
     parser = argparse.ArgumentParser(
-        prog="fuzz.py", description=__doc__, epilog="targets:\n" + targets, allow_abbrev=False,
+        prog="fuzz.py",
+        description=__doc__,
+        epilog="targets:\n" + targets,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("target", choices=sorted(TARGETS), metavar="TARGET", help="what to fuzz")
-    parser.add_argument("--seconds", type=duration, default=10.0, metavar="S",
-                        help="how long to run (10)")
-    parser.add_argument("--seed", type=int, metavar="N",
-                        help="seed for the random numbers; without it, a random one")
-    parser.add_argument("--data", type=literal, metavar="LITERAL",
-                        help="check this input only, a Python bytes literal")
+    parser.add_argument(
+        "--seconds", type=duration, default=10.0, metavar="S", help="how long to run (10)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="seed for the random numbers; without it, a random one",
+    )
+    parser.add_argument(
+        "--data",
+        type=literal,
+        metavar="LITERAL",
+        help="check this input only, a Python bytes literal",
+    )
     return parser.parse_args(arguments)
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
     options = parse_arguments(arguments)
-    seed = random.SystemRandom().randrange(10 ** 6) if options.seed is None else options.seed
+    seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     if hasattr(signal, "SIGVTALRM"):
         signal.signal(signal.SIGVTALRM, raise_hang)
     TARGETS[options.target].prepare()

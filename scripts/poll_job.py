@@ -4,6 +4,7 @@
 pollkit is taken from beside the folder of this script, or from beside the script itself: the
 folder pollkit/, or the file pollkit.pyz. poll_job.py --help says more.
 """
+
 import os
 import sys
 
@@ -27,7 +28,9 @@ if os.path.isfile(os.path.join(here, "pollkit.pyz")):
 found = [path for path in found if is_trusted(path)]
 problem = ""
 if sys.version_info < (3, 6):
-    problem = "this is Python %d.%d, and pollkit needs 3.6 or newer: try python3" % sys.version_info[:2]
+    problem = (
+        "this is Python %d.%d, and pollkit needs 3.6 or newer: try python3" % sys.version_info[:2]
+    )
 elif not found:
     problem = "pollkit is not there: copy the folder pollkit/ or the file pollkit.pyz to %s" % here
 if problem:
@@ -41,6 +44,7 @@ if os.path.isfile(found[0]):
     sys.path.insert(0, found[0])  # pollkit.pyz, which has nothing but pollkit in it
 else:
     from importlib.util import module_from_spec, spec_from_file_location
+
     spec = spec_from_file_location("pollkit", os.path.join(found[0], "__init__.py"))
     assert spec is not None and spec.loader is not None
     sys.modules["pollkit"] = package = module_from_spec(spec)

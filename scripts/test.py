@@ -26,9 +26,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SUPPORTED = [(3, minor) for minor in range(6, 14)]
 PARTS = 4  # of a suite, side by side: much of what it does is to wait
 # These take about 3 s or more each, the slowest first: not all of them in one part.
-SLOWEST = ("wait_and_batch zipapp batch engine history_commands simulate_command bad_input simulation "
-           "secrets bounded_work shared_bucket ledger_sharing ledger_commands parser fuzz multiplexer "
-           "batch_ends ledger_runner notifier help doctor shared_directories").split()
+SLOWEST = (
+    "wait_and_batch zipapp batch engine history_commands simulate_command bad_input simulation "
+    "secrets bounded_work shared_bucket ledger_sharing ledger_commands parser fuzz multiplexer "
+    "batch_ends ledger_runner notifier help doctor shared_directories"
+).split()
 
 # CI takes 15 minutes, and may take 90; a captured command that still runs at this point is stopped and shown.
 STOP_AT = time.monotonic() + 40 * 60
@@ -41,10 +43,18 @@ SLOW = "tests/slow"
 COVERED = "pollkit/core"
 # What core is tested by. Measuring makes tests slow, and those of the edges would cover it by chance.
 CORE_TESTS = [
-    "tests/core", "tests/drivers/doctor", "tests/drivers/simulation", "tests/edges/profiles",
-    "tests/drivers/test_sources.py", "tests/drivers/test_single.py", "tests/drivers/test_batch_corners.py",
-    "tests/cli/test_doctor.py", "tests/cli/test_profile_commands.py", "tests/cli/test_simulate_command.py",
-    "tests/test_public.py"]
+    "tests/core",
+    "tests/drivers/doctor",
+    "tests/drivers/simulation",
+    "tests/edges/profiles",
+    "tests/drivers/test_sources.py",
+    "tests/drivers/test_single.py",
+    "tests/drivers/test_batch_corners.py",
+    "tests/cli/test_doctor.py",
+    "tests/cli/test_profile_commands.py",
+    "tests/cli/test_simulate_command.py",
+    "tests/test_public.py",
+]
 
 NO_TESTS_RAN = 5  # pytest's own exit code for it
 
@@ -97,8 +107,12 @@ def run(command: List[str], env: Optional[Dict[str, str]] = None) -> Tuple[int, 
     with tempfile.TemporaryFile() as log:
         try:
             process = subprocess.Popen(
-                command, cwd=ROOT, env=env,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                command,
+                cwd=ROOT,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
             )
         except OSError as error:
             raise Trouble("cannot run {}: {}".format(command[0], error.strerror)) from None
@@ -217,9 +231,13 @@ def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
 def parts() -> List[List[str]]:
     """The test files in parts that take about as long, to be run side by side."""
     paths = list(test_files())
-    paths.sort(key=lambda path: (
-        SLOWEST.index(subject(path)) if subject(path) in SLOWEST else len(SLOWEST),
-        -os.path.getsize(os.path.join(ROOT, path)), path))
+    paths.sort(
+        key=lambda path: (
+            SLOWEST.index(subject(path)) if subject(path) in SLOWEST else len(SLOWEST),
+            -os.path.getsize(os.path.join(ROOT, path)),
+            path,
+        )
+    )
     dealt: List[List[str]] = [[] for _ in range(PARTS)]
     for i, path in enumerate(paths):
         turn, place = divmod(i, PARTS)
@@ -239,7 +257,7 @@ def test_files() -> Iterator[str]:
 
 def subject(path: str) -> str:
     """The part of a test file's name that says what it tests."""
-    return os.path.basename(path)[len("test_"):-len(".py")]
+    return os.path.basename(path)[len("test_") : -len(".py")]
 
 
 def test_environment() -> Dict[str, str]:
@@ -247,8 +265,11 @@ def test_environment() -> Dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if not (name.lower().endswith("_proxy") or name.upper().startswith("POLLKIT_")
-                or name == "PYTHONDONTWRITEBYTECODE")
+        if not (
+            name.lower().endswith("_proxy")
+            or name.upper().startswith("POLLKIT_")
+            or name == "PYTHONDONTWRITEBYTECODE"
+        )
     }
 
 
@@ -298,7 +319,9 @@ def here(arguments: List[str]) -> int:
         return 0 if outcome.ok else 1
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.xml")
-        process = subprocess.Popen(pytest_command(inner, report, arguments), cwd=ROOT, env=test_environment())
+        process = subprocess.Popen(
+            pytest_command(inner, report, arguments), cwd=ROOT, env=test_environment()
+        )
         try:
             code = process.wait()
         except KeyboardInterrupt:
@@ -321,17 +344,34 @@ def everywhere(required: List[Tuple[int, ...]], arguments: List[str]) -> int:
 
     rows = {}
     for version in sorted(found, reverse=True):
-        (rows[version],) = revealed(examine(found[version], version == newest, lambda name, inner: [
-            suite(name, inner, arguments, test_environment())]))
+        (rows[version],) = revealed(
+            examine(
+                found[version],
+                version == newest,
+                lambda name, inner: [suite(name, inner, arguments, test_environment())],
+            )
+        )
     for version in wanted:
-        rows.setdefault(version, Outcome(dotted(version), False if version in required else None, "not found"))
+        rows.setdefault(
+            version, Outcome(dotted(version), False if version in required else None, "not found")
+        )
 
     rest = [(newest, lambda name, inner: checks(inner, not arguments))]
     for version in () if arguments else sorted({min(found), newest}):
-        rest.append((version, lambda name, inner: [suite(name + " slow", inner, [SLOW], test_environment())]))
+        rest.append(
+            (
+                version,
+                lambda name, inner: [suite(name + " slow", inner, [SLOW], test_environment())],
+            )
+        )
     with ThreadPoolExecutor(len(rest)) as pool:
-        others = list(pool.map(lambda each: examine(found[each[0]], each[0] == newest, each[1]), rest))
-    return close([rows[version] for version in wanted] + [row for outcomes in others for row in revealed(outcomes)])
+        others = list(
+            pool.map(lambda each: examine(found[each[0]], each[0] == newest, each[1]), rest)
+        )
+    return close(
+        [rows[version] for version in wanted]
+        + [row for outcomes in others for row in revealed(outcomes)]
+    )
 
 
 def revealed(outcomes: List[Outcome]) -> List[Outcome]:
@@ -371,7 +411,14 @@ def suite(name: str, inner: str, arguments: List[str], env: Dict[str, str]) -> O
     counts = Counts(*map(sum, zip(*(found for _, found, _ in ended))))
     code = next((code for code, _, _ in ended if code), 0)
     note = ": ".join(filter(None, [str(counts), reason(code, counts)]))
-    return Outcome(name, code == 0, note, time.monotonic() - start, counts, b"".join(said for _, _, said in ended))
+    return Outcome(
+        name,
+        code == 0,
+        note,
+        time.monotonic() - start,
+        counts,
+        b"".join(said for _, _, said in ended),
+    )
 
 
 def run_part(inner: str, part: List[str], env: Dict[str, str]) -> Tuple[int, Counts, bytes]:
@@ -383,8 +430,10 @@ def run_part(inner: str, part: List[str], env: Dict[str, str]) -> Tuple[int, Cou
 
 
 def checks(inner: str, whole: bool) -> List[Outcome]:
-    coverage = [["coverage", "run", "-m", "pytest", "-q"] + CORE_TESTS,
-                ["coverage", "report", "--include=" + COVERED + "/*", "--fail-under=100"]]
+    coverage = [
+        ["coverage", "run", "-m", "pytest", "-q"] + CORE_TESTS,
+        ["coverage", "report", "--include=" + COVERED + "/*", "--fail-under=100"],
+    ]
     checked = [
         ("coverage", COVERED + ": 100 % of lines and branches", coverage),
         ("mypy", "--strict, on pollkit and scripts", [["mypy"]]),
@@ -415,15 +464,21 @@ def series_list(text: str) -> List[Tuple[int, ...]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="test.py", description=__doc__, allow_abbrev=False,
+        prog="test.py",
+        description=__doc__,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--all", action="store_true",
+        "--all",
+        action="store_true",
         help="every CPython 3.6 to 3.13 from pyenv or PATH; coverage, mypy and ruff too",
     )
     parser.add_argument(
-        "--require", type=series_list, default=[], metavar="3.X,3.Y",
+        "--require",
+        type=series_list,
+        default=[],
+        metavar="3.X,3.Y",
         help="with --all: fail if one of these was not found",
     )
     options, arguments = parser.parse_known_args()

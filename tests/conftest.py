@@ -2,6 +2,7 @@
 
 And the fixtures that several files share.
 """
+
 import contextlib
 import faulthandler
 import itertools
@@ -65,19 +66,23 @@ def transport_settings():
 def new_transport(transport_settings):
     """Makes transports, and closes them."""
     with contextlib.ExitStack() as stack:
+
         def new(headers=None, **settings):
             made = Transport(Profile(**dict(transport_settings, **settings)), headers)
             stack.callback(made.close)
             return made
+
         yield new
 
 
 @pytest.fixture
 def fetch(new_transport):
     """Asks once, with a transport of its own."""
+
     def ask(url, etag=None, headers=None, **settings):
         transport = new_transport(headers, **settings)
         return transport.fetch(Request(url, transport.check(url), etag))
+
     return ask
 
 
@@ -101,10 +106,12 @@ def strict_rules(monkeypatch):
 @pytest.fixture
 def pollkit(capsys):
     """Runs a command; its exit code, what it printed, what it complained of."""
+
     def runs(*words):
         code = main(list(words))
         out, err = capsys.readouterr()
         return code, out, err
+
     return runs
 
 
@@ -162,9 +169,11 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture
 def write(tmp_path):
     """Writes a file, with profiles say; its path."""
+
     def write(text, name="mine.ini"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
         return str(path)
+
     return write

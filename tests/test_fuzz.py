@@ -1,4 +1,5 @@
 """scripts/fuzz.py: it runs, it finds failures, and it prints a small input that repeats them."""
+
 import ast
 import os
 import re
@@ -28,8 +29,12 @@ sys.exit(fuzz.main(sys.argv[1:]))
 
 
 def python(*arguments):
-    process = subprocess.Popen([sys.executable] + list(arguments), stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, universal_newlines=True)
+    process = subprocess.Popen(
+        [sys.executable] + list(arguments),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+    )
     out, err = process.communicate()
     return process.returncode, out, err
 
@@ -75,12 +80,18 @@ def test_a_failure_is_printed_as_a_small_input_with_exit_code_1():
 
 def test_an_unexpected_exception_is_a_failure_and_is_not_mistaken_for_another():
     """The input is made smaller only as long as it fails in the same way."""
-    code, out, _ = fuzz_function("""
+    code, out, _ = fuzz_function(
+        """
         def check(data, rng, is_thorough):
             if len(data) < 4:
                 raise Violation("too short")
             return {}[data] if b"bad" in data else ""
-    """, "--seconds", "60", "--seed", "5")
+    """,
+        "--seconds",
+        "60",
+        "--seed",
+        "5",
+    )
     assert code == 1
     assert re.search(r"^test: FAILED: KeyError in <string>, line \d+: b'", out, re.MULTILINE), out
     smallest = ast.literal_eval(out.splitlines()[-1])
@@ -120,15 +131,18 @@ def test_an_input_that_never_ends_is_a_failure():
     assert "test: FAILED: no end after 0.1 s of CPU time" in out
 
 
-@pytest.mark.parametrize("arguments, words", [
-    ([], "required: TARGET"),
-    (["nonsense"], "invalid choice: 'nonsense'"),
-    (["parser", "--seconds", "0"], "'0' is not a number of seconds"),
-    (["parser", "--seconds", "nan"], "'nan' is not a number of seconds"),
-    (["parser", "--seconds", "x"], "'x' is not a number of seconds"),
-    (["parser", "--data", "HTTP"], "not a Python literal"),
-    (["parser", "--data", "'HTTP'"], "not a Python literal"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        ([], "required: TARGET"),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+        (["parser", "--seconds", "0"], "'0' is not a number of seconds"),
+        (["parser", "--seconds", "nan"], "'nan' is not a number of seconds"),
+        (["parser", "--seconds", "x"], "'x' is not a number of seconds"),
+        (["parser", "--data", "HTTP"], "not a Python literal"),
+        (["parser", "--data", "'HTTP'"], "not a Python literal"),
+    ],
+)
 def test_a_wrong_argument_is_one_line_and_exit_code_2(arguments, words):
     code, out, err = fuzz(*arguments)
     assert (code, out) == (2, "")

@@ -1,4 +1,5 @@
 """Imports point one way: errors <- core <- edges <- drivers <- cli, and to the standard library."""
+
 import ast
 import os
 
@@ -10,7 +11,9 @@ from stdlib_names import STDLIB
 PACKAGE = os.path.dirname(os.path.abspath(pollkit.__file__))
 LAYERS = ["errors", "core", "edges", "drivers", "cli"]
 # What a copied host has: no name outside this list is imported anywhere in pollkit.
-IMPURE = set("time random socket ssl threading logging os sys subprocess http sqlite3 select signal io".split())
+IMPURE = set(
+    "time random socket ssl threading logging os sys subprocess http sqlite3 select signal io".split()
+)
 
 
 def modules():
@@ -33,10 +36,17 @@ def imports(relative):
                 yield alias.name, alias.name.split(".")[0] == "pollkit"
         elif isinstance(node, ast.ImportFrom):
             if not node.level:
-                is_intern = node.module == "sys" and [alias.name for alias in node.names] == ["intern"]
-                yield "sys.intern" if is_intern else node.module, node.module.split(".")[0] == "pollkit"
+                is_intern = node.module == "sys" and [alias.name for alias in node.names] == [
+                    "intern"
+                ]
+                yield (
+                    "sys.intern" if is_intern else node.module,
+                    node.module.split(".")[0] == "pollkit",
+                )
                 continue
-            base = here[:len(here) - node.level + 1] + (node.module.split(".") if node.module else [])
+            base = here[: len(here) - node.level + 1] + (
+                node.module.split(".") if node.module else []
+            )
             for alias in node.names:
                 yield ".".join(["pollkit"] + base + ([] if node.module else [alias.name])), True
 
@@ -52,7 +62,11 @@ def wrong_imports(relative, found):
         if not ours:
             if name.split(".")[0] not in STDLIB and not relative.startswith("adapters/"):
                 yield "%s imports %s, which is not in the standard library" % (relative, name)
-            elif own == LAYERS.index("core") and name.split(".")[0] in IMPURE and name != "sys.intern":
+            elif (
+                own == LAYERS.index("core")
+                and name.split(".")[0] in IMPURE
+                and name != "sys.intern"
+            ):
                 yield "%s is pure and imports %s" % (relative, name)
             continue
         target = layer(name.split(".")[1:])
@@ -73,19 +87,28 @@ def test_imports_point_one_way_and_to_the_standard_library(relative):
         assert list(wrong_imports(relative, imports(relative))) == []
 
 
-@pytest.mark.parametrize("relative, found", [
-    ("core/pace.py", [("time", False)]),
-    ("core/pace.py", [("pollkit.edges.clock", True)]),
-    ("edges/http/transport.py", [("requests", False)]),
-    ("edges/http/transport.py", [("pollkit.drivers.single", True)]),
-    ("drivers/single.py", [("pollkit.cli", True)]),
-])
+@pytest.mark.parametrize(
+    "relative, found",
+    [
+        ("core/pace.py", [("time", False)]),
+        ("core/pace.py", [("pollkit.edges.clock", True)]),
+        ("edges/http/transport.py", [("requests", False)]),
+        ("edges/http/transport.py", [("pollkit.drivers.single", True)]),
+        ("drivers/single.py", [("pollkit.cli", True)]),
+    ],
+)
 def test_the_check_itself_sees_a_wrong_import(relative, found):
     assert len(list(wrong_imports(relative, found))) == 1
 
 
 def test_every_layer_is_there():
-    assert {name.split("/")[0] for name in modules()} >= {"core", "edges", "drivers", "cli", "errors.py"}
+    assert {name.split("/")[0] for name in modules()} >= {
+        "core",
+        "edges",
+        "drivers",
+        "cli",
+        "errors.py",
+    }
 
 
 def test_no_module_is_named_after_one_of_the_standard_library():

@@ -1,4 +1,5 @@
 """What pollkit exports, and that it is documented by examples that run."""
+
 import doctest
 import importlib
 import os
@@ -13,14 +14,19 @@ import pollkit
 import pollkit.testing
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(pollkit.__file__)))
-MODULES = sorted(module.name for module in pkgutil.walk_packages(pollkit.__path__, "pollkit.")
-                 if not module.name.endswith("__main__"))
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(pollkit.__path__, "pollkit.")
+    if not module.name.endswith("__main__")
+)
 
 
 def test_the_exports_are_what_the_design_names():
-    assert set(pollkit.__all__) == set("""
+    assert set(pollkit.__all__) == set(
+        """
         wait Poller BatchPoller Simulation Job Profile Outcome Reply Fault Fixed Backoff Adaptive TokenBucket
-        PollkitError ConfigError JobFailed JobTimedOut JobUnreachable Ledger SharedBucket LedgerError""".split())
+        PollkitError ConfigError JobFailed JobTimedOut JobUnreachable Ledger SharedBucket LedgerError""".split()
+    )
     assert set(pollkit.__all__) <= set(dir(pollkit))
 
 
@@ -46,9 +52,25 @@ def test_the_examples_in_docstrings_run(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-@pytest.mark.parametrize("name", [
-    "Fixed", "Backoff", "Adaptive", "Job", "Profile", "Reply", "Fault", "TokenBucket", "Poller", "BatchPoller",
-    "Simulation", "wait", "Ledger", "SharedBucket"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Fixed",
+        "Backoff",
+        "Adaptive",
+        "Job",
+        "Profile",
+        "Reply",
+        "Fault",
+        "TokenBucket",
+        "Poller",
+        "BatchPoller",
+        "Simulation",
+        "wait",
+        "Ledger",
+        "SharedBucket",
+    ],
+)
 def test_what_users_call_comes_with_an_example(name):
     assert ">>>" in getattr(pollkit, name).__doc__
 
@@ -66,12 +88,22 @@ def test_the_version_is_a_literal_and_in_the_changelog():
         assert "## " + pollkit.__version__ in file.read()
 
 
-@pytest.mark.parametrize("words, code, said", [
-    ([], 0, "usage: "), (["--help"], 0, "usage: "), (["--version"], 0, "pollkit " + pollkit.__version__),
-    (["frobnicate"], 2, "pollkit: there is no command 'frobnicate'")])
+@pytest.mark.parametrize(
+    "words, code, said",
+    [
+        ([], 0, "usage: "),
+        (["--help"], 0, "usage: "),
+        (["--version"], 0, "pollkit " + pollkit.__version__),
+        (["frobnicate"], 2, "pollkit: there is no command 'frobnicate'"),
+    ],
+)
 def test_the_module_runs(words, code, said):
-    done = subprocess.run([sys.executable, "-m", "pollkit"] + words, cwd=ROOT,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        [sys.executable, "-m", "pollkit"] + words,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     assert done.returncode == code and said in done.stdout.decode()
     if code:
         assert done.stdout.count(b"\n") == 1
@@ -93,7 +125,9 @@ def test_the_readmes_python_compiles_and_uses_only_what_is_exported(code):
 
 
 def test_the_readmes_console_sessions_show_what_really_happens():
-    result = doctest.testfile(os.path.join(ROOT, "README.md"), module_relative=False, encoding="utf-8")
+    result = doctest.testfile(
+        os.path.join(ROOT, "README.md"), module_relative=False, encoding="utf-8"
+    )
     assert result.attempted >= 5 and result.failed == 0
 
 

@@ -1,4 +1,5 @@
 """pollkit.testing: what users test their own code with."""
+
 import errno
 import http.client
 import json
@@ -32,8 +33,8 @@ def api(clock):
 
 def ask(api, job_id):
     """Ask as any other client would: (status, headers, data)."""
-    connection = http.client.HTTPConnection(api.base[len("http://"):], timeout=10)
-    connection.request("GET", api.url(job_id)[len(api.base):])
+    connection = http.client.HTTPConnection(api.base[len("http://") :], timeout=10)
+    connection.request("GET", api.url(job_id)[len(api.base) :])
     reply = connection.getresponse()
     data = json.loads(reply.read().decode())
     connection.close()
@@ -49,7 +50,10 @@ def test_a_job_goes_from_pending_over_running_to_done(api, clock):
     assert [reply["status"] for reply in said] == ["pending", "running", "running", "done"]
     assert [reply["progress"]["processed_pages"] for reply in said] == [0, 10, 30, 40]
     assert said[3]["result"] == {"words": 7} and "result" not in said[2]
-    assert (said[3]["created_at"], said[3]["finished_at"]) == ("2027-01-15T08:00:00.000Z", "2027-01-15T08:00:10.000Z")
+    assert (said[3]["created_at"], said[3]["finished_at"]) == (
+        "2027-01-15T08:00:00.000Z",
+        "2027-01-15T08:00:10.000Z",
+    )
 
 
 def test_a_job_fails_as_it_was_told_to(api):
@@ -71,18 +75,21 @@ def test_a_job_that_was_never_added_is_not_found(api):
     assert api.requests[0].status == 404
 
 
-@pytest.mark.parametrize("faults, statuses", [
-    ([("reset", None, 1)], [0, 200]),
-    ([(500, None, 2)], [200, 500, 200]),
-    ([(500, "job_1", 1), (503, "job_1", 1)], [500, 503, 200]),
-    ([(500, "other", 1)], [200, 200]),
-])
+@pytest.mark.parametrize(
+    "faults, statuses",
+    [
+        ([("reset", None, 1)], [0, 200]),
+        ([(500, None, 2)], [200, 500, 200]),
+        ([(500, "job_1", 1), (503, "job_1", 1)], [500, 503, 200]),
+        ([(500, "other", 1)], [200, 200]),
+    ],
+)
 def test_faults_come_at_the_request_they_were_meant_for(api, clock, faults, statuses):
     api.add("job_1", lasts=3)
     for what, job_id, request in faults:
         api.fault(what, job_id, request)
     pollkit.wait("job_1", profile=api.profile, pace="fixed 2s", clock=clock)
-    assert [request.status for request in api.requests][:len(statuses)] == statuses
+    assert [request.status for request in api.requests][: len(statuses)] == statuses
 
 
 def test_a_reset_is_seen_also_on_a_connection_that_was_used_before(api, clock):
@@ -92,7 +99,9 @@ def test_a_reset_is_seen_also_on_a_connection_that_was_used_before(api, clock):
     with pollkit.Poller(api.profile, pace="fixed 1s", clock=clock, on_event=heard.append) as poller:
         outcome = poller.poll("job_1")
     assert (outcome.state, outcome.faults) == ("done", 1)
-    assert [os.strerror(errno.ECONNRESET) in event.text for event in heard if event.kind == "fault"] == [True]
+    assert [
+        os.strerror(errno.ECONNRESET) in event.text for event in heard if event.kind == "fault"
+    ] == [True]
 
 
 def test_a_429_has_the_retry_after_it_was_given(api, clock):
@@ -159,7 +168,7 @@ def test_the_notice_delay_is_measured():
 def test_it_closes_connections_that_are_still_open():
     with FakeJobApi() as api:
         api.add("job_1")
-        connection = http.client.HTTPConnection(api.base[len("http://"):], timeout=10)
+        connection = http.client.HTTPConnection(api.base[len("http://") :], timeout=10)
         connection.request("GET", "/jobs/job_1")
         assert connection.getresponse().read()
     assert connection.sock.recv(1) == b""

@@ -1,4 +1,5 @@
 """One file on a host, and the scripts of a copied folder: run as cron runs them."""
+
 import configparser
 import fnmatch
 import hashlib
@@ -25,8 +26,14 @@ LOGGED = r"\d\d:\d\d:\d\d .*"
 def run(*command, **options):
     """Run it with the bare environment that it gets; stdout and stderr come back as text."""
     given = options.pop("given", b"")
-    done = subprocess.run([sys.executable] + list(command), input=given, stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, timeout=60, **dict({"env": {}}, **options))
+    done = subprocess.run(
+        [sys.executable] + list(command),
+        input=given,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        **dict({"env": {}}, **options),
+    )
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -45,10 +52,12 @@ def pyz(tmp_path_factory):
 @pytest.fixture
 def zipped(pyz, tmp_path):
     """Runs the file from an empty folder, isolated, without LANG and HOME."""
+
     def runs(*words, **options):
         result = run("-I", pyz, *words, cwd=str(tmp_path), **options)
         assert os.listdir(str(tmp_path)) == []
         return result
+
     return runs
 
 
@@ -65,14 +74,20 @@ def copied(tmp_path):
     """A copy of what a checkout has, with the line ends, dates and leftovers of somebody else's."""
     root = tmp_path / "copy"
     for folder in ("pollkit", "scripts"):
-        shutil.copytree(os.path.join(ROOT, folder), str(root / folder), ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(
+            os.path.join(ROOT, folder),
+            str(root / folder),
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
     shutil.copy(os.path.join(ROOT, "LICENSE"), str(root))
     return root
 
 
 def test_the_same_source_makes_the_same_bytes_whatever_checkout_it_comes_from(copied, tmp_path):
     def built():
-        code, out, err = run(str(copied / "scripts" / "build_zipapp.py"), cwd=str(tmp_path), env={"TZ": "Asia/Tokyo"})
+        code, out, err = run(
+            str(copied / "scripts" / "build_zipapp.py"), cwd=str(tmp_path), env={"TZ": "Asia/Tokyo"}
+        )
         assert (code, err) == (0, "")
         return (tmp_path / "pollkit.pyz").read_bytes()
 
@@ -87,7 +102,12 @@ def test_the_same_source_makes_the_same_bytes_whatever_checkout_it_comes_from(co
             path.chmod(0o700)
             os.utime(str(path), (1e9, 1e9))
     (copied / "pollkit" / "core" / "__pycache__").mkdir()
-    for name in ("core/__pycache__/words.cpython-36.py", "core/words.py~", ".#errors.py", "core/words.pyc"):
+    for name in (
+        "core/__pycache__/words.cpython-36.py",
+        "core/words.py~",
+        ".#errors.py",
+        "core/words.pyc",
+    ):
         (copied / "pollkit" / name).write_text("left over")
     before = os.umask(0o077)
     try:
@@ -106,22 +126,31 @@ def test_it_is_small_executable_and_begins_with_the_line_that_finds_python(pyz):
 def test_it_has_the_whole_package_and_nothing_else(pyz):
     expected = {"__main__.py", "LICENSE"}
     for folder, _, files in os.walk(os.path.join(ROOT, "pollkit")):
-        names = {os.path.relpath(os.path.join(folder, name), ROOT).replace(os.sep, "/") for name in files}
+        names = {
+            os.path.relpath(os.path.join(folder, name), ROOT).replace(os.sep, "/") for name in files
+        }
         expected |= {name for name in names if "__pycache__" not in name}
     with zipfile.ZipFile(pyz) as archive:
         assert archive.testzip() is None
         assert sorted(archive.namelist()) == sorted(expected)
         assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
-    assert {"pollkit/py.typed", "pollkit/edges/profiles/builtin.ini", "pollkit/cli/topics/profiles.txt"} < expected
+    assert {
+        "pollkit/py.typed",
+        "pollkit/edges/profiles/builtin.ini",
+        "pollkit/cli/topics/profiles.txt",
+    } < expected
 
 
-@pytest.mark.parametrize("words, expected", [
-    (["--version"], r"pollkit %s\n" % re.escape(pollkit.__version__)),
-    (["--help"], r"usage: pollkit COMMAND(?s:.*)\n  wait "),
-    (["wait", "--help"], r"usage: pollkit wait (?s:.*)--token-env VAR"),
-    (["help", "profiles"], r"PROFILES: "),
-    (["profiles", "show", "knowhere"], r"\[knowhere\]\n(?s:.*)\n\[knowhere:small\]"),
-])
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        (["--version"], r"pollkit %s\n" % re.escape(pollkit.__version__)),
+        (["--help"], r"usage: pollkit COMMAND(?s:.*)\n  wait "),
+        (["wait", "--help"], r"usage: pollkit wait (?s:.*)--token-env VAR"),
+        (["help", "profiles"], r"PROFILES: "),
+        (["profiles", "show", "knowhere"], r"\[knowhere\]\n(?s:.*)\n\[knowhere:small\]"),
+    ],
+)
 def test_the_file_says_all_it_knows(zipped, words, expected):
     code, out, err = zipped(*words)
     assert (code, err) == (0, "")
@@ -131,12 +160,19 @@ def test_the_file_says_all_it_knows(zipped, words, expected):
 def test_the_file_waits_for_a_job(zipped, api):
     code, out, err = zipped("wait", api.url("job_1"))
     outcome = json.loads(out)
-    assert (code, outcome["state"], outcome["result"], outcome["polls"]) == (0, "done", {"town": "Zürich"}, 1)
+    assert (code, outcome["state"], outcome["result"], outcome["polls"]) == (
+        0,
+        "done",
+        {"town": "Zürich"},
+        1,
+    )
     assert re.fullmatch(LOGGED + r"/job_1: done \(.*, 1 poll\)\n", err), err
 
 
 def test_the_file_waits_for_the_jobs_of_its_standard_input(zipped, api):
-    code, out, err = zipped("batch", "-", "--quiet", given="\n".join(map(api.url, ["job_1", "job_2"])).encode())
+    code, out, err = zipped(
+        "batch", "-", "--quiet", given="\n".join(map(api.url, ["job_1", "job_2"])).encode()
+    )
     assert (code, err) == (1, "")
     assert sorted(json.loads(line)["state"] for line in out.splitlines()) == ["done", "failed"]
 
@@ -159,7 +195,11 @@ def test_the_file_unpacked_runs_too_and_keeps_its_bytecode(pyz, tmp_path):
     """Quicker from the second start on: for hosts where cron starts it every minute."""
     with zipfile.ZipFile(pyz) as archive:
         archive.extractall(str(tmp_path / "unpacked"))
-    assert run("-I", str(tmp_path / "unpacked"), "--version") == (0, "pollkit %s\n" % pollkit.__version__, "")
+    assert run("-I", str(tmp_path / "unpacked"), "--version") == (
+        0,
+        "pollkit %s\n" % pollkit.__version__,
+        "",
+    )
     assert (tmp_path / "unpacked" / "pollkit" / "__pycache__").is_dir()
 
 
@@ -168,39 +208,69 @@ def test_an_installed_pollkit_has_its_data_files_too():
     config.read(os.path.join(ROOT, "setup.cfg"), encoding="utf-8")
     patterns = [pattern.strip() for pattern in config["options.package_data"]["*"].split(",")]
     for folder, folders, files in os.walk(os.path.join(ROOT, "pollkit")):
-        folders[:] = [name for name in folders if name != "__pycache__"]  # where others may be writing just now
+        folders[:] = [
+            name for name in folders if name != "__pycache__"
+        ]  # where others may be writing just now
         package = folder
-        while not os.path.exists(os.path.join(package, "__init__.py")):  # data may stand below its package
+        while not os.path.exists(
+            os.path.join(package, "__init__.py")
+        ):  # data may stand below its package
             package = os.path.dirname(package)
-        names = [os.path.relpath(os.path.join(folder, name), package).replace(os.sep, "/") for name in files]
+        names = [
+            os.path.relpath(os.path.join(folder, name), package).replace(os.sep, "/")
+            for name in files
+        ]
         for name in names:
             if not name.endswith((".py", ".pyc")):
-                assert any(fnmatch.fnmatch(name, pattern) and name.count("/") == pattern.count("/")
-                           for pattern in patterns), os.path.join(folder, name)
+                assert any(
+                    fnmatch.fnmatch(name, pattern) and name.count("/") == pattern.count("/")
+                    for pattern in patterns
+                ), os.path.join(folder, name)
 
 
 def pythons_2():
-    return [path for path in [shutil.which("python2"), shutil.which("python2.7")] + [
-        os.path.join(os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv"), "versions/2.7.18/bin/python")]
-        if path and os.path.exists(path) and "shims" not in path]  # a shim takes a second to say that there is none
+    return [
+        path
+        for path in [shutil.which("python2"), shutil.which("python2.7")]
+        + [
+            os.path.join(
+                os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv"),
+                "versions/2.7.18/bin/python",
+            )
+        ]
+        if path and os.path.exists(path) and "shims" not in path
+    ]  # a shim takes a second to say that there is none
 
 
 @pytest.mark.parametrize("name", ["pollkit.pyz", "poll_job.py", "poll_batch.py", "poll_cron.py"])
 def test_a_python_that_is_too_old_is_told_so(pyz, name):
     for python in pythons_2():
-        done = subprocess.run([python, pyz if name == "pollkit.pyz" else os.path.join(SCRIPTS, name), "--version"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        done = subprocess.run(
+            [python, pyz if name == "pollkit.pyz" else os.path.join(SCRIPTS, name), "--version"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
         if b"Python 2.7" in done.stderr:  # pyenv has a python2 that only says that there is none
-            assert re.fullmatch(rb"poll.*: this is Python 2\.7, and pollkit needs 3\.6 .*\n", done.stderr)
+            assert re.fullmatch(
+                rb"poll.*: this is Python 2\.7, and pollkit needs 3\.6 .*\n", done.stderr
+            )
             assert (done.returncode, done.stdout) == (2, b"")
             return
     pytest.skip("there is no Python 2 here")
 
 
-@pytest.mark.parametrize("place, name", [  # but for their command they are the same
-    ("beside the folder", "poll_job.py"), ("beside the script", "poll_batch.py"),
-    ("pyz beside the script", "poll_cron.py"), ("by a link", "poll_job.py")])
-def test_the_scripts_run_from_a_copied_folder_and_from_anywhere(place, name, copied, pyz, tmp_path, api):
+@pytest.mark.parametrize(
+    "place, name",
+    [  # but for their command they are the same
+        ("beside the folder", "poll_job.py"),
+        ("beside the script", "poll_batch.py"),
+        ("pyz beside the script", "poll_cron.py"),
+        ("by a link", "poll_job.py"),
+    ],
+)
+def test_the_scripts_run_from_a_copied_folder_and_from_anywhere(
+    place, name, copied, pyz, tmp_path, api
+):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     script = copied / "scripts" / name
@@ -212,11 +282,16 @@ def test_the_scripts_run_from_a_copied_folder_and_from_anywhere(place, name, cop
     elif place == "by a link":
         script = tmp_path / "a link"
         script.symlink_to(copied / "scripts" / name)
-    words = {"poll_job.py": [api.url("job_1")], "poll_batch.py": ["-"],
-             "poll_cron.py": ["jobs.db", "--outbox", "/dev/stdout"]}[name]
+    words = {
+        "poll_job.py": [api.url("job_1")],
+        "poll_batch.py": ["-"],
+        "poll_cron.py": ["jobs.db", "--outbox", "/dev/stdout"],
+    }[name]
     with pollkit.Ledger(str(elsewhere / "jobs.db")) as ledger:
         ledger.add([api.url("job_1")])
-    code, out, err = run("-I", str(script), *words + ["--quiet"], cwd=str(elsewhere), given=api.url("job_1").encode())
+    code, out, err = run(
+        "-I", str(script), *words + ["--quiet"], cwd=str(elsewhere), given=api.url("job_1").encode()
+    )
     assert (code, err) == (0, "")
     assert json.loads(out)["result"] == {"town": "Zürich"}
 
@@ -233,16 +308,27 @@ def test_the_scripts_differ_in_their_command_alone():
     texts = set()
     for name in ("poll_job.py", "poll_batch.py", "poll_cron.py"):
         with open(os.path.join(SCRIPTS, name), encoding="utf-8") as file:
-            texts.add(re.sub('COMMAND = "(wait|batch|run)"', "", file.read().split("\nimport os\n")[1]))
+            texts.add(
+                re.sub('COMMAND = "(wait|batch|run)"', "", file.read().split("\nimport os\n")[1])
+            )
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize("words, missing, said", [
-    (["-o", "no/such/folder/x.pyz"], None, r"can't write no/such/folder/x\.pyz: No such file or directory"),
-    (["-o", "."], None, r"can't write \.: .*"),
-    ([], "pollkit", r"can't read .*__init__\.py: No such file or directory"),
-])
-def test_what_cannot_be_built_is_said_in_a_line_and_nothing_is_left(copied, tmp_path, words, missing, said):
+@pytest.mark.parametrize(
+    "words, missing, said",
+    [
+        (
+            ["-o", "no/such/folder/x.pyz"],
+            None,
+            r"can't write no/such/folder/x\.pyz: No such file or directory",
+        ),
+        (["-o", "."], None, r"can't write \.: .*"),
+        ([], "pollkit", r"can't read .*__init__\.py: No such file or directory"),
+    ],
+)
+def test_what_cannot_be_built_is_said_in_a_line_and_nothing_is_left(
+    copied, tmp_path, words, missing, said
+):
     if missing:
         shutil.rmtree(str(copied / missing))
     here = tmp_path / "here"
@@ -258,13 +344,33 @@ class TestDeflated:
     def deflated(self, monkeypatch):
         monkeypatch.syspath_prepend(SCRIPTS)
         from deflating import deflated
+
         return deflated
 
-    @pytest.mark.parametrize("data", [
-        b"", b"a", b"ab", b"abc", b"aaaa", b"abcabc", bytes(range(256)), b"x" * 257, b"x" * 258, b"x" * 259,
-        b"x" * 260, b"x" * 261, b"x" * 100000, bytes(range(256)) * 140, b"far" + bytes(32765) + b"far",
-        b"far" + bytes(32766) + b"far", b"abcde bcdef abcdef", b"".join(b"%d " % (i * i) for i in range(3000)),
-    ], ids=lambda data: "%d bytes" % len(data))
+    @pytest.mark.parametrize(
+        "data",
+        [
+            b"",
+            b"a",
+            b"ab",
+            b"abc",
+            b"aaaa",
+            b"abcabc",
+            bytes(range(256)),
+            b"x" * 257,
+            b"x" * 258,
+            b"x" * 259,
+            b"x" * 260,
+            b"x" * 261,
+            b"x" * 100000,
+            bytes(range(256)) * 140,
+            b"far" + bytes(32765) + b"far",
+            b"far" + bytes(32766) + b"far",
+            b"abcde bcdef abcdef",
+            b"".join(b"%d " % (i * i) for i in range(3000)),
+        ],
+        ids=lambda data: "%d bytes" % len(data),
+    )
     def test_zlib_makes_the_same_of_it_again(self, data, deflated):
         assert zlib.decompress(deflated(data), -15) == data
 
@@ -272,4 +378,5 @@ class TestDeflated:
         """A figure, not a comparison: this test is run by each of them."""
         data = "".join("%d: %d\n" % (i, i * i % 97) for i in range(2000)).encode()
         assert hashlib.sha256(deflated(data)).hexdigest() == (
-            "f38d8373ee64344b6a8f39792a37dcb5857ff13e9a228908a68edbd024821ab0")
+            "f38d8373ee64344b6a8f39792a37dcb5857ff13e9a228908a68edbd024821ab0"
+        )

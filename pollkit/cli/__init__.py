@@ -4,6 +4,7 @@ House rules: data goes to stdout, everything else to stderr. A command returns i
 raises ConfigError (exit code 2). Modules are imported when their command is called, and not
 before: cron starts this program every minute.
 """
+
 import sys
 from typing import List, Optional
 
@@ -61,6 +62,7 @@ def _print(text: str) -> int:
         return 0
     except (OSError, KeyboardInterrupt) as error:
         from .running import report_failure
+
         return report_failure(error)
 
 

@@ -1,4 +1,5 @@
 """Exit codes: what they mean, and which one a list of outcomes has."""
+
 from typing import Iterable
 
 from ..core.model import State
@@ -7,8 +8,12 @@ ALL_DONE, FAILED, USAGE, TIMED_OUT, UNREACHABLE, WAITING = 0, 1, 2, 3, 4, 5
 NOBODY_READS, INTERRUPTED, TERMINATED = 141, 130, 143
 
 # What counts most comes first: a job that failed, before one that nobody could ask about.
-_CODES = ((State.FAILED, FAILED), (State.UNREACHABLE, UNREACHABLE), (State.TIMED_OUT, TIMED_OUT),
-          (State.CANCELLED, TIMED_OUT))
+_CODES = (
+    (State.FAILED, FAILED),
+    (State.UNREACHABLE, UNREACHABLE),
+    (State.TIMED_OUT, TIMED_OUT),
+    (State.CANCELLED, TIMED_OUT),
+)
 _ORDER = (TERMINATED, INTERRUPTED, NOBODY_READS, USAGE, FAILED, UNREACHABLE, TIMED_OUT)
 
 

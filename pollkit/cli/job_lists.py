@@ -1,10 +1,11 @@
 """Lists of jobs, as `batch` and `add` read them: ids or URLs, one a line, or JSON lines."""
+
 import argparse
 import json
 import sys
 from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Tuple
 
-from ..core.model import Job, job_timeout, display_id
+from ..core.model import Job, display_id, job_timeout
 from ..core.profile import Profile, validate_size
 from ..core.urls import parse_url
 from ..drivers.client import Client, Default, with_label
@@ -14,12 +15,16 @@ from .options import checked_label, for_one_profile, job_from
 _LARGEST = 256 * 1024 * 1024
 _PORTION = 1024 * 1024
 _FIELDS = ("id", "url", "profile", "label", "size", "metadata", "timeout")
-_HOW_TO = "write an id or a URL a line, or JSON lines such as {\"id\": \"job_1\"}"
+_HOW_TO = 'write an id or a URL a line, or JSON lines such as {"id": "job_1"}'
 
 
-def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile,
-              check: Callable[[Job], object] = lambda job: None,
-              will_poll: bool = False) -> List[Job]:
+def read_jobs(
+    path: str,
+    arguments: argparse.Namespace,
+    profile: Profile,
+    check: Callable[[Job], object] = lambda job: None,
+    will_poll: bool = False,
+) -> List[Job]:
     """The jobs of a file, or of stdin for '-', each once; or a ConfigError that names the line.
 
     All of it is read before anything is done: a list with a mistake in it starts nothing. `check`
@@ -34,7 +39,10 @@ def read_jobs(path: str, arguments: argparse.Namespace, profile: Profile,
             job = _job(line, arguments, profile)
             known, before = jobs.setdefault(job.id, (job, number))
             if known != job:
-                raise ConfigError("%r stands in line %d, too, and not for the same job" % (display_id(job), before))
+                raise ConfigError(
+                    "%r stands in line %d, too, and not for the same job"
+                    % (display_id(job), before)
+                )
             if before == number:
                 url = _check_address(asker, job)
                 if will_poll:
@@ -59,7 +67,9 @@ def named_jobs(names: Iterable[str], arguments: argparse.Namespace, profile: Pro
 
 
 def _asker(arguments: argparse.Namespace, profile: Profile) -> Client:
-    return Client(profile, None, Default.AS_PROFILE, None, None, None, None, None, arguments.profiles)
+    return Client(
+        profile, None, Default.AS_PROFILE, None, None, None, None, None, arguments.profiles
+    )
 
 
 def _check_address(asker: Client, job: Job) -> str:
@@ -80,7 +90,9 @@ def _text(path: str, name: str) -> str:
             with open(path, "rb") as file:
                 data = _read_all(file)
     except (OSError, ValueError) as error:
-        raise ConfigError("can't read %s: %s" % (name, getattr(error, "strerror", None) or error)) from None
+        raise ConfigError(
+            "can't read %s: %s" % (name, getattr(error, "strerror", None) or error)
+        ) from None
     if len(data) > _LARGEST:
         raise ConfigError("%s has over %d MB: split it" % (name, _LARGEST >> 20))
     try:
@@ -100,7 +112,9 @@ def _read_all(file: BinaryIO) -> bytearray:
     while not is_at_end and len(data) <= _LARGEST:
         portion = file.read(_PORTION)
         data += portion
-        is_at_end = len(portion) < _PORTION  # no further read: a terminal would want a second Ctrl-D
+        is_at_end = (
+            len(portion) < _PORTION
+        )  # no further read: a terminal would want a second Ctrl-D
     return data
 
 
@@ -113,7 +127,7 @@ def _lines(text: str) -> Iterator[Tuple[int, str]]:
 
 
 def _job(line: str, arguments: argparse.Namespace, profile: Profile) -> Job:
-    if line[0] in "[\"":
+    if line[0] in '["':
         raise ConfigError("this is JSON, but no object: " + _HOW_TO)
     if line[0] != "{":
         return job_from(arguments, line, profile)
@@ -122,8 +136,10 @@ def _job(line: str, arguments: argparse.Namespace, profile: Profile) -> Job:
         fields.pop("profile", None)  # the flags count for it, too
     given = for_one_profile(arguments) if "profile" in fields else []
     if given:
-        raise ConfigError("the job names a profile itself, and %s would not count for it: put that into the profile"
-                          % " and ".join(given))
+        raise ConfigError(
+            "the job names a profile itself, and %s would not count for it: put that into the profile"
+            % " and ".join(given)
+        )
     name = fields.pop("id", None) or fields.get("url")
     if name is None:
         raise ConfigError("a job needs an id or a url")
@@ -140,7 +156,9 @@ def _fields(line: str) -> Dict[str, Any]:
     except ConfigError:
         raise
     except json.JSONDecodeError as error:
-        raise ConfigError("not JSON, though it starts like it: %s, column %d" % (error.msg, error.colno)) from None
+        raise ConfigError(
+            "not JSON, though it starts like it: %s, column %d" % (error.msg, error.colno)
+        ) from None
     except (ValueError, RecursionError):  # a number of thousands of digits, lists within lists
         raise ConfigError("not JSON that makes sense for a job: %s" % _HOW_TO) from None
     for name in fields:

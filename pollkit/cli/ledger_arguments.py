@@ -1,4 +1,5 @@
 """What the commands that look into a ledger have in common."""
+
 import argparse
 import sys
 from typing import List

@@ -1,4 +1,5 @@
 """Data for stdout, whatever its encoding: JSON as readable as it allows, text never refused."""
+
 import json
 import sys
 from typing import Any
@@ -28,7 +29,9 @@ def as_text(value: Any) -> str:
 
 def _encodable(text: str) -> str:
     encoding = _encoding()
-    if getattr(sys.stdout, "errors", "") == "surrogateescape":  # no locale, as in cron on Python 3.6: UTF-8, then
+    if (
+        getattr(sys.stdout, "errors", "") == "surrogateescape"
+    ):  # no locale, as in cron on Python 3.6: UTF-8, then
         return text.encode("utf-8", "backslashreplace").decode(encoding, "surrogateescape")
     return text.encode(encoding, "backslashreplace").decode(encoding)
 

@@ -1,4 +1,5 @@
 """Several processes for one command: forked before it opens files or starts threads."""
+
 import os
 import random
 import signal
@@ -22,7 +23,9 @@ def in_processes(count: int, work: Callable[[int], int]) -> int:
     Signals that come to this process are passed on, SIGHUP as SIGTERM, and all are waited for.
     """
     if not hasattr(os, "fork"):
-        raise ConfigError("--processes is not for this system, which can't fork: start pollkit run several times")
+        raise ConfigError(
+            "--processes is not for this system, which can't fork: start pollkit run several times"
+        )
     sys.stdout.flush()
     sys.stderr.flush()
     children: List[int] = []
@@ -39,8 +42,11 @@ def in_processes(count: int, work: Callable[[int], int]) -> int:
 
     # No exceptions here: one might come between the end of a child and the note of it.
     is_main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, pass_on) for number in SIGNALS
-              if is_main and signal.getsignal(number) != signal.SIG_IGN}
+    before = {
+        number: signal.signal(number, pass_on)
+        for number in SIGNALS
+        if is_main and signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         while not stopped and len(children) < count:
             _fork(children, work, before)
@@ -77,7 +83,9 @@ def _be_child(number: int, work: Callable[[int], int], mask: Any, parent: int) -
     try:
         random.seed()  # not the same jitter as the others
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        threading.Thread(target=_follow, args=(parent,), name="pollkit-follower", daemon=True).start()
+        threading.Thread(
+            target=_follow, args=(parent,), name="pollkit-follower", daemon=True
+        ).start()
         code = work(number)
         sys.stdout.flush()
     except BaseException as error:
@@ -99,5 +107,8 @@ def _follow(parent: int) -> None:
 def _code_of(status: int) -> int:
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
-    say("a process was killed by signal %d: its jobs wait again within a minute" % os.WTERMSIG(status))
+    say(
+        "a process was killed by signal %d: its jobs wait again within a minute"
+        % os.WTERMSIG(status)
+    )
     return USAGE

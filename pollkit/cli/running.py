@@ -1,4 +1,5 @@
 """Runs one command, and turns whatever goes wrong into one line and an exit code."""
+
 import argparse
 import errno
 import os
@@ -49,17 +50,28 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         # What follows a flag that takes the rest belongs to it, also '--' and flags like ours.
         words = list(args)
-        rest = [action for action in self._actions if action.nargs == argparse.REMAINDER and action.option_strings]
-        at = next((i for i, word in enumerate(words) if rest and word in rest[0].option_strings), len(words))
+        rest = [
+            action
+            for action in self._actions
+            if action.nargs == argparse.REMAINDER and action.option_strings
+        ]
+        at = next(
+            (i for i, word in enumerate(words) if rest and word in rest[0].option_strings),
+            len(words),
+        )
         self._words = self._joined(words[:at])
         found, surplus = super().parse_known_args(self._words, namespace)
         if at < len(words):
-            setattr(found, rest[0].dest, words[at + 1:])
+            setattr(found, rest[0].dest, words[at + 1 :])
         # argparse takes a list of words as ended where the first flag comes: what stands behind it belongs to it, too.
-        lists = [action.dest for action in self._actions if action.nargs == "*" and not action.option_strings]
+        lists = [
+            action.dest
+            for action in self._actions
+            if action.nargs == "*" and not action.option_strings
+        ]
         end = surplus.index("--") if "--" in surplus else len(surplus)
         if lists and surplus and not any(word.startswith("-") for word in surplus[:end]):
-            setattr(found, lists[0], getattr(found, lists[0]) + surplus[:end] + surplus[end + 1:])
+            setattr(found, lists[0], getattr(found, lists[0]) + surplus[:end] + surplus[end + 1 :])
             surplus = []
         return found, surplus
 
@@ -67,13 +79,20 @@ class Parser(argparse.ArgumentParser):
         """What to say of words that mean nothing here. Values are not repeated: one may be a secret."""
         strange = self._strange(words)
         known = [flag for flag in self._option_string_actions if flag.startswith("--")]
-        what = unknown_name_error("flag", strange[0], known) if strange else "unrecognized arguments, from %r on" % words[0]
+        what = (
+            unknown_name_error("flag", strange[0], known)
+            if strange
+            else "unrecognized arguments, from %r on" % words[0]
+        )
         return "%s; see %s --help" % (what, self.prog)
 
     def _strange(self, words: List[str]) -> List[str]:
         """Flags that there are none of, up to where flags end."""
-        flags = [word.partition("=")[0] if word.startswith("--") else word[:2]
-                 for word in words[:_flags_end(words)] if word[:1] == "-" and word != "-"]
+        flags = [
+            word.partition("=")[0] if word.startswith("--") else word[:2]
+            for word in words[: _flags_end(words)]
+            if word[:1] == "-" and word != "-"
+        ]
         return [flag for flag in flags if flag not in self._option_string_actions]
 
     def _joined(self, words: List[str]) -> List[str]:
@@ -81,7 +100,11 @@ class Parser(argparse.ArgumentParser):
         joined: List[str] = []
         end = _flags_end(words)
         for word in words[:end]:
-            action = self._option_string_actions.get(joined[-1]) if joined and joined[-1][:2] == "--" else None
+            action = (
+                self._option_string_actions.get(joined[-1])
+                if joined and joined[-1][:2] == "--"
+                else None
+            )
             if action is not None and action.nargs is None and re.match(r"-[.0-9]", word):
                 joined[-1] += "=" + word
             else:
@@ -126,12 +149,15 @@ def report_failure(error: BaseException) -> int:
         return complain(str(error))
     if isinstance(error, OSError):
         return complain(os_error_text(error))
-    return complain("this is a bug in pollkit: %s: %s (%s)" % (type(error).__name__, error, _place(error)))
+    return complain(
+        "this is a bug in pollkit: %s: %s (%s)" % (type(error).__name__, error, _place(error))
+    )
 
 
 def complain(message: str) -> int:
     """One line on stderr; the exit code for usage and configuration."""
     from ..core.model import one_line
+
     if sys.stderr is not None:
         try:
             sys.stderr.write("pollkit: %s\n" % one_line(_LONG_WORD.sub(r"\1...", message), 600))
@@ -199,16 +225,25 @@ def _listen() -> Dict[int, Any]:
     if threading.current_thread() is not threading.main_thread():
         return {}  # whoever called us minds the signals
     # One that is ignored, as in the background of a script, or minded by our caller stays so.
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL,
-             getattr(signal, "SIGHUP", signal.SIGTERM): signal.SIG_DFL}
-    return {number: signal.signal(number, hear) for number, handler in usual.items()
-            if signal.getsignal(number) == handler}
+    usual = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+        getattr(signal, "SIGHUP", signal.SIGTERM): signal.SIG_DFL,
+    }
+    return {
+        number: signal.signal(number, hear)
+        for number, handler in usual.items()
+        if signal.getsignal(number) == handler
+    }
 
 
 def _run(name: str, words: List[str]) -> int:
     if name not in COMMANDS:
-        what = ("flags come after the command, as in pollkit wait URL -v" if name.startswith("-") else
-                unknown_name_error("command", name, list(COMMANDS)))
+        what = (
+            "flags come after the command, as in pollkit wait URL -v"
+            if name.startswith("-")
+            else unknown_name_error("command", name, list(COMMANDS))
+        )
         raise ConfigError(what + "; see pollkit --help")
     __import__("%s.commands.%s" % (__package__, name))
     command: Any = sys.modules["%s.commands.%s" % (__package__, name)]
@@ -235,9 +270,13 @@ def _as_typed(word: str) -> str:
 def unknown_name_error(kind: str, name: str, known: List[str]) -> str:
     """There is no such thing; perhaps the nearest one was meant."""
     import difflib
+
     near = difflib.get_close_matches(name, known, 1)
-    return "there is no %s %s%s" % (kind, name if kind == "flag" else repr(name),
-                                    " (did you mean %s?)" % near[0] if near else "")
+    return "there is no %s %s%s" % (
+        kind,
+        name if kind == "flag" else repr(name),
+        " (did you mean %s?)" % near[0] if near else "",
+    )
 
 
 def _place(error: BaseException) -> str:

@@ -26,59 +26,93 @@ tokens come every second. So the queue is a heap on urgency as it was when last 
 it is worked out anew for all of them after every n/4 jobs handed out: four look-ups a job,
 however many are queued.
 """
+
 from heapq import heapify, heappop, heappush
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from .learning.durations import ENOUGH, accrued_delay
-from .machine import RETRY_AFTER, Progress, WaitSettings, cancel, give_up, hold, nudge, observe, start
+from .machine import (
+    RETRY_AFTER,
+    Progress,
+    WaitSettings,
+    cancel,
+    give_up,
+    hold,
+    nudge,
+    observe,
+    start,
+)
 from .model import Job
 from .reading.reader import Reading
 
 SCHEDULED, READY, OUT, ENDED = "scheduled", "ready", "out", "ended"
 NEVER = float("inf")
-NEARLY_DUE = 0.25       # an exchange for many takes along what has at most this share of its wait left
+NEARLY_DUE = 0.25  # an exchange for many takes along what has at most this share of its wait left
 REORDER_SHARE = 4
-LEAST_URGENCY = 0.25    # seconds: what every due job is worth, so that nobody starves
-LAST_LOOK = -2e15       # before anything else in a queue: it has no second chance
-NUDGED = -1e15          # before any urgency
-IN_TURN = 0.0           # the same for all: in the order in which they came
+LEAST_URGENCY = 0.25  # seconds: what every due job is worth, so that nobody starves
+LAST_LOOK = -2e15  # before anything else in a queue: it has no second chance
+NUDGED = -1e15  # before any urgency
+IN_TURN = 0.0  # the same for all: in the order in which they came
 
 
 class Lane:
     """The jobs that share one bucket. The agenda never calls the bucket: the driver does."""
 
-    __slots__ = ("bucket", "batch_size", "queue", "is_short", "in_order_for", "next_deadline",
-                 "refused_at", "blocked_until", "interval")
+    __slots__ = (
+        "bucket",
+        "batch_size",
+        "queue",
+        "is_short",
+        "in_order_for",
+        "next_deadline",
+        "refused_at",
+        "blocked_until",
+        "interval",
+    )
 
     def __init__(self, bucket: Any, batch_size: int = 1) -> None:
         self.bucket = bucket
         self.batch_size = batch_size
         self.queue: List[Tuple[float, int, Entry]] = []
-        self.is_short = False    # of tokens, since the queue was last empty
-        self.in_order_for = 0    # so many more jobs may be handed out before the queue is put in order
-        self.next_deadline = NEVER   # of those in the queue
+        self.is_short = False  # of tokens, since the queue was last empty
+        self.in_order_for = (
+            0  # so many more jobs may be handed out before the queue is put in order
+        )
+        self.next_deadline = NEVER  # of those in the queue
         self.refused_at = -NEVER
         self.blocked_until = -NEVER  # the bucket has no token before this instant
-        self.interval = 0.0          # seconds between tokens when the bucket last refused
+        self.interval = 0.0  # seconds between tokens when the bucket last refused
 
 
 class Entry:
     """A job on the agenda; `owner` and `manner` are the caller's own: who waits, and how to ask."""
 
-    __slots__ = ("progress", "rules", "lane", "phase", "stamp", "owner", "nudged", "manner",
-                 "turn", "is_late")
+    __slots__ = (
+        "progress",
+        "rules",
+        "lane",
+        "phase",
+        "stamp",
+        "owner",
+        "nudged",
+        "manner",
+        "turn",
+        "is_late",
+    )
 
-    def __init__(self, progress: Progress, rules: WaitSettings, lane: Lane, owner: Any, manner: Any) -> None:
+    def __init__(
+        self, progress: Progress, rules: WaitSettings, lane: Lane, owner: Any, manner: Any
+    ) -> None:
         self.progress = progress
         self.rules = rules
         self.lane = lane
         self.phase = SCHEDULED
-        self.stamp = 0        # of the heap items that name this entry, the one that counts
+        self.stamp = 0  # of the heap items that name this entry, the one that counts
         self.owner = owner
         self.nudged = False
         self.is_late = False  # its deadline has passed: the next poll is its last
         self.manner = manner
-        self.turn: Optional[int] = None   # to be learned from, where somebody learns
+        self.turn: Optional[int] = None  # to be learned from, where somebody learns
 
     @property
     def is_in_flight(self) -> bool:
@@ -105,7 +139,7 @@ class Agenda:
         self._on_end = on_end
         self._entries: Dict[str, Entry] = {}
         self._schedule: List[Tuple[float, int, Entry]] = []
-        self._lanes: List[Lane] = []      # those with something in their queue
+        self._lanes: List[Lane] = []  # those with something in their queue
         self._out = 0
         self._stamp = 0
         self._expired: List[Step] = []
@@ -125,13 +159,29 @@ class Agenda:
         """The entry of a job that is outstanding."""
         return self._entries.get(job_id)
 
-    def add(self, job: Job, url: str, rules: WaitSettings, lane: Lane, now: float, owner: Any = None,
-            latest: float = NEVER, manner: Any = None) -> Entry:
+    def add(
+        self,
+        job: Job,
+        url: str,
+        rules: WaitSettings,
+        lane: Lane,
+        now: float,
+        owner: Any = None,
+        latest: float = NEVER,
+        manner: Any = None,
+    ) -> Entry:
         """Wait for a job from now on, until `latest` at most; it must not be here already."""
         return self.adopt(start(job, url, rules, now, latest), rules, lane, owner, manner)
 
-    def adopt(self, progress: Progress, rules: WaitSettings, lane: Lane, owner: Any = None,
-              manner: Any = None, is_late: bool = False) -> Entry:
+    def adopt(
+        self,
+        progress: Progress,
+        rules: WaitSettings,
+        lane: Lane,
+        owner: Any = None,
+        manner: Any = None,
+        is_late: bool = False,
+    ) -> Entry:
         """Continue a wait that was begun elsewhere; its job must not be here already.
 
         If it `is_late`, its deadline has passed while nobody polled it. It still gets a last
@@ -201,8 +251,9 @@ class Agenda:
             instants.append(self._schedule[0][0])
         return min(instants) if instants else NEVER
 
-    def give_back(self, entries: Sequence[Entry], readings: Sequence[Reading], now: float,
-                  rand: float) -> List[Step]:
+    def give_back(
+        self, entries: Sequence[Entry], readings: Sequence[Reading], now: float, rand: float
+    ) -> List[Step]:
         """Take in what an exchange brought: one reading for each job.
 
         They share one random number: jobs that were polled together can be polled together again.
@@ -295,7 +346,11 @@ class Agenda:
         """The job that a token is worth most to; it stays in the queue."""
         while True:
             entry = self._front(lane)
-            if entry is not None and lane.is_short and (lane.in_order_for <= 0 or now >= lane.next_deadline):
+            if (
+                entry is not None
+                and lane.is_short
+                and (lane.in_order_for <= 0 or now >= lane.next_deadline)
+            ):
                 self._reorder(lane, now)
                 entry = lane.queue[0][2]
             if entry is None or not (self._gives_up(entry, now) or self._gives_way(entry, now)):
@@ -388,14 +443,19 @@ class Agenda:
                 heappop(self._schedule)
                 continue
             progress = entry.progress
-            return (entry.lane is lane and progress.why != RETRY_AFTER
-                    and at - now <= NEARLY_DUE * (at - progress.wait_from))
+            return (
+                entry.lane is lane
+                and progress.why != RETRY_AFTER
+                and at - now <= NEARLY_DUE * (at - progress.wait_from)
+            )
         return False
 
     def _expire(self, lane: Lane, ready_at: float, now: float) -> None:
         """End what is at its deadline, now that the next token comes later."""
         entry = self._front(lane)
-        while entry is not None and lane.queue[0][0] == LAST_LOOK and entry.progress.deadline <= now:
+        while (
+            entry is not None and lane.queue[0][0] == LAST_LOOK and entry.progress.deadline <= now
+        ):
             before, entry.progress = entry.progress, hold(entry.progress, ready_at, 0.0, now)
             self._put(entry)
             self._expired.append(Step(entry, before, entry.progress))

@@ -3,17 +3,18 @@
 House rules: events are told by comparing the Progress before with the one after. Nothing
 decides by them, and when nobody listens none is made.
 """
+
 from typing import Iterator, NamedTuple, Optional
 
 from .learning.explanations import reason
 from .machine import MAX_SAID, RETRY_AFTER, Progress, WaitSettings
-from .model import State, one_line, display_id
+from .model import State, display_id, one_line
 from .reading.reader import Reading, Verdict
 from .units import rounded_duration
 from .urls import redact_url
 
 POLL, STATUS, FAULT, PAUSE, WARNING, END = "poll", "status", "fault", "pause", "warning", "end"
-WORTH_TELLING_S = 1.0   # that the limit, and not the pace, made a poll wait
+WORTH_TELLING_S = 1.0  # that the limit, and not the pace, made a poll wait
 TROUBLES = (Verdict.FAULT, Verdict.NOT_FOUND, Verdict.UNAUTHORISED, Verdict.REFUSED)
 
 
@@ -34,16 +35,26 @@ class Event(NamedTuple):
         return "%s: %s" % (self.id, self.text)
 
 
-def poll_events(before: Progress, after: Progress, reading: Reading, now: float,
-           rules: Optional[WaitSettings] = None) -> Iterator[Event]:
+def poll_events(
+    before: Progress,
+    after: Progress,
+    reading: Reading,
+    now: float,
+    rules: Optional[WaitSettings] = None,
+) -> Iterator[Event]:
     """What a poll brought about, in order; with the rules it was done by, also why the next one is when it is."""
     name = display_id(after.job)
     held_s = after.slept.limit - before.slept.limit
     late = ""
     if held_s >= WORTH_TELLING_S:
         late = " (held back for %s by the limit)" % rounded_duration(held_s)
-    yield Event(POLL, name, now, "poll %d%s: %s%s" % (after.polls, late, reading.because, _next(after, now, rules)),
-                after)
+    yield Event(
+        POLL,
+        name,
+        now,
+        "poll %d%s: %s%s" % (after.polls, late, reading.because, _next(after, now, rules)),
+        after,
+    )
     for warning in reading.warnings:
         if warning not in before.said and len(before.said) < MAX_SAID:
             yield Event(WARNING, name, now, warning, after)
@@ -53,7 +64,9 @@ def poll_events(before: Progress, after: Progress, reading: Reading, now: float,
         yield Event(PAUSE, name, now, _pause_text(after, reading, now), after)
     if after.status != before.status:
         was = "" if before.status is None else ' (was "%s")' % one_line(before.status, 60)
-        yield Event(STATUS, name, now, 'status "%s"%s' % (one_line(after.status or "", 60), was), after)
+        yield Event(
+            STATUS, name, now, 'status "%s"%s' % (one_line(after.status or "", 60), was), after
+        )
     if after.url != before.url:
         yield Event(STATUS, name, now, "looking at %s from now on" % redact_url(after.url), after)
     if after.ending is not None:
@@ -64,8 +77,13 @@ def limit_event(progress: Progress, now: float) -> Event:
     """The shared limit made a poll wait, or left no room for it."""
     if progress.ending is not None:
         return end_event(progress, now)
-    return Event(PAUSE, display_id(progress.job), now,
-                 "the rate limit allows the next poll in %s" % _time_left(progress, now), progress)
+    return Event(
+        PAUSE,
+        display_id(progress.job),
+        now,
+        "the rate limit allows the next poll in %s" % _time_left(progress, now),
+        progress,
+    )
 
 
 def end_event(progress: Progress, now: float) -> Event:

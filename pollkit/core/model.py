@@ -3,6 +3,7 @@
 House rules: values are immutable and compare by content. Seconds are floats; `_at` is an
 instant, `_s` a duration. Nothing here knows how a value was come by.
 """
+
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
@@ -11,7 +12,7 @@ from ..errors import ConfigError
 from .units import to_seconds
 from .urls import is_url, redact_url
 
-NEVER = "never"       # a job's timeout: wait for it without a deadline
+NEVER = "never"  # a job's timeout: wait for it without a deadline
 LONGEST_TEXT = 10000  # characters of a server's message that are shown or stored
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -29,7 +30,9 @@ class State(str, Enum):
     def __str__(self) -> str:
         return str(self.value)
 
-    def __format__(self, specification: str) -> str:  # the same text in '%s' and '{}' on every Python
+    def __format__(
+        self, specification: str
+    ) -> str:  # the same text in '%s' and '{}' on every Python
         return str(self).__format__(specification)
 
 
@@ -61,7 +64,10 @@ class Job(NamedTuple):
             if job.url is not None and not isinstance(job.url, str):
                 raise ConfigError("a job's URL is text, not %r" % (job.url,))
             if job.profile is not None and not isinstance(job.profile, str):
-                raise ConfigError("a job names its profile: %s itself goes to the poller" % type(job.profile).__name__)
+                raise ConfigError(
+                    "a job names its profile: %s itself goes to the poller"
+                    % type(job.profile).__name__
+                )
             if job.timeout is not None:
                 job = job._replace(timeout=job_timeout(job.timeout))
             return job
@@ -84,10 +90,18 @@ def job_timeout(value: Union[float, str]) -> Union[float, str]:
         raise ConfigError("%s; 'never' means no timeout" % error) from None
 
 
-class Reply(NamedTuple("Reply", [
-    ("status", int), ("headers", Mapping[str, str]), ("body", bytes), ("url", str),
-    ("received_at", Optional[float]),
-])):
+class Reply(
+    NamedTuple(
+        "Reply",
+        [
+            ("status", int),
+            ("headers", Mapping[str, str]),
+            ("body", bytes),
+            ("url", str),
+            ("received_at", Optional[float]),
+        ],
+    )
+):
     """An HTTP reply, its header names in lower case; `received_at` is wall-clock time.
 
     >>> Reply(200, {"Retry-After": "5"}, b"{}").headers
@@ -96,45 +110,52 @@ class Reply(NamedTuple("Reply", [
 
     __slots__ = ()
 
-    def __new__(cls, status: int = 200, headers: Optional[Mapping[str, str]] = None,
-                body: Union[bytes, str] = b"", url: str = "",
-                received_at: Optional[float] = None) -> "Reply":
+    def __new__(
+        cls,
+        status: int = 200,
+        headers: Optional[Mapping[str, str]] = None,
+        body: Union[bytes, str] = b"",
+        url: str = "",
+        received_at: Optional[float] = None,
+    ) -> "Reply":
         lowered = {name.lower(): str(value) for name, value in (headers or {}).items()}
         raw = body.encode("utf-8") if isinstance(body, str) else body or b""
         if not isinstance(status, int):
             raise ConfigError("a reply's status is a number such as 200, not %r" % (status,))
         if not isinstance(raw, (bytes, bytearray)):
-            raise ConfigError("a reply's body is bytes or text, not %s: data that is decoded needs no Reply around it"
-                              % type(raw).__name__)
+            raise ConfigError(
+                "a reply's body is bytes or text, not %s: data that is decoded needs no Reply around it"
+                % type(raw).__name__
+            )
         return super().__new__(cls, status, lowered, raw, url, received_at)
 
 
 class FaultCode(Enum):
     """What kind of fault it is. Decisions use the code, never the words of the message."""
 
-    NAME = "name"                        # the host name was not resolved
-    CONNECT = "connect"                  # refused, unreachable, or no answer
-    PROXY = "proxy"                      # the proxy refused, or opened no tunnel
-    TLS = "tls"                          # no TLS handshake
-    HANDSHAKE = "handshake"              # the server broke it off, perhaps for want of a certificate
-    CERTIFICATE = "certificate"          # we don't accept the server's certificate,
-    CERTIFICATE_DATE = "certificate date"        # because of its dates,
-    CERTIFICATE_NAME = "certificate name"        # because it is for another host,
-    CERTIFICATE_STRICT = "certificate strict"    # or by Python 3.13's stricter rules only
-    CLIENT_CERTIFICATE = "client certificate"    # the server wants a certificate of ours
-    TIMEOUT = "timeout"                  # no complete reply in time
-    NO_REPLY = "no reply"                # the connection ended before a reply began
-    BROKEN = "broken"                    # the connection ended within a reply
-    BAD_HTTP = "bad http"                # the reply is not HTTP
+    NAME = "name"  # the host name was not resolved
+    CONNECT = "connect"  # refused, unreachable, or no answer
+    PROXY = "proxy"  # the proxy refused, or opened no tunnel
+    TLS = "tls"  # no TLS handshake
+    HANDSHAKE = "handshake"  # the server broke it off, perhaps for want of a certificate
+    CERTIFICATE = "certificate"  # we don't accept the server's certificate,
+    CERTIFICATE_DATE = "certificate date"  # because of its dates,
+    CERTIFICATE_NAME = "certificate name"  # because it is for another host,
+    CERTIFICATE_STRICT = "certificate strict"  # or by Python 3.13's stricter rules only
+    CLIENT_CERTIFICATE = "client certificate"  # the server wants a certificate of ours
+    TIMEOUT = "timeout"  # no complete reply in time
+    NO_REPLY = "no reply"  # the connection ended before a reply began
+    BROKEN = "broken"  # the connection ended within a reply
+    BAD_HTTP = "bad http"  # the reply is not HTTP
     TOO_LARGE = "too large"
-    REDIRECT = "redirect"                # a redirect that is not followed
-    HTTP_ERROR = "http error"            # 408, 425, 5xx
-    UNREADABLE = "unreadable"            # the body is not JSON,
-    HTML = "html"                        # but HTML
-    NO_STATUS = "no status"              # there is no status in it
-    UNKNOWN_STATUS = "unknown status"    # no fault: a status that is not in the table
-    CONFIG = "config"                    # the request can't be sent as configured
-    CALL = "call"                        # a callable raised an exception
+    REDIRECT = "redirect"  # a redirect that is not followed
+    HTTP_ERROR = "http error"  # 408, 425, 5xx
+    UNREADABLE = "unreadable"  # the body is not JSON,
+    HTML = "html"  # but HTML
+    NO_STATUS = "no status"  # there is no status in it
+    UNKNOWN_STATUS = "unknown status"  # no fault: a status that is not in the table
+    CONFIG = "config"  # the request can't be sent as configured
+    CALL = "call"  # a callable raised an exception
     BUG = "bug"
     OTHER = "other"
 
@@ -164,8 +185,11 @@ class Counts(NamedTuple):
 
     def plus(self, other: "Counts") -> "Counts":
         """The sum of both."""
-        return Counts(self.polls + other.polls, self.faults + other.faults,
-                      self.rate_limited + other.rate_limited)
+        return Counts(
+            self.polls + other.polls,
+            self.faults + other.faults,
+            self.rate_limited + other.rate_limited,
+        )
 
 
 NOTHING_COUNTED = Counts()
@@ -225,19 +249,23 @@ class Outcome(NamedTuple):
     def summary(self) -> str:
         """The outcome in one line."""
         text = "%s: %s after %.1f s and %d %s" % (
-            self.id, str(self.state).replace("_", " "), self.waited_s, self.polls,
-            "poll" if self.polls == 1 else "polls")
+            self.id,
+            str(self.state).replace("_", " "),
+            self.waited_s,
+            self.polls,
+            "poll" if self.polls == 1 else "polls",
+        )
         return text + (": " + one_line(self.error.message) if self.error else "")
 
 
 def one_line(text: str, longest: int = 300) -> str:
     """Untrusted text, flattened to one line and truncated."""
-    start = text[:20 * longest]  # splitting 10 MB into words would take 500 MB
+    start = text[: 20 * longest]  # splitting 10 MB into words would take 500 MB
     line = " ".join(start.split())
     if not line.isprintable():
         line = "".join(c if c.isprintable() else "?" for c in line)
     is_whole = len(line) <= longest and len(start) == len(text)
-    return line if is_whole else line[:longest - 3] + "..."
+    return line if is_whole else line[: longest - 3] + "..."
 
 
 def display_id(job: Job) -> str:

@@ -3,6 +3,7 @@
 House rules: nothing here connects or resolves a name. An origin is scheme, host and port, written
 as `Address.origin` writes it.
 """
+
 import re
 from typing import TYPE_CHECKING, Optional, Tuple
 
@@ -56,8 +57,10 @@ def credential_origins(profile: "Profile") -> Optional[Tuple[Address, ...]]:
     for text in profile.origins:
         origin = parse_url(text)
         if only_https and origin.scheme == "http":
-            raise ConfigError("origins has %s, but url is https: credentials for an https URL are "
-                              "never sent over plain http" % origin_text(origin))
+            raise ConfigError(
+                "origins has %s, but url is https: credentials for an https URL are "
+                "never sent over plain http" % origin_text(origin)
+            )
         bound.append(origin)
     if only_https:
         bound = [origin for origin in bound if origin.scheme == "https"]
@@ -73,16 +76,20 @@ def check_credential_origin(url: str, bound: Optional[Tuple[Address, ...]]) -> N
         return
     here = origin_text(address)
     if not bound:
-        raise ConfigError("the base of the profile's url is not known, so its credential can't be "
-                          "sent to the job at %s: give --base-url, or add origins = %s to the profile"
-                          % (redact_url(url), here))
+        raise ConfigError(
+            "the base of the profile's url is not known, so its credential can't be "
+            "sent to the job at %s: give --base-url, or add origins = %s to the profile"
+            % (redact_url(url), here)
+        )
     if address.scheme == "http" and all(origin.scheme == "https" for origin in bound):
         remedy = "the profile's URLs are https, and so must the job's be"
     else:
         remedy = "if you trust %s with it, add origins = %s to the profile" % (here, here)
     shown = ", ".join(origin_text(origin).replace(_STAND_IN, "*") for origin in bound)
-    raise ConfigError("the job at %s is outside %s, where the profile's credential belongs: %s" % (
-        redact_url(url), shown, remedy))
+    raise ConfigError(
+        "the job at %s is outside %s, where the profile's credential belongs: %s"
+        % (redact_url(url), shown, remedy)
+    )
 
 
 def is_internal(host: str) -> bool:
@@ -97,6 +104,7 @@ def is_internal(host: str) -> bool:
     if last == "localhost":
         return True
     from ipaddress import IPv4Address, IPv6Address, ip_address  # late: few polls need it
+
     if _LEADING_ZERO.search(host):
         return True  # octal for resolvers, decimal for some versions of ipaddress
     try:

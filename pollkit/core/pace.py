@@ -5,6 +5,7 @@ House rules: a pace is an immutable value. It holds no state of its own: what it
 such jobs and foreseen of this one) is handed in, and so is the random number. `delay` answers
 with seconds, or with None for 'no more looks'. Every pace prints as the text it parses from.
 """
+
 import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
@@ -14,9 +15,11 @@ from .units import duration_text, to_seconds
 
 Jitter = Union[str, float]
 JITTERS = ("none", "full", "equal", "decorrelated")
-POSTPONED = 4.0  # times what past jobs say: so much later, and no more, does progress alone make a look
-FEW = 20         # while fewer completions are known, the wait by past jobs has a cap:
-FEW_CAP = 3.0    # so many times the wait without any history
+POSTPONED = (
+    4.0  # times what past jobs say: so much later, and no more, does progress alone make a look
+)
+FEW = 20  # while fewer completions are known, the wait by past jobs has a cap:
+FEW_CAP = 3.0  # so many times the wait without any history
 
 
 class Fixed(NamedTuple("Fixed", [("every", float), ("attempts", Optional[int])])):
@@ -38,8 +41,15 @@ class Fixed(NamedTuple("Fixed", [("every", float), ("attempts", Optional[int])])
         """Seconds from the start to the first look."""
         return 0.0
 
-    def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
-              foreseen: Optional[ProgressEstimate] = None) -> Optional[float]:
+    def delay(
+        self,
+        looks: int,
+        last: float,
+        age: float,
+        rand: float,
+        durations: Optional[Durations] = None,
+        foreseen: Optional[ProgressEstimate] = None,
+    ) -> Optional[float]:
         """Seconds to the next look, after `looks` looks; None: no more."""
         return None if self.attempts is not None and looks >= self.attempts else self.every
 
@@ -48,9 +58,11 @@ class Fixed(NamedTuple("Fixed", [("every", float), ("attempts", Optional[int])])
         return "fixed " + duration_text(self.every) + attempts
 
 
-class Backoff(NamedTuple("Backoff", [
-    ("initial", float), ("cap", float), ("factor", float), ("jitter", Jitter),
-])):
+class Backoff(
+    NamedTuple(
+        "Backoff", [("initial", float), ("cap", float), ("factor", float), ("jitter", Jitter)]
+    )
+):
     """Wait `initial`, then `factor` times longer after each look, up to `cap`.
 
     Jitter: `none`; `full` (anything from 0 to the wait), `equal` (half of it fixed), or
@@ -63,24 +75,38 @@ class Backoff(NamedTuple("Backoff", [
 
     __slots__ = ()
 
-    def __new__(cls, initial: Union[str, float], cap: Union[str, float], factor: float = 1.5,
-                jitter: Jitter = 0.25) -> "Backoff":
+    def __new__(
+        cls,
+        initial: Union[str, float],
+        cap: Union[str, float],
+        factor: float = 1.5,
+        jitter: Jitter = 0.25,
+    ) -> "Backoff":
         _positive("initial", initial)
         if to_seconds(cap) < to_seconds(initial):
             raise ConfigError("a backoff's cap (%s) can't be below its start (%s)" % (cap, initial))
         if not _number(factor) or not 1 <= factor <= 1000:
             raise ConfigError("a backoff's factor goes from 1 to 1000, not %r" % (factor,))
         if jitter not in JITTERS and not (_number(jitter) and 0 <= float(jitter) < 1):
-            raise ConfigError("jitter is one of %s, or a spread from 0 to below 1, not %r"
-                              % (", ".join(JITTERS), jitter))
+            raise ConfigError(
+                "jitter is one of %s, or a spread from 0 to below 1, not %r"
+                % (", ".join(JITTERS), jitter)
+            )
         return super().__new__(cls, to_seconds(initial), to_seconds(cap), float(factor), jitter)
 
     def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
         """Seconds from the start to the first look."""
         return 0.0
 
-    def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
-              foreseen: Optional[ProgressEstimate] = None) -> float:
+    def delay(
+        self,
+        looks: int,
+        last: float,
+        age: float,
+        rand: float,
+        durations: Optional[Durations] = None,
+        foreseen: Optional[ProgressEstimate] = None,
+    ) -> float:
         """Seconds to the next look, after `looks` looks and a wait of `last` seconds."""
         if self.jitter == "decorrelated":
             top = max(self.initial, last) * 3
@@ -99,20 +125,35 @@ class Backoff(NamedTuple("Backoff", [
         steps = max(0, looks - 1)
         if steps * math.log(self.factor) >= math.log(self.cap / self.initial):
             return self.cap
-        return min(self.cap, self.initial * self.factor ** steps)
+        return min(self.cap, self.initial * self.factor**steps)
 
     def __str__(self) -> str:
         text = "backoff %s..%s x%s" % (
-            duration_text(self.initial), duration_text(self.cap), _short(self.factor))
+            duration_text(self.initial),
+            duration_text(self.cap),
+            _short(self.factor),
+        )
         if self.jitter == 0.25:
             return text
-        return text + " jitter=" + (self.jitter if isinstance(self.jitter, str) else _short(self.jitter))
+        return (
+            text
+            + " jitter="
+            + (self.jitter if isinstance(self.jitter, str) else _short(self.jitter))
+        )
 
 
-class Adaptive(NamedTuple("Adaptive", [
-    ("first", Optional[float]), ("every", Optional[float]), ("price", float),
-    ("min", float), ("max", float),
-])):
+class Adaptive(
+    NamedTuple(
+        "Adaptive",
+        [
+            ("first", Optional[float]),
+            ("every", Optional[float]),
+            ("price", float),
+            ("min", float),
+            ("max", float),
+        ],
+    )
+):
     """Look when the delay that has probably been missed is worth one poll.
 
     `price` is what one poll is worth, in seconds of delay. When that is, past jobs of the kind
@@ -139,17 +180,29 @@ class Adaptive(NamedTuple("Adaptive", [
 
     __slots__ = ()
 
-    def __new__(cls, first: Union[str, float, None] = None, every: Union[str, float, None] = None,
-                price: Union[str, float] = 1.0, min: Union[str, float] = 0.5,  # noqa: A002
-                max: Union[str, float] = 300.0) -> "Adaptive":  # noqa: A002
+    def __new__(
+        cls,
+        first: Union[str, float, None] = None,
+        every: Union[str, float, None] = None,
+        price: Union[str, float] = 1.0,
+        min: Union[str, float] = 0.5,  # noqa: A002
+        max: Union[str, float] = 300.0,  # noqa: A002
+    ) -> "Adaptive":
         for name, value in (("every", every), ("price", price), ("min", min)):
             if value is not None:
                 _positive(name, value)
         if to_seconds(max) < to_seconds(min):
-            raise ConfigError("an adaptive pace's max (%s) can't be below its min (%s)" % (max, min))
+            raise ConfigError(
+                "an adaptive pace's max (%s) can't be below its min (%s)" % (max, min)
+            )
         return super().__new__(
-            cls, None if first is None else to_seconds(first), None if every is None else to_seconds(every),
-            to_seconds(price), to_seconds(min), to_seconds(max))
+            cls,
+            None if first is None else to_seconds(first),
+            None if every is None else to_seconds(every),
+            to_seconds(price),
+            to_seconds(min),
+            to_seconds(max),
+        )
 
     def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
         """Seconds from the start to the first look."""
@@ -158,8 +211,15 @@ class Adaptive(NamedTuple("Adaptive", [
             return self.first
         return self._by_past_jobs(0.0, durations, self.first) if is_fresh or self.first else 0.0
 
-    def delay(self, looks: int, last: float, age: float, rand: float, durations: Optional[Durations] = None,
-              foreseen: Optional[ProgressEstimate] = None) -> float:
+    def delay(
+        self,
+        looks: int,
+        last: float,
+        age: float,
+        rand: float,
+        durations: Optional[Durations] = None,
+        foreseen: Optional[ProgressEstimate] = None,
+    ) -> float:
         """Seconds to the next look, at this age of the wait."""
         known = 0 if durations is None else len(durations)
         if self.every is not None and known < ENOUGH:
@@ -169,9 +229,13 @@ class Adaptive(NamedTuple("Adaptive", [
         if foreseen is None:
             return wait
         curve = NOTHING_KNOWN if durations is None else durations.curve
-        return min(curve.next_poll_age(age, self.price, self.min, self.max, foreseen), POSTPONED * wait)
+        return min(
+            curve.next_poll_age(age, self.price, self.min, self.max, foreseen), POSTPONED * wait
+        )
 
-    def _by_past_jobs(self, age: float, durations: Optional[Durations], table: Optional[float]) -> float:
+    def _by_past_jobs(
+        self, age: float, durations: Optional[Durations], table: Optional[float]
+    ) -> float:
         """The wait that past jobs suggest; `table` is what `first` or `every` says, if anything."""
         cold = cold_interval(self.price, max(0.0, age))  # a clock may have been set back
         if not durations:
@@ -182,11 +246,18 @@ class Adaptive(NamedTuple("Adaptive", [
         return min(wait, max(FEW_CAP * cold, self.min, table or 0.0))
 
     def __str__(self) -> str:
-        given = [("first", self.first, None), ("every", self.every, None),
-                 ("price", self.price, 1.0), ("min", self.min, 0.5), ("max", self.max, 300.0)]
+        given = [
+            ("first", self.first, None),
+            ("every", self.every, None),
+            ("price", self.price, 1.0),
+            ("min", self.min, 0.5),
+            ("max", self.max, 300.0),
+        ]
         return "adaptive" + "".join(
             " %s=%s" % (name, duration_text(value))
-            for name, value, usual in given if value is not None and value != usual)
+            for name, value, usual in given
+            if value is not None and value != usual
+        )
 
 
 Pace = Union[Fixed, Backoff, Adaptive]
@@ -201,8 +272,9 @@ def parse_pace(text: str) -> Pace:
     words = text.lower().replace(" .. ", "..").split()
     parse = _PARSERS.get(words[0]) if words else None
     if parse is None:
-        raise ConfigError("pace %r is not a pace: write 'fixed 5s', 'backoff 2s..30s x1.5' or 'adaptive'"
-                          % text)
+        raise ConfigError(
+            "pace %r is not a pace: write 'fixed 5s', 'backoff 2s..30s x1.5' or 'adaptive'" % text
+        )
     plain = [word for word in words[1:] if "=" not in word]
     named = [word.partition("=") for word in words[1:] if "=" in word]
     options = {name: value for name, _, value in named}
@@ -244,7 +316,10 @@ def _parse_adaptive(plain: List[str], options: Dict[str, str]) -> Pace:
 
 
 _PARSERS: Dict[str, Callable[[List[str], Dict[str, str]], Pace]] = {
-    "fixed": _parse_fixed, "backoff": _parse_backoff, "adaptive": _parse_adaptive}
+    "fixed": _parse_fixed,
+    "backoff": _parse_backoff,
+    "adaptive": _parse_adaptive,
+}
 
 
 def _only(options: Dict[str, str], *known: str) -> None:

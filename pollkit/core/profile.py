@@ -1,4 +1,5 @@
 """Profile: how one API speaks. A plain value; edges read it from INI, core obeys it."""
+
 from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ..errors import ConfigError
@@ -49,9 +50,9 @@ class Profile(NamedTuple):
     pace: Union[Pace, str, None] = Adaptive()  # None: the same
     retry: Union[Pace, str] = Backoff(1, 30, factor=2, jitter="equal")
     limit: Union[Limit, str, None] = None
-    timeout: Union[float, str, None] = DEFAULT_TIMEOUT   # None: for ever
+    timeout: Union[float, str, None] = DEFAULT_TIMEOUT  # None: for ever
     request_timeout: Union[float, str] = 30.0
-    max_faults: Optional[int] = None      # None: the default
+    max_faults: Optional[int] = None  # None: the default
     not_found_grace: Union[float, str] = 10.0
     retry_after_default: Union[float, str, None] = None
 
@@ -82,26 +83,56 @@ class Profile(NamedTuple):
         """What differs from the defaults, without secrets."""
         usual = self._field_defaults
         return "Profile(%s)" % ", ".join(
-            "%s=%s" % (name, _shown(name, value)) for name, value in zip(self._fields, self) if value != usual[name])
+            "%s=%s" % (name, _shown(name, value))
+            for name, value in zip(self._fields, self)
+            if value != usual[name]
+        )
 
 
 def _shown(name: str, value: Any) -> str:
     if name in ("url", "batch_url", "base", "proxy"):
         return repr(redact_url(str(value)))
     if name == "headers" and isinstance(value, Mapping):
-        return repr({header: "***" if is_secret(header) else text for header, text in value.items()})
+        return repr(
+            {header: "***" if is_secret(header) else text for header, text in value.items()}
+        )
     return "'***'" if name in ("body", "headers") else repr(value)
 
 
-_PATHS = ("status", "result", "error", "error_code", "created", "finished", "batch_items", "batch_id")
+_PATHS = (
+    "status",
+    "result",
+    "error",
+    "error_code",
+    "created",
+    "finished",
+    "batch_items",
+    "batch_id",
+)
 _DURATIONS = ("timeout", "request_timeout", "not_found_grace", "retry_after_default")
 _MAY_BE_NONE = ("timeout", "retry_after_default")
 
 # What the fields take that are read as they are; those with a check of their own are not here.
 _TYPES = (
     (("method", "proxy", "batch_id"), str, "text"),
-    (("name", "url", "body", "auth", "progress", "batch_url", "base", "label", "ca_file", "client_cert", "client_key")
-     + _PATHS, (str, type(None)), "text"),
+    (
+        (
+            "name",
+            "url",
+            "body",
+            "auth",
+            "progress",
+            "batch_url",
+            "base",
+            "label",
+            "ca_file",
+            "client_cert",
+            "client_key",
+        )
+        + _PATHS,
+        (str, type(None)),
+        "text",
+    ),
     (("done", "failed", "pending"), (str, Iterable, type(None)), "words"),
     (("origins",), (str, Iterable), "origins such as https://api.internal"),
     (("tls_strict",), bool, "True or False"),
@@ -133,12 +164,15 @@ def validate_profile(profile: Profile) -> Profile:
         validate_size("up_to", profile.up_to)
     limit = profile.limit
     return profile._replace(
-        done=_words(profile.done), failed=_words(profile.failed), pending=_words(profile.pending),
+        done=_words(profile.done),
+        failed=_words(profile.failed),
+        pending=_words(profile.pending),
         pace=Adaptive() if profile.pace is None else to_pace(profile.pace),
         retry=to_pace(profile.retry),
         limit=parse_limit(limit) if isinstance(limit, str) else limit,
         origins=tuple(map(parse_origin, _words(profile.origins) or ())),
-        **_read_durations(profile))
+        **_read_durations(profile),
+    )
 
 
 def _read_durations(profile: Profile) -> Dict[str, Any]:
@@ -164,10 +198,14 @@ def _check_types(profile: Profile) -> None:
                 raise ConfigError("%s must be %s, not %s" % (name, takes, type(value).__name__))
     for one in profile.labels.values():
         if not isinstance(one, Profile):
-            raise ConfigError("labels must be a mapping of labels to profiles, not to %s" % type(one).__name__)
+            raise ConfigError(
+                "labels must be a mapping of labels to profiles, not to %s" % type(one).__name__
+            )
 
 
-def profile_for_job(profile: Profile, label: Optional[str] = None, size: Optional[float] = None) -> Profile:
+def profile_for_job(
+    profile: Profile, label: Optional[str] = None, size: Optional[float] = None
+) -> Profile:
     """The profile for a job of that label, or of that size: the smallest label that it fits in.
 
     A job that no label fits, or that has neither, gets the profile itself. So does a label the
@@ -186,11 +224,17 @@ def profile_for_job(profile: Profile, label: Optional[str] = None, size: Optiona
             return profile.labels[label]
         if not profile.labels or "{label}" in (profile.url or ""):
             return profile
-        raise ConfigError("profile %s has no label %r: it has %s"
-                          % (profile.name or "without a name", label, ", ".join(profile.labels)))
+        raise ConfigError(
+            "profile %s has no label %r: it has %s"
+            % (profile.name or "without a name", label, ", ".join(profile.labels))
+        )
     if size is None:
         return profile
-    fitting = [(one.up_to, one) for one in profile.labels.values() if one.up_to is not None and size <= one.up_to]
+    fitting = [
+        (one.up_to, one)
+        for one in profile.labels.values()
+        if one.up_to is not None and size <= one.up_to
+    ]
     return min(fitting, key=lambda pair: pair[0])[1] if fitting else profile
 
 
@@ -202,20 +246,31 @@ def fill_base(profile: Profile, base: Optional[str] = None) -> Profile:
     >>> fill_base(Profile(url="{base}/jobs/{id}"), "http://ray.internal:8265/").url
     'http://ray.internal:8265/jobs/{id}'
     """
-    if base is None and profile.base is None and "{base}" in "%s %s" % (profile.url, profile.batch_url):
-        raise ConfigError("profile %s needs a base URL: give --base-url, POLLKIT_BASE_URL or base = URL in a file"
-                          % (profile.name or "without a name"))
+    if (
+        base is None
+        and profile.base is None
+        and "{base}" in "%s %s" % (profile.url, profile.batch_url)
+    ):
+        raise ConfigError(
+            "profile %s needs a base URL: give --base-url, POLLKIT_BASE_URL or base = URL in a file"
+            % (profile.name or "without a name")
+        )
     return _filled(profile, base)
 
 
 def _filled(profile: Profile, base: Optional[str]) -> Profile:
     known = profile.base if base is None else base
-    filled = profile._replace(labels={name: _filled(one, base) for name, one in profile.labels.items()})
+    filled = profile._replace(
+        labels={name: _filled(one, base) for name, one in profile.labels.items()}
+    )
     if known is None:
         return filled
     root = validate_base(known).rstrip("/")
-    return filled._replace(base=known, url=profile.url and profile.url.replace("{base}", root),
-                           batch_url=profile.batch_url and profile.batch_url.replace("{base}", root))
+    return filled._replace(
+        base=known,
+        url=profile.url and profile.url.replace("{base}", root),
+        batch_url=profile.batch_url and profile.batch_url.replace("{base}", root),
+    )
 
 
 def validate_base(base: Any) -> str:
@@ -224,14 +279,18 @@ def validate_base(base: Any) -> str:
         raise ConfigError("a base URL is text, not %r" % (base,))
     parse_url(base)
     if set(base) & set("?# {}"):
-        raise ConfigError("the base URL %r goes on with a job's path: it can have no query, space or brace"
-                          % redact_url(base))
+        raise ConfigError(
+            "the base URL %r goes on with a job's path: it can have no query, space or brace"
+            % redact_url(base)
+        )
     return base
 
 
 def validate_size(name: str, size: Any) -> float:
     """A size that makes sense: a number from 0; `inf` is one, too."""
-    if isinstance(size, bool) or not isinstance(size, (int, float)) or not size >= 0:  # also for nan
+    if (
+        isinstance(size, bool) or not isinstance(size, (int, float)) or not size >= 0
+    ):  # also for nan
         raise ConfigError("%s must be a number from 0, not %r" % (name, size))
     return size
 
@@ -241,7 +300,9 @@ def to_pace(pace: Any) -> Pace:
     if isinstance(pace, str):
         return parse_pace(pace)
     if not isinstance(pace, (Fixed, Backoff, Adaptive)):
-        raise ConfigError("a pace is Fixed, Backoff, Adaptive or text such as 'fixed 5s', not %r" % (pace,))
+        raise ConfigError(
+            "a pace is Fixed, Backoff, Adaptive or text such as 'fixed 5s', not %r" % (pace,)
+        )
     return pace
 
 

@@ -3,6 +3,7 @@
 A server may repeat a secret that it was sent, whole, percent-encoded, or cut short where the text
 was truncated. The work is linear in the length of the text.
 """
+
 import re
 from typing import Set
 
@@ -43,7 +44,7 @@ def without_secret(text: str, secret: str) -> str:
         if end < past:
             cut = _CUT.search(text, past)
             end = cut.start() if cut else len(text)
-        if secret.startswith(text[start:min(end, past + len(secret))]):
+        if secret.startswith(text[start : min(end, past + len(secret))]):
             pieces.append(text[done:start] + "***")
             done = end
         # A text that is longer than the secret is no beginning of it: go on near the cut.

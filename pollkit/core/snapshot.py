@@ -8,12 +8,13 @@ ledger; what counts is what the job's own timeout or the rules say when the wait
 (`by_rules`). No secret is written: a URL that carries one is left out, and the wait goes on from
 its job's own URL.
 """
+
 from functools import lru_cache
 from math import isfinite
 from typing import Any, Dict
 
 from .learning.progress import Forecast
-from .machine import FOREVER, RETRY_AFTER, Progress, WaitSettings, Trouble
+from .machine import FOREVER, RETRY_AFTER, Progress, Trouble, WaitSettings
 from .model import Job, Slept
 from .urls import redact_url
 
@@ -50,7 +51,11 @@ def progress_to_row(progress: Progress, home: str, offset: float = 0.0) -> Dict[
 
 def progress_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 0.0) -> Progress:
     """The wait that was written; `offset` as it was then, or as it would be now."""
-    known = {field: value for field, value in row.items() if field in Progress._fields and field not in _OTHERWISE}
+    known = {
+        field: value
+        for field, value in row.items()
+        if field in Progress._fields and field not in _OTHERWISE
+    }
     for field in _DEFAULTS._fields:
         if is_instant(field):
             default = getattr(_DEFAULTS, field)

@@ -3,6 +3,7 @@
 House rules: a duration is a float in seconds. What is printed parses back to the same value,
 except for `rounded_duration`, which is for messages.
 """
+
 import re
 from typing import NamedTuple, Union
 
@@ -25,11 +26,14 @@ def to_seconds(value: Union[str, float], what: str = "duration") -> float:
     if isinstance(value, str):
         text = value.strip().lower()
         if not _DURATION.fullmatch(text):
-            raise ConfigError("%s %s is not a duration: write 500ms, 5s, 2m or 1h30m"
-                              % (what, _brief(value)))
+            raise ConfigError(
+                "%s %s is not a duration: write 500ms, 5s, 2m or 1h30m" % (what, _brief(value))
+            )
         pieces = _PIECE.findall(text)
         # Rounded, so that 5m23.833s is 323.833 and not the sum of two floats.
-        result = round(sum(float(n) * _UNITS[unit] for n, unit in pieces), 9) if pieces else float(text)
+        result = (
+            round(sum(float(n) * _UNITS[unit] for n, unit in pieces), 9) if pieces else float(text)
+        )
     elif isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ConfigError("%s must be seconds or text such as '5s', not %s" % (what, _brief(value)))
     elif not 0 <= value <= _LONGEST:  # before float(): an int may be too large for one

@@ -3,6 +3,7 @@
 House rules: nothing here opens anything. An origin is scheme, host and port (RFC 6454); it is
 what credentials are bound to.
 """
+
 import re
 from typing import Iterable, NamedTuple, Optional, Set
 
@@ -15,7 +16,8 @@ _PARAMETER = re.compile(r"([?&;#])([^=?&;#]*)=([^?&;#]*)")
 _SECRET_NAME = re.compile(
     r"token|secret|passw|passphrase|pwd|credential|cookie|signature|authoriz|authentication|bearer|jwt"
     r"|api-?key|sess(?:ion)?-?id|(?:^|[-_.])(?:key|sig|auth|session|code)(?:$|[-_.])",
-    re.IGNORECASE)
+    re.IGNORECASE,
+)
 LONGEST_LINK = 8000  # characters that a server may send as a link: RFC 9110, 4.1, asks for so many
 SHORTEST_SECRET = 4  # to look for anything shorter would make *** of half a sentence
 _PLACEHOLDER = re.compile(r"\{(\w*)\}")
@@ -54,7 +56,9 @@ def parse_url(url: str) -> Address:
     """A URL taken apart, or a ConfigError that says what is wrong with it."""
     match = _URL.match(url.strip())
     if not match:
-        raise ConfigError("%r is not a URL pollkit can poll: only http:// and https:// are" % redact_url(url))
+        raise ConfigError(
+            "%r is not a URL pollkit can poll: only http:// and https:// are" % redact_url(url)
+        )
     scheme, target = match.group(1).lower(), match.group(3)
     authority = _AUTHORITY.fullmatch(match.group(2))
     port = int(authority.group(3) or _PORTS[scheme]) if authority else 0
@@ -62,7 +66,11 @@ def parse_url(url: str) -> Address:
         raise ConfigError("%r names no usable host and port" % redact_url(url))
     host = authority.group(2).strip("[]").lower()
     try:
-        host = host if host.isprintable() and not _UNSAFE.search(host) else host.encode("idna").decode("ascii")
+        host = (
+            host
+            if host.isprintable() and not _UNSAFE.search(host)
+            else host.encode("idna").decode("ascii")
+        )
     except UnicodeError:
         raise ConfigError("%r names no usable host" % redact_url(url)) from None
     if not target.startswith("/"):
@@ -78,11 +86,18 @@ def fill_template(template: str, **values: str) -> str:
     >>> fill_template("https://api.internal/jobs/{id}", id="a/b c")
     'https://api.internal/jobs/a%2Fb%20c'
     """
+
     def value(match: "re.Match[str]") -> str:
         name = match.group(1)
         if name not in values:
-            raise ConfigError("URL template %r: nothing is known for {%s}%s" % (
-                redact_url(template), name, ": the job needs a label (--label)" if name == "label" else ""))
+            raise ConfigError(
+                "URL template %r: nothing is known for {%s}%s"
+                % (
+                    redact_url(template),
+                    name,
+                    ": the job needs a label (--label)" if name == "label" else "",
+                )
+            )
         # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
         if values[name] in (".", "..", ""):
             raise ConfigError("%r can't stand in a URL as {%s}" % (values[name], name))
@@ -96,7 +111,9 @@ def fill_ids(template: str, ids: Iterable[str]) -> str:
     listed = ",".join(map(percent_encode, ids))
     for name in _PLACEHOLDER.findall(template):
         if name != "ids":
-            raise ConfigError("URL template %r: nothing is known for {%s}" % (redact_url(template), name))
+            raise ConfigError(
+                "URL template %r: nothing is known for {%s}" % (redact_url(template), name)
+            )
     return template.replace("{ids}", listed)
 
 
@@ -105,6 +122,7 @@ def join_url(base: str, link: str) -> Optional[str]:
     if len(link) > LONGEST_LINK:
         return None
     from urllib.parse import quote, urljoin
+
     try:
         # Headers were read as Latin-1; most links beyond ASCII are UTF-8, and keep their bytes.
         link = quote(link, safe=_PUNCTUATION, encoding="latin-1")
@@ -130,9 +148,13 @@ def redact_url(url: str) -> str:
     if mark:
         authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
         if "@" in authority:
-            rest = "***" + rest[rest.rindex("@"):]  # the last: a password may have an @ and a / that nobody encoded
+            rest = (
+                "***" + rest[rest.rindex("@") :]
+            )  # the last: a password may have an @ and a / that nobody encoded
         elif "@" in rest and ":" in authority and not _AUTHORITY.fullmatch(authority):
-            rest = "***" + rest[rest.rindex("@"):]  # a password with a / ? or # that nobody encoded
+            rest = (
+                "***" + rest[rest.rindex("@") :]
+            )  # a password with a / ? or # that nobody encoded
     return _PARAMETER.sub(_parameter, scheme + mark + rest)
 
 
@@ -150,7 +172,13 @@ def secrets_in_url(url: str) -> Set[str]:
     if not found:
         return found
     from urllib.parse import unquote
-    return {secret for value in found for secret in (value, unquote(value)) if len(secret) >= SHORTEST_SECRET}
+
+    return {
+        secret
+        for value in found
+        for secret in (value, unquote(value))
+        if len(secret) >= SHORTEST_SECRET
+    }
 
 
 def secrets_in_header(header: str) -> Set[str]:
@@ -159,6 +187,7 @@ def secrets_in_header(header: str) -> Set[str]:
     found = {header, rest}
     if scheme.lower() == "basic":
         from base64 import b64decode
+
         try:
             plain = b64decode(rest).decode("utf-8", "replace")
         except ValueError:
@@ -169,7 +198,10 @@ def secrets_in_header(header: str) -> Set[str]:
 
 def percent_encode(text: str, safe: str = "") -> str:
     """Percent-encoded, all but what is safe anywhere, or here."""
-    from urllib.parse import quote  # late, as everything of urllib here: most waits have no use for it
+    from urllib.parse import (
+        quote,
+    )  # late, as everything of urllib here: most waits have no use for it
+
     return quote(text, safe=safe)
 
 

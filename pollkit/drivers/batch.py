@@ -1,4 +1,5 @@
 """Many jobs, one limit, a few requests at a time: `BatchPoller`."""
+
 import os
 from collections import deque
 from concurrent.futures import Future
@@ -30,9 +31,9 @@ from .engine import Admitted, Engine
 from .futures import FutureOwner, JobSource, OnDone, OutcomeQueue
 
 NEVER = float("inf")
-READ_AHEAD = 10000     # jobs of an iterator that are pending at once, unless the user says more
-PORTION = 1000         # jobs that are added at once
-READ_FOR_S = 0.02      # or fewer, if the iterator is slow
+READ_AHEAD = 10000  # jobs of an iterator that are pending at once, unless the user says more
+PORTION = 1000  # jobs that are added at once
+READ_FOR_S = 0.02  # or fewer, if the iterator is slow
 LOCK_PATIENCE_S = 0.5  # for a lock that the calling thread itself may hold
 
 
@@ -50,20 +51,29 @@ class BatchPoller:
     ['unreachable', 'unreachable']
     """
 
-    def __init__(self, profile: Union[Profile, str, None] = None,
-                 pace: Union[Pace, str, None] = None, bucket: Optional[TokenBucket] = None,
-                 workers: int = 8, timeout: Timeout = Default.AS_PROFILE,
-                 batch_timeout: Union[float, str, None] = None,
-                 headers: Optional[Mapping[str, str]] = None,
-                 max_faults: Optional[int] = None, max_pending: Optional[int] = None,
-                 on_event: Optional[OnEvent] = None, clock: Optional[Clock] = None,
-                 rng: Optional[Callable[[], float]] = None, profiles: Optional[str] = None,
-                 history: Optional[History] = None) -> None:
+    def __init__(
+        self,
+        profile: Union[Profile, str, None] = None,
+        pace: Union[Pace, str, None] = None,
+        bucket: Optional[TokenBucket] = None,
+        workers: int = 8,
+        timeout: Timeout = Default.AS_PROFILE,
+        batch_timeout: Union[float, str, None] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        max_faults: Optional[int] = None,
+        max_pending: Optional[int] = None,
+        on_event: Optional[OnEvent] = None,
+        clock: Optional[Clock] = None,
+        rng: Optional[Callable[[], float]] = None,
+        profiles: Optional[str] = None,
+        history: Optional[History] = None,
+    ) -> None:
         validate_count("workers", workers)
         if max_pending is not None:
             validate_count("max_pending", max_pending)
-        self._client = Client(profile, pace, timeout, headers, max_faults, on_event, clock, rng,
-                             profiles, history)
+        self._client = Client(
+            profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history
+        )
         self._clock = self._client.clock
         self._batch_timeout: Optional[float] = None
         if batch_timeout is not None:
@@ -142,8 +152,10 @@ class BatchPoller:
         """Stop: after all pending jobs have finished, or with `wait=False` by cancelling them."""
         self._check_process()
         if wait and self._engine.is_own_thread():
-            raise PollkitError("a callback can't wait for its own batch to end: "
-                               "close(wait=False), or close elsewhere")
+            raise PollkitError(
+                "a callback can't wait for its own batch to end: "
+                "close(wait=False), or close elsewhere"
+            )
         try:
             self._close(wait)
         except BaseException:  # Ctrl-C while waiting: don't wait any longer
@@ -183,8 +195,9 @@ class BatchPoller:
             for job, url, way in admitted:
                 entry = engine.agenda.get(job.id)
                 if entry is None:
-                    entry = engine.agenda.add(job, url, way.rules, way.lane, now, owners, latest,
-                                              way)
+                    entry = engine.agenda.add(
+                        job, url, way.rules, way.lane, now, owners, latest, way
+                    )
                     entry.turn = self._client.begin(way.manner, way.home)
                 else:
                     entry.owner += owners
@@ -201,18 +214,22 @@ class BatchPoller:
                 first_manner = entry.manner.manner
                 first_url = first_manner.url(entry.progress.job)
             if each.url != first_url or each.way.manner.profile.name != first_manner.profile.name:
-                raise ConfigError("%r is waited for already, at another URL or in another profile: "
-                                  "an id names one job" % display_id(each.job))
+                raise ConfigError(
+                    "%r is waited for already, at another URL or in another profile: "
+                    "an id names one job" % display_id(each.job)
+                )
 
-    def _outcomes(self, source: JobSource, max_pending: int,
-                  portion: int) -> Iterator[Tuple[Job, Outcome]]:
+    def _outcomes(
+        self, source: JobSource, max_pending: int, portion: int
+    ) -> Iterator[Tuple[Job, Outcome]]:
         """Jobs with their outcomes, as they finish; at most `max_pending` are pending at once.
 
         Jobs are added `portion` at a time; if that is 0, as many as come within a moment.
         """
         if self._engine.is_own_thread():
-            raise PollkitError("a callback can't wait for jobs of its own batch: "
-                               "submit them, or wait elsewhere")
+            raise PollkitError(
+                "a callback can't wait for jobs of its own batch: submit them, or wait elsewhere"
+            )
         inbox = OutcomeQueue()
         latest = self._latest()
         pending = 0
@@ -288,8 +305,7 @@ class BatchPoller:
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            raise PollkitError("this BatchPoller was made in another process: "
-                               "make a new one here")
+            raise PollkitError("this BatchPoller was made in another process: make a new one here")
 
 
 class _Sink:
@@ -302,7 +318,9 @@ class _Sink:
     def bucket_for(self, profile: Profile, home: str) -> TokenBucket:
         """One bucket for each origin and limit."""
         limit = profile.limit
-        return self._buckets.setdefault((home, limit), TokenBucket.from_limit(limit, self._client.clock))
+        return self._buckets.setdefault(
+            (home, limit), TokenBucket.from_limit(limit, self._client.clock)
+        )
 
     def learn(self, entry: Entry) -> None:
         """Learn the duration of a job that has finished."""

@@ -1,4 +1,5 @@
 """What every driver needs to ask an API about jobs: profile, rules, transport, events."""
+
 import enum
 import functools
 import os
@@ -24,10 +25,10 @@ from ..core.learning.durations import Durations
 from ..core.model import Job, Outcome
 from ..core.origins import credential_origins, origin_text
 from ..core.pace import Adaptive, Pace
-from ..core.profile import Profile, fill_base, validate_profile, profile_for_job
+from ..core.profile import Profile, fill_base, profile_for_job, validate_profile
 from ..core.reading.reader import Reader, Reading, Seen, Verdict
 from ..core.units import Limit
-from ..core.urls import fill_template, fill_ids, redact_url
+from ..core.urls import fill_ids, fill_template, redact_url
 from ..core.wait_settings import DEFAULTS, Defaults, WaitSettings, profile_timeout
 from ..edges.clock import Clock
 from ..edges.history_file import History, Kind
@@ -43,12 +44,28 @@ if TYPE_CHECKING:
 
 
 _DEBUG, _INFO, _WARNING = 10, 20, 30  # as logging has them
-_LEVELS = {events.POLL: _DEBUG, events.PAUSE: _DEBUG, events.STATUS: _INFO, events.END: _INFO,
-           events.FAULT: _WARNING, events.WARNING: _WARNING}
+_LEVELS = {
+    events.POLL: _DEBUG,
+    events.PAUSE: _DEBUG,
+    events.STATUS: _INFO,
+    events.END: _INFO,
+    events.FAULT: _WARNING,
+    events.WARNING: _WARNING,
+}
 
 # The fields of a profile that make it another conversation; what differs in others shares connections.
-_CONNECTION = ("method", "body", "auth", "request_timeout", "ca_file", "client_cert", "client_key",
-               "proxy", "tls_strict", "redirects")
+_CONNECTION = (
+    "method",
+    "body",
+    "auth",
+    "request_timeout",
+    "ca_file",
+    "client_cert",
+    "client_key",
+    "proxy",
+    "tls_strict",
+    "redirects",
+)
 _MOST_HOPS = 100  # redirects to other origins that are warned of: a server may invent new ones
 _QUIET = (Verdict.PENDING, Verdict.DONE)
 
@@ -59,6 +76,7 @@ OnEvent = Callable[[events.Event], object]
 def logger() -> "logging.Logger":
     """Where pollkit logs."""
     import logging
+
     logger = logging.getLogger("pollkit")
     logger.addHandler(logging.NullHandler())
     return logger
@@ -81,10 +99,11 @@ Timeout = Union[float, str, None, Default]
 class Endpoint:
     """How the jobs of one profile and label are asked about."""
 
-    def __init__(self, profile: Profile, label: Optional[str], transport: Transport,
-                 timeout: Optional[float]) -> None:
+    def __init__(
+        self, profile: Profile, label: Optional[str], transport: Transport, timeout: Optional[float]
+    ) -> None:
         self.profile = profile
-        self.label = label      # the profile need not know it
+        self.label = label  # the profile need not know it
         self.reader = Reader(profile)
         self.transport = transport
         self._hops: Set[Tuple[str, str]] = set()  # redirects to other origins that were warned of
@@ -136,7 +155,9 @@ class Endpoint:
             reading = self._with_hops(reading, request)
         return self._scrubbed(reading, request.url)
 
-    def read_many(self, seen: Seen, ids: List[str], request: Request) -> Tuple[Reading, List[Reading]]:
+    def read_many(
+        self, seen: Seen, ids: List[str], request: Request
+    ) -> Tuple[Reading, List[Reading]]:
         """What the reply to a request for many jobs says: as a whole, and of each job."""
         heard, readings = self.reader.read_many(seen, ids)
         if request.hops and readings:
@@ -147,9 +168,15 @@ class Endpoint:
     def _with_hops(self, reading: Reading, request: Request) -> Reading:
         """Log each redirect or link to another origin, and warn of it the first time."""
         for hop in request.hops:
-            text = "the server points to another origin, %s, which gets no credentials" % origin_text(hop)
+            text = (
+                "the server points to another origin, %s, which gets no credentials"
+                % origin_text(hop)
+            )
             if is_logged(_INFO):
-                logger().info("%s", self.transport.scrub("%s: %s" % (redact_url(request.url), text), request.url))
+                logger().info(
+                    "%s",
+                    self.transport.scrub("%s: %s" % (redact_url(request.url), text), request.url),
+                )
             if (request.home, hop.origin) not in self._hops and len(self._hops) < _MOST_HOPS:
                 self._hops.add((request.home, hop.origin))
                 reading = reading._replace(warnings=reading.warnings + (text,))
@@ -165,10 +192,12 @@ class Endpoint:
             return text and self.transport.scrub(text, url)
 
         return reading._replace(
-            because=self.transport.scrub(reading.because, url), status=scrub(reading.status),
+            because=self.transport.scrub(reading.because, url),
+            status=scrub(reading.status),
             error_code=scrub(reading.error_code),
             error_message=scrub(reading.error_message),
-            warnings=tuple(self.transport.scrub(warning, url) for warning in reading.warnings))
+            warnings=tuple(self.transport.scrub(warning, url) for warning in reading.warnings),
+        )
 
 
 class Client:
@@ -178,16 +207,30 @@ class Client:
     an INI file. What is given besides goes before whatever a profile says.
     """
 
-    def __init__(self, profile: Union[Profile, str, None], pace: Union[Pace, str, None], timeout: Timeout,
-                 headers: Optional[Mapping[str, str]], max_faults: Optional[int], on_event: Optional[OnEvent],
-                 clock: Optional[Clock], rng: Optional[Callable[[], float]], profiles: Optional[str] = None,
-                 history: Optional[History] = None, defaults: Defaults = DEFAULTS) -> None:
+    def __init__(
+        self,
+        profile: Union[Profile, str, None],
+        pace: Union[Pace, str, None],
+        timeout: Timeout,
+        headers: Optional[Mapping[str, str]],
+        max_faults: Optional[int],
+        on_event: Optional[OnEvent],
+        clock: Optional[Clock],
+        rng: Optional[Callable[[], float]],
+        profiles: Optional[str] = None,
+        history: Optional[History] = None,
+        defaults: Defaults = DEFAULTS,
+    ) -> None:
         if on_event is not None and not callable(on_event):
             raise ConfigError("on_event must be callable, not %r" % (on_event,))
         if rng is not None and not callable(rng):
-            raise ConfigError("rng must be callable, and give numbers from 0 to below 1, not %r" % (rng,))
+            raise ConfigError(
+                "rng must be callable, and give numbers from 0 to below 1, not %r" % (rng,)
+            )
         if clock is not None and not hasattr(clock, "now"):
-            raise ConfigError("clock must be a Clock, such as pollkit.testing.VirtualClock, not %r" % (clock,))
+            raise ConfigError(
+                "clock must be a Clock, such as pollkit.testing.VirtualClock, not %r" % (clock,)
+            )
         if history is not None and not isinstance(history, History):
             raise ConfigError("history must be a History, not %r" % (history,))
         if profiles is not None and not isinstance(profiles, (str, os.PathLike)):
@@ -204,13 +247,17 @@ class Client:
         if isinstance(profile, str):
             profile = self._named(profile)
         self._profiles[None] = Profile() if profile is None else validate_profile(profile)
-        if self._profiles[None].name is not None:  # who names it means this one, with what was changed in it
+        if (
+            self._profiles[None].name is not None
+        ):  # who names it means this one, with what was changed in it
             self._profiles[self._profiles[None].name] = self._profiles[None]
         self.clock = clock or Clock()
         self.rng = rng or random.random
         self._on_event = on_event
         self._history = history or History()
-        self._offset = self.clock.wall() - self.clock.now()  # once: what began later shall never seem to be earlier
+        self._offset = (
+            self.clock.wall() - self.clock.now()
+        )  # once: what began later shall never seem to be earlier
         self.default = self._manner(None, self._profiles[None], None)
 
     def manner(self, job: Job) -> Endpoint:
@@ -219,13 +266,19 @@ class Client:
             return self.default
         if job.profile not in self._profiles:
             self._profiles[job.profile] = self._named(job.profile or "")
-        return self._manner(job.profile, profile_for_job(self._profiles[job.profile], job.label, job.size), job.label)
+        return self._manner(
+            job.profile,
+            profile_for_job(self._profiles[job.profile], job.label, job.size),
+            job.label,
+        )
 
     def rules(self, manner: Endpoint, home: str, spacing: float) -> WaitSettings:
         """What holds for waits of that manner, at that origin; an adaptive pace learns from those that end."""
         learns = isinstance(manner.profile.pace, Adaptive)
         durations = self.durations(manner, home) if learns else None
-        return WaitSettings.from_profile(manner.profile, spacing, durations, defaults=self._defaults)
+        return WaitSettings.from_profile(
+            manner.profile, spacing, durations, defaults=self._defaults
+        )
 
     def durations(self, manner: Endpoint, home: str) -> Durations:
         """What is known of jobs of that manner, at that origin."""
@@ -235,10 +288,16 @@ class Client:
         """A wait of that manner begins; its turn to be learned from."""
         return self._history.begin(_kind(manner, home))
 
-    def end(self, turn: Optional[int], manner: Endpoint, home: str, progress: machine.Progress) -> None:
+    def end(
+        self, turn: Optional[int], manner: Endpoint, home: str, progress: machine.Progress
+    ) -> None:
         """It is over: remember how long its job took, for those that wait, where the pace learns, and for later."""
-        self._history.end(_kind(manner, home), turn, progress.started_at + self._offset,
-                          observed_duration(progress, is_since_submitted=False))
+        self._history.end(
+            _kind(manner, home),
+            turn,
+            progress.started_at + self._offset,
+            observed_duration(progress, is_since_submitted=False),
+        )
 
     def limit_of(self, name: Optional[str]) -> Union[Limit, str, None]:
         """The limit of a profile that is in use, for those of its labels that have none of their own."""
@@ -246,7 +305,9 @@ class Client:
 
     def outcome(self, progress: machine.Progress) -> Outcome:
         """An ended wait as an Outcome."""
-        found = machine.outcome(progress, self._profiles[None], self.clock.wall() - self.clock.now())
+        found = machine.outcome(
+            progress, self._profiles[None], self.clock.wall() - self.clock.now()
+        )
         return found if found.url is None else found._replace(url=self._scrubbed(found.url))
 
     def close(self) -> None:
@@ -260,7 +321,10 @@ class Client:
         return text
 
     def _named(self, name: str) -> Profile:
-        from ..edges.profiles.catalog import find_profile  # late: who names no profile need not read any
+        from ..edges.profiles.catalog import (
+            find_profile,
+        )  # late: who names no profile need not read any
+
         return find_profile(name, self._profiles_file)
 
     def _manner(self, name: Optional[str], profile: Profile, label: Optional[str]) -> Endpoint:
@@ -273,10 +337,16 @@ class Client:
                 settled = fill_base(settled)
             headers = validate_headers(settled.headers)
             connected = tuple(getattr(settled, field) for field in _CONNECTION) + (
-                tuple(headers.items()), credential_origins(settled))
+                tuple(headers.items()),
+                credential_origins(settled),
+            )
             transport = self._transports.get(connected)
-            if transport is None:  # setdefault: of two threads that come here at once, one has its way
-                transport = self._transports.setdefault(connected, Transport(settled, self._headers))
+            if (
+                transport is None
+            ):  # setdefault: of two threads that come here at once, one has its way
+                transport = self._transports.setdefault(
+                    connected, Transport(settled, self._headers)
+                )
             timeout = profile_timeout(settled, self._defaults)
             manner = self._manners.setdefault(key, Endpoint(settled, label, transport, timeout))
         return manner
@@ -290,19 +360,35 @@ class Client:
         """Whether anybody wants to know of a poll that brought this."""
         return self.is_heard or bool(reading.warnings) or reading.verdict in events.TROUBLES
 
-    def publish_poll(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float,
-                  rules: WaitSettings) -> None:
+    def publish_poll(
+        self,
+        before: machine.Progress,
+        after: machine.Progress,
+        reading: Reading,
+        now: float,
+        rules: WaitSettings,
+    ) -> None:
         """Tell whoever listens what a poll brought about."""
         if self.wants_events(reading):
             for event in self.events_of(before, after, reading, now, rules):
                 self.tell(event)
 
-    def events_of(self, before: machine.Progress, after: machine.Progress, reading: Reading, now: float,
-                  rules: WaitSettings) -> Iterator[events.Event]:
+    def events_of(
+        self,
+        before: machine.Progress,
+        after: machine.Progress,
+        reading: Reading,
+        now: float,
+        rules: WaitSettings,
+    ) -> Iterator[events.Event]:
         """What a poll brought about, in order."""
         for event in events.poll_events(before, after, reading, now, rules):
             # A server may put into a link what it was sent.
-            yield event if after.url == before.url else event._replace(text=self._scrubbed(event.text))
+            yield (
+                event
+                if after.url == before.url
+                else event._replace(text=self._scrubbed(event.text))
+            )
 
     def tell(self, event: events.Event) -> None:
         """Tell whoever listens of an event."""
@@ -322,14 +408,20 @@ def validate_bucket(bucket: Any) -> TokenBucket:
 
 def with_label(job: Job, manner: Endpoint) -> Job:
     """The job with the label that its size gave it, so that its outcome can tell."""
-    return job if job.label is not None or manner.profile.label is None else job._replace(label=manner.profile.label)
+    return (
+        job
+        if job.label is not None or manner.profile.label is None
+        else job._replace(label=manner.profile.label)
+    )
 
 
 def _kind(manner: Endpoint, home: str) -> Kind:
     return Kind(manner.profile.name or home, manner.label)
 
 
-def _given(pace: Union[Pace, str, None], timeout: Timeout, max_faults: Optional[int]) -> Dict[str, Any]:
+def _given(
+    pace: Union[Pace, str, None], timeout: Timeout, max_faults: Optional[int]
+) -> Dict[str, Any]:
     """What goes before whatever a profile says."""
     given: Dict[str, Any] = {}
     if pace is not None:

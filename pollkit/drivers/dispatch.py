@@ -2,12 +2,13 @@
 
 The bucket is asked outside of core and without the lock: it may be a file that processes share.
 """
+
 from typing import ContextManager, List, NamedTuple, Sequence
 
 from ..core.agenda import Agenda, Entry, Lane, Step
 from ..core.reading.reader import Reading, Verdict
 
-SHORTEST_PAUSE_S = 1.0   # after a 429 that names no time
+SHORTEST_PAUSE_S = 1.0  # after a 429 that names no time
 
 
 class Work(NamedTuple):

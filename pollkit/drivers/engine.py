@@ -16,6 +16,7 @@ One thread carries all exchanges (edges/multiplexer.py): it waits on their socke
 blocks on none of them. What may block (callbacks, logging, ledger writes) runs in a second
 thread, the reporter. The lock guards the agenda and is never held while something blocks.
 """
+
 import threading
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
@@ -36,9 +37,9 @@ from .reporter import Reporter, join
 from .reports import Report, has_listener, publish
 
 NEVER = float("inf")
-MAX_BACKLOG = 1000       # reports waiting for the reporter; at this many no new poll begins
-RESUME_BACKLOG = 950     # when so many are left, polls begin again
-HURRIED_CLOSE_S = 1.0    # how long a close that does not wait may take
+MAX_BACKLOG = 1000  # reports waiting for the reporter; at this many no new poll begins
+RESUME_BACKLOG = 950  # when so many are left, polls begin again
+HURRIED_CLOSE_S = 1.0  # how long a close that does not wait may take
 
 
 class Admitted(NamedTuple):
@@ -57,8 +58,14 @@ class Engine:
     down. So a ledger repeats at most `workers` polls after a crash.
     """
 
-    def __init__(self, client: Client, workers: int, sink: Any,
-                 bucket: Optional[TokenBucket] = None, writes_first: bool = False) -> None:
+    def __init__(
+        self,
+        client: Client,
+        workers: int,
+        sink: Any,
+        bucket: Optional[TokenBucket] = None,
+        writes_first: bool = False,
+    ) -> None:
         self._client = client
         self._clock = client.clock
         self._sink = sink
@@ -197,8 +204,9 @@ class Engine:
             multiplexer = Multiplexer()
         except OSError as error:
             raise PollkitError("no poll can be made: %s" % error.strerror) from None
-        thread = threading.Thread(target=self._serve, args=(multiplexer,), daemon=True,
-                                  name="pollkit-engine")
+        thread = threading.Thread(
+            target=self._serve, args=(multiplexer,), daemon=True, name="pollkit-engine"
+        )
         self._multiplexer = multiplexer
         self._thread = thread  # before it starts: Ctrl-C may come in between
         try:
@@ -283,8 +291,9 @@ class Engine:
             self._handle(report, has_events=False)
         apply_feedback(entries[0].lane, heard, steps, now)
 
-    def _count(self, steps: List[Step], readings: List[Reading], heard: Reading,
-               now: float) -> Optional[Report]:
+    def _count(
+        self, steps: List[Step], readings: List[Reading], heard: Reading, now: float
+    ) -> Optional[Report]:
         """Count a poll; the report on it, or None if it has nothing to report (most polls)."""
         if heard.verdict is Verdict.PENDING and not self._writes_first:
             step = steps[0]

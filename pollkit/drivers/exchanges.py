@@ -1,4 +1,5 @@
 """One poll of one or many jobs: the request that it needs, and what its reply says."""
+
 from typing import List, NamedTuple, Optional, Tuple
 
 from ..core.agenda import Entry, Lane
@@ -17,8 +18,8 @@ class Way(NamedTuple):
     """How some jobs are polled, and under which limit."""
 
     manner: Endpoint
-    home: str         # the origin that credentials belong to
-    is_many: bool     # one request asks about many of them
+    home: str  # the origin that credentials belong to
+    is_many: bool  # one request asks about many of them
     lane: Lane
     rules: WaitSettings
 
@@ -62,6 +63,7 @@ class PollInFlight(NamedTuple):
     def fail(self, error: BaseException) -> Readings:
         """The readings after a bug: without them, callers would wait for ever."""
         logger().error("pollkit failed to poll %s", self.entries[0].progress.job.id, exc_info=error)
-        reading = Reading(Verdict.FAULT, "pollkit failed: %s" % type(error).__name__,
-                          code=FaultCode.BUG)
+        reading = Reading(
+            Verdict.FAULT, "pollkit failed: %s" % type(error).__name__, code=FaultCode.BUG
+        )
         return reading, [reading] * len(self.entries)

@@ -1,4 +1,5 @@
 """Who waits for an outcome: a Future, or a loop over many jobs; and the jobs such a loop reads."""
+
 import threading
 from collections import deque
 from concurrent.futures import Future

@@ -9,6 +9,7 @@ The runner claims a portion of the due jobs, and the next portion when half of i
 polled, so that several processes share the work. If a limit holds the portion back for longer
 than a turn, it claims more all the same: jobs of another API may be among them.
 """
+
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from ..core.agenda import Entry, Step
@@ -27,16 +28,16 @@ from .engine import Engine
 from .exchanges import Way
 from .futures import call, new_bell, ring
 
-LEASE_S = 60.0      # how long a job stays with a process that was killed
-RENEW_S = 20.0      # how often leases are renewed
-HORIZON_S = 15.0    # a job that is due sooner stays here; one that is due later is released
-MAX_HELD = 2000     # jobs held at once
-PORTION = 50        # jobs claimed at once
-TURN_S = 1.0        # how often, at least, to look for jobs that others have added
+LEASE_S = 60.0  # how long a job stays with a process that was killed
+RENEW_S = 20.0  # how often leases are renewed
+HORIZON_S = 15.0  # a job that is due sooner stays here; one that is due later is released
+MAX_HELD = 2000  # jobs held at once
+PORTION = 50  # jobs claimed at once
+TURN_S = 1.0  # how often, at least, to look for jobs that others have added
 SHORT_TURN_S = 0.1  # the same while nothing is being polled
-SOON_S = 10.0       # `once` does not wait for jobs that a limit holds back for longer
-RECHECK_S = 15.0    # how often to check whether an unpollable job can be polled after all
-LEAVE_S = 2.0       # how long to wait for exchanges in flight when time is up
+SOON_S = 10.0  # `once` does not wait for jobs that a limit holds back for longer
+RECHECK_S = 15.0  # how often to check whether an unpollable job can be polled after all
+LEAVE_S = 2.0  # how long to wait for exchanges in flight when time is up
 NEVER = float("inf")
 
 
@@ -59,20 +60,41 @@ class LedgerRunner:
     is gone. `on_end(outcome)` is called, in a thread of the runner, once an outcome is written.
     """
 
-    def __init__(self, ledger: Ledger, on_trouble: Callable[[str], object],
-                 on_end: Optional[Callable[[Outcome], object]] = None, *,
-                 profile: Union[Profile, str, None] = None, pace: Union[Pace, str, None] = None,
-                 bucket: Optional[TokenBucket] = None, workers: int = 8,
-                 timeout: Timeout = Default.AS_PROFILE, headers: Optional[Mapping[str, str]] = None,
-                 max_faults: Optional[int] = None, on_event: Optional[OnEvent] = None,
-                 rng: Optional[Callable[[], float]] = None, profiles: Optional[str] = None,
-                 history: Optional[History] = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        on_trouble: Callable[[str], object],
+        on_end: Optional[Callable[[Outcome], object]] = None,
+        *,
+        profile: Union[Profile, str, None] = None,
+        pace: Union[Pace, str, None] = None,
+        bucket: Optional[TokenBucket] = None,
+        workers: int = 8,
+        timeout: Timeout = Default.AS_PROFILE,
+        headers: Optional[Mapping[str, str]] = None,
+        max_faults: Optional[int] = None,
+        on_event: Optional[OnEvent] = None,
+        rng: Optional[Callable[[], float]] = None,
+        profiles: Optional[str] = None,
+        history: Optional[History] = None,
+    ) -> None:
         validate_count("workers", workers)
         self._ledger = ledger
         self._on_trouble = on_trouble
         self._clock = ledger.clock
-        self._client = Client(profile, pace, timeout, headers, max_faults, on_event, ledger.clock,
-                             rng, profiles, history, LEDGER_DEFAULTS)
+        self._client = Client(
+            profile,
+            pace,
+            timeout,
+            headers,
+            max_faults,
+            on_event,
+            ledger.clock,
+            rng,
+            profiles,
+            history,
+            LEDGER_DEFAULTS,
+        )
         bucket = None if bucket is None else validate_bucket(bucket)
         self._held: Dict[str, _Held] = {}
         self._bell = new_bell()
@@ -82,8 +104,8 @@ class LedgerRunner:
         self._sink = sink
         self._claim_at = self._clock.now()
         self._renew_at = self._clock.now() + RENEW_S
-        self._unpollable: Dict[int, Claim] = {}    # each is reported once
-        self._token = new_token()                  # of the latest claim
+        self._unpollable: Dict[int, Claim] = {}  # each is reported once
+        self._token = new_token()  # of the latest claim
         self._known: Dict[Durations, List[Tuple[float, float]]] = {}  # durations last learned
 
     @property
@@ -112,8 +134,9 @@ class LedgerRunner:
 
     # Runs
 
-    def until_none_waits(self, for_s: Optional[float] = None,
-                         may_add: Callable[[], bool] = lambda: False) -> None:
+    def until_none_waits(
+        self, for_s: Optional[float] = None, may_add: Callable[[], bool] = lambda: False
+    ) -> None:
         """Poll until no job waits that can be polled, for `for_s` seconds at most.
 
         `may_add` says whether somebody in this process may still add jobs; call `wake` when that
@@ -309,14 +332,20 @@ class _Sink:
 
     engine: Engine
 
-    def __init__(self, ledger: Ledger, client: Client, held: Dict[str, _Held], bell: Any,
-                 on_end: Optional[Callable[[Outcome], object]]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        client: Client,
+        held: Dict[str, _Held],
+        bell: Any,
+        on_end: Optional[Callable[[Outcome], object]],
+    ) -> None:
         self._ledger = ledger
         self._client = client
         self._held = held
         self._bell = bell
         self._on_end = on_end
-        self.keeps_jobs = True          # whether a job that is due soon stays here
+        self.keeps_jobs = True  # whether a job that is due soon stays here
         self.ended: List[State] = []
 
     def bucket_for(self, profile: Profile, home: str) -> TokenBucket:

@@ -8,6 +8,7 @@ same end twice; its id and `ended_at` together name it. What can't be told is tr
 Threads of their own do it, so that a slow program holds up no poll and no lease, and not every
 other end.
 """
+
 import errno
 import json
 import os
@@ -26,10 +27,10 @@ from .futures import new_bell, ring
 
 FIRST_RETRY_S, LAST_RETRY_S = 10.0, 3600.0
 LEASE_S = 60.0
-TURN_S = 5.0      # how often to look for what others have left to tell
-AT_ONCE = 100     # lines that are appended with one write; fewer where they are long
-LOCK_S = 5.0      # how long to wait for an outbox that somebody else has locked
-PROGRAMS = 4      # that run at the same time
+TURN_S = 5.0  # how often to look for what others have left to tell
+AT_ONCE = 100  # lines that are appended with one write; fewer where they are long
+LOCK_S = 5.0  # how long to wait for an outbox that somebody else has locked
+PROGRAMS = 4  # that run at the same time
 LAST_OUTPUT = 2000
 
 
@@ -43,8 +44,12 @@ class Program:
     `hidden_for` gives the environment variables that it does not inherit: those with credentials.
     """
 
-    def __init__(self, words: Sequence[str], timeout_s: float,
-                 hidden_for: Callable[[Notification], Container[str]] = lambda telling: ()) -> None:
+    def __init__(
+        self,
+        words: Sequence[str],
+        timeout_s: float,
+        hidden_for: Callable[[Notification], Container[str]] = lambda telling: (),
+    ) -> None:
         self.timeout_s = timeout_s
         self._hidden_for = hidden_for
         self._words = list(words)
@@ -57,6 +62,7 @@ class Program:
     def tell(self, telling: Notification) -> None:
         """Run it; NotTold unless it ends well."""
         import tempfile
+
         try:
             # A file and not a pipe: a program that reads nothing keeps nobody waiting.
             with tempfile.TemporaryFile() as given:
@@ -65,21 +71,33 @@ class Program:
                 environ = _environment(telling, os.environ, self._hidden_for(telling))
                 process = self._started(given, environ)
         except OSError as error:
-            raise NotificationFailed("can't make a temporary file: %s" % (error.strerror or error)) from None
+            raise NotificationFailed(
+                "can't make a temporary file: %s" % (error.strerror or error)
+            ) from None
         self._wait_for(process, _Said(process.stdout))
 
     def _started(self, given: IO[bytes], environ: Mapping[Any, Any]) -> Any:
         import subprocess
+
         try:
-            return subprocess.Popen([_for_system(word) for word in self._words], stdin=given, stdout=subprocess.PIPE,
-                                    stderr=subprocess.STDOUT, env=environ, start_new_session=True)
+            return subprocess.Popen(
+                [_for_system(word) for word in self._words],
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env=environ,
+                start_new_session=True,
+            )
         except (OSError, ValueError) as error:
             number = getattr(error, "errno", None)
-            why = os.strerror(number) if number else error  # its own words have the path in them, on Python 3.6
+            why = (
+                os.strerror(number) if number else error
+            )  # its own words have the path in them, on Python 3.6
             raise NotificationFailed("can't run %s: %s" % (self._words[0], why)) from None
 
     def _wait_for(self, process: Any, said: "_Said") -> None:
         import subprocess
+
         self._running.add(process)
         try:
             if self._stopped:
@@ -88,8 +106,10 @@ class Program:
         except subprocess.TimeoutExpired:
             self._kill(process)
             process.wait()
-            raise NotificationFailed("%s took longer than %s%s" % (
-                self._words[0], duration_text(self.timeout_s), said.last_line())) from None
+            raise NotificationFailed(
+                "%s took longer than %s%s"
+                % (self._words[0], duration_text(self.timeout_s), said.last_line())
+            ) from None
         finally:
             self._running.discard(process)
         if code:
@@ -136,27 +156,46 @@ def append(path: str, tellings: Sequence[Notification]) -> None:
         finally:
             os.close(handle)
     except OSError as error:
-        why = "it is a pipe, and nobody reads it" if error.errno == errno.ENXIO else error.strerror or error
+        why = (
+            "it is a pipe, and nobody reads it"
+            if error.errno == errno.ENXIO
+            else error.strerror or error
+        )
         raise NotificationFailed("can't append to %s: %s" % (path, why)) from None
 
 
 class Notifier:
     """Tells of a ledger's ends as they come, in a thread, or in a few where a program is run; `wake` it for an end."""
 
-    def __init__(self, ledger: Ledger, program: Optional[Program], outbox: Optional[str],
-                 on_trouble: Callable[[Notification, str, bool], object]) -> None:
-        self._ledger, self._program, self._outbox, self._on_trouble = ledger, program, outbox, on_trouble
+    def __init__(
+        self,
+        ledger: Ledger,
+        program: Optional[Program],
+        outbox: Optional[str],
+        on_trouble: Callable[[Notification, str, bool], object],
+    ) -> None:
+        self._ledger, self._program, self._outbox, self._on_trouble = (
+            ledger,
+            program,
+            outbox,
+            on_trouble,
+        )
         self._bell = new_bell()
         self._is_last = self._is_over = self._stopped = False
         self._in_hand: Dict[int, Notification] = {}
-        self._resting: Set[int] = set()            # the threads that found nothing to tell
-        self._began_at = ledger.clock.now()        # something to tell, the last time
+        self._resting: Set[int] = set()  # the threads that found nothing to tell
+        self._began_at = ledger.clock.now()  # something to tell, the last time
         self._error: Optional[LedgerError] = None
-        self._threads = [threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
-                         for _ in range(1 if program is None else PROGRAMS)]
+        self._threads = [
+            threading.Thread(target=self._serve, name="pollkit-teller", daemon=True)
+            for _ in range(1 if program is None else PROGRAMS)
+        ]
 
-    def start(self, on_error: Callable[[LedgerError], object] = lambda error: None,
-              on_rest: Callable[[], object] = lambda: None) -> None:
+    def start(
+        self,
+        on_error: Callable[[LedgerError], object] = lambda error: None,
+        on_rest: Callable[[], object] = lambda: None,
+    ) -> None:
         """Begin; `on_error` is called where the ledger can't be used any more, and nothing will be told.
 
         `on_rest` is called, in a thread, whenever there is nothing for it to do.
@@ -186,7 +225,9 @@ class Notifier:
         self._join(within_s)
         self._is_over = True
         self._join(self._hang_s())
-        if self._error is None:  # what is left: a pipe that nobody empties, a network file system that hangs
+        if (
+            self._error is None
+        ):  # what is left: a pipe that nobody empties, a network file system that hangs
             self._failed(list(self._in_hand.values()), "it took too long, and was broken off")
         self.stop()
         if self._error is not None:
@@ -224,8 +265,11 @@ class Notifier:
                         break
                     self._rest()
         except Exception as error:
-            self._error = error if isinstance(error, LedgerError) else LedgerError(
-                "ends can't be told any more: %s" % _in_words(error))
+            self._error = (
+                error
+                if isinstance(error, LedgerError)
+                else LedgerError("ends can't be told any more: %s" % _in_words(error))
+            )
             self._on_error(self._error)
         self.wake()  # one wakes the other, until all are gone
 
@@ -247,7 +291,10 @@ class Notifier:
         thread = threading.get_ident()
         self._resting.add(thread)
         self._on_rest()
-        clock.wait(self._bell, now + TURN_S if next_at is None else max(now + 0.1, min(next_at, now + TURN_S)))
+        clock.wait(
+            self._bell,
+            now + TURN_S if next_at is None else max(now + 0.1, min(next_at, now + TURN_S)),
+        )
         self._resting.discard(thread)
 
     def _tell(self, tellings: List[Notification]) -> None:
@@ -269,7 +316,11 @@ class Notifier:
     def _failed(self, tellings: List[Notification], why: str) -> None:
         for telling in tellings:
             self._in_hand.pop(telling.key, None)
-            self._on_trouble(telling, why, self._ledger.record_notification_failure(telling, why, retry_in_s(telling.tells)))
+            self._on_trouble(
+                telling,
+                why,
+                self._ledger.record_notification_failure(telling, why, retry_in_s(telling.tells)),
+            )
 
 
 def retry_in_s(tries: int) -> float:
@@ -286,7 +337,11 @@ def _line(outcome: Mapping[str, Any]) -> bytes:
 
 
 def _in_words(error: Exception) -> str:
-    return str(error) if isinstance(error, NotificationFailed) else "%s: %s" % (type(error).__name__, error)
+    return (
+        str(error)
+        if isinstance(error, NotificationFailed)
+        else "%s: %s" % (type(error).__name__, error)
+    )
 
 
 def _opened(path: str) -> int:
@@ -311,19 +366,29 @@ def _lock(handle: int, path: str) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > until:
-                raise NotificationFailed("can't append to %s: another program has it locked" % path) from None
+                raise NotificationFailed(
+                    "can't append to %s: another program has it locked" % path
+                ) from None
             time.sleep(0.02)
         except OSError:
             return  # a file system without
 
 
-def _environment(telling: Notification, environ: Mapping[str, str],
-                 hidden: Container[str]) -> Mapping[Any, Any]:
-    found = {"POLLKIT_ID": telling.id, "POLLKIT_STATE": telling.outcome["state"], "POLLKIT_TRY": "%d" % telling.tells}
+def _environment(
+    telling: Notification, environ: Mapping[str, str], hidden: Container[str]
+) -> Mapping[Any, Any]:
+    found = {
+        "POLLKIT_ID": telling.id,
+        "POLLKIT_STATE": telling.outcome["state"],
+        "POLLKIT_TRY": "%d" % telling.tells,
+    }
     if telling.metadata:
         found["POLLKIT_METADATA"] = json.dumps(telling.metadata)
-    others = {name: value for name, value in environ.items()
-              if name != "POLLKIT_METADATA" and name not in hidden}
+    others = {
+        name: value
+        for name, value in environ.items()
+        if name != "POLLKIT_METADATA" and name not in hidden
+    }
     return dict(others, **{name: _for_system(value) for name, value in found.items()})
 
 
@@ -340,7 +405,9 @@ class _Said:
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._end = b""
-        self._thread = threading.Thread(target=self._listen, args=(pipe,), name="pollkit-listener", daemon=True)
+        self._thread = threading.Thread(
+            target=self._listen, args=(pipe,), name="pollkit-listener", daemon=True
+        )
         self._thread.start()
 
     def last_line(self) -> str:
@@ -360,6 +427,10 @@ def _check_program(words: Sequence[str]) -> None:
         raise ConfigError("--exec needs a program: give it last, with its arguments")
     places = [""] if os.path.dirname(words[0]) else os.get_exec_path()
     names = [_for_system(os.path.join(place, words[0])) for place in places]
-    if os.name == "posix" and not any(os.path.isfile(name) and os.access(name, os.X_OK) for name in names):
-        raise ConfigError("--exec: there is no program %s that can be run: give its whole path, and chmod +x"
-                          % words[0])
+    if os.name == "posix" and not any(
+        os.path.isfile(name) and os.access(name, os.X_OK) for name in names
+    ):
+        raise ConfigError(
+            "--exec: there is no program %s that can be run: give its whole path, and chmod +x"
+            % words[0]
+        )

@@ -1,4 +1,5 @@
 """Runs callbacks and ledger writes, in order, in a thread that no exchange waits for."""
+
 import threading
 from collections import deque
 from typing import Callable, Deque, Optional
@@ -31,7 +32,7 @@ class Reporter:
         self._starting = threading.RLock()  # the garbage collector may call `deliver` within it
         self._is_calling = False
         self._is_closed = False
-        self._has_ended = False             # the thread makes no more calls
+        self._has_ended = False  # the thread makes no more calls
 
     @property
     def is_idle(self) -> bool:

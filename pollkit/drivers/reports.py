@@ -1,4 +1,5 @@
 """What one exchange changed, and the events that listeners and the log get for it."""
+
 from typing import List, NamedTuple
 
 from ..core import events
@@ -14,13 +15,14 @@ class Report(NamedTuple):
 
     steps: List[Step]
     readings: List[Reading]
-    is_shared_fault: bool     # one fault of a request for many jobs
+    is_shared_fault: bool  # one fault of a request for many jobs
     counts: Counts
     at: float
 
     @classmethod
-    def from_poll(cls, steps: List[Step], readings: List[Reading], heard: Reading,
-                  at: float) -> "Report":
+    def from_poll(
+        cls, steps: List[Step], readings: List[Reading], heard: Reading, at: float
+    ) -> "Report":
         """The report on a poll; `heard` is the reading of its reply as a whole."""
         verdict = heard.verdict
         is_shared_fault = len(steps) > 1 and verdict is not Verdict.PENDING

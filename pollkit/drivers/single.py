@@ -1,4 +1,5 @@
 """One job at a time, in the caller's thread: `wait` and `Poller`."""
+
 import threading
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, Union
 
@@ -57,19 +58,31 @@ class Poller:
     (True, 1)
     """
 
-    def __init__(self, profile: Union[Profile, str, None] = None, pace: Union[Pace, str, None] = None,
-                 timeout: Timeout = Default.AS_PROFILE, bucket: Optional[TokenBucket] = None,
-                 headers: Optional[Mapping[str, str]] = None,
-                 retry_on: Union[Type[BaseException], Tuple[Type[BaseException], ...]] = (),
-                 max_faults: Optional[int] = None, on_event: Optional[OnEvent] = None,
-                 clock: Optional[Clock] = None, rng: Optional[Callable[[], float]] = None,
-                 profiles: Optional[str] = None, history: Optional[History] = None) -> None:
-        self._asker = Client(profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history)
+    def __init__(
+        self,
+        profile: Union[Profile, str, None] = None,
+        pace: Union[Pace, str, None] = None,
+        timeout: Timeout = Default.AS_PROFILE,
+        bucket: Optional[TokenBucket] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        retry_on: Union[Type[BaseException], Tuple[Type[BaseException], ...]] = (),
+        max_faults: Optional[int] = None,
+        on_event: Optional[OnEvent] = None,
+        clock: Optional[Clock] = None,
+        rng: Optional[Callable[[], float]] = None,
+        profiles: Optional[str] = None,
+        history: Optional[History] = None,
+    ) -> None:
+        self._asker = Client(
+            profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history
+        )
         self._clock = self._asker.clock
         self._bucket = None if bucket is None else validate_bucket(bucket)
         self._buckets: Dict[Union[Limit, str, None], TokenBucket] = {}
         self._retry_on = retry_on if isinstance(retry_on, tuple) else (retry_on,)
-        if not all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in self._retry_on):
+        if not all(
+            isinstance(kind, type) and issubclass(kind, BaseException) for kind in self._retry_on
+        ):
             raise ConfigError("retry_on must be exception classes, not %r" % (retry_on,))
 
     def poll(self, job: Union[Job, str, Check], stop: Optional[threading.Event] = None) -> Outcome:
@@ -100,8 +113,15 @@ class Poller:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _run(self, job: Job, url: str, manner: Endpoint, home: str, look: Callable[[machine.Poll], Reading],
-             stop: Optional[threading.Event]) -> Outcome:
+    def _run(
+        self,
+        job: Job,
+        url: str,
+        manner: Endpoint,
+        home: str,
+        look: Callable[[machine.Poll], Reading],
+        stop: Optional[threading.Event],
+    ) -> Outcome:
         asker, clock, bucket = self._asker, self._clock, self._bucket_for(manner.profile.limit)
         rules = asker.rules(manner, home, bucket.spacing)
         progress = machine.start(job, url, rules, clock.now())
@@ -134,8 +154,9 @@ class Poller:
             return self._bucket
         return self._buckets.setdefault(limit, TokenBucket.from_limit(limit, self._clock))
 
-    def _await_token(self, progress: machine.Progress, bucket: TokenBucket,
-                     stop: Optional[threading.Event]) -> machine.Progress:
+    def _await_token(
+        self, progress: machine.Progress, bucket: TokenBucket, stop: Optional[threading.Event]
+    ) -> machine.Progress:
         """Wait until the shared limit allows the poll, as long as the machine will."""
         now, pauses = self._clock.now(), 0
         slot: Optional[float] = None  # once it is taken; a pause makes it void
@@ -158,15 +179,22 @@ class Poller:
             try:
                 seen = check()
             except self._retry_on as error:
-                seen = Fault(one_line("%s: %s" % (type(error).__name__, redact_url(str(error)))),
-                             code=FaultCode.CALL)
+                seen = Fault(
+                    one_line("%s: %s" % (type(error).__name__, redact_url(str(error)))),
+                    code=FaultCode.CALL,
+                )
             if not isinstance(seen, (Reply, Fault, dict, list, bool, str)):
-                raise ConfigError("the callable returned %r: it should return a dict, a Reply, a bool "
-                                  "or a status word" % (seen,))
-            if isinstance(seen, Reply) and seen.received_at is None:  # just now: its dates need a clock
+                raise ConfigError(
+                    "the callable returned %r: it should return a dict, a Reply, a bool "
+                    "or a status word" % (seen,)
+                )
+            if (
+                isinstance(seen, Reply) and seen.received_at is None
+            ):  # just now: its dates need a clock
                 seen = seen._replace(received_at=self._clock.wall())
             reading = self._asker.default.reader.read(seen, poll.moved, poll.accepted)
             return reading._replace(location=None)  # where a callable looks is its own affair
+
         return look
 
 

@@ -4,6 +4,7 @@ An exchange waits for such a call as it waits for a socket: the call has a descr
 becomes readable when it has finished. If it does not finish in time, the exchange goes on
 without it and the thread is abandoned. At most MAX_CALLS run at once.
 """
+
 import socket
 import threading
 from typing import Any, Callable, Dict, Generic, Hashable, Optional, TypeVar

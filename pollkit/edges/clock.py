@@ -1,4 +1,5 @@
 """Clocks: the machine's own, and one that tests move by hand."""
+
 import os
 import threading
 import time
@@ -27,7 +28,9 @@ class Clock:
             with open("/proc/sys/kernel/random/boot_id") as file:
                 name = file.read().strip()
             # A container may count from elsewhere.
-            return name + (os.readlink("/proc/self/ns/time") if os.path.lexists("/proc/self/ns/time") else "")
+            return name + (
+                os.readlink("/proc/self/ns/time") if os.path.lexists("/proc/self/ns/time") else ""
+            )
         except OSError:
             return os.urandom(8).hex()  # nobody knows: comparable with nothing
 
@@ -39,8 +42,7 @@ class Clock:
         else:
             stop.wait(duration)
 
-    def wait_in(self, multiplexer: "Multiplexer", until: float,
-                is_busy: bool) -> "List[Finished]":
+    def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Finished]":
         """Drive exchanges until some have finished, or until an instant; `is_busy`: there are some."""
         return multiplexer.wait(min(max(0.0, until - self.now()), _LONGEST_SLEEP_S))
 
@@ -88,8 +90,7 @@ class VirtualClock(Clock):
         """Seconds since 1970, as far as this clock is concerned."""
         return self._now + self._wall_offset
 
-    def wait_in(self, multiplexer: "Multiplexer", until: float,
-                is_busy: bool) -> "List[Finished]":
+    def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Finished]":
         """Time stands still while exchanges are under way; otherwise it moves on at once."""
         if is_busy or until == float("inf"):
             return multiplexer.wait(None)

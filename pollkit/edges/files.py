@@ -3,13 +3,14 @@
 A link there may be another user's, and point at a file of ours. So such links are refused, and a
 file is replaced by way of a new one, whose name nobody can foresee.
 """
+
 import errno
 import os
 import stat
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
-_MOST_LINKS = 40                      # Linux follows as many
+_MOST_LINKS = 40  # Linux follows as many
 
 
 def check_links(path: str) -> None:

@@ -9,6 +9,7 @@ House rules: nothing that may be wrong with the file is worth a job's outcome. I
 the command goes on without; and nobody is waited for longer than a moment. In the file are names of
 profiles and labels, origins where no profile is named, and seconds: no ids, paths, queries or secrets.
 """
+
 import json
 import os
 import stat
@@ -19,15 +20,15 @@ from errno import EAGAIN, EINVAL
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from ..core.learning.completions import StartOrder
-from ..core.learning.durations import RECENT, Durations, Completion
+from ..core.learning.durations import RECENT, Completion, Durations
 from ..errors import ConfigError
 from .files import open_file
 
 VERSION = 1
-MOST_KINDS = 100            # those that were taught last
-LONGEST_NAME = 300          # of a profile and its label together; what is longer is not kept
-LARGEST_BYTES = 1 << 21     # of a file that is read; so many kinds come to less
-PATIENCE_S = 0.5            # for others who write
+MOST_KINDS = 100  # those that were taught last
+LONGEST_NAME = 300  # of a profile and its label together; what is longer is not kept
+LARGEST_BYTES = 1 << 21  # of a file that is read; so many kinds come to less
+PATIENCE_S = 0.5  # for others who write
 PAUSE_S = 0.005
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # for whoever is at the other end of a pipe
 
@@ -52,11 +53,15 @@ class History:
     1
     """
 
-    def __init__(self, path: Optional[str] = None, on_damage: Optional[Callable[[str], object]] = None,
-                 on_trouble: Optional[Callable[[str], object]] = None) -> None:
+    def __init__(
+        self,
+        path: Optional[str] = None,
+        on_damage: Optional[Callable[[str], object]] = None,
+        on_trouble: Optional[Callable[[str], object]] = None,
+    ) -> None:
         self._path, self._on_damage, self._on_trouble = path, on_damage, on_trouble
         self._lock = threading.RLock()
-        self._kinds: Optional[Dict[Kind, Any]] = None        # the file, as it was found
+        self._kinds: Optional[Dict[Kind, Any]] = None  # the file, as it was found
         self._durations: Dict[Kind, Durations] = {}
         self._orders: Dict[Kind, StartOrder] = {}
         self._noted: Dict[Kind, List[Completion]] = {}
@@ -76,7 +81,9 @@ class History:
         with self._lock:
             return self._orders.setdefault(kind, StartOrder()).begin()
 
-    def end(self, kind: Kind, turn: Optional[int], began: float, between: Optional[Tuple[float, float]]) -> None:
+    def end(
+        self, kind: Kind, turn: Optional[int], began: float, between: Optional[Tuple[float, float]]
+    ) -> None:
         """It is over, its job having ended between these ages, if that is known: to be learned in its turn."""
         if turn is None:
             return
@@ -88,7 +95,11 @@ class History:
 
     def note(self, kind: Kind, lesson: Completion) -> None:
         """A job of that kind has ended: to be saved."""
-        if self._path is not None and kind.profile and len(kind.profile + (kind.label or "")) <= LONGEST_NAME:
+        if (
+            self._path is not None
+            and kind.profile
+            and len(kind.profile + (kind.label or "")) <= LONGEST_NAME
+        ):
             with self._lock:
                 noted = self._noted.setdefault(kind, [])
                 noted.append(lesson)
@@ -109,7 +120,9 @@ class History:
                     durations = _learned(kinds, kind)
                     durations.record_all(lessons)
                     kinds.pop(kind, None)
-                    kinds[kind] = durations.as_dict()  # at the end: those that come first are let go first
+                    kinds[kind] = (
+                        durations.as_dict()
+                    )  # at the end: those that come first are let go first
                 _write(self._path, dict(list(kinds.items())[-MOST_KINDS:]), is_alone)
         except (OSError, ValueError) as error:
             self._tell_trouble(error)
@@ -153,14 +166,19 @@ class History:
         except _Damaged as damage:
             os.replace(path, path + ".damaged")
             if self._on_damage is not None:
-                self._on_damage("%s was damaged (%s): it is %s.damaged now, and what jobs teach is gathered anew"
-                                % (path, damage, os.path.basename(path)))
+                self._on_damage(
+                    "%s was damaged (%s): it is %s.damaged now, and what jobs teach is gathered anew"
+                    % (path, damage, os.path.basename(path))
+                )
             return {}
 
     def _tell_trouble(self, error: Exception) -> None:
         tell, self._on_trouble = self._on_trouble, None
         if tell is not None:
-            tell("what jobs teach can't be kept in %s: %s" % (self._path, getattr(error, "strerror", None) or error))
+            tell(
+                "what jobs teach can't be kept in %s: %s"
+                % (self._path, getattr(error, "strerror", None) or error)
+            )
 
 
 def default_path() -> Optional[str]:
@@ -189,7 +207,9 @@ def _read(path: str) -> Dict[Kind, Any]:
     if not data:
         return {}  # made by somebody who was about to write it
     if data.startswith(b"SQLite format 3"):
-        raise OSError(EINVAL, "it is a database")  # somebody's ledger, named by mistake: not ours to set aside
+        raise OSError(
+            EINVAL, "it is a database"
+        )  # somebody's ledger, named by mistake: not ours to set aside
     if len(data) > LARGEST_BYTES:
         raise _Damaged("it is too large")
     try:
@@ -219,14 +239,23 @@ def _learned(kinds: Dict[Kind, Any], kind: Kind) -> Durations:
 
 
 def _write(path: str, kinds: Dict[Kind, Any], is_alone: bool) -> None:
-    text = json.dumps({"version": VERSION, "kinds": [
-        {"profile": kind.profile, "label": kind.label, "learned": learned} for kind, learned in kinds.items()]},
-        separators=(",", ":"))
+    text = json.dumps(
+        {
+            "version": VERSION,
+            "kinds": [
+                {"profile": kind.profile, "label": kind.label, "learned": learned}
+                for kind, learned in kinds.items()
+            ],
+        },
+        separators=(",", ":"),
+    )
     # One name, where nobody else can have it now: then what a killed process left behind goes, too.
     temporary = "%s.%snew" % (path, "" if is_alone else "%d." % os.getpid())
     _remove(temporary)
     try:
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(
+            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
+        ) as file:
             file.write(text.encode("ascii"))
         os.replace(temporary, path)
     except BaseException:

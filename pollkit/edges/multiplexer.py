@@ -11,6 +11,7 @@ ready then wins. Only once, so that a server that never stops sending can't outl
 
 `run` drives one exchange in the caller's thread; a `Multiplexer` drives many.
 """
+
 import select
 import socket
 import time
@@ -18,13 +19,13 @@ from collections import deque
 from contextlib import ExitStack
 from typing import Any, Deque, Dict, Generator, List, NamedTuple, Optional, Tuple, TypeVar
 
-READ, WRITE = 1, 4          # the values of select.POLLIN and select.POLLOUT
-NOTHING = -1                # in place of a descriptor: wait for the instant only
+READ, WRITE = 1, 4  # the values of select.POLLIN and select.POLLOUT
+NOTHING = -1  # in place of a descriptor: wait for the instant only
 FOREVER = float("inf")
-_LONGEST_WAIT_S = 86400.0   # poll() takes milliseconds as a C int
+_LONGEST_WAIT_S = 86400.0  # poll() takes milliseconds as a C int
 
 T = TypeVar("T")
-Wait = Tuple[int, int, float]        # descriptor, READ or WRITE, instant (time.monotonic)
+Wait = Tuple[int, int, float]  # descriptor, READ or WRITE, instant (time.monotonic)
 Steps = Generator[Wait, bool, T]
 
 
@@ -56,7 +57,7 @@ class _Task:
         self.tag = tag
         self.steps = steps
         self.descriptor = NOTHING
-        self.direction = -1    # it has not waited yet
+        self.direction = -1  # it has not waited yet
         self.until = FOREVER
 
 
@@ -73,11 +74,11 @@ class Multiplexer:
 
     def __init__(self) -> None:
         self._poller = new_poller()
-        self._waiting: Dict[int, _Task] = {}    # by descriptor
-        self._timers: List[_Task] = []          # those that wait for an instant only
+        self._waiting: Dict[int, _Task] = {}  # by descriptor
+        self._timers: List[_Task] = []  # those that wait for an instant only
         self._finished: Deque[Finished] = deque()
-        self._next_until = FOREVER              # no wait ends before this instant
-        self.was_woken = False                  # by `wake`, in the last `wait`
+        self._next_until = FOREVER  # no wait ends before this instant
+        self.was_woken = False  # by `wake`, in the last `wait`
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
@@ -201,8 +202,7 @@ class _SelectPoller:
             time.sleep(milliseconds / 1000)
             return []
         # A connection that was refused shows up as an exceptional condition on Windows.
-        readable, writable, failed = select.select(
-            reading, writing, writing, milliseconds / 1000)
+        readable, writable, failed = select.select(reading, writing, writing, milliseconds / 1000)
         ready = [(each, READ) for each in readable]
         return ready + [(each, WRITE) for each in set(writable + failed)]
 

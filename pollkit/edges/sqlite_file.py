@@ -14,6 +14,7 @@ each process, and a child that inherits the count takes no lock of its own; then
 parent deletes the log, and what the child writes is lost. So before a child opens any file it
 closes its copies of all of them, which it may, as nobody was using them.
 """
+
 import logging
 import os
 import random
@@ -28,11 +29,25 @@ from typing import Callable, Dict, Optional, Tuple, TypeVar
 from ..errors import LedgerError
 from .files import check_links
 
-BUSY_S = 1.0       # how long SQLite itself waits for a lock, each time it is asked
+BUSY_S = 1.0  # how long SQLite itself waits for a lock, each time it is asked
 PATIENCE_S = 30.0  # how long we ask
 LOG_BYTES = 4 << 20  # what a write-ahead log is cut to once it has been written back
 
-_NETWORK = ("nfs", "cifs", "smb", "afs", "ceph", "lustre", "gfs", "ocfs", "glusterfs", "9p", "sshfs", "webdav", "davfs")
+_NETWORK = (
+    "nfs",
+    "cifs",
+    "smb",
+    "afs",
+    "ceph",
+    "lustre",
+    "gfs",
+    "ocfs",
+    "glusterfs",
+    "9p",
+    "sshfs",
+    "webdav",
+    "davfs",
+)
 _T = TypeVar("_T")
 log = logging.getLogger("pollkit")
 
@@ -49,8 +64,14 @@ class SqliteFile:
     LedgerError that begins with what the file is; `prepare` makes them so, in a transaction.
     """
 
-    def __init__(self, path: str, is_current: Work[bool], prepare: Work[None], create: bool = True,
-                 warn: Optional[Callable[[str], object]] = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        is_current: Work[bool],
+        prepare: Work[None],
+        create: bool = True,
+        warn: Optional[Callable[[str], object]] = None,
+    ) -> None:
         self.path = _real_path(os.fspath(path))
         self._is_current, self._prepare, self._create = is_current, prepare, create
         self._warn = warn or log.warning
@@ -58,7 +79,9 @@ class SqliteFile:
         self._busy = False
         self._db: Optional[Connection] = None
         self._identity: Optional[Tuple[int, int]] = None
-        self._beside: Dict[str, Optional[Tuple[int, int]]] = {}  # the log and its index, and which files they are
+        self._beside: Dict[
+            str, Optional[Tuple[int, int]]
+        ] = {}  # the log and its index, and which files they are
         self._pid = os.getpid()
         for file in list(_files):
             file._close_copy()
@@ -98,8 +121,10 @@ class SqliteFile:
                             self.close()  # whatever state it is in
                             raise explain_error(self.path, error) from error
                         if time.monotonic() > give_up_at:
-                            raise LedgerError("%s: another program has kept it locked for %.0f s: is one stopped or "
-                                              "stuck in the middle of a write?" % (self.path, PATIENCE_S)) from error
+                            raise LedgerError(
+                                "%s: another program has kept it locked for %.0f s: is one stopped or "
+                                "stuck in the middle of a write?" % (self.path, PATIENCE_S)
+                            ) from error
                     time.sleep(random.uniform(0.001, 0.02))  # not all at once again
             finally:
                 self._busy = False
@@ -127,8 +152,12 @@ class SqliteFile:
         """Close what this process inherited when it was forked off."""
         if os.getpid() == self._pid:
             return
-        if self._busy:  # another thread was at it when this process came to be: its copy is beyond use
-            raise LedgerError("%s was in use while the process forked: open it anew after a fork" % self.path)
+        if (
+            self._busy
+        ):  # another thread was at it when this process came to be: its copy is beyond use
+            raise LedgerError(
+                "%s was in use while the process forked: open it anew after a fork" % self.path
+            )
         self._lock, self._pid = threading.RLock(), os.getpid()
         self.close()
 
@@ -142,20 +171,35 @@ class SqliteFile:
                 db.close()
                 raise
             self._identity = _identity(self.path)
-            self._beside = {name: _identity(name) for name in (self.path + "-wal", self.path + "-shm")}
-            self._db, self._create = db, False  # one that is taken away is not made again behind anybody's back
+            self._beside = {
+                name: _identity(name) for name in (self.path + "-wal", self.path + "-shm")
+            }
+            self._db, self._create = (
+                db,
+                False,
+            )  # one that is taken away is not made again behind anybody's back
         return self._db
 
     def _in_place(self, db: Connection) -> Connection:
         """The connection, if its file is still where it was: what goes into one that was taken away is lost."""
         if _identity(self.path) != self._identity:
             # SQLite would read the log of the old file as that of the new one.
-            left = [os.path.basename(name) for name, which in self._beside.items()
-                    if which is not None and _identity(name) == which]
-            raise LedgerError("%s was removed or replaced while it was in use: nothing more is written to it; %srun "
-                              "again" % (self.path, "before anything else, remove %s beside it: left by the old file, "
-                                         "of no use, and harmful to a new one; then " % " and ".join(left)
-                                         if left else ""))
+            left = [
+                os.path.basename(name)
+                for name, which in self._beside.items()
+                if which is not None and _identity(name) == which
+            ]
+            raise LedgerError(
+                "%s was removed or replaced while it was in use: nothing more is written to it; %srun "
+                "again"
+                % (
+                    self.path,
+                    "before anything else, remove %s beside it: left by the old file, "
+                    "of no use, and harmful to a new one; then " % " and ".join(left)
+                    if left
+                    else "",
+                )
+            )
         return db
 
     def _make(self) -> None:
@@ -174,14 +218,20 @@ class SqliteFile:
             pass
         except OSError as error:
             raise LedgerError("%s can't be made: %s" % (self.path, error.strerror)) from None
-        mode = _look_at(self.path, "%s: there is no such file ('pollkit add' makes a ledger)" % self.path)
+        mode = _look_at(
+            self.path, "%s: there is no such file ('pollkit add' makes a ledger)" % self.path
+        )
         if stat.S_ISDIR(mode):
             raise LedgerError("%s is a directory: name a file in it" % self.path)
         if not stat.S_ISREG(mode):
-            raise LedgerError("%s is no ordinary file, but a pipe, a device or the like: name another" % self.path)
+            raise LedgerError(
+                "%s is no ordinary file, but a pipe, a device or the like: name another" % self.path
+            )
         if not os.access(self.path, os.R_OK | os.W_OK):
-            raise LedgerError("%s can't be opened for writing: check its owner and mode, and whether the disk is "
-                              "read-only" % self.path)
+            raise LedgerError(
+                "%s can't be opened for writing: check its owner and mode, and whether the disk is "
+                "read-only" % self.path
+            )
 
     def _set_up(self, db: Connection) -> None:
         is_current = self._is_current(db)
@@ -190,8 +240,10 @@ class SqliteFile:
             if not is_on_network(self.path):
                 mode = _value(db, "PRAGMA journal_mode=WAL")
             if mode != "wal":
-                self._warn("%s: no write-ahead log on this file system: slower, and for one host at a time"
-                           % self.path)
+                self._warn(
+                    "%s: no write-ahead log on this file system: slower, and for one host at a time"
+                    % self.path
+                )
         db.execute("PRAGMA synchronous=%s" % ("NORMAL" if mode == "wal" else "FULL"))
         db.execute("PRAGMA journal_size_limit=%d" % LOG_BYTES)
         if not is_current:
@@ -213,8 +265,10 @@ def _look_at(path: str, missing: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         raise LedgerError(missing) from None
     except PermissionError:
-        raise LedgerError("%s can't be reached: no permission to enter its directory: check who may, and who runs "
-                          "this" % path) from None
+        raise LedgerError(
+            "%s can't be reached: no permission to enter its directory: check who may, and who runs "
+            "this" % path
+        ) from None
     except OSError as error:  # a link that leads to itself, a name that is too long
         raise LedgerError("%s can't be opened: %s" % (path, error.strerror)) from None
 
@@ -233,8 +287,9 @@ def connect(path: str) -> Connection:
         try:
             path = os.fsencode(path).decode("utf-8")
         except UnicodeDecodeError:
-            raise LedgerError("%s: Python 3.6 opens ledgers only where their path is UTF-8: name another"
-                              % path) from None
+            raise LedgerError(
+                "%s: Python 3.6 opens ledgers only where their path is UTF-8: name another" % path
+            ) from None
     return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
@@ -245,7 +300,9 @@ def _value(db: Connection, statement: str) -> object:
 def _is_passing(error: sqlite3.Error) -> bool:
     """Whether it is only that somebody else was at it."""
     text = str(error)
-    return isinstance(error, sqlite3.OperationalError) and ("locked" in text or "locking protocol" in text)
+    return isinstance(error, sqlite3.OperationalError) and (
+        "locked" in text or "locking protocol" in text
+    )
 
 
 def explain_error(path: str, error: sqlite3.Error) -> LedgerError:

@@ -18,10 +18,10 @@ import time
 import urllib.request
 from typing import Any, Awaitable, Callable, Dict, List, Optional, Sequence, Tuple
 
-JOBS = 500            # outstanding while polls are counted: enough that one is always due
-PAUSE_S = 0.01        # between two polls of one job: the shortest that pollkit allows
+JOBS = 500  # outstanding while polls are counted: enough that one is always due
+PAUSE_S = 0.01  # between two polls of one job: the shortest that pollkit allows
 WARM_UP_POLLS = 1000
-LONG_S = 3600.0       # nothing happens that late
+LONG_S = 3600.0  # nothing happens that late
 EVERY_S, TIMED_JOBS = 2.0, 1000  # 500 polls a second, for the lateness
 TICK_S = EVERY_S / TIMED_JOBS
 
@@ -37,6 +37,7 @@ def check(document: Any) -> None:
 
 def batch_poller(api: str, ca_file: Optional[str], pace: str, **settings: Any) -> Any:
     from pollkit import BatchPoller, Profile, TokenBucket
+
     profile = Profile(url=job_url(api, "{id}"), status="status", ca_file=ca_file)
     return BatchPoller(profile, pace=pace, bucket=TokenBucket(1e6, burst=1e6), **settings)
 
@@ -71,11 +72,19 @@ def instant(polls: int) -> Instant:
 
 
 def between(begun: Instant, ended: Instant) -> Dict[str, float]:
-    return {"polls": ended[0] - begun[0], "cpu_s": ended[1] - begun[1], "wall_s": ended[2] - begun[2]}
+    return {
+        "polls": ended[0] - begun[0],
+        "cpu_s": ended[1] - begun[1],
+        "wall_s": ended[2] - begun[2],
+    }
 
 
-def pollkit_polls(api: str, ca_file: Optional[str], at_once: int, seconds: float) -> Dict[str, float]:
-    batch = batch_poller(api, ca_file, "fixed {:.0f}ms".format(PAUSE_S * 1000), workers=at_once, timeout=None)
+def pollkit_polls(
+    api: str, ca_file: Optional[str], at_once: int, seconds: float
+) -> Dict[str, float]:
+    batch = batch_poller(
+        api, ca_file, "fixed {:.0f}ms".format(PAUSE_S * 1000), workers=at_once, timeout=None
+    )
     for i in range(JOBS):
         batch.submit("job_{}".format(i))
     while batch.stats.polls < WARM_UP_POLLS:
@@ -88,7 +97,9 @@ def pollkit_polls(api: str, ca_file: Optional[str], at_once: int, seconds: float
     return between(begun, ended)
 
 
-async def aiohttp_polls(api: str, ca_file: Optional[str], at_once: int, seconds: float) -> Dict[str, float]:
+async def aiohttp_polls(
+    api: str, ca_file: Optional[str], at_once: int, seconds: float
+) -> Dict[str, float]:
     limit = asyncio.Semaphore(at_once)
     polls = 0
 
@@ -101,7 +112,10 @@ async def aiohttp_polls(api: str, ca_file: Optional[str], at_once: int, seconds:
             await asyncio.sleep(PAUSE_S)
 
     async with aiohttp_session(ca_file) as session:
-        tasks = [asyncio.ensure_future(wait_for_job(job_url(api, "job_{}".format(i)))) for i in range(JOBS)]
+        tasks = [
+            asyncio.ensure_future(wait_for_job(job_url(api, "job_{}".format(i))))
+            for i in range(JOBS)
+        ]
         while polls < WARM_UP_POLLS and not any(task.done() for task in tasks):
             await asyncio.sleep(0.01)
         begun = instant(polls)
@@ -129,8 +143,13 @@ def urllib_poll(ca_file: Optional[str]) -> Callable[[str], Any]:
     return poll
 
 
-def thread_polls(make_poll: Callable[[Optional[str]], Callable[[str], Any]], api: str, ca_file: Optional[str],
-                 at_once: int, seconds: float) -> Dict[str, float]:
+def thread_polls(
+    make_poll: Callable[[Optional[str]], Callable[[str], Any]],
+    api: str,
+    ca_file: Optional[str],
+    at_once: int,
+    seconds: float,
+) -> Dict[str, float]:
     # No pause: until a job's turn comes again, longer than PAUSE_S passes anyway.
     jobs: "queue.Queue[str]" = queue.Queue()
     for i in range(JOBS):
@@ -145,7 +164,9 @@ def thread_polls(make_poll: Callable[[Optional[str]], Callable[[str], Any]], api
             jobs.put(url)
             done[number] += 1
 
-    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(at_once)]
+    threads = [
+        threading.Thread(target=work, args=(number,), daemon=True) for number in range(at_once)
+    ]
     for thread in threads:
         thread.start()
     while sum(done) < WARM_UP_POLLS and all(thread.is_alive() for thread in threads):
@@ -162,6 +183,7 @@ def thread_polls(make_poll: Callable[[Optional[str]], Callable[[str], Any]], api
 
 
 # Memory. Measured as resident size: what tracemalloc sees is not all, and less for some than for others.
+
 
 def resident(field: str) -> int:
     """VmRSS, what this process has in memory now, or VmHWM, the most it ever had; in bytes."""
@@ -198,7 +220,9 @@ def pollkit_memory(api: str, jobs: int, pace: str, timeout: Optional[float]) -> 
     return grown(before, jobs)
 
 
-async def aiohttp_memory(api: str, jobs: int, wrap: Callable[[Awaitable[None]], Awaitable[None]]) -> Dict[str, float]:
+async def aiohttp_memory(
+    api: str, jobs: int, wrap: Callable[[Awaitable[None]], Awaitable[None]]
+) -> Dict[str, float]:
     """Tasks as `aiohttp_polls` has them, all in their sleep; none has polled yet, which is in their favour."""
     names = ["job_{}".format(i) for i in range(jobs)]
 
@@ -234,6 +258,7 @@ def thread_memory(jobs: int) -> Dict[str, float]:
 # place where every client could be asked for the instant of sending: it makes pollkit and aiohttp
 # look later than they are, by the same, and never earlier. A job's first poll does not count.
 
+
 class Lateness:
     def __init__(self, seconds: float) -> None:
         # Each job begins within EVERY_S, and has had its first poll soon after.
@@ -247,9 +272,11 @@ class Lateness:
 
     def quantiles(self) -> Dict[str, float]:
         late = sorted(self._late)
-        return {"polls_per_s": len(late) / (self.end - self.begin),
-                "p50_ms": late[len(late) // 2] * 1000,
-                "p99_ms": late[min(len(late) - 1, math.ceil(len(late) * 0.99) - 1)] * 1000}
+        return {
+            "polls_per_s": len(late) / (self.end - self.begin),
+            "p50_ms": late[len(late) // 2] * 1000,
+            "p99_ms": late[min(len(late) - 1, math.ceil(len(late) * 0.99) - 1)] * 1000,
+        }
 
 
 def sleep_until(at: float) -> None:
@@ -265,7 +292,9 @@ def pollkit_lateness(api: str, seconds: float) -> Dict[str, float]:
                 lateness.note(due[event.id], event.at)
             due[event.id] = event.progress.next_at
 
-    batch = batch_poller(api, None, "fixed {:.0f}s".format(EVERY_S), workers=8, timeout=None, on_event=heard)
+    batch = batch_poller(
+        api, None, "fixed {:.0f}s".format(EVERY_S), workers=8, timeout=None, on_event=heard
+    )
     lateness, begun = Lateness(seconds), time.monotonic()
     for i in range(TIMED_JOBS):
         sleep_until(begun + i * TICK_S)
@@ -326,13 +355,20 @@ def polls_of(name: str, api: str, ca_file: str, at_once: str, seconds: str) -> D
 def memory_of(name: str, api: str, jobs: str) -> Dict[str, float]:
     if name.startswith("pollkit"):
         if "adaptive" in name:  # all that a job can have: it learns, and has a deadline
-            return pollkit_memory(api, int(jobs), "adaptive min={0:.0f}s max={0:.0f}s".format(LONG_S), LONG_S)
+            return pollkit_memory(
+                api, int(jobs), "adaptive min={0:.0f}s max={0:.0f}s".format(LONG_S), LONG_S
+            )
         return pollkit_memory(api, int(jobs), "fixed {:.0f}s".format(LONG_S), None)
     if name == "threads":
         return thread_memory(int(jobs))
     wrapped = "wait_for" in name
-    return in_loop(aiohttp_memory(
-        api, int(jobs), lambda waiting: asyncio.wait_for(waiting, LONG_S) if wrapped else waiting))
+    return in_loop(
+        aiohttp_memory(
+            api,
+            int(jobs),
+            lambda waiting: asyncio.wait_for(waiting, LONG_S) if wrapped else waiting,
+        )
+    )
 
 
 def lateness_of(name: str, api: str, seconds: str) -> Dict[str, float]:
@@ -344,7 +380,9 @@ def lateness_of(name: str, api: str, seconds: str) -> Dict[str, float]:
 
 
 KINDS: Dict[str, Callable[..., Dict[str, float]]] = {
-    "polls": polls_of, "memory": memory_of, "lateness": lateness_of,
+    "polls": polls_of,
+    "memory": memory_of,
+    "lateness": lateness_of,
 }
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ Poll = Callable[[], Answer]
 
 class Measured(NamedTuple):
     polls: int
-    cpu_s: float   # user and system, of the whole process
+    cpu_s: float  # user and system, of the whole process
     wall_s: float
 
 
@@ -35,6 +35,7 @@ def pollkit_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
     from pollkit.core.profile import Profile
     from pollkit.edges.http.request import Request
     from pollkit.edges.http.transport import Transport
+
     transport = Transport(Profile(ca_file=ca_file))  # one for all threads
     home = transport.check(url)
 
@@ -72,7 +73,8 @@ def http_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
         assert parts.hostname is not None
         if context is not None:
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                parts.hostname, parts.port, context=context)
+                parts.hostname, parts.port, context=context
+            )
         else:
             connection = http.client.HTTPConnection(parts.hostname, parts.port)
 
@@ -116,7 +118,9 @@ def measure_threads(for_thread: Callable[[], Poll], at_once: int, seconds: float
     begun: List[Tuple[float, float]] = []
     polls: List[int] = []
     # What the last thread to arrive does before all go on.
-    barrier = threading.Barrier(at_once, lambda: begun.append((time.process_time(), time.monotonic())))
+    barrier = threading.Barrier(
+        at_once, lambda: begun.append((time.process_time(), time.monotonic()))
+    )
 
     def work() -> None:
         try:
@@ -157,6 +161,7 @@ def measure_multiplexed(url: str, ca_file: Optional[str], at_once: int, seconds:
     from pollkit.edges.http.request import Request
     from pollkit.edges.http.transport import Transport
     from pollkit.edges.multiplexer import Multiplexer
+
     transport = Transport(Profile(ca_file=ca_file))
     home = transport.check(url)
     multiplexer = Multiplexer()
@@ -185,7 +190,9 @@ def measure_multiplexed(url: str, ca_file: Optional[str], at_once: int, seconds:
     return Measured(polls, time.process_time() - cpu, time.monotonic() - wall)
 
 
-async def measure_aiohttp(url: str, ca_file: Optional[str], at_once: int, seconds: float) -> Measured:
+async def measure_aiohttp(
+    url: str, ca_file: Optional[str], at_once: int, seconds: float
+) -> Measured:
     aiohttp = importlib.import_module("aiohttp")
     context = ssl.create_default_context(cafile=ca_file) if ca_file else True
 
@@ -198,6 +205,7 @@ async def measure_aiohttp(url: str, ca_file: Optional[str], at_once: int, second
         return done
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+
         async def poll() -> Answer:
             async with session.get(url) as response:
                 return response.status, await response.json()

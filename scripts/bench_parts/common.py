@@ -56,15 +56,19 @@ def peers_python() -> str:
         pass
     say("setting up .venvs/bench with {}".format(" and ".join(PEERS)))
     _must("can't make .venvs/bench", [sys.executable, "-m", "venv", "--clear", venv])
-    _must("can't install {}".format(" and ".join(PEERS)),
-          [inner, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"] + PEERS)
+    _must(
+        "can't install {}".format(" and ".join(PEERS)),
+        [inner, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"] + PEERS,
+    )
     with open(stamp, "w", encoding="utf-8") as file:
         file.write(content)
     return inner
 
 
 def _must(what: str, command: List[str]) -> None:
-    ended = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    ended = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
     if ended.returncode != 0:
         raise Trouble("{}: {}".format(what, _last_line(ended.stdout)))
 
@@ -79,9 +83,13 @@ def _last_line(output: bytes) -> str:
 def child_environment() -> Dict[str, str]:
     """The environment without what would change how one client behaves and not another."""
     unwanted = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
-    kept = {name: value for name, value in os.environ.items()
-            if not name.lower().endswith("_proxy") and name not in unwanted
-            and not name.startswith(("PYTHON", "POLLKIT_"))}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.lower().endswith("_proxy")
+        and name not in unwanted
+        and not name.startswith(("PYTHON", "POLLKIT_"))
+    }
     kept["PYTHONPATH"] = os.pathsep.join([ROOT, os.path.join(ROOT, "scripts")])
     return kept
 
@@ -91,8 +99,14 @@ def in_child(python: str, module: str, arguments: Sequence[object], timeout: flo
     command = [python, "-m", "bench_parts." + module] + [str(argument) for argument in arguments]
     what = " ".join([module] + command[3:5])
     try:
-        ended = subprocess.run(command, env=child_environment(), stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=timeout)
+        ended = subprocess.run(
+            command,
+            env=child_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=timeout,
+        )
     except subprocess.TimeoutExpired:
         raise Trouble("{} had not ended after {:g} s".format(what, timeout)) from None
     if ended.returncode != 0:
@@ -156,6 +170,8 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     lines = [[head.lstrip(">") for head in heads]] + [list(row) for row in rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
     for line in lines:
-        cells = [cell.rjust(width) if to_right else cell.ljust(width)
-                 for cell, width, to_right in zip(line, widths, right)]
+        cells = [
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(line, widths, right)
+        ]
         print("  ".join(cells).rstrip())

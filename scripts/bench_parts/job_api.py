@@ -45,15 +45,23 @@ def serving() -> Iterator[Api]:
     """The API, in a process of its own for as long as the context lasts."""
     if not os.path.exists(os.path.join(DATA, "localhost.key")):
         raise Trouble("{} is missing: it has the certificate for https".format(DATA))
-    process = subprocess.Popen([sys.executable, "-m", "bench_parts.job_api"], env=child_environment(),
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench_parts.job_api"],
+        env=child_environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     assert process.stdin is not None and process.stdout is not None
     try:
         ports = process.stdout.readline().split()
         if len(ports) != 2:
             raise Trouble("the job API did not start")
-        yield Api("http://127.0.0.1:{}".format(int(ports[0])), "https://127.0.0.1:{}".format(int(ports[1])),
-                  os.path.join(DATA, "ca.pem"), process.pid)
+        yield Api(
+            "http://127.0.0.1:{}".format(int(ports[0])),
+            "https://127.0.0.1:{}".format(int(ports[1])),
+            os.path.join(DATA, "ca.pem"),
+            process.pid,
+        )
     finally:
         process.kill()
         process.wait()
@@ -65,12 +73,20 @@ def serving() -> Iterator[Api]:
 def reply_to(target: bytes) -> bytes:
     """The whole reply about the job that the target names."""
     job = target.decode("ascii").rpartition("/")[2]
-    body = json.dumps({
-        "job_id": job, "status": "done" if job.startswith("done") else "running", "source_type": "file",
-        "model": "base", "created_at": "2025-11-16T09:28:41.310Z", "started_at": "2025-11-16T09:28:43.004Z",
-        "finished_at": None, "progress": {"total_pages": 120, "processed_pages": 57}, "result_url": None,
-        "error": None,
-    })
+    body = json.dumps(
+        {
+            "job_id": job,
+            "status": "done" if job.startswith("done") else "running",
+            "source_type": "file",
+            "model": "base",
+            "created_at": "2025-11-16T09:28:41.310Z",
+            "started_at": "2025-11-16T09:28:43.004Z",
+            "finished_at": None,
+            "progress": {"total_pages": 120, "processed_pages": 57},
+            "result_url": None,
+            "error": None,
+        }
+    )
     return (HEAD.format(len(body)) + body).encode("ascii")
 
 
@@ -79,7 +95,9 @@ class _Server:
 
     def __init__(self) -> None:
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self._tls.load_cert_chain(os.path.join(DATA, "localhost.pem"), os.path.join(DATA, "localhost.key"))
+        self._tls.load_cert_chain(
+            os.path.join(DATA, "localhost.pem"), os.path.join(DATA, "localhost.key")
+        )
         self._selector = selectors.DefaultSelector()
         self._partial: Dict[socket.socket, bytes] = {}
 
@@ -88,7 +106,9 @@ class _Server:
         listener.bind(("127.0.0.1", 0))
         listener.listen(512)
         listener.setblocking(False)
-        self._selector.register(listener, selectors.EVENT_READ, functools.partial(self._accept, listener, context))
+        self._selector.register(
+            listener, selectors.EVENT_READ, functools.partial(self._accept, listener, context)
+        )
         port: int = listener.getsockname()[1]
         return port
 

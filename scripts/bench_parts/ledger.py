@@ -62,7 +62,9 @@ def run(options: Options) -> Results:
         others = common.Others(os.getpid())
         rounds = [_round(cases, options, number) for number in range(options.rounds)]
         disturbed = others.processors()
-    rows = [Row(name, Spread.of([one[name] for one in rounds]), goal) for name, goal in GOALS.items()]
+    rows = [
+        Row(name, Spread.of([one[name] for one in rounds]), goal) for name, goal in GOALS.items()
+    ]
     results = _results(options, disturbed, size, rows)
     _show(results, rows)
     return results
@@ -73,48 +75,91 @@ def _make(path: str, due: int) -> None:
     if common.ROOT not in sys.path:
         sys.path.insert(0, common.ROOT)
     from pollkit import Job, Ledger
-    progress = json.dumps({
-        "started_at": 1800000000.123, "deadline": 1800000300.123, "next_at": 1800000012.123, "polls": 3, "looks": 3,
-        "wait_from": 1800000002.123, "pace_wait": 4.5, "status": "running", "etag": 'W/"0123456789abcdef"',
-        "slept": [6.5, 0.0, 0.0, 0.0]})
+
+    progress = json.dumps(
+        {
+            "started_at": 1800000000.123,
+            "deadline": 1800000300.123,
+            "next_at": 1800000012.123,
+            "polls": 3,
+            "looks": 3,
+            "wait_from": 1800000002.123,
+            "pace_wait": 4.5,
+            "status": "running",
+            "etag": 'W/"0123456789abcdef"',
+            "slept": [6.5, 0.0, 0.0, 0.0],
+        }
+    )
     name = "8c5a3f1e-77aa-4b0c-9d5e-{:012d}".format
     with Ledger(path) as ledger:
-        ledger.add(Job(name(i), "https://api.internal/v1/jobs/" + name(i), "knowhere", "small", 12, {"customer": i})
-                   for i in range(JOBS))
-        ledger._file.write(lambda db: db.execute(
-            "UPDATE jobs SET progress = ?, due_at = due_at + 3600 + key, free_at = free_at + 3600 + key WHERE key > ?",
-            (progress, due)))
+        ledger.add(
+            Job(
+                name(i),
+                "https://api.internal/v1/jobs/" + name(i),
+                "knowhere",
+                "small",
+                12,
+                {"customer": i},
+            )
+            for i in range(JOBS)
+        )
+        ledger._file.write(
+            lambda db: db.execute(
+                "UPDATE jobs SET progress = ?, due_at = due_at + 3600 + key, free_at = free_at + 3600 + key WHERE key > ?",
+                (progress, due),
+            )
+        )
 
 
 def _cases(some: str, none: str) -> Dict[str, Callable[[], float]]:
     def command(*words: str) -> Callable[[], float]:
         return lambda: _timed([sys.executable] + list(words))[0]
 
-    return dict(zip(GOALS, (
-        lambda: float(_timed([sys.executable, "-c", CLAIM, some])[1]),
-        command("-m", "pollkit", "run", none, "--once"),
-        command("-m", "pollkit", "status", some),
-        command("-m", "pollkit", "status", some, "--json"),
-        command("-c", "pass"))))
+    return dict(
+        zip(
+            GOALS,
+            (
+                lambda: float(_timed([sys.executable, "-c", CLAIM, some])[1]),
+                command("-m", "pollkit", "run", none, "--once"),
+                command("-m", "pollkit", "status", some),
+                command("-m", "pollkit", "status", some, "--json"),
+                command("-c", "pass"),
+            ),
+        )
+    )
 
 
 def _timed(command: List[str]) -> Tuple[float, bytes]:
     """Seconds that a command takes, from before its process begins to its end, and what it printed."""
     environment = common.child_environment()
     began = time.perf_counter()
-    ended = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE)
+    ended = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     took = time.perf_counter() - began
     if ended.returncode not in (0, 5):  # 5: jobs still wait
-        raise Trouble("{} failed: {}".format(" ".join(command[1:4]), ended.stderr.decode("utf-8", "replace").strip()))
+        raise Trouble(
+            "{} failed: {}".format(
+                " ".join(command[1:4]), ended.stderr.decode("utf-8", "replace").strip()
+            )
+        )
     return took, ended.stdout
 
 
-def _round(cases: Dict[str, Callable[[], float]], options: Options, number: int) -> Dict[str, float]:
+def _round(
+    cases: Dict[str, Callable[[], float]], options: Options, number: int
+) -> Dict[str, float]:
     """The median of some runs of each case that has a goal, in turn; the others once."""
     common.say("round {} of {}".format(number + 1, options.rounds))
     runs = max(1, round(RUNS_A_SECOND * options.seconds))
-    taken = [{name: case() for name, case in cases.items() if GOALS[name] is not None} for _ in range(runs)]
+    taken = [
+        {name: case() for name, case in cases.items() if GOALS[name] is not None}
+        for _ in range(runs)
+    ]
     found = {name: Spread.of([one[name] for one in taken]).median for name in taken[0]}
     return {name: found[name] if name in found else case() for name, case in cases.items()}
 
@@ -128,26 +173,55 @@ def _results(options: Options, disturbed: Optional[float], size: float, rows: Li
         "seconds": options.seconds,
         "jobs": JOBS,
         "bytes_a_job": {"measured": size, "goal": BYTES_A_JOB, "reached": size <= BYTES_A_JOB},
-        "cases": [{"name": row.name, "wall_s": row.wall_s._asdict(), "goal": row.goal, "reached": row.reached}
-                  for row in rows],
+        "cases": [
+            {
+                "name": row.name,
+                "wall_s": row.wall_s._asdict(),
+                "goal": row.goal,
+                "reached": row.reached,
+            }
+            for row in rows
+        ],
     }
 
 
 def _show(results: Results, rows: List[Row]) -> None:
     machine, size = results["machine"], results["bytes_a_job"]
-    print("A ledger with {:,} jobs that wait, each with URL, metadata and the progress of three polls.".format(JOBS))
+    print(
+        "A ledger with {:,} jobs that wait, each with URL, metadata and the progress of three polls.".format(
+            JOBS
+        )
+    )
     print("{python}, {system}, {cpus} x {cpu}".format(**machine))
-    print("Median of {} rounds, in turn with the others (least..most); commands are whole processes".format(
-        results["rounds"]))
+    print(
+        "Median of {} rounds, in turn with the others (least..most); commands are whole processes".format(
+            results["rounds"]
+        )
+    )
     if machine["others_processors"] is not None:
-        print("Other programs kept {:.2f} of {} processors busy meanwhile".format(
-            machine["others_processors"], machine["cpus"]))
+        print(
+            "Other programs kept {:.2f} of {} processors busy meanwhile".format(
+                machine["others_processors"], machine["cpus"]
+            )
+        )
     print()
-    cells = [[row.name, "{:.0f} ms".format(1e3 * row.wall_s.median),
-              "({:.0f}..{:.0f})".format(1e3 * row.wall_s.least, 1e3 * row.wall_s.most),
-              _verdict(row.goal and 1e3 * row.goal, "ms", row.reached)] for row in rows]
-    cells.append(["on the disk, each job", "{:.0f} B".format(size["measured"]), "",
-                  _verdict(size["goal"], "B", size["reached"])])
+    cells = [
+        [
+            row.name,
+            "{:.0f} ms".format(1e3 * row.wall_s.median),
+            "({:.0f}..{:.0f})".format(1e3 * row.wall_s.least, 1e3 * row.wall_s.most),
+            _verdict(row.goal and 1e3 * row.goal, "ms", row.reached),
+        ]
+        for row in rows
+    ]
+    cells.append(
+        [
+            "on the disk, each job",
+            "{:.0f} B".format(size["measured"]),
+            "",
+            _verdict(size["goal"], "B", size["reached"]),
+        ]
+    )
     common.print_table(["", ">median", "", "goal"], cells)
     reached = [one for one in [row.reached for row in rows] + [size["reached"]] if one is not None]
     print("\n{} of {} goals reached".format(sum(reached), len(reached)))
@@ -156,4 +230,8 @@ def _show(results: Results, rows: List[Row]) -> None:
 
 
 def _verdict(goal: Optional[float], unit: str, reached: Optional[bool]) -> str:
-    return "" if goal is None else "<= {:g} {}: {}".format(goal, unit, "reached" if reached else "NOT reached")
+    return (
+        ""
+        if goal is None
+        else "<= {:g} {}: {}".format(goal, unit, "reached" if reached else "NOT reached")
+    )

@@ -49,19 +49,22 @@ def shape(name: str, draw: Draw, price: float = 1.0, samples: int = SAMPLES) -> 
 def best_schedule(durations: List[float], price: float) -> List[float]:
     """The ages to look at that cost least on these (sorted) durations."""
     count = len(durations)
-    grid = Grid.from_survival(lambda age: 1.0 - bisect_right(durations, age) / count, _grid(durations))
+    grid = Grid.from_survival(
+        lambda age: 1.0 - bisect_right(durations, age) / count, _grid(durations)
+    )
     return list(optimum(grid, price).looks)
 
 
 def _grid(durations: List[float], by_share: int = 500, by_age: int = 700) -> List[float]:
     """Ages to consider: some by how many jobs end between them, some by a scale that is finer early."""
     last = durations[-1]
-    ages = set(durations[::max(1, len(durations) // by_share)]) | {0.0, last}
+    ages = set(durations[:: max(1, len(durations) // by_share)]) | {0.0, last}
     ages.update(last * (i / by_age) ** 2 for i in range(by_age))
     return sorted(ages)
 
 
 # Shapes
+
 
 def uniform(low: float, high: float) -> Draw:
     return lambda rng: rng.uniform(low, high)
@@ -77,6 +80,7 @@ def within(low: float, high: float, draw: Draw) -> Draw:
             value = draw(rng)
             if low <= value <= high:
                 return value
+
     return drawn
 
 
@@ -98,14 +102,23 @@ def scaled(factor: float, draw: Draw) -> Draw:
 
 MODELS: List[Tuple[str, Draw]] = [
     (name, within(low, high, lognormal(math.sqrt(low * high), math.log(high / low) / 4)))
-    for name, low, high in [("nano-banana", 5, 60), ("flux-2", 5, 60), ("sora-2", 60, 600),
-                            ("veo-3-1", 60, 600), ("suno", 30, 300)]]
+    for name, low, high in [
+        ("nano-banana", 5, 60),
+        ("flux-2", 5, 60),
+        ("sora-2", 60, 600),
+        ("veo-3-1", 60, 600),
+        ("suno", 30, 300),
+    ]
+]
 
 # The scenarios of the theory, each a list of labels.
 SCENARIOS: List[Tuple[str, List[Tuple[str, Draw]]]] = [
     ("a1 lipsync U(2,15 min)", [("a1", uniform(120, 900))]),
     ("a2 lognormal 5 min x1.6", [("a2", lognormal(300, math.log(1.6)))]),
-    ("b documents by size", [("small", uniform(10, 30)), ("medium", uniform(30, 120)), ("large", uniform(120, 300))]),
+    (
+        "b documents by size",
+        [("small", uniform(10, 30)), ("medium", uniform(30, 120)), ("large", uniform(120, 300))],
+    ),
     ("c models by label", MODELS),
     ("d bimodal 2 s / 8 min", [("d", either(0.5, lognormal(2, 0.25), lognormal(480, 0.2)))]),
     ("e Pareto 1.1, 5 s-1 h", [("e", within(5, 3600, pareto(1.1, 5)))]),
@@ -121,9 +134,14 @@ SEEN: List[Tuple[str, Draw]] = [
     ("normal 10 min +- 20 s", lambda rng: max(1.0, rng.gauss(600, 20))),
     ("constant 90 s", constant(90.0)),
     ("U-shaped beta on 1-10 min", lambda rng: 60 + 540 * rng.betavariate(0.5, 0.5)),
-    ("three kinds 10 s / 2 min / 20 min", either(0.5, lognormal(10, 0.3), either(0.5, lognormal(120, 0.2),
-                                                                              lognormal(1200, 0.15)))),
-    ("log-logistic, median 1 min", lambda rng: 60 * (1 / (1 - rng.random() * 0.999) - 0.9999) ** (1 / 1.5)),
+    (
+        "three kinds 10 s / 2 min / 20 min",
+        either(0.5, lognormal(10, 0.3), either(0.5, lognormal(120, 0.2), lognormal(1200, 0.15))),
+    ),
+    (
+        "log-logistic, median 1 min",
+        lambda rng: 60 * (1 / (1 - rng.random() * 0.999) - 0.9999) ** (1 / 1.5),
+    ),
     ("whole minutes 1-8", lambda rng: 60.0 * rng.randint(1, 8)),
     ("short U(0.5,3 s)", uniform(0.5, 3)),
     ("hours U(1,4 h)", uniform(3600, 14400)),
@@ -138,8 +156,14 @@ SEEN: List[Tuple[str, Draw]] = [
     ("whole seconds, 200 s +- 25", lambda rng: float(max(1, round(rng.gauss(200, 25))))),
     ("1 in 20 takes 10 min, else 15 s", either(0.95, lognormal(15, 0.3), lognormal(600, 0.3))),
     ("inverse gamma, tail 1.8", lambda rng: 90 / rng.gammavariate(1.8, 1)),
-    ("just 30 s, or exponential 3 min", either(0.4, constant(30.0), lambda rng: 30 + rng.expovariate(1 / 180))),
-    ("sawtooth 0-2 min or 3-4 min", either(0.7, lambda rng: 120 * rng.random() ** 0.5, uniform(180, 240))),
+    (
+        "just 30 s, or exponential 3 min",
+        either(0.4, constant(30.0), lambda rng: 30 + rng.expovariate(1 / 180)),
+    ),
+    (
+        "sawtooth 0-2 min or 3-4 min",
+        either(0.7, lambda rng: 120 * rng.random() ** 0.5, uniform(180, 240)),
+    ),
 ]
 
 # Written down by somebody who had not seen how the rule was made, and nothing was changed for them.
@@ -149,8 +173,10 @@ HELD_OUT: List[Tuple[str, Draw]] = [
     ("Weibull k=8, 20 min", lambda rng: rng.weibullvariate(1200, 8)),
     ("gamma k=0.5, mean 5 min", lambda rng: rng.gammavariate(0.5, 600)),
     ("gamma k=9, 90 s", lambda rng: rng.gammavariate(9, 10)),
-    ("three kinds 5 s / 1 min / 15 min", either(1 / 3, lognormal(5, 0.2), either(0.5, lognormal(60, 0.1),
-                                                                             lognormal(900, 0.1)))),
+    (
+        "three kinds 5 s / 1 min / 15 min",
+        either(1 / 3, lognormal(5, 0.2), either(0.5, lognormal(60, 0.1), lognormal(900, 0.1))),
+    ),
     ("Pareto 1.5", pareto(1.5, 10)),
     ("lognormal 1 min x7.4", lognormal(60, 2.0)),
 ]

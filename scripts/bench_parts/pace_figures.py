@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 from pollkit.cli import main as pollkit_main
 from pollkit.core.learning.completions import observed_duration as between_ages
 from pollkit.core.learning.durations import RECENT, Curve, Durations
-from pollkit.core.machine import Progress, WaitSettings, Sleep, next_action, observe, start
+from pollkit.core.machine import Progress, Sleep, WaitSettings, next_action, observe, start
 from pollkit.core.model import Job
 from pollkit.core.pace import parse_pace
 from pollkit.core.reading.reader import Reading, Verdict
@@ -35,17 +35,27 @@ TOLD, UNTOLD, COLD = "true durations", "only intervals", "nothing known"
 GOALS = {TOLD: 1.10, UNTOLD: 1.12, COLD: 2.5}
 GOALS_OF_D = {TOLD: 1.20, UNTOLD: 1.25, COLD: 2.5}
 LIPSYNC = uniform(120, 900)
-DRIFTING: Dict[str, Draw] = {"a1": LIPSYNC, "a2": lognormal(300, math.log(1.6)), "c": lognormal(190, 0.58)}
-BY_KIND: Dict[str, Draw] = {name: draw for _, labels in SCENARIOS for name, draw in labels if name in ("d", "e")}
+DRIFTING: Dict[str, Draw] = {
+    "a1": LIPSYNC,
+    "a2": lognormal(300, math.log(1.6)),
+    "c": lognormal(190, 0.58),
+}
+BY_KIND: Dict[str, Draw] = {
+    name: draw for _, labels in SCENARIOS for name, draw in labels if name in ("d", "e")
+}
 FACTORS = [2.0, 5.0, 0.5, 0.2]
 SETTLED = 60
-TOGETHER, WAVES, APART_S = 60, 6, 60000.0   # jobs that begin at once, how often, and when again
+TOGETHER, WAVES, APART_S = 60, 6, 60000.0  # jobs that begin at once, how often, and when again
 Says = Callable[[float, float], float]
 
 # What a job of so long a duration says of its progress at an age; `rng` is its own.
 HONEST: Dict[str, Callable[[random.Random], Says]] = {
-    "steady, +-10 % of what it says": lambda rng: lambda age, whole: min(1.0, age / whole * rng.uniform(0.9, 1.1)),
-    "steady, +-10 points": lambda rng: lambda age, whole: min(1.0, max(0.0, age / whole + rng.uniform(-0.1, 0.1))),
+    "steady, +-10 % of what it says": lambda rng: (
+        lambda age, whole: min(1.0, age / whole * rng.uniform(0.9, 1.1))
+    ),
+    "steady, +-10 points": lambda rng: (
+        lambda age, whole: min(1.0, max(0.0, age / whole + rng.uniform(-0.1, 0.1)))
+    ),
 }
 LYING: Dict[str, Callable[[random.Random], Says]] = {
     "stuck at 5 %": lambda rng: lambda age, whole: 0.05,
@@ -68,8 +78,13 @@ class Task(NamedTuple):
     arguments: Tuple[Any, ...]
 
 
-def one_job(duration: float, rules: WaitSettings, rng: random.Random, says: Optional[Says] = None,
-            wants_events: bool = True) -> Tuple[Progress, float]:
+def one_job(
+    duration: float,
+    rules: WaitSettings,
+    rng: random.Random,
+    says: Optional[Says] = None,
+    wants_events: bool = True,
+) -> Tuple[Progress, float]:
     """Wait for one job on a virtual time line; how it went, and what it cost."""
     now = 0.0
     progress = start(JOB, "", rules, now)
@@ -86,12 +101,16 @@ def one_job(duration: float, rules: WaitSettings, rng: random.Random, says: Opti
     return progress, progress.polls + progress.ending.at - duration
 
 
-def costs(made: Shape, rules: WaitSettings, jobs: int, rng: random.Random, wants_events: bool) -> Tuple[float, float]:
+def costs(
+    made: Shape, rules: WaitSettings, jobs: int, rng: random.Random, wants_events: bool
+) -> Tuple[float, float]:
     """Job after job, each learned from: what they cost, and what they would have cost at best."""
     assert rules.durations is not None
     cost = best = 0.0
     for _ in range(jobs):
-        for again in range(3):  # the last of three is learned from: more jobs to each state of what is known
+        for again in range(
+            3
+        ):  # the last of three is learned from: more jobs to each state of what is known
             duration = made.draw(rng)
             progress, its_cost = one_job(duration, rules, rng, wants_events=wants_events)
             cost, best = cost + its_cost, best + made.best_cost(duration)
@@ -106,7 +125,9 @@ def learn(progress: Progress, durations: Durations) -> None:
         durations.record_between(*between)
 
 
-def taught(made: Shape, rules: WaitSettings, jobs: int, rng: random.Random, wants_events: bool) -> None:
+def taught(
+    made: Shape, rules: WaitSettings, jobs: int, rng: random.Random, wants_events: bool
+) -> None:
     """So many jobs that are learned from, and not measured."""
     assert rules.durations is not None
     for _ in range(jobs):
@@ -129,11 +150,14 @@ def _ratio(measured: Iterable[Tuple[float, float]]) -> float:
 
 # What is measured; each of these runs in a process of its own and is called by its name.
 
+
 def label(i: int, j: int, seeds: int) -> Dict[str, float]:
     """Jobs 101 to 200 of one label, by each pace; and the optimum."""
     name, draw = _labels()[i][j]
     made = shape(name, draw)
-    seeds *= 3 if name == "e" else 1  # where a few jobs cost much and most cost little, it takes more of them
+    seeds *= (
+        3 if name == "e" else 1
+    )  # where a few jobs cost much and most cost little, it takes more of them
     found = {"optimum": made.cost}
     for wants_events in (True, False):
         measured = []
@@ -184,17 +208,25 @@ def waves(name: str, wants_events: bool, seeds: int) -> List[float]:
     measured: List[List[float]] = []
     for seed in range(seeds):
         rng = random.Random("%s %d" % (name, seed))
-        simulation = Simulation(durations=[1.0], jobs=1, limit="none", timestamps=wants_events, workers=TOGETHER)
-        simulation.jobs = [SimJob(str(i), None, i // TOGETHER * APART_S, made.draw(rng))
-                           for i in range(WAVES * TOGETHER)]
+        simulation = Simulation(
+            durations=[1.0], jobs=1, limit="none", timestamps=wants_events, workers=TOGETHER
+        )
+        simulation.jobs = [
+            SimJob(str(i), None, i // TOGETHER * APART_S, made.draw(rng))
+            for i in range(WAVES * TOGETHER)
+        ]
         polls: List[Tuple[float, str]] = []
         simulation.run("adaptive", on_poll=_noting(polls))
         last = {job_id: at for at, job_id in polls}
         looks = Counter(job_id for _, job_id in polls)
         costs = [looks[job.id] + last[job.id] - job.ends_at for job in simulation.jobs]
         best = [made.best_cost(job.duration) for job in simulation.jobs]
-        measured.append([sum(costs[i:i + TOGETHER]) / sum(best[i:i + TOGETHER])
-                         for i in range(0, len(costs), TOGETHER)])
+        measured.append(
+            [
+                sum(costs[i : i + TOGETHER]) / sum(best[i : i + TOGETHER])
+                for i in range(0, len(costs), TOGETHER)
+            ]
+        )
     mean = [sum(column) / seeds for column in zip(*measured)]
     return [mean[0], sum(mean[1:]) / len(mean[1:]), max(mean[1:])]
 
@@ -220,7 +252,9 @@ def deciding() -> Tuple[float, float]:
     recent = [LIPSYNC(rng) for _ in range(RECENT)]
     curve = Curve(recent)
     ages = [rng.uniform(0, 1200) for _ in range(200)]
-    decided = min(_took(lambda: [curve.next_poll_age(age, 1.0, 0.5, 300.0) for age in ages]) for _ in range(7)) / len(ages)
+    decided = min(
+        _took(lambda: [curve.next_poll_age(age, 1.0, 0.5, 300.0) for age in ages]) for _ in range(7)
+    ) / len(ages)
     return decided * 1e6, min(_took(lambda: Curve(recent)) for _ in range(20)) * 1e6
 
 
@@ -260,7 +294,10 @@ def _tasks(seeds: int) -> Iterator[Task]:
                 if name in DRIFTING:
                     # Intervals depend on all earlier polls, so chance has more of a say: beside 1,200
                     # histories, 36 were off by up to 0.06, and 144 by up to 0.024.
-                    yield Task("drift", (name, factor, wants_events, True, (6 if wants_events else 24) * seeds))
+                    yield Task(
+                        "drift",
+                        (name, factor, wants_events, True, (6 if wants_events else 24) * seeds),
+                    )
                 else:  # it takes more of them, as above
                     for by_itself in (True, False):
                         yield Task("drift", (name, factor, wants_events, by_itself, 24 * seeds))
@@ -274,18 +311,39 @@ def _tasks(seeds: int) -> Iterator[Task]:
 
 
 def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
-    parts = [("learned", name) for name, _ in SCENARIOS] + [("held out", name) for name, _ in HELD_OUT] + [
-        ("seen", name) for name, _ in SEEN]
+    parts = (
+        [("learned", name) for name, _ in SCENARIOS]
+        + [("held out", name) for name, _ in HELD_OUT]
+        + [("seen", name) for name, _ in SEEN]
+    )
     for i, (part, name) in enumerate(parts):
-        found = [value for task, value in measured.items() if task.function == "label" and task.arguments[0] == i]
+        found = [
+            value
+            for task, value in measured.items()
+            if task.function == "label" and task.arguments[0] == i
+        ]
         for row in [TOLD, UNTOLD, COLD] + (OTHERS if i < len(SCENARIOS) else []):
-            goal = (GOALS_OF_D if name.startswith("d ") else GOALS).get(row) if i < len(SCENARIOS) else None
-            yield (part, row, name,
-                   sum(each[row] * each["optimum"] for each in found) / sum(each["optimum"] for each in found), goal)
+            goal = (
+                (GOALS_OF_D if name.startswith("d ") else GOALS).get(row)
+                if i < len(SCENARIOS)
+                else None
+            )
+            yield (
+                part,
+                row,
+                name,
+                sum(each[row] * each["optimum"] for each in found)
+                / sum(each["optimum"] for each in found),
+                goal,
+            )
     for task, value in measured.items():
         if task.function == "drift":
             name, factor, wants_events, by_itself, _ = task.arguments
-            row = "%s, %s%s" % (name, TOLD if wants_events else UNTOLD, "" if by_itself else "; all forgotten just then")
+            row = "%s, %s%s" % (
+                name,
+                TOLD if wants_events else UNTOLD,
+                "" if by_itself else "; all forgotten just then",
+            )
             yield "drift", row, "x%g" % factor, value, 1.25 if by_itself else None
         elif task.function == "trap":
             yield "trap", task.arguments[0], "later / earlier", value, 1.03
@@ -307,8 +365,18 @@ def main(seeds: int) -> None:
     tasks = list(_tasks(seeds))
     with multiprocessing.Pool() as pool:
         measured = dict(zip(tasks, pool.map(_measure, tasks, chunksize=1)))
-    day: Figure = ("a day", "10,000 jobs", "s", a_day(), 20.0)  # by itself, when the others are through
-    print(json.dumps({"figures": list(_figures(measured)) + [day], "took_s": time.perf_counter() - begun}))
+    day: Figure = (
+        "a day",
+        "10,000 jobs",
+        "s",
+        a_day(),
+        20.0,
+    )  # by itself, when the others are through
+    print(
+        json.dumps(
+            {"figures": list(_figures(measured)) + [day], "took_s": time.perf_counter() - begun}
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ class Row(NamedTuple):
 
     @property
     def reached(self) -> Optional[bool]:
-        return None if self.goal is None or self.ratio is None else self.ratio.median <= self.goal.most
+        return (
+            None if self.goal is None or self.ratio is None else self.ratio.median <= self.goal.most
+        )
 
 
 def run(options: Options) -> Results:
@@ -56,7 +58,9 @@ def run(options: Options) -> Results:
         build_zipapp.write(pyz, build_zipapp.built(common.ROOT))
         commands = _commands(python, pyz, api.url("http", "done_1"))
         for command in commands.values():
-            _timed(command, folder)  # the first run finds the disk cold, and leaves its bytecode there
+            _timed(
+                command, folder
+            )  # the first run finds the disk cold, and leaves its bytecode there
         others = common.Others(api.pid)
         rounds = [_round(commands, folder, options, number) for number in range(options.rounds)]
         disturbed = others.processors()
@@ -79,7 +83,9 @@ def _commands(python: str, pyz: str, url: str) -> Dict[str, List[str]]:
     }
 
 
-def _round(commands: Dict[str, List[str]], folder: str, options: Options, number: int) -> Dict[str, float]:
+def _round(
+    commands: Dict[str, List[str]], folder: str, options: Options, number: int
+) -> Dict[str, float]:
     """The median of some runs of each command; they take turns, so that all of them see the same machine."""
     common.say("round {} of {}".format(number + 1, options.rounds))
     runs = range(max(1, round(RUNS_A_SECOND * options.seconds)))
@@ -91,8 +97,14 @@ def _timed(command: List[str], folder: str) -> float:
     """Seconds that a command takes, from before its process begins to its end."""
     environment = common.child_environment()
     began = time.perf_counter()
-    code = subprocess.call(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    code = subprocess.call(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     took = time.perf_counter() - began
     if code != 0:
         raise Trouble("{} failed with exit code {}".format(" ".join(command), code))
@@ -104,10 +116,18 @@ def _row(name: str, rounds: List[Dict[str, float]]) -> Row:
         return Spread.of([taken[name] / taken[of] for taken in rounds])
 
     goal = GOALS.get(name)
-    return Row(name, Spread.of([taken[name] for taken in rounds]), ratio(BARE), goal and ratio(goal.of), goal)
+    return Row(
+        name,
+        Spread.of([taken[name] for taken in rounds]),
+        ratio(BARE),
+        goal and ratio(goal.of),
+        goal,
+    )
 
 
-def _results(options: Options, versions: Results, disturbed: Optional[float], rows: List[Row]) -> Results:
+def _results(
+    options: Options, versions: Results, disturbed: Optional[float], rows: List[Row]
+) -> Results:
     return {
         "benchmark": "startup",
         "machine": dict(common.machine(), others_processors=disturbed),
@@ -115,26 +135,45 @@ def _results(options: Options, versions: Results, disturbed: Optional[float], ro
         "versions": versions,
         "rounds": options.rounds,
         "seconds": options.seconds,
-        "commands": [{
-            "name": row.name, "wall_s": row.wall_s._asdict(), "to_bare": row.to_bare._asdict(),
-            "of": row.goal and row.goal.of, "ratio": row.ratio and row.ratio._asdict(),
-            "goal": row.goal and row.goal.most, "reached": row.reached,
-        } for row in rows],
+        "commands": [
+            {
+                "name": row.name,
+                "wall_s": row.wall_s._asdict(),
+                "to_bare": row.to_bare._asdict(),
+                "of": row.goal and row.goal.of,
+                "ratio": row.ratio and row.ratio._asdict(),
+                "goal": row.goal and row.goal.most,
+                "reached": row.reached,
+            }
+            for row in rows
+        ],
     }
 
 
 def _show(results: Results, rows: List[Row]) -> None:
     machine, versions = results["machine"], results["versions"]
-    print("Wall time of whole processes, Python's own start included; URL is that of a job on loopback that is done.")
+    print(
+        "Wall time of whole processes, Python's own start included; URL is that of a job on loopback that is done."
+    )
     print("{python}, {system}, {cpus} x {cpu}".format(**machine))
     print("pollkit {pollkit}, requests {requests}".format(**versions))
-    print("Median of {} rounds, each the median of {:.0f} runs, in turn with the others (least..most)".format(
-        results["rounds"], max(1, round(RUNS_A_SECOND * results["seconds"]))))
+    print(
+        "Median of {} rounds, each the median of {:.0f} runs, in turn with the others (least..most)".format(
+            results["rounds"], max(1, round(RUNS_A_SECOND * results["seconds"]))
+        )
+    )
     if machine["others_processors"] is not None:
-        print("Other programs kept {:.2f} of {} processors busy meanwhile".format(
-            machine["others_processors"], machine["cpus"]))
-    print("A .pyz holds no bytecode, which differs from Python to Python: it is compiled at every start.\n")
-    common.print_table(["command", ">ms", "", ">x bare", ">ratio", "", "to", "goal"], [_cells(row) for row in rows])
+        print(
+            "Other programs kept {:.2f} of {} processors busy meanwhile".format(
+                machine["others_processors"], machine["cpus"]
+            )
+        )
+    print(
+        "A .pyz holds no bytecode, which differs from Python to Python: it is compiled at every start.\n"
+    )
+    common.print_table(
+        ["command", ">ms", "", ">x bare", ">ratio", "", "to", "goal"], [_cells(row) for row in rows]
+    )
     goals = [row for row in rows if row.reached is not None]
     print("\n{} of {} goals reached".format(sum(1 for row in goals if row.reached), len(goals)))
     if not results["quiet"]:
@@ -143,13 +182,20 @@ def _show(results: Results, rows: List[Row]) -> None:
 
 def _cells(row: Row) -> List[str]:
     wall, to_bare = row.wall_s, row.to_bare
-    cells = [row.name, "{:.1f}".format(1e3 * wall.median),
-             "({:.1f}..{:.1f})".format(1e3 * wall.least, 1e3 * wall.most), "{:.2f}".format(to_bare.median)]
+    cells = [
+        row.name,
+        "{:.1f}".format(1e3 * wall.median),
+        "({:.1f}..{:.1f})".format(1e3 * wall.least, 1e3 * wall.most),
+        "{:.2f}".format(to_bare.median),
+    ]
     if row.goal is None or row.ratio is None:
         return cells + ["", "", "", ""]
     verdict = "reached" if row.reached else "NOT reached"
     if row.goal.most < 1 < row.ratio.median:
         verdict += ", slower"
-    return cells + ["{:.2f}".format(row.ratio.median),
-                    "({:.2f}..{:.2f})".format(row.ratio.least, row.ratio.most), row.goal.of,
-                    "<= {:g}: {}".format(row.goal.most, verdict)]
+    return cells + [
+        "{:.2f}".format(row.ratio.median),
+        "({:.2f}..{:.2f})".format(row.ratio.least, row.ratio.most),
+        row.goal.of,
+        "<= {:g}: {}".format(row.goal.most, verdict),
+    ]

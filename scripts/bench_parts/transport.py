@@ -11,8 +11,10 @@ SCHEMES = ["http", "https"]
 AT_ONCE = [1, 16]
 # pollkit's polls per CPU-second, as a multiple of the peer's
 GOALS: Dict[Tuple[int, str], float] = {
-    (1, "requests"): 8, (1, "aiohttp"): 2,
-    (16, "requests"): 8, (16, "aiohttp"): 1.2,
+    (1, "requests"): 8,
+    (1, "aiohttp"): 2,
+    (16, "requests"): 8,
+    (16, "aiohttp"): 1.2,
 }
 
 QUIET = 0.25  # processors that other programs may keep busy
@@ -44,11 +46,17 @@ def run(options: Options) -> Results:
     versions = common.in_child(python, "clients", ["versions"], timeout=60)
     with serving() as api:
         others = common.Others(api.pid)
-        rounds = [_round(python, api, options.seconds, number, options.rounds)
-                  for number in range(options.rounds)]
+        rounds = [
+            _round(python, api, options.seconds, number, options.rounds)
+            for number in range(options.rounds)
+        ]
         disturbed = others.processors()
-    rows = [_row(Case(scheme, at_once, client), rounds)
-            for scheme in SCHEMES for at_once in AT_ONCE for client in CLIENTS]
+    rows = [
+        _row(Case(scheme, at_once, client), rounds)
+        for scheme in SCHEMES
+        for at_once in AT_ONCE
+        for client in CLIENTS
+    ]
     results = _results(options, versions, disturbed, rows)
     _show(results, rows)
     return results
@@ -64,8 +72,11 @@ def _round(python: str, api: Api, seconds: float, number: int, of: int) -> Dict[
         for at_once in AT_ONCE:
             for client in order:
                 measured[Case(scheme, at_once, client)] = common.in_child(
-                    python, "clients", [client, api.url(scheme, "job_42"), api.ca_file, at_once, seconds],
-                    timeout=60 + 10 * seconds)
+                    python,
+                    "clients",
+                    [client, api.url(scheme, "job_42"), api.ca_file, at_once, seconds],
+                    timeout=60 + 10 * seconds,
+                )
     return measured
 
 
@@ -88,7 +99,9 @@ def _row(case: Case, rounds: List[Dict[Case, Results]]) -> Row:
     )
 
 
-def _results(options: Options, versions: Results, disturbed: Optional[float], rows: List[Row]) -> Results:
+def _results(
+    options: Options, versions: Results, disturbed: Optional[float], rows: List[Row]
+) -> Results:
     return {
         "benchmark": "transport",
         "machine": dict(common.machine(), others_processors=disturbed),
@@ -96,42 +109,79 @@ def _results(options: Options, versions: Results, disturbed: Optional[float], ro
         "versions": versions,
         "rounds": options.rounds,
         "seconds": options.seconds,
-        "cases": [dict(
-            row.case._asdict(),
-            polls_per_cpu_s=row.per_cpu_s._asdict(), polls_per_s=row.per_wall_s._asdict(),
-            pollkit_ratio=row.ratio._asdict(), goal=row.goal, reached=row.reached,
-        ) for row in rows],
+        "cases": [
+            dict(
+                row.case._asdict(),
+                polls_per_cpu_s=row.per_cpu_s._asdict(),
+                polls_per_s=row.per_wall_s._asdict(),
+                pollkit_ratio=row.ratio._asdict(),
+                goal=row.goal,
+                reached=row.reached,
+            )
+            for row in rows
+        ],
     }
 
 
 def _show(results: Results, rows: List[Row]) -> None:
     machine, versions = results["machine"], results["versions"]
-    print("Polls per CPU-second of the client's process, user and system time; the server is another process.")
-    print("GET of a job's status on loopback, connections kept open (urllib can't), status and JSON decoded.")
+    print(
+        "Polls per CPU-second of the client's process, user and system time; the server is another process."
+    )
+    print(
+        "GET of a job's status on loopback, connections kept open (urllib can't), status and JSON decoded."
+    )
     print("{python}, {openssl}, {system}, {cpus} x {cpu}".format(**machine))
-    print("pollkit {pollkit}, requests {requests}, aiohttp {aiohttp} with its {aiohttp_parser} parser"
-          .format(**versions))
-    print("With 16 at once each has a thread per poll; only aiohttp and 'pollkit 1 thread' (a batch) have one for all,"
-          "\nand aiohttp is compared with that.")
-    print("Median of {} rounds of {:g} s, each in a fresh process, in turn (least..most)".format(
-        results["rounds"], results["seconds"]))
+    print(
+        "pollkit {pollkit}, requests {requests}, aiohttp {aiohttp} with its {aiohttp_parser} parser".format(
+            **versions
+        )
+    )
+    print(
+        "With 16 at once each has a thread per poll; only aiohttp and 'pollkit 1 thread' (a batch) have one for all,"
+        "\nand aiohttp is compared with that."
+    )
+    print(
+        "Median of {} rounds of {:g} s, each in a fresh process, in turn (least..most)".format(
+            results["rounds"], results["seconds"]
+        )
+    )
     if machine["others_processors"] is not None:
-        print("Other programs kept {:.2f} of {} processors busy meanwhile".format(
-            machine["others_processors"], machine["cpus"]))
+        print(
+            "Other programs kept {:.2f} of {} processors busy meanwhile".format(
+                machine["others_processors"], machine["cpus"]
+            )
+        )
     print()
     common.print_table(
-        ["scheme", ">at once", "client", ">polls/CPU-s", "", ">CPU us/poll", ">polls/s", ">pollkit is", "", "goal"],
-        [_cells(row) for row in rows])
+        [
+            "scheme",
+            ">at once",
+            "client",
+            ">polls/CPU-s",
+            "",
+            ">CPU us/poll",
+            ">polls/s",
+            ">pollkit is",
+            "",
+            "goal",
+        ],
+        [_cells(row) for row in rows],
+    )
     goals = [row for row in rows if row.reached is not None]
     print("\n{} of {} goals reached".format(sum(1 for row in goals if row.reached), len(goals)))
     if not results["quiet"]:
-        print("Not to be quoted: the machine was not quiet. So far busy ones came out better for pollkit than quiet\n"
-              "ones, perhaps because a processor that never sleeps is cheaper to wake up.")
+        print(
+            "Not to be quoted: the machine was not quiet. So far busy ones came out better for pollkit than quiet\n"
+            "ones, perhaps because a processor that never sleeps is cheaper to wake up."
+        )
 
 
 def _cells(row: Row) -> List[str]:
     cells = [
-        row.case.scheme, str(row.case.at_once), row.case.client,
+        row.case.scheme,
+        str(row.case.at_once),
+        row.case.client,
         "{:,.0f}".format(row.per_cpu_s.median),
         "({:,.0f}..{:,.0f})".format(row.per_cpu_s.least, row.per_cpu_s.most),
         "{:.1f}".format(1e6 / row.per_cpu_s.median),
@@ -144,5 +194,8 @@ def _cells(row: Row) -> List[str]:
         goal = "{:g}x: {}".format(row.goal, "reached" if row.reached else "NOT reached")
     elif row.ratio.median < 1:
         goal = "slower"
-    return cells + ["{:.2f}x".format(row.ratio.median),
-                    "({:.2f}..{:.2f})".format(row.ratio.least, row.ratio.most), goal]
+    return cells + [
+        "{:.2f}x".format(row.ratio.median),
+        "({:.2f}..{:.2f})".format(row.ratio.least, row.ratio.most),
+        goal,
+    ]

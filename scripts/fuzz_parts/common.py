@@ -1,4 +1,5 @@
 """What a target is."""
+
 import random
 from typing import Callable, NamedTuple, Sequence
 
@@ -17,7 +18,7 @@ class Target(NamedTuple):
     """
 
     help: str
-    corpus: Sequence[bytes]   # inputs to begin with
-    tokens: Sequence[bytes]   # parts of inputs that mean something
+    corpus: Sequence[bytes]  # inputs to begin with
+    tokens: Sequence[bytes]  # parts of inputs that mean something
     prepare: Callable[[], None]
     check: Callable[[bytes, random.Random, bool], str]

@@ -1,4 +1,5 @@
 """The target `parser`: mutated HTTP responses, parsed whole and in pieces."""
+
 import random
 import re
 import time
@@ -12,11 +13,17 @@ from pollkit.edges.http.parser import BadResponse, Response, ResponseParser
 from .common import Target, Violation
 
 # The real limits are far beyond the inputs; these are within reach.
-LIMITS = {"MAX_BODY": 1024, "MAX_HEAD": 512, "MAX_CHUNK_LINE": 64, "MAX_FRAMING": 256,
-          "MAX_INTERIM": 4, "MAX_GZIP_MEMBERS": 4}
-MOST_BYTES = 5 * 512 + 1024 + 256   # after that many, no response can be incomplete
-MOST_MEMORY = 256 * 1024     # bytes; a parser without limits would take 4 MB for the bomb below
-MOST_CPU_S = 0.05            # per input, and for each byte of it (it takes about 3 us):
+LIMITS = {
+    "MAX_BODY": 1024,
+    "MAX_HEAD": 512,
+    "MAX_CHUNK_LINE": 64,
+    "MAX_FRAMING": 256,
+    "MAX_INTERIM": 4,
+    "MAX_GZIP_MEMBERS": 4,
+}
+MOST_BYTES = 5 * 512 + 1024 + 256  # after that many, no response can be incomplete
+MOST_MEMORY = 256 * 1024  # bytes; a parser without limits would take 4 MB for the bomb below
+MOST_CPU_S = 0.05  # per input, and for each byte of it (it takes about 3 us):
 MOST_CPU_PER_BYTE_S = 0.0001
 
 
@@ -41,7 +48,8 @@ CORPUS = [
     _CHUNKED + b"5\r\nhello\r\n7;a=b\r\n, world\r\n0\r\n\r\n",
     _CHUNKED + b"A\r\n0123456789\r\n0\r\nX-Sum: 7\r\nY: z\r\n\r\n",
     _OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\nabc\n0\n\n",
-    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: </a>\r\n\r\n" + _OK
+    b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Hints\r\nLink: </a>\r\n\r\n"
+    + _OK
     + b"Content-Length: 1\r\n\r\nx",
     b"HTTP/1.1 204 No Content\r\nX-A: 1\r\nX-A: 2\r\nX-B: folded\r\n onto\r\n\tthis\r\n\r\n",
     b'HTTP/1.1 304 Not Modified\r\nETag: "x"\r\nContent-Length: 99\r\n\r\n',
@@ -55,12 +63,35 @@ CORPUS = [
     _OK + b"X: " + b"x" * 480 + b"\r\n\r\n",
 ]
 TOKENS = [
-    b"\r\n", b"\n", b"\r", b" ", b"\t", b":", b",", b";", b"0\r\n", b"0\r\n\r\n", b"1\r\nx\r\n",
-    b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 101 Upgrade\r\n\r\n", _OK, b"HTTP/2 200\r\n",
-    b"Content-Length: 5\r\n", b"Content-Length: 5, 5\r\n", b"Content-Length: 1025\r\n",
-    b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: identity\r\n", b"Connection: close\r\n",
-    b"Connection: keep-alive\r\n", b"Content-Encoding: gzip\r\n", b"Content-Encoding: br\r\n",
-    b"X: y\r\n", b" folded\r\n", b"nonsense\r\n", b"\x1f\x8b", _pack(b"x"),
+    b"\r\n",
+    b"\n",
+    b"\r",
+    b" ",
+    b"\t",
+    b":",
+    b",",
+    b";",
+    b"0\r\n",
+    b"0\r\n\r\n",
+    b"1\r\nx\r\n",
+    b"HTTP/1.1 100 Continue\r\n\r\n",
+    b"HTTP/1.1 101 Upgrade\r\n\r\n",
+    _OK,
+    b"HTTP/2 200\r\n",
+    b"Content-Length: 5\r\n",
+    b"Content-Length: 5, 5\r\n",
+    b"Content-Length: 1025\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Transfer-Encoding: identity\r\n",
+    b"Connection: close\r\n",
+    b"Connection: keep-alive\r\n",
+    b"Content-Encoding: gzip\r\n",
+    b"Content-Encoding: br\r\n",
+    b"X: y\r\n",
+    b" folded\r\n",
+    b"nonsense\r\n",
+    b"\x1f\x8b",
+    _pack(b"x"),
 ]
 
 
@@ -147,8 +178,7 @@ def _check_response(response: Response) -> None:
 
 def _compare(whole: Tuple[str, Any], other: Tuple[str, Any], cuts: object) -> None:
     if whole != other:
-        raise Violation("whole and in pieces differ: %r and %r, cut at %s"
-                        % (whole, other, cuts))
+        raise Violation("whole and in pieces differ: %r and %r, cut at %s" % (whole, other, cuts))
 
 
 def _check_time(data: bytes, is_head: bool, took_s: float) -> None:

@@ -1,13 +1,28 @@
 """Random changes to bytes, and the search for a smaller input that still fails."""
+
 import random
 import re
 import time
 from typing import Callable, List, NamedTuple, Sequence
 
 LONGEST_INPUT = 6000
-INTERESTING_BYTES = b"\r\n\t :;,.=-+0159afAF{}[]\"\\\x00\x1f\x7f\x80\xff"
-INTERESTING_NUMBERS = [b"0", b"00", b"1", b"-1", b"+1", b"1e3", b"0x10", b"1.0", b"1_0", b"",
-                       b"10485761", b"18446744073709551616", b"ffffffffffffffff", b"9" * 40]
+INTERESTING_BYTES = b'\r\n\t :;,.=-+0159afAF{}[]"\\\x00\x1f\x7f\x80\xff'
+INTERESTING_NUMBERS = [
+    b"0",
+    b"00",
+    b"1",
+    b"-1",
+    b"+1",
+    b"1e3",
+    b"0x10",
+    b"1.0",
+    b"1_0",
+    b"",
+    b"10485761",
+    b"18446744073709551616",
+    b"ffffffffffffffff",
+    b"9" * 40,
+]
 REPEATS = [1, 1, 1, 1, 1, 1, 2, 5, 40, 400]
 _NUMBER = re.compile(rb"[0-9]+")
 
@@ -31,12 +46,12 @@ def _flip_bit(data: bytes, material: Material, rng: random.Random) -> bytes:
     if not data:
         return data
     at = rng.randrange(len(data))
-    return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1:]
+    return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
 
 
 def _replace_byte(data: bytes, material: Material, rng: random.Random) -> bytes:
     at = rng.randrange(len(data) + 1)
-    return data[:at] + bytes([rng.choice(INTERESTING_BYTES)]) + data[at + 1:]
+    return data[:at] + bytes([rng.choice(INTERESTING_BYTES)]) + data[at + 1 :]
 
 
 def _insert_bytes(data: bytes, material: Material, rng: random.Random) -> bytes:
@@ -68,12 +83,12 @@ def _move_part(data: bytes, material: Material, rng: random.Random) -> bytes:
 
 
 def _truncate(data: bytes, material: Material, rng: random.Random) -> bytes:
-    return data[:rng.randrange(len(data) + 1)]
+    return data[: rng.randrange(len(data) + 1)]
 
 
 def _splice(data: bytes, material: Material, rng: random.Random) -> bytes:
     other = rng.choice(material.corpus)
-    return data[:rng.randrange(len(data) + 1)] + other[rng.randrange(len(other) + 1):]
+    return data[: rng.randrange(len(data) + 1)] + other[rng.randrange(len(other) + 1) :]
 
 
 def _lie_about_a_number(data: bytes, material: Material, rng: random.Random) -> bytes:
@@ -83,11 +98,21 @@ def _lie_about_a_number(data: bytes, material: Material, rng: random.Random) -> 
     found = rng.choice(numbers)
     nearby = [b"%d" % max(0, int(found.group()[:18]) + step) for step in (-2, -1, 1, 2, 100)]
     lie = rng.choice(nearby + INTERESTING_NUMBERS)
-    return data[:found.start()] + lie + data[found.end():]
+    return data[: found.start()] + lie + data[found.end() :]
 
 
-MUTATIONS = [_flip_bit, _replace_byte, _insert_bytes, _insert_token, _delete_part, _duplicate_part,
-             _move_part, _truncate, _splice, _lie_about_a_number]
+MUTATIONS = [
+    _flip_bit,
+    _replace_byte,
+    _insert_bytes,
+    _insert_token,
+    _delete_part,
+    _duplicate_part,
+    _move_part,
+    _truncate,
+    _splice,
+    _lie_about_a_number,
+]
 
 
 def _repeat(part: bytes, rng: random.Random) -> bytes:
@@ -117,7 +142,7 @@ def minimise(data: bytes, fails: Callable[[bytes], bool], seconds: float) -> byt
     while size >= 1:
         at = 0
         while at < len(data) and time.monotonic() < give_up_at:
-            shorter = data[:at] + data[at + size:]
+            shorter = data[:at] + data[at + size :]
             if fails(shorter):
                 data = shorter
             else:

@@ -1,4 +1,5 @@
 """Bad input: exit code 2, one line on stderr that says what to do, nothing on stdout, nothing written."""
+
 import io
 import os
 import re
@@ -25,10 +26,20 @@ url = {base}/jobs/{id}
 [anywhere]
 status = state
 """
-FILES = {"one.txt": b"job_1\n", "empty.txt": b"", "blank.txt": b"\n  \n# nothing\n", "latin1.txt": b"a\n\xe9\n",
-         "utf16.txt": "job_1\n".encode("utf-16"), "binary.dat": bytes(range(256)), "nul.txt": b"a\0b\n",
-         "token.txt": b"tok_12345\n", "two-lines.txt": b"a\nb\n", "mine.ini": PROFILES, "no-section.ini": b"url = x\n",
-         "url-list.txt": b"http://127.0.0.1:9/1\nhttp://127.0.0.1:99999/2\n"}
+FILES = {
+    "one.txt": b"job_1\n",
+    "empty.txt": b"",
+    "blank.txt": b"\n  \n# nothing\n",
+    "latin1.txt": b"a\n\xe9\n",
+    "utf16.txt": "job_1\n".encode("utf-16"),
+    "binary.dat": bytes(range(256)),
+    "nul.txt": b"a\0b\n",
+    "token.txt": b"tok_12345\n",
+    "two-lines.txt": b"a\nb\n",
+    "mine.ini": PROFILES,
+    "no-section.ini": b"url = x\n",
+    "url-list.txt": b"http://127.0.0.1:9/1\nhttp://127.0.0.1:99999/2\n",
+}
 MINE = ["--profiles", "mine.ini"]
 DIGITS = "9" * 400
 
@@ -40,31 +51,54 @@ def wait(*words):
 # What is typed, and what the line must say.
 TYPED = [
     # the command line as a whole
-    (["wiat", URL], "no command 'wiat' .did you mean wait"), (["", URL], "no command ''"),
-    (["WAIT"], "no command 'WAIT'"), (["-v", "wait", URL], "flags come after the command"),
-    (["--profile=x"], "flags come after"), (["wait"], "required: URL"), (["batch"], "required: FILE"),
-    (wait("another"), "from 'another' on"), (wait("--", "--quiet"), "from '--quiet' on"),
-    (wait("--timeuot", "5"), "no flag --timeuot .did you mean --timeout"), (wait("--time", "5"), "no flag --time "),
-    (wait("--workers", "5"), "no flag --workers"), (wait("-x"), "no flag -x"),
-    (["wait", "--nope"], "no flag --nope "), (["batch", "-", "-j5"], "no flag -j;"), (["wait", "-v"], "required: URL"),
-    (["wait", "--timeuot=5"], "no flag --timeuot .did you mean --timeout"), (["wait", "-q", "--"], "no flag -q;"),
-    (wait("--timeout"), "expected one argument"), (wait("--timeout", "-5s"), "'-5s' is not a time to wait: write 90s"),
-    (wait("--limit", "-1/m"), "'-1/m' is not a limit: write 60/m"), (wait("--limit", "-.5/s"), "is not a limit"),
+    (["wiat", URL], "no command 'wiat' .did you mean wait"),
+    (["", URL], "no command ''"),
+    (["WAIT"], "no command 'WAIT'"),
+    (["-v", "wait", URL], "flags come after the command"),
+    (["--profile=x"], "flags come after"),
+    (["wait"], "required: URL"),
+    (["batch"], "required: FILE"),
+    (wait("another"), "from 'another' on"),
+    (wait("--", "--quiet"), "from '--quiet' on"),
+    (wait("--timeuot", "5"), "no flag --timeuot .did you mean --timeout"),
+    (wait("--time", "5"), "no flag --time "),
+    (wait("--workers", "5"), "no flag --workers"),
+    (wait("-x"), "no flag -x"),
+    (["wait", "--nope"], "no flag --nope "),
+    (["batch", "-", "-j5"], "no flag -j;"),
+    (["wait", "-v"], "required: URL"),
+    (["wait", "--timeuot=5"], "no flag --timeuot .did you mean --timeout"),
+    (["wait", "-q", "--"], "no flag -q;"),
+    (wait("--timeout"), "expected one argument"),
+    (wait("--timeout", "-5s"), "'-5s' is not a time to wait: write 90s"),
+    (wait("--limit", "-1/m"), "'-1/m' is not a limit: write 60/m"),
+    (wait("--limit", "-.5/s"), "is not a limit"),
     (wait("--timeout", "--", "-5s"), "expected one argument"),
     (wait("--token", SECRET), "no flag --token .did you mean --token-env"),
     (wait("--token=" + SECRET), "no flag --token "),
-    (wait("-p" + SECRET), "no flag -p;"), (["wait", "--password", SECRET], "no flag --password"),
+    (wait("-p" + SECRET), "no flag -p;"),
+    (["wait", "--password", SECRET], "no flag --password"),
     # URLs and ids
-    (["wait", ""], "give its URL, or its id"), (["wait", " "], "give its URL, or its id"),
-    (["wait", "a\nb"], "control characters"), (["wait", "http://u:%s@h/\x01" % SECRET], "control characters"),
-    (["wait", "\udcff\udcfe"], "bytes that are not text"), (["wait", URL + "\udcff"], "bytes that are not text"),
-    (["wait", "job_1"], "not a URL.* --profile NAME"), (["wait", "www.internal/jobs/1"], "the job's whole URL"),
-    (["wait", "http:/h/1"], "the job's whole URL"), (["wait", "-"], "the job's whole URL"),
-    (["wait", "ftp://h/1"], "only http:// and https://"), (["wait", "file:///etc/passwd"], "only http:// and https://"),
-    (["wait", "http://"], "no usable host"), (["wait", "http:///1"], "no usable host"),
-    (["wait", "http://h:99999/"], "host and port"), (["wait", "http://h:0/"], "host and port"),
-    (["wait", "http://h:x/"], "host and port"), (["wait", "http://a b/"], "host and port"),
-    (["wait", "http://[::1/"], "host and port"), (["wait", "http://☃..x/"], "no usable host"),
+    (["wait", ""], "give its URL, or its id"),
+    (["wait", " "], "give its URL, or its id"),
+    (["wait", "a\nb"], "control characters"),
+    (["wait", "http://u:%s@h/\x01" % SECRET], "control characters"),
+    (["wait", "\udcff\udcfe"], "bytes that are not text"),
+    (["wait", URL + "\udcff"], "bytes that are not text"),
+    (["wait", "job_1"], "not a URL.* --profile NAME"),
+    (["wait", "www.internal/jobs/1"], "the job's whole URL"),
+    (["wait", "http:/h/1"], "the job's whole URL"),
+    (["wait", "-"], "the job's whole URL"),
+    (["wait", "ftp://h/1"], "only http:// and https://"),
+    (["wait", "file:///etc/passwd"], "only http:// and https://"),
+    (["wait", "http://"], "no usable host"),
+    (["wait", "http:///1"], "no usable host"),
+    (["wait", "http://h:99999/"], "host and port"),
+    (["wait", "http://h:0/"], "host and port"),
+    (["wait", "http://h:x/"], "host and port"),
+    (["wait", "http://a b/"], "host and port"),
+    (["wait", "http://[::1/"], "host and port"),
+    (["wait", "http://☃..x/"], "no usable host"),
     (["wait", "https://u:%s@/" % SECRET], r"\*\*\*@.* host and port"),
     # profiles, labels, sizes
     (["wait", "1", "--profile", "knowhree"], "did you mean knowhere"),
@@ -76,44 +110,64 @@ TYPED = [
     (["wait", "1", "--profile", "ray-jobs"], "needs a base URL: give --base-url"),
     (["wait", "1", "--profile", "based", "--base-url", "x"] + MINE, "--base-url: 'x' is not a URL"),
     (["wait", "1", "--profile", "based", "--base-url", "http://h/?x"] + MINE, "can have no query"),
-    (["wait", "1", "--profile", "ok", "--base-url", "http://h"] + MINE, "--base-url would change nothing"),
+    (
+        ["wait", "1", "--profile", "ok", "--base-url", "http://h"] + MINE,
+        "--base-url would change nothing",
+    ),
     (wait("--base-url", "http://h"), "give --profile NAME, too"),
     (["wait", "..", "--profile", "ok"] + MINE, r"'\.\.' can't"),
     (["wait", "1", "--profile", "ok", "--label", "smal"] + MINE, "no label 'smal': it has small"),
-    (wait("--label", ""), "--label: '' is not a label"), (wait("--label", "\udcff"), "is not a label"),
-    (wait("--size", "x"), "a size is a number"), (wait("--size", "-1"), "a number from 0"),
-    (wait("--size", "nan"), "a number from 0"), (wait("--size", ""), "a size is a number"),
-    (wait("--profiles", "absent.ini"), "absent.ini: No such file"), (wait("--profiles", "folder"), "folder: Is a dir"),
-    (wait("--profiles", "binary.dat"), "not text"), (wait("--profiles", "latin1.txt"), "not UTF-8 text: see line 2"),
-    (wait("--profiles", ""), "name of a file is missing"), (wait("--profiles", "one.txt/x"), "Not a directory"),
+    (wait("--label", ""), "--label: '' is not a label"),
+    (wait("--label", "\udcff"), "is not a label"),
+    (wait("--size", "x"), "a size is a number"),
+    (wait("--size", "-1"), "a number from 0"),
+    (wait("--size", "nan"), "a number from 0"),
+    (wait("--size", ""), "a size is a number"),
+    (wait("--profiles", "absent.ini"), "absent.ini: No such file"),
+    (wait("--profiles", "folder"), "folder: Is a dir"),
+    (wait("--profiles", "binary.dat"), "not text"),
+    (wait("--profiles", "latin1.txt"), "not UTF-8 text: see line 2"),
+    (wait("--profiles", ""), "name of a file is missing"),
+    (wait("--profiles", "one.txt/x"), "Not a directory"),
     (["wait", "1", "--profile", "ok", "--profiles", "no-section.ini"], "no-section.ini:1"),
     # numbers and durations
-    (wait("--timeout", "x"), "write 90s, 10m"), (wait("--timeout", "-1"), "'-1' is not a time"),
-    (wait("--timeout", "1e300"), "write 90s"), (wait("--timeout", "nan"), "write 90s"),
+    (wait("--timeout", "x"), "write 90s, 10m"),
+    (wait("--timeout", "-1"), "'-1' is not a time"),
+    (wait("--timeout", "1e300"), "write 90s"),
+    (wait("--timeout", "nan"), "write 90s"),
     (wait("--timeout", "inf"), "write 90s"),
-    (wait("--timeout", DIGITS), "up to ten years"), (wait("--timeout", ""), "write 90s"),
+    (wait("--timeout", DIGITS), "up to ten years"),
+    (wait("--timeout", ""), "write 90s"),
     (wait("--timeout", "5%"), "'5%' is"),
-    (wait("--pace", "x"), "write 'fixed 5s'"), (wait("--pace", "fixed 0s"), "above zero"),
+    (wait("--pace", "x"), "write 'fixed 5s'"),
+    (wait("--pace", "fixed 0s"), "above zero"),
     (wait("--pace", ""), "write 'fixed"),
     (wait("--pace", "backoff 5s..2s"), "can't be below"),
     (wait("--pace", "backoff 2s..9s x" + DIGITS), "from 1 to 1000"),
     (wait("--pace", "adaptive fist=3s"), "there is first, every"),
     (wait("--pace", "fixed 5s attempts=0"), "whole number"),
-    (wait("--limit", "60"), "write 60/m"), (wait("--limit", "0/m"), "out of range"),
+    (wait("--limit", "60"), "write 60/m"),
+    (wait("--limit", "0/m"), "out of range"),
     (wait("--limit", "1/0s"), "out of range"),
-    (wait("--limit", DIGITS + "/s"), "out of range"), (wait("--limit", "1/s burst 0"), "at least 1"),
+    (wait("--limit", DIGITS + "/s"), "out of range"),
+    (wait("--limit", "1/s burst 0"), "at least 1"),
     (wait("--limit", "1/s burst " + DIGITS), "1000000 at the most"),
     (wait("--limit", "1/s burst " + DIGITS * 20), "out of range|at the most"),
-    (wait("--max-faults", "0"), "whole number from 1"), (wait("--max-faults", "1.5"), "whole number from 1"),
-    (wait("--max-faults", "-1"), "whole number from 1"), (["batch", "one.txt", "--workers", "0"], "from 1 to 1000;"),
+    (wait("--max-faults", "0"), "whole number from 1"),
+    (wait("--max-faults", "1.5"), "whole number from 1"),
+    (wait("--max-faults", "-1"), "whole number from 1"),
+    (["batch", "one.txt", "--workers", "0"], "from 1 to 1000;"),
     (["batch", "one.txt", "--workers", "1" + "0" * 30], "from 1 to 1000;"),
     (["batch", "one.txt", "--workers", "nan"], "from 1"),
     # headers
-    (wait("--header", "x"), "write it as 'Name: value'"), (wait("--header", ": x"), "write it as"),
-    (wait("--header", "Bearer " + SECRET), "write it as"), (wait("--header", "X: a\r\nY: b"), "header X .* one line"),
+    (wait("--header", "x"), "write it as 'Name: value'"),
+    (wait("--header", ": x"), "write it as"),
+    (wait("--header", "Bearer " + SECRET), "write it as"),
+    (wait("--header", "X: a\r\nY: b"), "header X .* one line"),
     (wait("--header", "X\r\nY: b"), "can't be a header's name"),
     (wait("--header", "X: \udcff"), "header X .* one line"),
-    (wait("--header", "X: ☃"), "can't carry"), (wait("--header", "Host: x"), "not yours to set"),
+    (wait("--header", "X: ☃"), "can't carry"),
+    (wait("--header", "Host: x"), "not yours to set"),
     (wait("--header", "Authorization: Bearer " + SECRET), "use --token-env"),
     (wait("--header", "Cookie: a=" + SECRET), "use --token"),
     (wait("--header", "X-Api-Key: " + SECRET), "use --token-env"),
@@ -129,15 +183,19 @@ TYPED = [
     (wait("--token-file", ""), "file is missing"),
     (wait("--token-file", "absent"), "absent: No such file"),
     (wait("--token-file", "folder"), "folder: Is a directory"),
-    (wait("--token-file", "empty.txt"), "is empty"), (wait("--token-file", "binary.dat"), "can't read .* binary.dat"),
-    (wait("--token-file", "two-lines.txt"), "not one line"), (wait("--token-file", "nul.txt"), "not one line"),
+    (wait("--token-file", "empty.txt"), "is empty"),
+    (wait("--token-file", "binary.dat"), "can't read .* binary.dat"),
+    (wait("--token-file", "two-lines.txt"), "not one line"),
+    (wait("--token-file", "nul.txt"), "not one line"),
     # TLS and proxies
     (wait("--ca-file", "absent"), "absent.*: No such file"),
     (wait("--ca-file", "one.txt"), "certificate files .one.txt"),
-    (wait("--ca-file", "folder"), "certificate files .folder"), (wait("--ca-file", ""), "file is missing"),
+    (wait("--ca-file", "folder"), "certificate files .folder"),
+    (wait("--ca-file", ""), "file is missing"),
     (wait("--client-cert", "one.txt"), "certificate files .one.txt"),
     (wait("--client-key", "one.txt"), "give --client-cert"),
-    (wait("--proxy", "x y"), "host and port"), (wait("--proxy", ""), "none means no proxy"),
+    (wait("--proxy", "x y"), "host and port"),
+    (wait("--proxy", ""), "none means no proxy"),
     (wait("--proxy", "http://"), "host"),
     (wait("--proxy", "socks5://h"), "only http:// proxies"),
     (wait("--proxy", "https://u:%s@h" % SECRET), r"https://\*\*\*@h"),
@@ -148,19 +206,27 @@ TYPED = [
     (wait("--progress", "foo"), "--progress: invalid choice: 'foo' .choose from"),
     (wait("--progress"), "expected one arg"),
     # lists of jobs
-    (["batch", "absent"], "absent: No such file"), (["batch", "folder"], "folder: Is a directory"),
+    (["batch", "absent"], "absent: No such file"),
+    (["batch", "folder"], "folder: Is a directory"),
     (["batch", ""], "name of a file is missing"),
-    (["batch", "empty.txt"], "no jobs in empty.txt: write"), (["batch", "blank.txt"], "no jobs in blank.txt: write"),
-    (["batch", "latin1.txt"] + MINE, "latin1.txt, line 1: 'a' is not|latin1.txt, line 2: not UTF-8"),
-    (["batch", "utf16.txt"], "line 1: not UTF-8"), (["batch", "binary.dat"], "not UTF-8"),
+    (["batch", "empty.txt"], "no jobs in empty.txt: write"),
+    (["batch", "blank.txt"], "no jobs in blank.txt: write"),
+    (
+        ["batch", "latin1.txt"] + MINE,
+        "latin1.txt, line 1: 'a' is not|latin1.txt, line 2: not UTF-8",
+    ),
+    (["batch", "utf16.txt"], "line 1: not UTF-8"),
+    (["batch", "binary.dat"], "not UTF-8"),
     (["batch", "\udcff"], "No such file"),
     (["batch", "nul.txt"], "nul.txt, line 1: .* control characters"),
     (["batch", "one.txt"], "one.txt, line 1: .* --profile"),
-    (["batch", "one.txt", "two.txt"], "from 'two.txt' on"), (["batch", "url-list.txt"], "line 2: .* host and port"),
+    (["batch", "one.txt", "two.txt"], "from 'two.txt' on"),
+    (["batch", "url-list.txt"], "line 2: .* host and port"),
     # the other commands
     (["profiles", "shwo", "x"], "show NAME or check FILE"),
     (["profiles", "knowhere"], "pollkit profiles show knowhere"),
-    (["profiles", "show"], "needs a NAME"), (["profiles", "check"], "needs a FILE"),
+    (["profiles", "show"], "needs a NAME"),
+    (["profiles", "check"], "needs a FILE"),
     (["profiles", "list", "x"], "show NAME"),
     (["profiles", "show", "knowhree"], "did you mean knowhere"),
     (["profiles", "check", "absent"], "absent: No such file"),
@@ -168,36 +234,55 @@ TYPED = [
     (["profiles", "--profiles", "absent"], "absent: No such"),
     (["profiles", "check", "mine.ini"] + MINE, "leave --profiles out"),
     (["profiles", "show", "a", "b"], "from 'b' on"),
-    (["help", "nonsense"], "no topic 'nonsense'"), (["help", "wait"], "wait --help"),
+    (["help", "nonsense"], "no topic 'nonsense'"),
+    (["help", "wait"], "wait --help"),
     (["help", "a", "b"], "from 'b' on"),
-    (["demo", "x"], "from 'x' on"), (["demo", "--quik"], "did you mean --quick"),
+    (["demo", "x"], "from 'x' on"),
+    (["demo", "--quik"], "did you mean --quick"),
     (["demo", "--progress", "x"], "invalid choice"),
 ]
 
 # A list on standard input, after two jobs that are well, and what the line must say.
 LISTED = [
-    ("{", "line 4: not JSON.* column 2"), ("{}", "needs an id or a url"), ("[]", "no object: write"),
+    ("{", "line 4: not JSON.* column 2"),
+    ("{}", "needs an id or a url"),
+    ("[]", "no object: write"),
     ('"a"', "no object: write"),
-    ('[{"id": "a"}]', "no object: write"), ('{"id": "a"}, ', "not JSON.*Extra data"), ("{'id': 'a'}", "not JSON"),
-    ('{"id": 1}', "id should be text, not 1"), ('{"id": null}', "needs an id"), ('{"id": ""}', "id is empty"),
+    ('[{"id": "a"}]', "no object: write"),
+    ('{"id": "a"}, ', "not JSON.*Extra data"),
+    ("{'id': 'a'}", "not JSON"),
+    ('{"id": 1}', "id should be text, not 1"),
+    ('{"id": null}', "needs an id"),
+    ('{"id": ""}', "id is empty"),
     ('{"id": ["a"]}', r'id should be text, not \["a"\]'),
     ('{"id": "a", "x": 1}', "unknown field 'x': a job has id, url"),
-    ('{"ID": "a"}', "unknown field 'ID'"), ('{"id": "a", "id": "b"}', "two fields of the same name"),
-    ('{"id": "a\\nb"}', "control characters"), ('{"id": "\\ud800"}', "bytes that are not text"),
+    ('{"ID": "a"}', "unknown field 'ID'"),
+    ('{"id": "a", "id": "b"}', "two fields of the same name"),
+    ('{"id": "a\\nb"}', "control characters"),
+    ('{"id": "\\ud800"}', "bytes that are not text"),
     ('{"id": ".."}', r"'\.\.'"),
-    ('{"url": "ftp://h/1"}', "only http://"), ('{"url": "/jobs/1"}', "not a URL"),
+    ('{"url": "ftp://h/1"}', "only http://"),
+    ('{"url": "/jobs/1"}', "not a URL"),
     ('{"id": "a", "url": ""}', "url is empty"),
-    ('{"id": "a", "url": 5}', "url should be text"), ('{"id": "a", "size": "x"}', "number from 0"),
-    ('{"id": "a", "size": -1}', "number from 0"), ('{"id": "a", "size": NaN}', "number from 0"),
-    ('{"id": "a", "size": true}', "number from 0"), ('{"id": "a", "label": 3}', "label should be text"),
-    ('{"id": "a", "label": ""}', "label is empty"), ('{"id": "a", "label": "smal"}', "no label 'smal': it has small"),
-    ('{"id": "a", "label": "\\ud800"}', "not a label"), ('{"id": "a", "metadata": []}', "metadata should be an object"),
+    ('{"id": "a", "url": 5}', "url should be text"),
+    ('{"id": "a", "size": "x"}', "number from 0"),
+    ('{"id": "a", "size": -1}', "number from 0"),
+    ('{"id": "a", "size": NaN}', "number from 0"),
+    ('{"id": "a", "size": true}', "number from 0"),
+    ('{"id": "a", "label": 3}', "label should be text"),
+    ('{"id": "a", "label": ""}', "label is empty"),
+    ('{"id": "a", "label": "smal"}', "no label 'smal': it has small"),
+    ('{"id": "a", "label": "\\ud800"}', "not a label"),
+    ('{"id": "a", "metadata": []}', "metadata should be an object"),
     ('{"id": "a", "profile": "knowhree"}', "line 4: .*did you mean knowhere"),
     ('{"id": "a", "profile": ""}', "profile is empty"),
     ('{"id": "a", "profile": "ray-jobs"}', "needs a base URL"),
     ('{"id": "a", "metadata": %s' % ("[" * 100000), "not JSON"),
-    ('{"id": "job_1", "url": "http://127.0.0.1:9/x"}', "'job_1' stands in line 2, too"), ("a\tb", "control characters"),
-    ("http://h:99999/", "host and port"), ("http://u:%s@:1/" % SECRET, r"\*\*\*@"), ("a\0b", "control characters"),
+    ('{"id": "job_1", "url": "http://127.0.0.1:9/x"}', "'job_1' stands in line 2, too"),
+    ("a\tb", "control characters"),
+    ("http://h:99999/", "host and port"),
+    ("http://u:%s@:1/" % SECRET, r"\*\*\*@"),
+    ("a\0b", "control characters"),
 ]
 
 
@@ -207,14 +292,24 @@ def here(tmp_path, monkeypatch):
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "folder").mkdir()
-    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
+    for name in [
+        name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")
+    ]:
         monkeypatch.delenv(name)
-    for name, value in {"HOME": str(tmp_path), "EMPTY": "", "TWO_LINES": "a\nb", "TOKEN": "tok_12345"}.items():
+    for name, value in {
+        "HOME": str(tmp_path),
+        "EMPTY": "",
+        "TWO_LINES": "a\nb",
+        "TOKEN": "tok_12345",
+    }.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     before = sorted(os.listdir("."))
     yield tmp_path
-    assert sorted(os.listdir(".")) == before and (tmp_path / "one.txt").read_bytes() == FILES["one.txt"]
+    assert (
+        sorted(os.listdir(".")) == before
+        and (tmp_path / "one.txt").read_bytes() == FILES["one.txt"]
+    )
 
 
 def check(code, out, err, expected):
@@ -230,7 +325,11 @@ def test_typed(here, capsys, words, expected):
 
 @pytest.mark.parametrize("line, expected", LISTED, ids=lambda value: repr(value)[:40])
 def test_listed(here, capsys, monkeypatch, line, expected):
-    text = "# a list\njob_1\n\n%s\n" % line if "line 4" not in expected else "# a list\njob_1\njob_2\n%s\n" % line
+    text = (
+        "# a list\njob_1\n\n%s\n" % line
+        if "line 4" not in expected
+        else "# a list\njob_1\njob_2\n%s\n" % line
+    )
     stdin = io.TextIOWrapper(io.BytesIO(text.encode("utf-8", "surrogatepass")))
     monkeypatch.setattr(sys, "stdin", stdin)
     code = main(["batch", "-", "--profile", "ok"] + MINE)
@@ -239,9 +338,16 @@ def test_listed(here, capsys, monkeypatch, line, expected):
     check(code, out, err, expected)
 
 
-def test_a_job_with_a_profile_of_its_own_is_no_place_for_flags_of_another(here, capsys, monkeypatch):
+def test_a_job_with_a_profile_of_its_own_is_no_place_for_flags_of_another(
+    here, capsys, monkeypatch
+):
     """They would not count for it, and nobody would notice."""
-    for flags in (["--limit", "1/s"], ["--token-env", "TOKEN"], ["--proxy", "none"], ["--ca-file", "x.pem"]):
+    for flags in (
+        ["--limit", "1/s"],
+        ["--token-env", "TOKEN"],
+        ["--proxy", "none"],
+        ["--ca-file", "x.pem"],
+    ):
         stdin = io.TextIOWrapper(io.BytesIO(b'{"id": "a", "profile": "based"}\n'))
         monkeypatch.setattr(sys, "stdin", stdin)
         if flags[0] == "--ca-file":
@@ -252,7 +358,11 @@ def test_a_job_with_a_profile_of_its_own_is_no_place_for_flags_of_another(here, 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root can read everything")
 def test_files_that_may_not_be_read(here, capsys):
-    for words in (["batch", "one.txt"], wait("--token-file", "one.txt"), wait("--profiles", "one.txt")):
+    for words in (
+        ["batch", "one.txt"],
+        wait("--token-file", "one.txt"),
+        wait("--profiles", "one.txt"),
+    ):
         os.chmod("one.txt", 0)
         code = main(words)
         os.chmod("one.txt", 0o600)
@@ -261,25 +371,38 @@ def test_files_that_may_not_be_read(here, capsys):
 
 # As processes: what Python itself makes of arguments, streams and locales.
 
+
 def start(words, **options):
-    env = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": ROOT, "LC_ALL": "C", "HOME": os.getcwd()}
+    env = {
+        "PATH": os.environ.get("PATH", ""),
+        "PYTHONPATH": ROOT,
+        "LC_ALL": "C",
+        "HOME": os.getcwd(),
+    }
     options.setdefault("stdin", subprocess.DEVNULL)
     if isinstance(words, str):
         words = ["sh", "-c", words.replace("pollkit", "%s -m pollkit" % sys.executable)]
     else:
         words = [sys.executable, "-m", "pollkit"] + words
-    done = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, **options)
+    done = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, **options
+    )
     out, err = done.communicate()
     return done.returncode, out.decode("utf-8"), err.decode("utf-8")
 
 
 PROCESSES = [
-    (["wait", b"\xff\xfe"], "bytes that are not text"), (["batch", b"\xff"], "No such file"), ([b"\xff"], "no command"),
+    (["wait", b"\xff\xfe"], "bytes that are not text"),
+    (["batch", b"\xff"], "No such file"),
+    ([b"\xff"], "no command"),
     (["wait", "http://h\xe9:x/".encode("utf-8")], "bytes that are not text|host and port"),
-    (["wait", URL, "--profile", b"\xff"], "no profile"), (["wait", URL, "--token-file", b"\xff"], "can't read"),
-    ("pollkit batch - <&-", "standard input is closed"), ("pollkit batch - </dev/null", "no jobs in standard input"),
+    (["wait", URL, "--profile", b"\xff"], "no profile"),
+    (["wait", URL, "--token-file", b"\xff"], "can't read"),
+    ("pollkit batch - <&-", "standard input is closed"),
+    ("pollkit batch - </dev/null", "no jobs in standard input"),
     ("pollkit wait >&-", "required: URL"),
-    ("printf 'a\\000b' | pollkit batch -", "control characters"), ("pollkit batch - < binary.dat", "not UTF-8"),
+    ("printf 'a\\000b' | pollkit batch -", "control characters"),
+    ("pollkit batch - < binary.dat", "not UTF-8"),
 ]
 
 
@@ -290,17 +413,31 @@ def test_processes(here, words, expected):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("words", ["--version", "--help", "help", "wait --help", "profiles", "profiles show knowhere"])
+@pytest.mark.parametrize(
+    "words", ["--version", "--help", "help", "wait --help", "profiles", "profiles show knowhere"]
+)
 def test_a_full_disk_is_one_line(here, words):
-    check(*start("pollkit %s >/dev/full" % words), expected="can't write to standard output: No space left")
+    check(
+        *start("pollkit %s >/dev/full" % words),
+        expected="can't write to standard output: No space left",
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
-@pytest.mark.parametrize("words, expected", [
-    ("pollkit --version | true", 0), ("pollkit help | true", 0), ("pollkit profiles | head -1", 0),
-    ("pollkit --version >&-", 0), ("pollkit profiles >&- 2>&-", 0), ("pollkit wait 2>&-", 2),
-    ("pollkit wait 2>/dev/full", 2), ("pollkit wait %s --timeout 0 --quiet --history none >&-" % URL, 4),
-    ("pollkit wait %s --timeout 0 >/dev/null 2>/dev/full" % URL, 4)])
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        ("pollkit --version | true", 0),
+        ("pollkit help | true", 0),
+        ("pollkit profiles | head -1", 0),
+        ("pollkit --version >&-", 0),
+        ("pollkit profiles >&- 2>&-", 0),
+        ("pollkit wait 2>&-", 2),
+        ("pollkit wait 2>/dev/full", 2),
+        ("pollkit wait %s --timeout 0 --quiet --history none >&-" % URL, 4),
+        ("pollkit wait %s --timeout 0 >/dev/null 2>/dev/full" % URL, 4),
+    ],
+)
 def test_whoever_does_not_listen_hears_nothing(here, words, expected):
     code, _, err = start(words)
     assert (code, err) == (expected, "")
@@ -309,5 +446,7 @@ def test_whoever_does_not_listen_hears_nothing(here, words, expected):
 def test_a_mistake_of_our_own_is_one_line_too(capsys, monkeypatch):
     monkeypatch.setattr("pollkit.cli.commands.profiles.all_profiles", lambda path: 1 / 0)
     assert main(["profiles"]) == 2
-    assert re.fullmatch(r"pollkit: this is a bug in pollkit: ZeroDivisionError: .* \(test_bad_input.py, line \d+\)\n",
-                        capsys.readouterr().err)
+    assert re.fullmatch(
+        r"pollkit: this is a bug in pollkit: ZeroDivisionError: .* \(test_bad_input.py, line \d+\)\n",
+        capsys.readouterr().err,
+    )

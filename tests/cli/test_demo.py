@@ -1,4 +1,5 @@
 """`pollkit demo`: an embedded job API, polled live."""
+
 import re
 import subprocess
 import sys
@@ -18,9 +19,14 @@ def home(tmp_path_factory):
 @pytest.fixture(scope="module")
 def ran(home):
     """One run, piped, with an environment as bare as cron's, but for proxies that lead nowhere."""
-    return subprocess.run([sys.executable, "-m", "pollkit", "demo", "--quick", "--progress", "bar"], cwd=ROOT,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                          env={"http_proxy": NOWHERE, "HTTP_PROXY": NOWHERE, "all_proxy": NOWHERE, "HOME": str(home)})
+    return subprocess.run(
+        [sys.executable, "-m", "pollkit", "demo", "--quick", "--progress", "bar"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        env={"http_proxy": NOWHERE, "HTTP_PROXY": NOWHERE, "all_proxy": NOWHERE, "HOME": str(home)},
+    )
 
 
 def test_it_exits_with_0_although_one_job_fails_on_purpose(ran):
@@ -43,19 +49,34 @@ def test_the_table_has_a_row_a_job_aligned_and_within_80_columns(ran):
 
 
 def test_it_shows_what_was_in_the_way_and_that_it_was_survived(ran):
-    for name, what in [("scan-4", "a broken connection"), ("scan-7", "a 429 with Retry-After"), ("scan-8", "a 503")]:
+    for name, what in [
+        ("scan-4", "a broken connection"),
+        ("scan-7", "a 429 with Retry-After"),
+        ("scan-8", "a 503"),
+    ]:
         assert re.search(r"^%s +done .*  %s$" % (name, what), ran.stdout.decode(), re.MULTILINE)
-    assert re.search(rb"12 jobs, \d+ polls; 2 x 429 obeyed, 1 broken connection and 1 x 503 survived", ran.stdout)
+    assert re.search(
+        rb"12 jobs, \d+ polls; 2 x 429 obeyed, 1 broken connection and 1 x 503 survived", ran.stdout
+    )
 
 
 def test_it_ends_with_three_commands_to_try(ran):
     last = ran.stdout.decode().splitlines()[-3:]
-    assert [line.split()[:2] for line in last] == [["pollkit", "profiles"], ["pollkit", "wait"], ["pollkit", "help"]]
+    assert [line.split()[:2] for line in last] == [
+        ["pollkit", "profiles"],
+        ["pollkit", "wait"],
+        ["pollkit", "help"],
+    ]
 
 
 def test_piped_there_is_a_log_of_changes_without_escape_codes(ran):
     assert b"\x1b" not in ran.stdout + ran.stderr and b"\r" not in ran.stderr
-    for said in (rb"scan-1: done \(", rb"scan-5: failed: page 7", rb"broke: ", rb"the server asks for a pause",
-                 rb"the server answered 503"):
+    for said in (
+        rb"scan-1: done \(",
+        rb"scan-5: failed: page 7",
+        rb"broke: ",
+        rb"the server asks for a pause",
+        rb"the server answered 503",
+    ):
         assert re.search(rb"^\d\d:\d\d:\d\d .*" + said, ran.stderr, re.MULTILINE), said
     assert b"poll 1" not in ran.stderr and b"Traceback" not in ran.stderr

@@ -1,4 +1,5 @@
 """What the progress display shows and what is logged: decided without a terminal."""
+
 import io
 import json
 import re
@@ -48,49 +49,77 @@ def one_job(*events):
 HALF_WAY = [poll(104.0, fraction=0.2), poll(110.0, fraction=0.5)]
 
 
-@pytest.mark.parametrize("columns, expected", [
-    (40, "####....  50%  running  0:11  ETA 0:09"),
-    (80, "########........  50%  running  0:11  ETA 0:09  next look in 1.0s  job_1"),
-    (200, "####################....................  50%  running  0:11  ETA 0:09  next look in 1.0s  job_1"),
-])
+@pytest.mark.parametrize(
+    "columns, expected",
+    [
+        (40, "####....  50%  running  0:11  ETA 0:09"),
+        (80, "########........  50%  running  0:11  ETA 0:09  next look in 1.0s  job_1"),
+        (
+            200,
+            "####################....................  50%  running  0:11  ETA 0:09  next look in 1.0s  job_1",
+        ),
+    ],
+)
 def test_a_single_job_shows_what_the_width_has_room_for(columns, expected):
     shown = one_job(*HALF_WAY).lines(111.0, Size(columns, 24), ASCII)
-    assert [re.sub("[#.]{8,}", "BAR", line) for line in shown] == [re.sub("[#.]{8,}", "BAR", expected)]
+    assert [re.sub("[#.]{8,}", "BAR", line) for line in shown] == [
+        re.sub("[#.]{8,}", "BAR", expected)
+    ]
     assert width_of(shown[0]) < columns
 
 
-@pytest.mark.parametrize("fraction, total, columns, expected", [
-    (0.5, 480.0, 80, "50% (240 of 480)  running"),
-    (3 / 7, 7.0, 80, "42% (3 of 7)  running"),
-    (0.5, 480.0, 52, "240/480  running"),
-    (0.5, 480.0, 40, " 50%  running"),
-    (0.5, 1.5, 80, " 50%  running"),   # not a number of anything
-    (1e-15, 999999999999999.0, 40, " 0%  running"),
-])
+@pytest.mark.parametrize(
+    "fraction, total, columns, expected",
+    [
+        (0.5, 480.0, 80, "50% (240 of 480)  running"),
+        (3 / 7, 7.0, 80, "42% (3 of 7)  running"),
+        (0.5, 480.0, 52, "240/480  running"),
+        (0.5, 480.0, 40, " 50%  running"),
+        (0.5, 1.5, 80, " 50%  running"),  # not a number of anything
+        (1e-15, 999999999999999.0, 40, " 0%  running"),
+    ],
+)
 def test_a_single_job_shows_pages_where_the_api_counts_them(fraction, total, columns, expected):
-    view = one_job(poll(104.0, fraction=fraction / 2, total=total), poll(110.0, fraction=fraction, total=total))
+    view = one_job(
+        poll(104.0, fraction=fraction / 2, total=total), poll(110.0, fraction=fraction, total=total)
+    )
     assert expected in view.lines(111.0, Size(columns, 24), PLAIN)[0]
 
 
-@pytest.mark.parametrize("why, event, expected", [
-    ("pace", POLL, "next look in 1.0s"),
-    ("limit", PAUSE, "next look in 1.0s (rate limit)"),
-    ("retry_after", PAUSE, "next look in 1.0s (the server said so)"),
-    ("fault", FAULT, "next look in 1.0s (the server answered 500)"),
-])
+@pytest.mark.parametrize(
+    "why, event, expected",
+    [
+        ("pace", POLL, "next look in 1.0s"),
+        ("limit", PAUSE, "next look in 1.0s (rate limit)"),
+        ("retry_after", PAUSE, "next look in 1.0s (the server said so)"),
+        ("fault", FAULT, "next look in 1.0s (the server answered 500)"),
+    ],
+)
 def test_it_says_why_it_waits(why, event, expected):
     view = one_job(Event(event, "job_1", 110.0, "the server answered 500", wait(why=why)))
     assert expected + "  job_1" in view.lines(111.0, Size(120, 24), PLAIN)[0]
 
 
-@pytest.mark.parametrize("now, expected", [(99.0, "in 13s"), (101.9, "in 10s"), (102.1, "in 9.9s"), (111.99, "in 0.1s"),
-                                           (112.0, "looking now"), (115.0, "looking now")])
+@pytest.mark.parametrize(
+    "now, expected",
+    [
+        (99.0, "in 13s"),
+        (101.9, "in 10s"),
+        (102.1, "in 9.9s"),
+        (111.99, "in 0.1s"),
+        (112.0, "looking now"),
+        (115.0, "looking now"),
+    ],
+)
 def test_the_countdown_counts_down(now, expected):
     assert expected in one_job(poll(100.0)).lines(now, Size(80, 24), PLAIN)[0]
 
 
 def test_before_the_first_answer_it_says_so():
-    assert "waiting for the first answer  0:03  job_1" in one_job().lines(103.0, Size(80, 24), PLAIN)[0]
+    assert (
+        "waiting for the first answer  0:03  job_1"
+        in one_job().lines(103.0, Size(80, 24), PLAIN)[0]
+    )
 
 
 def test_without_reported_progress_there_is_no_bar_and_no_percent():
@@ -98,16 +127,19 @@ def test_without_reported_progress_there_is_no_bar_and_no_percent():
     assert "%" not in shown and "█" not in shown and "running  0:03" in shown
 
 
-@pytest.mark.parametrize("reports, now, expected", [
-    ([], 110, None),
-    ([(0.2, 104)], 110, None),                        # one report says nothing of its speed
-    ([(0.2, 104), (0.2, 108)], 110, None),
-    ([(0.2, 104), (0.5, 110)], 110, 10.0),
-    ([(0.2, 104), (0.5, 110)], 113, 7.0),             # it goes down between reports
-    ([(0.2, 104), (0.5, 110)], 130, None),            # overdue: nobody knows
-    ([(0.2, 104), (0.5, 110), (0.5, 112)], 112, 8.0),
-    ([(0.8, 104), (0.1, 110), (0.4, 113)], 113, 6.0),  # it began anew
-])
+@pytest.mark.parametrize(
+    "reports, now, expected",
+    [
+        ([], 110, None),
+        ([(0.2, 104)], 110, None),  # one report says nothing of its speed
+        ([(0.2, 104), (0.2, 108)], 110, None),
+        ([(0.2, 104), (0.5, 110)], 110, 10.0),
+        ([(0.2, 104), (0.5, 110)], 113, 7.0),  # it goes down between reports
+        ([(0.2, 104), (0.5, 110)], 130, None),  # overdue: nobody knows
+        ([(0.2, 104), (0.5, 110), (0.5, 112)], 112, 8.0),
+        ([(0.8, 104), (0.1, 110), (0.4, 113)], 113, 6.0),  # it began anew
+    ],
+)
 def test_the_estimate_follows_the_speed_since_the_first_report(reports, now, expected):
     view = one_job(*[poll(float(at), fraction=fraction) for fraction, at in reports])
     left = eta(view._first, view._latest, float(now))
@@ -117,6 +149,7 @@ def test_the_estimate_follows_the_speed_since_the_first_report(reports, now, exp
 
 
 # Many jobs
+
 
 def batch(total=None, count=20, limit=None):
     view = ManyJobs(100.0, limit)
@@ -129,15 +162,31 @@ def batch(total=None, count=20, limit=None):
     return view
 
 
-@pytest.mark.parametrize("columns, expected", [
-    (40, ["5 done  1 failed  14 waiting  0:10", "10 requests  60/60 a min  429s: 3",
-          "  job_6    6%  0:10  running  in 2.0s", "  job_7    7%  0:10  running  in 2.0s",
-          "  job_8    8%  0:10  running  in 2.0s"]),
-    (80, ["BAR  5 done  1 failed  14 waiting  0:10  ETA about 0:23",
-          "10 requests  60 a minute of 60 allowed  told to slow down (429): 3",
-          "  job_6    6%  0:10  running  next look in 2.0s", "  job_7    7%  0:10  running  next look in 2.0s",
-          "  job_8    8%  0:10  running  next look in 2.0s"]),
-])
+@pytest.mark.parametrize(
+    "columns, expected",
+    [
+        (
+            40,
+            [
+                "5 done  1 failed  14 waiting  0:10",
+                "10 requests  60/60 a min  429s: 3",
+                "  job_6    6%  0:10  running  in 2.0s",
+                "  job_7    7%  0:10  running  in 2.0s",
+                "  job_8    8%  0:10  running  in 2.0s",
+            ],
+        ),
+        (
+            80,
+            [
+                "BAR  5 done  1 failed  14 waiting  0:10  ETA about 0:23",
+                "10 requests  60 a minute of 60 allowed  told to slow down (429): 3",
+                "  job_6    6%  0:10  running  next look in 2.0s",
+                "  job_7    7%  0:10  running  next look in 2.0s",
+                "  job_8    8%  0:10  running  next look in 2.0s",
+            ],
+        ),
+    ],
+)
 def test_a_batch_shows_counts_requests_and_the_slowest_jobs(columns, expected):
     shown = batch(total=20, limit=Limit(60, 60)).lines(110.0, Size(columns, 24), ASCII)
     assert [re.sub("[#.]{8,}", "BAR", line) for line in shown] == expected
@@ -158,13 +207,16 @@ def test_every_way_to_end_is_counted_under_its_own_name():
     for i, state in enumerate(State):
         view.on_event(end("job_%d" % i, state))
     assert view.lines(110.0, Size(80, 24), PLAIN)[0] == (
-        "1 done  1 failed  1 timed out  1 unreachable  1 cancelled  0 waiting  0:10")
+        "1 done  1 failed  1 timed out  1 unreachable  1 cancelled  0 waiting  0:10"
+    )
 
 
 def test_requests_a_minute_are_those_of_the_last_minute():
     view = ManyJobs(0.0)
     for second in range(1, 301):
-        view.count(float(second), Numbers(None, 1000 if second < 200 else 1000 + (second - 200) * 2))
+        view.count(
+            float(second), Numbers(None, 1000 if second < 200 else 1000 + (second - 200) * 2)
+        )
     assert "120 a minute" in view.lines(300.0, Size(80, 24), PLAIN)[1]
 
 
@@ -195,7 +247,16 @@ def test_ten_thousand_jobs_are_heard_and_drawn_without_looking_at_all_of_them():
 
 # Any width, any text, any terminal
 
-NASTY = ["running", "処理中です" * 9, "e\u0301" * 30, "a\x1b[31mb\rc\nd\x07", "🎉" * 20, "\u202eevil", "x" * 300, ""]
+NASTY = [
+    "running",
+    "処理中です" * 9,
+    "e\u0301" * 30,
+    "a\x1b[31mb\rc\nd\x07",
+    "🎉" * 20,
+    "\u202eevil",
+    "x" * 300,
+    "",
+]
 
 
 @pytest.mark.parametrize("style", [ASCII, PLAIN, COLOURED, Style("latin-1", False, True)])
@@ -210,7 +271,9 @@ def test_no_line_reaches_the_last_column_whatever_the_server_sends(status, style
             single.on_event(event._replace(kind=FAULT, text=status))
             many.on_event(event)
             many.count(110.0, Numbers(1000000, 1000000, 1000000))
-            lines += single.lines(111.0, Size(columns, 24), style) + many.lines(111.0, Size(columns, 24), style)
+            lines += single.lines(111.0, Size(columns, 24), style) + many.lines(
+                111.0, Size(columns, 24), style
+            )
         for line in lines:
             assert width_of(line) < columns
             assert line.encode(style.encoding)
@@ -218,15 +281,26 @@ def test_no_line_reaches_the_last_column_whatever_the_server_sends(status, style
             assert style.colour or "\x1b" not in line
 
 
-@pytest.mark.parametrize("text, width, expected", [
-    ("running", 7, "running"), ("running", 6, "runn.."), ("running", 3, "run"), ("処理中", 6, "処理中"),
-    ("処理中", 5, "処.."), ("e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"), ("", 0, "")])
+@pytest.mark.parametrize(
+    "text, width, expected",
+    [
+        ("running", 7, "running"),
+        ("running", 6, "runn.."),
+        ("running", 3, "run"),
+        ("処理中", 6, "処理中"),
+        ("処理中", 5, "処.."),
+        ("e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301"),
+        ("", 0, ""),
+    ],
+)
 def test_text_is_cut_by_the_columns_it_takes(text, width, expected):
     assert clip(text, width) == expected and width_of(expected) <= width
 
 
-@pytest.mark.parametrize("duration, expected", [(0, "0:00"), (59.9, "0:59"), (754, "12:34"), (3723, "1:02:03"),
-                                                (-3, "0:00")])
+@pytest.mark.parametrize(
+    "duration, expected",
+    [(0, "0:00"), (59.9, "0:59"), (754, "12:34"), (3723, "1:02:03"), (-3, "0:00")],
+)
 def test_durations_read_like_a_clock(duration, expected):
     assert clock_text(duration) == expected
 
@@ -240,22 +314,34 @@ class Tty(io.StringIO):
         return True
 
 
-@pytest.mark.parametrize("stream, environ, draws", [
-    (Tty(), {"TERM": "xterm"}, True), (Tty(), {"TERM": "dumb"}, False), (Tty(), {}, False),
-    (Tty(), {"WT_SESSION": "1"}, True), (io.StringIO(), {"TERM": "xterm"}, False), (None, {"TERM": "xterm"}, False)])
+@pytest.mark.parametrize(
+    "stream, environ, draws",
+    [
+        (Tty(), {"TERM": "xterm"}, True),
+        (Tty(), {"TERM": "dumb"}, False),
+        (Tty(), {}, False),
+        (Tty(), {"WT_SESSION": "1"}, True),
+        (io.StringIO(), {"TERM": "xterm"}, False),
+        (None, {"TERM": "xterm"}, False),
+    ],
+)
 def test_a_bar_needs_a_terminal_that_can_move_its_cursor(stream, environ, draws):
     assert can_draw(stream, environ) is draws
 
 
-@pytest.mark.parametrize("encoding, environ, expected", [
-    ("utf-8", {"TERM": "xterm"}, Style("utf-8", True, True)),
-    ("utf-8", {"TERM": "xterm", "NO_COLOR": "1"}, Style("utf-8", True, False)),
-    ("utf-8", {"TERM": "xterm", "NO_COLOR": ""}, Style("utf-8", True, True)),
-    ("utf-8", {"TERM": "dumb"}, Style("utf-8", True, False)),
-    ("ascii", {"TERM": "xterm", "NO_COLOR": "1"}, ASCII),
-    ("latin-1", {"TERM": "dumb"}, Style("latin-1", False, False)),
-    ("no-such-encoding", {"TERM": "dumb"}, ASCII),
-    (None, {"TERM": "dumb"}, ASCII)])
+@pytest.mark.parametrize(
+    "encoding, environ, expected",
+    [
+        ("utf-8", {"TERM": "xterm"}, Style("utf-8", True, True)),
+        ("utf-8", {"TERM": "xterm", "NO_COLOR": "1"}, Style("utf-8", True, False)),
+        ("utf-8", {"TERM": "xterm", "NO_COLOR": ""}, Style("utf-8", True, True)),
+        ("utf-8", {"TERM": "dumb"}, Style("utf-8", True, False)),
+        ("ascii", {"TERM": "xterm", "NO_COLOR": "1"}, ASCII),
+        ("latin-1", {"TERM": "dumb"}, Style("latin-1", False, False)),
+        ("no-such-encoding", {"TERM": "dumb"}, ASCII),
+        (None, {"TERM": "dumb"}, ASCII),
+    ],
+)
 def test_the_style_is_what_the_terminal_can_show(encoding, environ, expected):
     stream = Tty()
     stream.__class__ = type("Tty", (Tty,), {"encoding": encoding})
@@ -265,33 +351,64 @@ def test_the_style_is_what_the_terminal_can_show(encoding, environ, expected):
 # The log
 
 STORY = [
-    (POLL, "poll 1: pending", {}), (STATUS, 'status "queued"', {}),
-    (POLL, "poll 2", {"why": "fault", "in_row": 1}), (FAULT, "the server answered 500", {"why": "fault", "in_row": 1}),
-    (POLL, "poll 3", {"why": "fault", "in_row": 2}), (FAULT, "the server answered 500", {"why": "fault", "in_row": 2}),
-    (POLL, "poll 4", {"why": "fault", "in_row": 3}), (FAULT, "connection refused", {"why": "fault", "in_row": 3}),
-    (POLL, "poll 5: pending", {}), (WARNING, "unknown status", {}),
-    (POLL, "poll 6", {"why": "retry_after"}), (PAUSE, "the server asks for a pause of 1s", {"why": "retry_after"}),
-    (POLL, "poll 7", {"why": "retry_after"}), (PAUSE, "the server asks for a pause of 1.1s", {"why": "retry_after"}),
+    (POLL, "poll 1: pending", {}),
+    (STATUS, 'status "queued"', {}),
+    (POLL, "poll 2", {"why": "fault", "in_row": 1}),
+    (FAULT, "the server answered 500", {"why": "fault", "in_row": 1}),
+    (POLL, "poll 3", {"why": "fault", "in_row": 2}),
+    (FAULT, "the server answered 500", {"why": "fault", "in_row": 2}),
+    (POLL, "poll 4", {"why": "fault", "in_row": 3}),
+    (FAULT, "connection refused", {"why": "fault", "in_row": 3}),
+    (POLL, "poll 5: pending", {}),
+    (WARNING, "unknown status", {}),
+    (POLL, "poll 6", {"why": "retry_after"}),
+    (PAUSE, "the server asks for a pause of 1s", {"why": "retry_after"}),
+    (POLL, "poll 7", {"why": "retry_after"}),
+    (PAUSE, "the server asks for a pause of 1.1s", {"why": "retry_after"}),
     (PAUSE, "the rate limit allows the next poll in 3s", {"why": "limit"}),
     (POLL, "poll 8: pending", {}),
-    (POLL, "poll 9", {"why": "fault", "in_row": 1}), (FAULT, "connection refused", {"why": "fault", "in_row": 1}),
-    (POLL, "poll 10: done", {"done": True}), (STATUS, 'status "done"', {"done": True}), (END, "done", {"done": True}),
+    (POLL, "poll 9", {"why": "fault", "in_row": 1}),
+    (FAULT, "connection refused", {"why": "fault", "in_row": 1}),
+    (POLL, "poll 10: done", {"done": True}),
+    (STATUS, 'status "done"', {"done": True}),
+    (END, "done", {"done": True}),
 ]
 
 
 def story():
     for kind, text, how in STORY:
         at = 100.0 + len(text)
-        state = wait(why=how.get("why", "pace"), ending=Ending(State.DONE, at) if how.get("done") else None)
+        state = wait(
+            why=how.get("why", "pace"), ending=Ending(State.DONE, at) if how.get("done") else None
+        )
         row = how.get("in_row", 0)
-        yield Event(kind, "job_1", 112.3, text, state._replace(trouble=state.trouble._replace(in_row=row, retries=row)))
+        yield Event(
+            kind,
+            "job_1",
+            112.3,
+            text,
+            state._replace(trouble=state.trouble._replace(in_row=row, retries=row)),
+        )
 
 
-@pytest.mark.parametrize("level, expected", [
-    (WARNINGS, ["unknown status"]),
-    (CHANGES, ['status "queued"', "the server answered 500", "connection refused", "unknown status",
-               "the server asks for a pause of 1s", "connection refused", "done (12s, 1 poll)"]),
-])
+@pytest.mark.parametrize(
+    "level, expected",
+    [
+        (WARNINGS, ["unknown status"]),
+        (
+            CHANGES,
+            [
+                'status "queued"',
+                "the server answered 500",
+                "connection refused",
+                "unknown status",
+                "the server asks for a pause of 1s",
+                "connection refused",
+                "done (12s, 1 poll)",
+            ],
+        ),
+    ],
+)
 def test_the_log_tells_changes_and_each_trouble_once(level, expected):
     log = EventLog(level)
     lines = [line for line in (log.line(event, 1800000000.0) for event in story()) if line]
@@ -306,15 +423,28 @@ def test_verbose_tells_everything():
 
 def test_the_log_as_json_has_a_line_an_event():
     line = EventLog(CHANGES, True).line(list(story())[1], 1800000000.0)
-    assert json.loads(line) == {"at": "2027-01-15T08:00:00.000Z", "id": "job_1", "event": "status",
-                                "text": 'status "queued"', "status": "running", "progress": None, "polls": 1}
+    assert json.loads(line) == {
+        "at": "2027-01-15T08:00:00.000Z",
+        "id": "job_1",
+        "event": "status",
+        "text": 'status "queued"',
+        "status": "running",
+        "progress": None,
+        "polls": 1,
+    }
     assert json.loads(EventLog(CHANGES, True).note("a\nb", 0.0)) == {
-        "at": "1970-01-01T00:00:00.000Z", "id": None, "event": "note", "text": "a b"}
+        "at": "1970-01-01T00:00:00.000Z",
+        "id": None,
+        "event": "note",
+        "text": "a b",
+    }
 
 
 def test_a_log_line_has_an_end_however_long_an_id_or_a_status_is():
     event = list(story())[1]
-    endless = event._replace(id="x" * 3000000, progress=event.progress._replace(status="y" * 3000000))
+    endless = event._replace(
+        id="x" * 3000000, progress=event.progress._replace(status="y" * 3000000)
+    )
     plain, as_json = (EventLog(CHANGES, kind).line(endless, 0.0) for kind in (False, True))
     assert len(plain) < 700 and plain.endswith('xxx...: status "queued"')
     assert len(as_json) < 2000 and json.loads(as_json)["id"] == "x" * 597 + "..."
@@ -328,19 +458,30 @@ def test_nothing_that_a_server_sends_breaks_a_line_of_the_log(as_json):
 
 # Which of them the flags ask for
 
-@pytest.mark.parametrize("flags, terminal, bar, hears", [
-    ({}, True, True, True), ({}, False, False, True),
-    ({"progress": "bar"}, True, True, True), ({"progress": "bar"}, False, False, True),
-    ({"progress": "log"}, True, False, True), ({"progress": "none"}, True, False, False),
-    ({"progress": "none", "verbose": 1}, True, False, True), ({"quiet": True}, True, False, False),
-    ({"quiet": True, "verbose": 1, "progress": "bar"}, True, False, False),
-    ({"log_json": True}, True, False, True), ({"log_json": True, "progress": "bar"}, True, True, True),
-    ({"log_json": True, "progress": "none"}, True, False, False),
-])
+
+@pytest.mark.parametrize(
+    "flags, terminal, bar, hears",
+    [
+        ({}, True, True, True),
+        ({}, False, False, True),
+        ({"progress": "bar"}, True, True, True),
+        ({"progress": "bar"}, False, False, True),
+        ({"progress": "log"}, True, False, True),
+        ({"progress": "none"}, True, False, False),
+        ({"progress": "none", "verbose": 1}, True, False, True),
+        ({"quiet": True}, True, False, False),
+        ({"quiet": True, "verbose": 1, "progress": "bar"}, True, False, False),
+        ({"log_json": True}, True, False, True),
+        ({"log_json": True, "progress": "bar"}, True, True, True),
+        ({"log_json": True, "progress": "none"}, True, False, False),
+    ],
+)
 def test_flags_choose_the_display(flags, terminal, bar, hears):
     stream = Tty() if terminal else io.StringIO()
     for batch_too in (False, True):
-        display = progress.display_for(stream=stream, environ={"TERM": "xterm"}, batch=batch_too, limit="60/m", **flags)
+        display = progress.display_for(
+            stream=stream, environ={"TERM": "xterm"}, batch=batch_too, limit="60/m", **flags
+        )
         assert (display._view is not None, display.on_event is not None) == (bar, hears)
 
 
@@ -351,7 +492,9 @@ def test_a_log_has_no_escape_codes_and_quiet_still_says_what_it_is_told_to():
             display.say("something is wrong")
             if display.on_event:
                 display.on_event(end())
-        assert stream.getvalue().startswith("something is wrong\n") and "\x1b" not in stream.getvalue()
+        assert (
+            stream.getvalue().startswith("something is wrong\n") and "\x1b" not in stream.getvalue()
+        )
         assert stream.getvalue().count("\n") == (1 if flags else 2)
 
 

@@ -1,4 +1,5 @@
 """`pollkit doctor`: the way to a job, step by step, against real servers, and what each fact comes to."""
+
 import contextlib
 import os
 import re
@@ -60,6 +61,7 @@ def doctor(capsys):
         out, err = capsys.readouterr()
         assert err == ""
         return Examined(code, out)
+
     return run
 
 
@@ -76,6 +78,7 @@ def http_date(offset=0.0):
 
 
 # The whole way
+
 
 def test_all_is_well_over_http(doctor):
     with RawServer(reply('{"status": "running", "progress": 0.4}', Date=http_date())) as server:
@@ -95,7 +98,9 @@ def test_all_is_well_over_tls(doctor):
     with tls_server(reply('{"status": "done"}', Date=http_date())) as server:
         seen = doctor(server.url(), "--ca-file", CA)
     assert (seen.code, seen.steps, seen.problems) == (0, TLS_STEPS, [])
-    assert re.match(r"TLSv1\.\d in \d+ ms; the certificate is for localhost, 127\.0\.0\.1", seen.text["TLS"])
+    assert re.match(
+        r"TLSv1\.\d in \d+ ms; the certificate is for localhost, 127\.0\.0\.1", seen.text["TLS"]
+    )
     assert "issued by pollkit test CA, valid until 2120-01-01" in seen.text["TLS"]
     assert re.match(r"localhost is .*127\.0\.0\.1.* \(\d+ ms\)", seen.text["DNS"])
 
@@ -110,10 +115,15 @@ def test_job_of_a_profile_is_found_by_its_id(doctor, tmp_path, environment):
     environment.setenv("KEY", "SECRET")
     with RawServer(DONE) as server:
         ini = tmp_path / "p.ini"
-        ini.write_text("[mine]\nurl = %s\nauth = header X-API-Key env:KEY\nlimit = 60/m\n" % server.url("/jobs/{id}"))
+        ini.write_text(
+            "[mine]\nurl = %s\nauth = header X-API-Key env:KEY\nlimit = 60/m\n"
+            % server.url("/jobs/{id}")
+        )
         seen = doctor("job_1", "--profile", "mine", "--profiles", str(ini))
     assert seen.code == 0
-    assert seen.text["credential"] == "from the environment variable KEY, sent as the header X-API-Key"
+    assert (
+        seen.text["credential"] == "from the environment variable KEY, sent as the header X-API-Key"
+    )
     assert "the limit kept to here is 60/m" in seen.text["limits"]
     assert server.requests[0].headers["x-api-key"] == "SECRET"
     assert "SECRET" not in seen.out
@@ -132,14 +142,21 @@ def test_ipv6(doctor):
 
 # Nobody there
 
+
 def test_refused_port_is_a_problem_and_later_steps_are_skipped(doctor):
     with unused_address() as address:
         seen = doctor("http://%s/1" % address)
     assert (seen.code, seen.problems) == (4, ["TCP"])
-    assert seen.text["TCP"] == "%s refused the connection -> is the server up, and the port right?" % address
+    assert (
+        seen.text["TCP"]
+        == "%s refused the connection -> is the server up, and the port right?" % address
+    )
     assert seen.level["credential"] == "ok"  # needs no network
     for what in ("poll", "meaning", "limits", "clock"):
-        assert (seen.level[what], seen.text[what]) == ("skipped", "not tried, because of the problem with TCP")
+        assert (seen.level[what], seen.text[what]) == (
+            "skipped",
+            "not tried, because of the problem with TCP",
+        )
     assert seen.lines[-1] == "1 problem"
 
 
@@ -170,13 +187,16 @@ def test_server_that_says_nothing_is_given_up_in_time(doctor, tmp_path):
 def test_handshake_that_hangs_is_given_up_in_time(doctor, tmp_path):
     ini = tmp_path / "p.ini"
     with RawServer(DONE, greeting=HANG) as server:
-        ini.write_text("[mine]\nurl = https://%s/{id}\nrequest_timeout = 100ms\n" % server.authority)
+        ini.write_text(
+            "[mine]\nurl = https://%s/{id}\nrequest_timeout = 100ms\n" % server.authority
+        )
         seen = doctor("1", "--profile", "mine", "--profiles", str(ini))
     assert seen.problems == ["TLS"]
     assert "in time" in seen.text["TLS"]
 
 
 # Proxies
+
 
 def test_proxy_that_leads_nowhere_is_named_with_its_variable(doctor, environment):
     with unused_address() as address:
@@ -189,9 +209,16 @@ def test_proxy_that_leads_nowhere_is_named_with_its_variable(doctor, environment
     assert "SECRET" not in seen.out
 
 
-@pytest.mark.parametrize("variables, words", [
-    ({"http_proxy": "http://a.test:1", "no_proxy": "x.test,127.0.0.1"}, "none: no_proxy has 127.0.0.1"),
-    ({"https_proxy": "http://a.test:1"}, "none: neither http_proxy nor all_proxy is set")])
+@pytest.mark.parametrize(
+    "variables, words",
+    [
+        (
+            {"http_proxy": "http://a.test:1", "no_proxy": "x.test,127.0.0.1"},
+            "none: no_proxy has 127.0.0.1",
+        ),
+        ({"https_proxy": "http://a.test:1"}, "none: neither http_proxy nor all_proxy is set"),
+    ],
+)
 def test_why_no_proxy_is_used(variables, words, doctor, environment):
     for name, value in variables.items():
         environment.setenv(name, value)
@@ -200,9 +227,14 @@ def test_why_no_proxy_is_used(variables, words, doctor, environment):
     assert (seen.code, seen.text["proxy"]) == (0, words)
 
 
-@pytest.mark.parametrize("names, chosen", [
-    (["http_proxy", "HTTP_PROXY"], "http_proxy"), (["ALL_PROXY"], "ALL_PROXY"),
-    (["all_proxy", "http_proxy"], "http_proxy")])
+@pytest.mark.parametrize(
+    "names, chosen",
+    [
+        (["http_proxy", "HTTP_PROXY"], "http_proxy"),
+        (["ALL_PROXY"], "ALL_PROXY"),
+        (["all_proxy", "http_proxy"], "http_proxy"),
+    ],
+)
 def test_variable_that_chose_the_proxy_is_named(names, chosen, doctor, environment):
     with RawServer(DONE) as proxy:
         for name in names:
@@ -243,14 +275,23 @@ def test_refused_tunnel_is_a_problem(doctor):
 
 # TLS
 
+
 @pytest.mark.parametrize("through_a_proxy", [False, True])
 def test_unknown_ca_is_told_with_issuer_and_what_is_trusted(through_a_proxy, doctor):
     """The certificate is shown all the same; the request is not sent."""
     with tls_server(DONE) as server, RawServer(tunnel) as proxy:
-        seen = doctor(server.url(), "--proxy", "http://" + proxy.authority if through_a_proxy else "none")
+        seen = doctor(
+            server.url(), "--proxy", "http://" + proxy.authority if through_a_proxy else "none"
+        )
         assert not server.requests
     assert (seen.code, seen.problems) == (4, ["TLS"])
-    for words in ("was not accepted", "issued by pollkit test CA", "for localhost", "; trusted: ", "--ca-file"):
+    for words in (
+        "was not accepted",
+        "issued by pollkit test CA",
+        "for localhost",
+        "; trusted: ",
+        "--ca-file",
+    ):
         assert words in seen.text["TLS"]
 
 
@@ -273,8 +314,12 @@ def test_self_signed_certificate_is_told_so(doctor):
     with tls_server(DONE, certificate="expired") as server:
         seen = doctor(server.url())
     assert seen.problems == ["TLS"]
-    assert re.search("self.signed certificate|verify failed", seen.text["TLS"])  # 3.6 does not say why
-    assert "for localhost, issued by pollkit test, expired, valid until 2021-01-01" in seen.text["TLS"]
+    assert re.search(
+        "self.signed certificate|verify failed", seen.text["TLS"]
+    )  # 3.6 does not say why
+    assert (
+        "for localhost, issued by pollkit test, expired, valid until 2021-01-01" in seen.text["TLS"]
+    )
 
 
 def test_expired_certificate_is_told_so(doctor):
@@ -320,6 +365,7 @@ def test_server_without_tls(doctor):
 
 # Credentials
 
+
 def test_missing_credential_is_a_problem_and_nothing_is_asked(doctor, environment):
     environment.delenv("NOPE", raising=False)
     with RawServer(DONE) as server:
@@ -347,8 +393,10 @@ def test_of_a_command_only_the_name_is_shown_and_it_runs_once(doctor, tmp_path):
     script = tmp_path / "give.py"
     script.write_text("import sys; open(sys.argv[1], 'a').write('x'); print('SECRET')")
     with RawServer(DONE) as server:
-        ini.write_text("[mine]\nurl = %s\nauth = bearer command:%s %s %s hush\n" % (
-            server.url("/{id}"), sys.executable, script, count))
+        ini.write_text(
+            "[mine]\nurl = %s\nauth = bearer command:%s %s %s hush\n"
+            % (server.url("/{id}"), sys.executable, script, count)
+        )
         seen = doctor("1", "--profile", "mine", "--profiles", str(ini))
     assert seen.text["credential"] == "from the command %s, sent as Bearer" % sys.executable
     assert count.read_text() == "x"
@@ -358,7 +406,9 @@ def test_of_a_command_only_the_name_is_shown_and_it_runs_once(doctor, tmp_path):
 def test_credential_without_tls_is_a_warning_beyond_this_host(doctor, environment):
     environment.setenv("TOKEN", "SECRET")
     with RawServer(DONE) as proxy:
-        seen = doctor("http://jobs.invalid/1", "--token-env", "TOKEN", "--proxy", "http://" + proxy.authority)
+        seen = doctor(
+            "http://jobs.invalid/1", "--token-env", "TOKEN", "--proxy", "http://" + proxy.authority
+        )
     assert (seen.code, seen.level["credential"]) == (0, "warning")
     assert "without TLS" in seen.text["credential"]
 
@@ -366,7 +416,12 @@ def test_credential_without_tls_is_a_warning_beyond_this_host(doctor, environmen
 # Replies
 
 REPLIES = {  # what comes back: level of the meaning, words in it, exit code
-    "failed": (reply('{"status": "failed", "error": "out of paper"}'), "ok", "has failed: out of paper", 0),
+    "failed": (
+        reply('{"status": "failed", "error": "out of paper"}'),
+        "ok",
+        "has failed: out of paper",
+        0,
+    ),
     "unknown word": (reply('{"status": "marinating"}'), "warning", "name it in the profile", 0),
     "401": (reply('{"error": "no"}', "401 Unauthorized"), "problem", "no credential was sent", 4),
     "404": (reply(b"", "404 Not Found"), "problem", "does not know this job", 4),
@@ -403,17 +458,32 @@ def test_401_with_a_credential_says_that_it_was_refused(doctor, environment):
 
 
 def test_limits_of_the_server_are_told(doctor):
-    answer = reply('{"status": "running"}', RateLimit_Limit="60", RateLimit_Remaining="2", RateLimit_Reset="20",
-                   Retry_After="7")
+    answer = reply(
+        '{"status": "running"}',
+        RateLimit_Limit="60",
+        RateLimit_Remaining="2",
+        RateLimit_Reset="20",
+        Retry_After="7",
+    )
     with RawServer(answer) as server:
         seen = doctor(server.url())
     assert (seen.code, seen.level["limits"]) == (0, "warning")
-    assert "2 of 60 requests left, reset in 20 s; it asks to wait 7s (Retry-After)" in seen.text["limits"]
+    assert (
+        "2 of 60 requests left, reset in 20 s; it asks to wait 7s (Retry-After)"
+        in seen.text["limits"]
+    )
 
 
-@pytest.mark.parametrize("offset, level, words, code", [
-    (0, "ok", "agree", 0), (40, "warning", "behind", 0), (-40, "warning", "ahead", 0),
-    (-600, "problem", "ahead", 4), (86400, "problem", "behind", 4)])
+@pytest.mark.parametrize(
+    "offset, level, words, code",
+    [
+        (0, "ok", "agree", 0),
+        (40, "warning", "behind", 0),
+        (-40, "warning", "ahead", 0),
+        (-600, "problem", "ahead", 4),
+        (86400, "problem", "behind", 4),
+    ],
+)
 def test_clock_against_the_date_of_the_reply(offset, level, words, code, doctor):
     with RawServer(reply('{"status": "done"}', Date=http_date(offset))) as server:
         seen = doctor(server.url())
@@ -429,18 +499,40 @@ def test_redirect_is_told(doctor):
 
 # As a command
 
+
 def test_the_command_line_of_a_wait_can_be_used_as_it_is(doctor, tmp_path):
     """What has no meaning for a single look is passed over, and no file is made for it."""
     with RawServer(DONE) as server:
-        seen = doctor(server.url(), "-v", "--quiet", "--progress", "log", "--log-json", "--result",
-                      "--history", str(tmp_path / "kept"), "--bucket", str(tmp_path / "limit.db"))
+        seen = doctor(
+            server.url(),
+            "-v",
+            "--quiet",
+            "--progress",
+            "log",
+            "--log-json",
+            "--result",
+            "--history",
+            str(tmp_path / "kept"),
+            "--bucket",
+            str(tmp_path / "limit.db"),
+        )
     assert (seen.code, seen.steps) == (0, STEPS)
     assert os.listdir(str(tmp_path)) == []
 
 
-@pytest.mark.parametrize("words", [
-    [], ["job_1"], ["ftp://h/1"], ["http://h:99999/1"], [" "], ["http://h/1", "--ca-file", "/nonexistent"],
-    ["http://h/1", "--token-env", "A", "--token-file", "B"], ["1", "--profile", "nonesuch"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["job_1"],
+        ["ftp://h/1"],
+        ["http://h:99999/1"],
+        [" "],
+        ["http://h/1", "--ca-file", "/nonexistent"],
+        ["http://h/1", "--token-env", "A", "--token-file", "B"],
+        ["1", "--profile", "nonesuch"],
+    ],
+)
 def test_bad_usage_is_one_line_and_2(words, capsys):
     assert main(["doctor"] + words) == 2
     out, err = capsys.readouterr()
@@ -449,8 +541,13 @@ def test_bad_usage_is_one_line_and_2(words, capsys):
 
 
 def started(url, **variables):
-    return subprocess.Popen([sys.executable, "-m", "pollkit", "doctor", url], cwd=ROOT, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, env=variables)
+    return subprocess.Popen(
+        [sys.executable, "-m", "pollkit", "doctor", url],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=variables,
+    )
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -468,7 +565,7 @@ def test_interrupted_it_ends_at_once_with_what_it_has_found():
 
 
 def test_ascii_locale_can_show_whatever_a_server_says():
-    with RawServer(reply(u'{"status": "fertig \u2713"}')) as server:
+    with RawServer(reply('{"status": "fertig \u2713"}')) as server:
         process = started(server.url(), LC_ALL="C", PYTHONIOENCODING="ascii")
         out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
@@ -476,6 +573,7 @@ def test_ascii_locale_can_show_whatever_a_server_says():
 
 
 # Secrets
+
 
 @pytest.mark.parametrize("way", ["straight", "through a proxy"])
 @pytest.mark.parametrize("case", list(FAILURES))
@@ -486,11 +584,24 @@ def test_secrets_are_shown_nowhere_whatever_fails(case, way, environment, tmp_pa
     with RawServer(FAILURES[case]) as server:
         straight = way == "straight"
         host = server.authority if straight else "j.test"
-        ini.write_text("\n".join([
-            "[mine]", "url = http://me:%s@%s/{id}?api_key=%s" % (SECRETS["password"], host, SECRETS["query"]),
-            "auth = bearer env:TOKEN", "header.X-API-Key = " + SECRETS["header"],
-            "request_timeout = " + ("200ms" if case == "slow" else "10s"),
-            "proxy = " + ("none" if straight else "http://us:%s@%s" % (SECRETS["proxy"], server.authority))]))
+        ini.write_text(
+            "\n".join(
+                [
+                    "[mine]",
+                    "url = http://me:%s@%s/{id}?api_key=%s"
+                    % (SECRETS["password"], host, SECRETS["query"]),
+                    "auth = bearer env:TOKEN",
+                    "header.X-API-Key = " + SECRETS["header"],
+                    "request_timeout = " + ("200ms" if case == "slow" else "10s"),
+                    "proxy = "
+                    + (
+                        "none"
+                        if straight
+                        else "http://us:%s@%s" % (SECRETS["proxy"], server.authority)
+                    ),
+                ]
+            )
+        )
         code = main(["doctor", "1", "--profile", "mine", "--profiles", str(ini)])
         assert SECRETS["header"].encode() in server.requests[0].raw  # there was something to leak
     out, err = capsys.readouterr()

@@ -1,4 +1,5 @@
 """History in Python, and in the commands."""
+
 import json
 import os
 import re
@@ -27,13 +28,16 @@ def path(tmp_path):
 
 @pytest.fixture
 def api(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
+    for name in [
+        name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")
+    ]:
         monkeypatch.delenv(name)
     with FakeJobApi() as served:
         yield served
 
 
 # In Python
+
 
 def test_the_library_keeps_nothing_by_itself(api, history_of_its_own):
     api.add("1", lasts=0.1)
@@ -63,6 +67,7 @@ def test_jobs_of_one_origin_or_profile_teach_no_other():
 
 # The commands
 
+
 def run(capsys, *words):
     code = main(list(words))
     out, err = capsys.readouterr()
@@ -85,7 +90,9 @@ def test_the_suite_writes_to_a_place_of_its_own(api, capsys, history_of_its_own,
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
 @pytest.mark.parametrize("pace", ["fixed 30ms", "adaptive min=20ms max=40ms"])
-def test_whatever_its_pace_a_command_teaches_the_next(api, capsys, tmp_path, history_of_its_own, command, pace):
+def test_whatever_its_pace_a_command_teaches_the_next(
+    api, capsys, tmp_path, history_of_its_own, command, pace
+):
     api.add("1", lasts=0.15, fails="no" if command == "wait" else None)
     job = api.url("1") if command == "wait" else listed(tmp_path, api.url("1"))
     code, _, err = run(capsys, command, job, "--pace", pace, "--progress", "none", "--quiet")
@@ -94,40 +101,62 @@ def test_whatever_its_pace_a_command_teaches_the_next(api, capsys, tmp_path, his
     assert 0.05 < duration < 0.4
 
 
-def test_profile_and_label_are_the_kind_also_where_the_size_gave_it(api, capsys, tmp_path, history_of_its_own):
+def test_profile_and_label_are_the_kind_also_where_the_size_gave_it(
+    api, capsys, tmp_path, history_of_its_own
+):
     ini = tmp_path / "mine.ini"
-    ini.write_text("[fake]\nurl = %s/jobs/{id}\n[fake:small]\nup_to = 10\n[free]\nurl = %s/jobs/{id}\n"
-                   % (api.base, api.base))
-    for name, words in (("1", ["--profile", "fake", "--size", "3"]), ("2", ["--profile", "fake"]),
-                        ("3", ["--profile", "free", "--label", "any"])):
+    ini.write_text(
+        "[fake]\nurl = %s/jobs/{id}\n[fake:small]\nup_to = 10\n[free]\nurl = %s/jobs/{id}\n"
+        % (api.base, api.base)
+    )
+    for name, words in (
+        ("1", ["--profile", "fake", "--size", "3"]),
+        ("2", ["--profile", "fake"]),
+        ("3", ["--profile", "free", "--label", "any"]),
+    ):
         api.add(name, lasts=0.1)
-        code, _, _ = run(capsys, "wait", name, "--profiles", str(ini), "--pace", "fixed 30ms", *words)
+        code, _, _ = run(
+            capsys, "wait", name, "--profiles", str(ini), "--pace", "fixed 30ms", *words
+        )
         assert code == 0
     for kind in (Kind("fake", "small"), Kind("fake"), Kind("free", "any")):
         assert len(known(str(history_of_its_own), kind)) == 1
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
-def test_verbose_says_what_past_jobs_have_to_do_with_the_next_look(api, capsys, tmp_path, path, command):
+def test_verbose_says_what_past_jobs_have_to_do_with_the_next_look(
+    api, capsys, tmp_path, path, command
+):
     teach(path, PLENTY, Kind(api.base))
     api.add("1", lasts=0.33)
     job = api.url("1") if command == "wait" else listed(tmp_path, api.url("1"))
-    code, _, err = run(capsys, command, job, "-v", "--history", path, "--pace", "adaptive max=500ms")
+    code, _, err = run(
+        capsys, command, job, "-v", "--history", path, "--pace", "adaptive max=500ms"
+    )
     assert code == 0
-    assert re.search(r"poll 1: .*: pending; most jobs like this end at 0\.3-0\.4 s; looking again in 0\.5 s \(max\)$",
-                     err, re.MULTILINE)
+    assert re.search(
+        r"poll 1: .*: pending; most jobs like this end at 0\.3-0\.4 s; looking again in 0\.5 s \(max\)$",
+        err,
+        re.MULTILINE,
+    )
     assert len(known(path, Kind(api.base))) == len(PLENTY) + 1
 
 
 def test_verbose_says_it_of_a_ledgers_jobs_too_and_their_durations_stay_in_the_ledger(
-        api, capsys, tmp_path, history_of_its_own):
+    api, capsys, tmp_path, history_of_its_own
+):
     ledger = str(tmp_path / "jobs.db")
     for name in ("1", "2"):
-        assert run(capsys, "add", ledger, api.url(name), "--label", "any")[0] == 0  # which no profile knows
+        assert (
+            run(capsys, "add", ledger, api.url(name), "--label", "any")[0] == 0
+        )  # which no profile knows
         api.add(name, lasts=0.4)
         code, _, err = run(capsys, "run", ledger, "-v", "--pace", "adaptive min=50ms max=100ms")
         assert code == 0
-    assert re.search(r"poll 1: .*going by 1 job like this, most end at [\d.-]+ s; looking again in [\d.]+ m?s", err)
+    assert re.search(
+        r"poll 1: .*going by 1 job like this, most end at [\d.-]+ s; looking again in [\d.]+ m?s",
+        err,
+    )
     assert not history_of_its_own.exists()
 
 
@@ -136,7 +165,9 @@ def test_on_event_says_it_too(api):
     for duration in PLENTY:
         history.durations(Kind(api.base)).record(duration)
     api.add("1", lasts=0.1)
-    with Poller(pace="adaptive max=500ms", history=history, on_event=lambda event: texts.append(event.text)) as poller:
+    with Poller(
+        pace="adaptive max=500ms", history=history, on_event=lambda event: texts.append(event.text)
+    ) as poller:
         poller.poll(api.url("1"))
     assert "most jobs like this end at 0.3-0.4 s; looking again in 0.5 s" in texts[0]
 
@@ -154,13 +185,25 @@ def test_history_none_neither_reads_nor_writes(api, capsys, history_of_its_own, 
 def test_a_job_that_teaches_nothing_leaves_no_trace(capsys, history_of_its_own, word, code):
     """One that may have ended long ago, and one that has not ended at all."""
     with JobApi(lambda name, count: word) as api:
-        found, _, _ = run(capsys, "wait", api.url + "/1", "--pace", "adaptive", "--timeout", "50ms", "--proxy", "none")
+        found, _, _ = run(
+            capsys,
+            "wait",
+            api.url + "/1",
+            "--pace",
+            "adaptive",
+            "--timeout",
+            "50ms",
+            "--proxy",
+            "none",
+        )
     assert found == code and not history_of_its_own.parent.exists()
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
 @pytest.mark.parametrize("flags, lines", [([], 1), (["--quiet"], 0), (["--log-json"], 1)])
-def test_a_damaged_history_costs_one_line(api, capsys, tmp_path, history_of_its_own, command, flags, lines):
+def test_a_damaged_history_costs_one_line(
+    api, capsys, tmp_path, history_of_its_own, command, flags, lines
+):
     put(str(history_of_its_own), b"damaged")
     api.add("1", lasts=0.1)
     job = api.url("1") if command == "wait" else listed(tmp_path, api.url("1"))
@@ -176,15 +219,32 @@ def test_neither_ids_nor_paths_nor_secrets_are_in_the_file(api, capsys, history_
     url = api.url("secret_1").replace("://", "://user:secret_2@") + "?token=secret_3"
     assert run(capsys, "wait", url, "--pace", "fixed 30ms", "--quiet")[0] == 0
     text = content(str(history_of_its_own)).decode()
-    assert "secret" not in text and "user" not in text and "jobs" not in text and '"profile":"%s"' % api.base in text
+    assert (
+        "secret" not in text
+        and "user" not in text
+        and "jobs" not in text
+        and '"profile":"%s"' % api.base in text
+    )
 
 
 @posix
 def test_an_interrupted_batch_keeps_what_it_has_learned(api, capsys, tmp_path, history_of_its_own):
     api.add("1", lasts=0.1)
     api.add("2", lasts=60)
-    batch = subprocess.Popen([sys.executable, "-m", "pollkit", "batch", listed(tmp_path, api.url("1"), api.url("2")),
-                              "--pace", "fixed 30ms"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    batch = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "pollkit",
+            "batch",
+            listed(tmp_path, api.url("1"), api.url("2")),
+            "--pace",
+            "fixed 30ms",
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert json.loads(batch.stdout.readline().decode())["state"] == "done"
     batch.send_signal(signal.SIGTERM)
     batch.communicate(timeout=10)
@@ -194,18 +254,26 @@ def test_an_interrupted_batch_keeps_what_it_has_learned(api, capsys, tmp_path, h
 def as_cron(words, **environ):
     """A command's exit code, stdout and stderr, with no more in its environment than this."""
     env = dict({"PATH": os.environ.get("PATH", ""), "PYTHONPATH": ROOT}, **environ)
-    done = subprocess.Popen([sys.executable, "-m", "pollkit"] + words, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    done = subprocess.Popen(
+        [sys.executable, "-m", "pollkit"] + words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+    )
     out, err = done.communicate(timeout=20)
     return done.returncode, out.decode(), err.decode()
 
 
 @posix
-@pytest.mark.parametrize("environ", [
-    {}, {"HOME": "/nonexistent"}, {"HOME": "/proc"}, {"XDG_STATE_HOME": os.devnull}], ids=repr)
+@pytest.mark.parametrize(
+    "environ",
+    [{}, {"HOME": "/nonexistent"}, {"HOME": "/proc"}, {"XDG_STATE_HOME": os.devnull}],
+    ids=repr,
+)
 def test_a_usual_place_that_can_not_be_used_is_no_news_but_to_who_wants_to_know_all(api, environ):
     words = ["wait", api.url("1"), "--pace", "adaptive min=20ms max=40ms", "--progress", "none"]
-    for flags, lines in [([], 0), (["-v"], 1)][bool(environ):]:
+    for flags, lines in [([], 0), (["-v"], 1)][bool(environ) :]:
         api.add("1", lasts=0.08)
         code, out, err = as_cron(words + flags, **environ)
         assert (code, json.loads(out)["state"]) == (0, "done")
@@ -219,18 +287,33 @@ def test_a_usual_place_that_can_not_be_used_is_no_news_but_to_who_wants_to_know_
 def test_a_named_place_that_can_not_be_used_costs_one_line(api, capsys, place):
     for fails, expected in (None, 0), ("no", 1):
         api.add("1", lasts=0.08, fails=fails)
-        code, out, err = run(capsys, "wait", api.url("1"), "--pace", "adaptive min=20ms max=40ms", "--progress", "none",
-                             "--history", place)
+        code, out, err = run(
+            capsys,
+            "wait",
+            api.url("1"),
+            "--pace",
+            "adaptive min=20ms max=40ms",
+            "--progress",
+            "none",
+            "--history",
+            place,
+        )
         assert code == expected and json.loads(out)["id"] == api.url("1")
-        assert re.fullmatch("pollkit: warning: what jobs teach can't be kept in %s: [^\n]+\n" % place, err), err
+        assert re.fullmatch(
+            "pollkit: warning: what jobs teach can't be kept in %s: [^\n]+\n" % place, err
+        ), err
 
 
 @posix
 def test_a_full_disk_costs_no_outcome(api, path):
     api.add("1", lasts=0.08)
-    command = "ulimit -f 0; exec %s -m pollkit wait %s --pace 'fixed 30ms' --progress none --history %s" % (
-        sys.executable, api.url("1"), path)
-    done = subprocess.Popen(["/bin/sh", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = (
+        "ulimit -f 0; exec %s -m pollkit wait %s --pace 'fixed 30ms' --progress none --history %s"
+        % (sys.executable, api.url("1"), path)
+    )
+    done = subprocess.Popen(
+        ["/bin/sh", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     out, err = done.communicate(timeout=20)
     assert (done.returncode, json.loads(out.decode())["state"]) == (0, "done")
     assert err.count(b"\n") == 1 and b"File too large" in err
@@ -243,11 +326,16 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, words):
 
 
 @pytest.mark.parametrize("pace, times", [("fixed 30ms", 0), ("adaptive", 1)])
-def test_before_a_job_ends_the_file_is_read_only_for_an_adaptive_pace(capsys, monkeypatch, pace, times):
+def test_before_a_job_ends_the_file_is_read_only_for_an_adaptive_pace(
+    capsys, monkeypatch, pace, times
+):
     read = []
     monkeypatch.setattr(history_module, "_read", lambda path: read.append(path) or {})
     with JobApi(lambda name, count: "done") as api:
-        assert run(capsys, "wait", api.url + "/1", "--pace", pace, "--quiet", "--proxy", "none")[0] == 0
+        assert (
+            run(capsys, "wait", api.url + "/1", "--pace", pace, "--quiet", "--proxy", "none")[0]
+            == 0
+        )
     assert len(read) == times
 
 

@@ -1,4 +1,5 @@
 """add, run, status, retry and forget from outside."""
+
 import json
 import os
 import re
@@ -24,23 +25,45 @@ pytestmark = pytest.mark.usefixtures("place")
 
 # add
 
+
 def test_jobs_are_added_once_and_kept_by_the_name_of_their_profile(described, pollkit):
-    assert pollkit("add", "jobs.db", "a", "b", "a", "--profile", "fake", "--size", "7") == (0, "", "pollkit: 2 added\n")
+    assert pollkit("add", "jobs.db", "a", "b", "a", "--profile", "fake", "--size", "7") == (
+        0,
+        "",
+        "pollkit: 2 added\n",
+    )
     assert pollkit("add", "jobs.db", "b", "c", "--profile", "fake") == (
-        0, "", "pollkit: 1 added, 1 known already (b)\n")
-    assert pollkit("add", "jobs.db", "d", "--profile", "fake", "--label", "small", "--quiet") == (0, "", "")
+        0,
+        "",
+        "pollkit: 1 added, 1 known already (b)\n",
+    )
+    assert pollkit("add", "jobs.db", "d", "--profile", "fake", "--label", "small", "--quiet") == (
+        0,
+        "",
+        "",
+    )
     with Ledger("jobs.db") as ledger:
         jobs = [row.job for row in ledger.rows()]
     assert [(job.id, job.profile, job.label, job.size) for job in jobs] == [
-        ("a", "fake", None, 7.0), ("b", "fake", None, 7.0), ("c", "fake", None, None), ("d", "fake", "small", None)]
+        ("a", "fake", None, 7.0),
+        ("b", "fake", None, 7.0),
+        ("c", "fake", None, None),
+        ("d", "fake", "small", None),
+    ]
     assert stat.S_IMODE(os.stat("jobs.db").st_mode) == 0o600
 
 
 def test_jobs_come_from_a_file_with_what_belongs_to_each(api, pollkit):
     with open("jobs.jsonl", "w") as file:
-        file.write('# two\n{"id": "a", "label": "small", "metadata": {"to": "me"}}\n%s\n' % api.url("b"))
+        file.write(
+            '# two\n{"id": "a", "label": "small", "metadata": {"to": "me"}}\n%s\n' % api.url("b")
+        )
         file.write('{"id": "c", "profile": "fake"}\n')
-    assert pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake") == (0, "", "pollkit: 3 added\n")
+    assert pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake") == (
+        0,
+        "",
+        "pollkit: 3 added\n",
+    )
     with Ledger("jobs.db") as ledger:
         a, b, c = [row.job for row in ledger.rows()]
     assert (a.label, a.metadata, b.url, c.profile) == ("small", {"to": "me"}, api.url("b"), "fake")
@@ -52,50 +75,75 @@ def test_a_profile_whose_base_only_run_will_know_can_be_added(pollkit):
     assert code == 2 and "needs a base URL" in err
 
 
-@pytest.mark.parametrize("words, said", [
-    ([], "give the jobs' ids, or --from FILE"),
-    (["a", "--from", "x"], "give the jobs' ids, or --from FILE"),
-    (["a"], "'a' is not a URL"),
-    (["a", "--profile", "nonesuch"], "there is no profile 'nonesuch'"),
-    (["a", "--profile", "fake", "--label", "huge"], "label"),
-    (["--from", "missing.txt", "--profile", "fake"], "can't read missing.txt"),
-    (["http://x/1?token=s3cret"], "has a secret in it"),
-    (["http://x/1;jsessionid=s3cret"], "has a secret in it"),
-    (["a", "--profile", "fake", "--size", "inf"], "'a' can't be put in a ledger: its size is no number"),
-    (["a", "--profile", "fake", "--token-env", "X"], "--token-env"),
-])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ([], "give the jobs' ids, or --from FILE"),
+        (["a", "--from", "x"], "give the jobs' ids, or --from FILE"),
+        (["a"], "'a' is not a URL"),
+        (["a", "--profile", "nonesuch"], "there is no profile 'nonesuch'"),
+        (["a", "--profile", "fake", "--label", "huge"], "label"),
+        (["--from", "missing.txt", "--profile", "fake"], "can't read missing.txt"),
+        (["http://x/1?token=s3cret"], "has a secret in it"),
+        (["http://x/1;jsessionid=s3cret"], "has a secret in it"),
+        (
+            ["a", "--profile", "fake", "--size", "inf"],
+            "'a' can't be put in a ledger: its size is no number",
+        ),
+        (["a", "--profile", "fake", "--token-env", "X"], "--token-env"),
+    ],
+)
 def test_what_cannot_be_added_is_one_line_and_makes_no_job(described, pollkit, words, said):
     code, out, err = pollkit("add", "jobs.db", *words)
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1 and "s3cret" not in err
     assert not os.path.exists("jobs.db")
 
 
-@pytest.mark.parametrize("line, said", [
-    ('{"id": "a", "size": 1%s}' % ("0" * 400), "int too large"),
-    ('{"id": "a", "size": 1e400}', "its size is no number that can be written down"),
-    ('{"id": "a", "metadata": {"x": NaN}}', "not JSON compliant"),
-    ('{"id": "a", "metadata": {"x": 1e400}}', "not JSON compliant"),
-    ('{"id": "a", "metadata": {"x": %s1%s}}' % ("[" * 101, "]" * 101), "nested more than 100 levels deep"),
-    ('{"id": "a", "metadata": {"x": "%s"}}' % ("y" * 65536), "its id, URL and metadata have over 64 KB"),
-    ('{"id": "%s"}' % ("y" * 65537), "its id, URL and metadata have over 64 KB"),
-    ("http://x/1?token=s3cret", "has a secret in it"),
-])
-def test_what_a_ledger_cannot_keep_is_one_line_that_names_the_line_and_makes_no_ledger(described, pollkit, line, said):
+@pytest.mark.parametrize(
+    "line, said",
+    [
+        ('{"id": "a", "size": 1%s}' % ("0" * 400), "int too large"),
+        ('{"id": "a", "size": 1e400}', "its size is no number that can be written down"),
+        ('{"id": "a", "metadata": {"x": NaN}}', "not JSON compliant"),
+        ('{"id": "a", "metadata": {"x": 1e400}}', "not JSON compliant"),
+        (
+            '{"id": "a", "metadata": {"x": %s1%s}}' % ("[" * 101, "]" * 101),
+            "nested more than 100 levels deep",
+        ),
+        (
+            '{"id": "a", "metadata": {"x": "%s"}}' % ("y" * 65536),
+            "its id, URL and metadata have over 64 KB",
+        ),
+        ('{"id": "%s"}' % ("y" * 65537), "its id, URL and metadata have over 64 KB"),
+        ("http://x/1?token=s3cret", "has a secret in it"),
+    ],
+)
+def test_what_a_ledger_cannot_keep_is_one_line_that_names_the_line_and_makes_no_ledger(
+    described, pollkit, line, said
+):
     with open("jobs.jsonl", "w") as file:
         file.write("b\n%s\n" % line)
     code, out, err = pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake")
     assert (code, out) == (2, "") and said in err and err.count("\n") == 1 and "s3cret" not in err
-    assert err.startswith("pollkit: jobs.jsonl, line 2: ") and "bug" not in err and not os.path.exists("jobs.db")
+    assert (
+        err.startswith("pollkit: jobs.jsonl, line 2: ")
+        and "bug" not in err
+        and not os.path.exists("jobs.db")
+    )
 
 
 def test_a_result_nested_nearly_as_deep_as_python_bears_ends_and_is_told(pollkit):
     """One that could be read but not written was polled again and again, or ended the telling of all."""
     depths = range(900, 1000, 4)
-    with ScriptedApi([(200, {}, b'{"status": "done", "result": %s1%s}' % (b"[" * n, b"]" * n)) for n in depths]) as api:
+    with ScriptedApi(
+        [(200, {}, b'{"status": "done", "result": %s1%s}' % (b"[" * n, b"]" * n)) for n in depths]
+    ) as api:
         profile(api.url)
         names = ["job_%d" % n for n in depths]
         pollkit("add", "jobs.db", "--profile", "fake", *names)
-        code, _, err = pollkit("run", "jobs.db", "--for", "5s", "--outbox", "out.jsonl", "--max-faults", "1")
+        code, _, err = pollkit(
+            "run", "jobs.db", "--for", "5s", "--outbox", "out.jsonl", "--max-faults", "1"
+        )
     assert code == 4 and err.count("nested more than 100 levels deep") > 10 and "bug" not in err
     assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
 
@@ -104,23 +152,34 @@ def test_a_result_nested_nearly_as_deep_as_python_bears_ends_and_is_told(pollkit
 def test_a_program_can_be_told_of_the_largest_job_that_can_be_added(api, pollkit):
     from pollkit import Job
     from pollkit.edges.ledger.rows import LARGEST_JOB
+
     name, room = "job_0", LARGEST_JOB - len('job_0fake{"x":[]}')
     api.add(name)
     with Ledger("jobs.db") as ledger:
-        ledger.add([Job(name, profile="fake", metadata={"x": [1] * ((room + 1) // 2)})])  # a blank more for each
+        ledger.add(
+            [Job(name, profile="fake", metadata={"x": [1] * ((room + 1) // 2)})]
+        )  # a blank more for each
     assert pollkit("run", "jobs.db", "--once", "--exec", "true") == (0, "", "")
     assert pollkit("status", "jobs.db")[1].splitlines()[-1].endswith("yes")
 
 
-@pytest.mark.parametrize("words", [
-    ["jobs.db", "a", "b", "--profile", "fake"], ["jobs.db", "--profile", "fake", "a", "b"],
-    ["--profile", "fake", "jobs.db", "a", "b"], ["jobs.db", "a", "--profile", "fake", "b"],
-    ["jobs.db", "--profile", "fake", "--", "a", "b"], ["jobs.db", "--profile", "fake", "a", "--", "b"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["jobs.db", "a", "b", "--profile", "fake"],
+        ["jobs.db", "--profile", "fake", "a", "b"],
+        ["--profile", "fake", "jobs.db", "a", "b"],
+        ["jobs.db", "a", "--profile", "fake", "b"],
+        ["jobs.db", "--profile", "fake", "--", "a", "b"],
+        ["jobs.db", "--profile", "fake", "a", "--", "b"],
+    ],
+)
 def test_flags_may_stand_anywhere(described, pollkit, words):
     assert pollkit("add", *words) == (0, "", "pollkit: 2 added\n")
 
 
 # run
+
 
 def test_a_run_polls_until_nothing_waits_and_prints_nothing_while_all_is_well(api, pollkit):
     added(api, 3, lasts=0.1, result={"n": 1})
@@ -153,7 +212,12 @@ def test_once_looks_once_and_for_looks_for_a_while_and_waiting_jobs_exit_0(api, 
 def test_flags_count_for_the_profile_that_they_go_with(api, pollkit, monkeypatch):
     added(api, 1)
     monkeypatch.setenv("TOKEN", "s3cret")
-    assert pollkit("run", "jobs.db", "--profile", "fake", "--token-env", "TOKEN", "--header", "X-Team: me")[0] == 0
+    assert (
+        pollkit(
+            "run", "jobs.db", "--profile", "fake", "--token-env", "TOKEN", "--header", "X-Team: me"
+        )[0]
+        == 0
+    )
     headers = api.requests[0].headers
     assert (headers["authorization"], headers["x-team"]) == ("Bearer s3cret", "me")
     with open("jobs.db", "rb") as file:
@@ -170,20 +234,29 @@ def test_flags_for_a_profile_that_no_job_has_are_worth_a_warning(api, pollkit):
     assert pollkit(*(words + ["lim", "--quiet"])) == pollkit(*(words + ["fake"])) == (0, "", "")
 
 
-@pytest.mark.parametrize("words, said", [
-    (["nowhere.db"], "there is no such file ('pollkit add' makes a ledger)"),
-    (["nowhere.db", "--processes", "2"], "there is no such file ('pollkit add' makes a ledger)"),
-    (["jobs.db", "--once", "--for", "5s"], "not allowed with"),
-    (["jobs.db", "--for", "soon"], "'soon' is not a duration"),
-    (["jobs.db", "--exec"], "--exec needs a program"),
-    (["jobs.db", "--exec", "/no/such/program"], "there is no program /no/such/program"),
-    (["jobs.db", "--exec-timeout", "0", "--exec", "true"], "a program needs some time"),
-    (["jobs.db", "--limit", "5/s"], "--limit would not count for the jobs of profile fake: give --profile fake, too"),
-    (["mine.ini", "--processes", "3"], "is not a ledger"),
-    (["jobs.db", "--metrics", "nowhere/x.prom"], "there is no directory nowhere"),
-    (["jobs.db", "--processes", "0"], "is not a whole number"),
-    (["mine.ini"], "is not a ledger"),
-])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["nowhere.db"], "there is no such file ('pollkit add' makes a ledger)"),
+        (
+            ["nowhere.db", "--processes", "2"],
+            "there is no such file ('pollkit add' makes a ledger)",
+        ),
+        (["jobs.db", "--once", "--for", "5s"], "not allowed with"),
+        (["jobs.db", "--for", "soon"], "'soon' is not a duration"),
+        (["jobs.db", "--exec"], "--exec needs a program"),
+        (["jobs.db", "--exec", "/no/such/program"], "there is no program /no/such/program"),
+        (["jobs.db", "--exec-timeout", "0", "--exec", "true"], "a program needs some time"),
+        (
+            ["jobs.db", "--limit", "5/s"],
+            "--limit would not count for the jobs of profile fake: give --profile fake, too",
+        ),
+        (["mine.ini", "--processes", "3"], "is not a ledger"),
+        (["jobs.db", "--metrics", "nowhere/x.prom"], "there is no directory nowhere"),
+        (["jobs.db", "--processes", "0"], "is not a whole number"),
+        (["mine.ini"], "is not a ledger"),
+    ],
+)
 def test_what_cannot_be_run_is_one_line_and_2(described, pollkit, words, said):
     pollkit("add", "jobs.db", "a", "--profile", "fake")
     code, out, err = pollkit("run", *words)
@@ -195,7 +268,11 @@ def test_a_job_whose_profile_is_gone_is_told_and_the_others_are_polled(api, poll
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("x", profile="gone")])
     code, _, err = pollkit("run", "jobs.db", "--once")
-    assert code == 2 and err.startswith("pollkit: x: there is no profile 'gone'") and err.count("\n") == 1
+    assert (
+        code == 2
+        and err.startswith("pollkit: x: there is no profile 'gone'")
+        and err.count("\n") == 1
+    )
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["done"] == 2
 
@@ -208,13 +285,18 @@ def test_a_profile_that_is_mended_while_a_run_is_at_work_is_soon_noticed(monkeyp
         if count == 3:
             profile(api.url, "[gone]\nurl = %s/jobs/{id}\n" % api.url)
         return "done" if name == "x" or "x" in api.counts else "running"
+
     with JobApi(answer) as api:
         profile(api.url)
         pollkit("add", "jobs.db", "a", "--profile", "fake")
         with Ledger("jobs.db") as ledger:
             ledger.add([Job("x", profile="gone")])
         code, _, err = pollkit("run", "jobs.db")
-    assert code == 2 and err.startswith("pollkit: x: there is no profile 'gone'") and err.count("\n") == 1
+    assert (
+        code == 2
+        and err.startswith("pollkit: x: there is no profile 'gone'")
+        and err.count("\n") == 1
+    )
     assert pollkit("status", "jobs.db")[0] == 0
 
 
@@ -234,6 +316,7 @@ def test_a_ledger_that_breaks_in_the_middle_is_one_line_and_2(api, pollkit, monk
 
     def broken(self, *args):
         raise LedgerError("the disk is full")
+
     monkeypatch.setattr(Ledger, "save", broken)
     assert pollkit("run", "jobs.db") == (2, "", "pollkit: the disk is full\n")
 
@@ -245,17 +328,24 @@ def test_a_ledger_in_which_nothing_can_be_told_ends_the_run(api, pollkit, monkey
 
     def broken(self, *args):
         raise LedgerError("the disk is full")
+
     monkeypatch.setattr(Ledger, "mark_notified", broken)
     assert pollkit("run", "jobs.db", "--timeout", "never", "--outbox", "out.jsonl") == (
-        2, "", "pollkit: the disk is full\n")
+        2,
+        "",
+        "pollkit: the disk is full\n",
+    )
 
 
 def test_codes_of_processes_combine_as_those_of_jobs_do():
-    assert [combine_exit_codes(codes) for codes in ([], [0, 0], [0, 3], [3, 4], [4, 1, 3], [1, 2], [2, 143], [130, 1])] == [
-        0, 0, 3, 4, 1, 2, 143, 130]
+    assert [
+        combine_exit_codes(codes)
+        for codes in ([], [0, 0], [0, 3], [3, 4], [4, 1, 3], [1, 2], [2, 143], [130, 1])
+    ] == [0, 0, 3, 4, 1, 2, 143, 130]
 
 
 # status, retry, forget
+
 
 def test_status_shows_counts_and_a_line_a_job(api, pollkit):
     added(api, 2)
@@ -266,12 +356,16 @@ def test_status_shows_counts_and_a_line_a_job(api, pollkit):
     code, out, err = pollkit("status", "jobs.db")
     lines = out.splitlines()
     assert (code, err) == (5, "")
-    assert re.fullmatch(r"1 waiting, 2 done, 1 failed; the oldest waits for \d+s; 3 ends to be told", lines[0])
+    assert re.fullmatch(
+        r"1 waiting, 2 done, 1 failed; the oldest waits for \d+s; 3 ends to be told", lines[0]
+    )
     assert lines[2].split() == ["ID", "STATE", "STATUS", "PROGRESS", "POLLS", "WHEN", "TOLD"]
     assert re.fullmatch(r"bad +failed +failed: no +- +1 +\d+s ago +to be told", lines[5])
     assert re.fullmatch(r"late +waiting +running +- +1 +(now|in 0s) +-", lines[6])
     at = lines[2].index("STATUS")
-    assert {line[at - 1] for line in lines[2:]} == {" "} and " " not in {line[at] for line in lines[2:]}
+    assert {line[at - 1] for line in lines[2:]} == {" "} and " " not in {
+        line[at] for line in lines[2:]
+    }
 
 
 FILTERS = [
@@ -296,7 +390,9 @@ def test_status_can_be_filtered_and_its_code_is_that_of_what_was_asked_for(api, 
         got, out, _ = pollkit("status", "jobs.db", "--json", *words)
         found = json.loads(out)
         assert (got, [job["id"] for job in found["jobs"]]) == (code, names), words
-        assert sum(found["states"].values()) == len(names) and found["untold"] == len(set(names) - {"late"})
+        assert sum(found["states"].values()) == len(names) and found["untold"] == len(
+            set(names) - {"late"}
+        )
         assert (found["oldest_s"] is not None) == ("late" in names)
         got, out, _ = pollkit("status", "jobs.db", "--rows", "1", *words)
         assert got == code, words
@@ -306,10 +402,19 @@ def test_status_can_be_filtered_and_its_code_is_that_of_what_was_asked_for(api, 
 def test_the_headline_of_a_filtered_status_counts_what_was_asked_for(api, pollkit):
     added(api, 2)
     assert pollkit("status", "jobs.db", "--state", "timed_out") == (0, "no jobs\n", "")
-    assert pollkit("status", "jobs.db", "job_1")[1].startswith("1 waiting; the oldest waits for 0s\n")
-    for words, said in ((["--profile", "nosuch"], "profile nosuch"), (["--label", "big"], "label big"),
-                        (["--profile", "fake", "--label", "small"], "profile fake and label small")):
-        assert pollkit("status", "jobs.db", *words) == (2, "", "pollkit: no job in the ledger has %s\n" % said)
+    assert pollkit("status", "jobs.db", "job_1")[1].startswith(
+        "1 waiting; the oldest waits for 0s\n"
+    )
+    for words, said in (
+        (["--profile", "nosuch"], "profile nosuch"),
+        (["--label", "big"], "label big"),
+        (["--profile", "fake", "--label", "small"], "profile fake and label small"),
+    ):
+        assert pollkit("status", "jobs.db", *words) == (
+            2,
+            "",
+            "pollkit: no job in the ledger has %s\n" % said,
+        )
     pollkit("forget", "jobs.db", "job_0", "job_1")
     assert pollkit("status", "jobs.db", "--profile", "fake") == (0, "no jobs\n", "")
 
@@ -319,8 +424,14 @@ def test_outcomes_are_read_only_where_they_are_shown(api, pollkit, monkeypatch):
     added(api, 2)
     pollkit("run", "jobs.db")
     seen, real = [], sqlite_files.connect
-    monkeypatch.setattr(sqlite_files, "connect", lambda path: FaultyConnection(
-        real(path), lambda statement: (seen.append(statement) if "SELECT" in statement else None, False)))
+    monkeypatch.setattr(
+        sqlite_files,
+        "connect",
+        lambda path: FaultyConnection(
+            real(path),
+            lambda statement: (seen.append(statement) if "SELECT" in statement else None, False),
+        ),
+    )
     pollkit("run", "jobs.db", "--limit", "5/s", "--profile", "fake", "--metrics", "m.prom")
     pollkit("run", "jobs.db", "--limit", "5/s")
     assert len(seen) > 10 and not [statement for statement in seen if "outcome" in statement]
@@ -329,7 +440,16 @@ def test_outcomes_are_read_only_where_they_are_shown(api, pollkit, monkeypatch):
     assert pollkit("status", "jobs.db", "job_0", "--profile", "fake", "--rows", "1")[0] == 0
     assert len([statement for statement in seen if "outcome" in statement]) == 1
     pollkit("retry", "jobs.db", "job_1")
-    assert len([statement for statement in seen if "outcome" in statement and "DELETE" not in statement]) == 1
+    assert (
+        len(
+            [
+                statement
+                for statement in seen
+                if "outcome" in statement and "DELETE" not in statement
+            ]
+        )
+        == 1
+    )
 
 
 def test_a_table_of_large_results_takes_little_memory(place, pollkit, monkeypatch):
@@ -340,7 +460,9 @@ def test_a_table_of_large_results_takes_little_memory(place, pollkit, monkeypatc
         for claim in ledger.claim(30):
             look(ledger, claim, Verdict.DONE, result="x" * size)
     codes = []
-    assert peak_of(lambda: codes.append(pollkit("status", "jobs.db")[0])) < 10 * size and codes == [0]
+    assert peak_of(lambda: codes.append(pollkit("status", "jobs.db")[0])) < 10 * size and codes == [
+        0
+    ]
 
 
 def test_an_end_has_one_instant_which_names_it(api, pollkit):
@@ -364,7 +486,11 @@ def test_what_has_ended_can_wait_again_by_id_or_by_state(api, pollkit):
     added(api, 2, fails="no")
     pollkit("run", "jobs.db")
     assert pollkit("retry", "jobs.db", "job_0") == (0, "", "pollkit: 1 waits again\n")
-    assert pollkit("retry", "jobs.db", "job_0", "job_1") == (0, "", "pollkit: 1 waits again, 1 had not ended\n")
+    assert pollkit("retry", "jobs.db", "job_0", "job_1") == (
+        0,
+        "",
+        "pollkit: 1 waits again, 1 had not ended\n",
+    )
     pollkit("run", "jobs.db")
     assert pollkit("retry", "jobs.db", "--state", "failed", "--quiet") == (0, "", "")
     assert pollkit("status", "jobs.db")[0] == 5
@@ -385,16 +511,25 @@ def test_status_counts_many_jobs_without_reading_them(described, pollkit, monkey
 
 def test_what_is_forgotten_is_gone(api, pollkit):
     added(api, 3)
-    assert pollkit("forget", "jobs.db", "job_0", "nix") == (0, "", "pollkit: 1 forgotten, not in the ledger: nix\n")
+    assert pollkit("forget", "jobs.db", "job_0", "nix") == (
+        0,
+        "",
+        "pollkit: 1 forgotten, not in the ledger: nix\n",
+    )
     pollkit("run", "jobs.db")
-    assert pollkit("forget", "jobs.db", "--finished", "--older-than", "30d")[2] == "pollkit: 0 forgotten\n"
+    assert (
+        pollkit("forget", "jobs.db", "--finished", "--older-than", "30d")[2]
+        == "pollkit: 0 forgotten\n"
+    )
     assert pollkit("forget", "jobs.db", "--finished", "--told")[2] == "pollkit: 0 forgotten\n"
     pollkit("run", "jobs.db", "--outbox", "out.jsonl")
     assert pollkit("forget", "jobs.db", "--finished", "--told")[2] == "pollkit: 2 forgotten\n"
     assert pollkit("status", "jobs.db") == (0, "no jobs\n", "")
 
 
-@pytest.mark.parametrize("words", [[], ["a", "--finished"], ["a", "--older-than", "1d"], ["a", "--told"]])
+@pytest.mark.parametrize(
+    "words", [[], ["a", "--finished"], ["a", "--older-than", "1d"], ["a", "--told"]]
+)
 def test_what_to_forget_must_be_clear(described, pollkit, words):
     pollkit("add", "jobs.db", "a", "--profile", "fake")
     code, _, err = pollkit("forget", "jobs.db", *words)
@@ -405,10 +540,25 @@ def test_what_to_forget_must_be_clear(described, pollkit, words):
 def test_files_may_have_names_beyond_ascii_without_a_locale(api, place):
     api.add("job_1")
     os.mkdir(b"f\xc3\xbcr")
-    bare = {"PATH": "/usr/bin:/bin", "PYTHONPATH": ROOT, "POLLKIT_PROFILES": os.path.abspath("mine.ini")}
-    for words in (["add", b"f\xc3\xbcr/j.db", "job_1", "--profile", "fake", "--quiet"],
-                  ["run", b"f\xc3\xbcr/j.db", "--metrics", b"f\xc3\xbcr/m.prom", "--outbox", b"f\xc3\xbcr/out"]):
-        done = subprocess.run([sys.executable, "-m", "pollkit"] + words, env=bare, stderr=subprocess.PIPE)
+    bare = {
+        "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": ROOT,
+        "POLLKIT_PROFILES": os.path.abspath("mine.ini"),
+    }
+    for words in (
+        ["add", b"f\xc3\xbcr/j.db", "job_1", "--profile", "fake", "--quiet"],
+        [
+            "run",
+            b"f\xc3\xbcr/j.db",
+            "--metrics",
+            b"f\xc3\xbcr/m.prom",
+            "--outbox",
+            b"f\xc3\xbcr/out",
+        ],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "pollkit"] + words, env=bare, stderr=subprocess.PIPE
+        )
         assert (done.returncode, done.stderr) == (0, b"")
     with open(b"f\xc3\xbcr/m.prom", "rb") as file:
         assert b'f\xc3\xbcr/j.db"' in file.read()

@@ -1,4 +1,5 @@
 """What runs tell of ends, to programs and outboxes, and of themselves, in metrics."""
+
 import os
 import re
 import stat
@@ -11,12 +12,29 @@ from ledger_host import time_passes
 from ledger_shell import added, lines_of, posix, script
 from pollkit import Ledger
 
-KEYS = ["id", "url", "profile", "label", "state", "status", "result", "error", "progress", "polls", "faults",
-        "waited_s", "slept_s", "notice_delay_s", "started_at", "ended_at"]
+KEYS = [
+    "id",
+    "url",
+    "profile",
+    "label",
+    "state",
+    "status",
+    "result",
+    "error",
+    "progress",
+    "polls",
+    "faults",
+    "waited_s",
+    "slept_s",
+    "notice_delay_s",
+    "started_at",
+    "ended_at",
+]
 pytestmark = pytest.mark.usefixtures("place")
 
 
 # Telling
+
 
 @posix
 def test_a_program_that_fails_and_then_does_not(api, pollkit):
@@ -24,9 +42,15 @@ def test_a_program_that_fails_and_then_does_not(api, pollkit):
     program = script('cat > got.json; echo "no mail today"; [ $POLLKIT_TRY = 2 ]\n')
     code, out, err = pollkit("run", "jobs.db", "--once", "--exec", program, "--", "-v", "--quiet")
     assert (code, out) == (0, "")
-    assert err == "pollkit: job_0: its end could not be told (try 1): %s exited with 1: no mail today\n" % program
+    assert (
+        err
+        == "pollkit: job_0: its end could not be told (try 1): %s exited with 1: no mail today\n"
+        % program
+    )
     _, out, _ = pollkit("status", "jobs.db")
-    assert "1 end to be told" in out and re.search(r"to be told \(try 1: .* exited with 1: no mail today\)", out)
+    assert "1 end to be told" in out and re.search(
+        r"to be told \(try 1: .* exited with 1: no mail today\)", out
+    )
     time_passes("jobs.db", 11)  # the first retry is due after 10 s
     assert pollkit("run", "jobs.db", "--once", "--exec", program) == (0, "", "")
     assert list(lines_of("got.json")[0]) == KEYS
@@ -73,14 +97,26 @@ def test_metrics_are_in_the_format_of_prometheus(api, pollkit):
                 kinds[name] = kind
             elif not line.startswith("# HELP "):
                 name, labels, value = SAMPLE.fullmatch(line).groups()
-                assert 'ledger="%s"' % os.path.realpath('a"b\\.db').replace("\\", "\\\\").replace('"', '\\"') in labels
+                assert (
+                    'ledger="%s"'
+                    % os.path.realpath('a"b\\.db').replace("\\", "\\\\").replace('"', '\\"')
+                    in labels
+                )
                 assert "pollkit_" + re.sub("_(sum|count)$", "", name) in kinds
                 label = re.search('(?:state|profile|quantile)="([^"]*)"', labels)
                 values[name, label and label.group(1)] = float(value)
     assert {name for name, kind in kinds.items() if kind == "counter"} == {
-        "pollkit_polls_total", "pollkit_faults_total", "pollkit_rate_limited_total"}
-    assert (values["jobs", "done"], values["jobs", "waiting"], values["polls_total", "fake"],
-            values["faults_total", "fake"], values["notice_delay_seconds_count", None]) == (2, 1, 3, 1, 2)
+        "pollkit_polls_total",
+        "pollkit_faults_total",
+        "pollkit_rate_limited_total",
+    }
+    assert (
+        values["jobs", "done"],
+        values["jobs", "waiting"],
+        values["polls_total", "fake"],
+        values["faults_total", "fake"],
+        values["notice_delay_seconds_count", None],
+    ) == (2, 1, 3, 1, 2)
     assert values["notice_delay_seconds", "0.5"] <= values["notice_delay_seconds", "1"] < 5
     assert abs(values["last_run_timestamp_seconds", None] - time.time()) < 60
     assert stat.S_IMODE(os.stat("m.prom").st_mode) == 0o644
@@ -102,24 +138,38 @@ def test_metrics_replace_an_ordinary_file_and_nothing_else(api, pollkit):
 
 
 @posix
-@pytest.mark.parametrize("words, said", [
-    (["--metrics", "jobs.db"], "--metrics: jobs.db is the file of the ledger"),
-    (["--metrics", "jobs.db-wal"], "--metrics: jobs.db-wal is the file of the ledger, or belongs to it"),
-    (["--metrics", "./link.db"], "is the file of the ledger"),
-    (["--metrics", "hard.db"], "is the file of the ledger"),
-    (["--outbox", "jobs.db"], "--outbox: jobs.db is the file of the ledger"),
-    (["--outbox", "../jobs.db-journal", "--processes", "2"], "is the file of the ledger"),
-    (["--outbox", "shm"], "is the file of the ledger"),
-    (["--bucket", "b.db", "--limit", "9/s", "--profile", "fake", "--metrics", "b.db"], "is the file of --bucket"),
-    (["--bucket", "b.db", "--limit", "9/s", "--profile", "fake", "--outbox", "b.db-shm"], "is the file of --bucket"),
-    (["--outbox", "out", "--metrics", "./out"], "--metrics: ./out is the file of --outbox"),
-])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--metrics", "jobs.db"], "--metrics: jobs.db is the file of the ledger"),
+        (
+            ["--metrics", "jobs.db-wal"],
+            "--metrics: jobs.db-wal is the file of the ledger, or belongs to it",
+        ),
+        (["--metrics", "./link.db"], "is the file of the ledger"),
+        (["--metrics", "hard.db"], "is the file of the ledger"),
+        (["--outbox", "jobs.db"], "--outbox: jobs.db is the file of the ledger"),
+        (["--outbox", "../jobs.db-journal", "--processes", "2"], "is the file of the ledger"),
+        (["--outbox", "shm"], "is the file of the ledger"),
+        (
+            ["--bucket", "b.db", "--limit", "9/s", "--profile", "fake", "--metrics", "b.db"],
+            "is the file of --bucket",
+        ),
+        (
+            ["--bucket", "b.db", "--limit", "9/s", "--profile", "fake", "--outbox", "b.db-shm"],
+            "is the file of --bucket",
+        ),
+        (["--outbox", "out", "--metrics", "./out"], "--metrics: ./out is the file of --outbox"),
+    ],
+)
 def test_what_is_written_to_is_no_file_of_the_run_itself(described, pollkit, words, said):
     pollkit("add", "jobs.db", "a", "--profile", "fake")
     os.symlink("jobs.db", "link.db")
     os.symlink("jobs.db-shm", "shm")
     os.link("jobs.db", "hard.db")
-    words = [word.replace("..", os.path.join("..", os.path.basename(os.getcwd()))) for word in words]
+    words = [
+        word.replace("..", os.path.join("..", os.path.basename(os.getcwd()))) for word in words
+    ]
     with open("jobs.db", "rb") as file:
         before = file.read()
     names = set(os.listdir("."))
@@ -142,6 +192,7 @@ def test_metrics_of_a_ledger_whose_path_is_no_text(api, pollkit):
 def test_totals_outlive_the_minutes_that_they_were_counted_in(place):
     from ledger_host import HostClock
     from pollkit.edges.ledger.statistics import KEPT_MINUTES, Counts
+
     clock = HostClock()
     with Ledger("old.db", clock=clock) as ledger:
         for _ in range(4):

@@ -1,4 +1,5 @@
 """pollkit profiles: the command."""
+
 import re
 
 import pytest
@@ -12,14 +13,21 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_the_list_is_a_table_with_where_each_comes_from(write, pollkit):
-    path = write("[knowhere]\nauth = netrc\n[mine]\nurl = https://a/{id}\nlimit = 10/s burst 20\n[odd]\nx = 1\n")
+    path = write(
+        "[knowhere]\nauth = netrc\n[mine]\nurl = https://a/{id}\nlimit = 10/s burst 20\n[odd]\nx = 1\n"
+    )
     code, out, err = pollkit("profiles", "--profiles", path)
     rows = {line.split()[0]: re.split("  +", line) for line in out.splitlines()}
     assert (code, err) == (0, "")
     assert rows["NAME"] == ["NAME", "LABELS", "LIMIT", "FROM"]
     assert rows["knowhere"] == ["knowhere", "small, medium, large", "60/m", "built in, " + path]
     assert rows["mine"] == ["mine", "-", "10/s burst 20", path]
-    assert rows["odd"] == ["odd", "-", "-", "%s (has mistakes: pollkit profiles check %s)" % (path, path)]
+    assert rows["odd"] == [
+        "odd",
+        "-",
+        "-",
+        "%s (has mistakes: pollkit profiles check %s)" % (path, path),
+    ]
     column = out.splitlines()[0].index("FROM")
     assert all(line[column - 1] == " " and line[column] != " " for line in out.splitlines())
     assert pollkit("profiles", "list")[0] == 0
@@ -37,7 +45,9 @@ def test_what_is_shown_gives_the_same_profile_back(write, pollkit, name):
 
 
 def _named(profile, name):
-    return profile._replace(name=name, labels={label: _named(one, name) for label, one in profile.labels.items()})
+    return profile._replace(
+        name=name, labels={label: _named(one, name) for label, one in profile.labels.items()}
+    )
 
 
 def test_a_profile_with_every_key_is_shown_whole(write, pollkit):
@@ -46,7 +56,9 @@ def test_a_profile_with_every_key_is_shown_whole(write, pollkit):
     code, out, _ = pollkit("profiles", "show", "all", "--profiles", path)
     shown = {line.split("=")[0].strip() for line in out.splitlines() if " = " in line}
     assert code == 0 and shown == set(KEYS) | {"header.X-Tenant"}
-    assert profiles.find_profile("all", write(out, "copy.ini")) == profiles.find_profile("all", path)
+    assert profiles.find_profile("all", write(out, "copy.ini")) == profiles.find_profile(
+        "all", path
+    )
 
 
 EVERY_KEY = """
@@ -97,21 +109,31 @@ timeout = 500ms
 """
 
 
-def test_a_timeout_that_equals_the_default_is_kept_where_an_earlier_file_has_another(write, pollkit):
+def test_a_timeout_that_equals_the_default_is_kept_where_an_earlier_file_has_another(
+    write, pollkit
+):
     path = write("[azure]\ntimeout = 5m\n")
     out = pollkit("profiles", "show", "azure", "--profiles", path)[1]
     assert profiles.find_profile("azure", write(out)).timeout == 300.0
 
 
 def test_secrets_are_never_shown(write, pollkit):
-    path = write('[a]\nurl = https://me:s3cr3t@a/{id}?api_key=s3cr3t&page=1\nheader.Authorization = Bearer s3cr3t\n'
-                 'header.X-API-Key = s3cr3t\nheader.X-Tenant = blue\nproxy = http://me:s3cr3t@proxy:3128\n'
-                 'method = POST\nbody = {"token": "s3cr3t", "page": 1}\n[a:b]\nbody = password=s3cr3t&page=2\n')
+    path = write(
+        "[a]\nurl = https://me:s3cr3t@a/{id}?api_key=s3cr3t&page=1\nheader.Authorization = Bearer s3cr3t\n"
+        "header.X-API-Key = s3cr3t\nheader.X-Tenant = blue\nproxy = http://me:s3cr3t@proxy:3128\n"
+        'method = POST\nbody = {"token": "s3cr3t", "page": 1}\n[a:b]\nbody = password=s3cr3t&page=2\n'
+    )
     code, out, err = pollkit("profiles", "show", "a", "--profiles", path)
     assert code == 0 and "s3cr3t" not in out + err
-    for part in ("https://***@a/{id}?api_key=***&page=1", "header.Authorization = ***", "header.X-API-Key     = ***",
-                 "header.X-Tenant      = blue", "http://***@proxy:3128", '{"token": "***", "page": 1}',
-                 "password=***&page=2"):
+    for part in (
+        "https://***@a/{id}?api_key=***&page=1",
+        "header.Authorization = ***",
+        "header.X-API-Key     = ***",
+        "header.X-Tenant      = blue",
+        "http://***@proxy:3128",
+        '{"token": "***", "page": 1}',
+        "password=***&page=2",
+    ):
         assert part in out, part
     assert profiles.find_profile("a", path).headers["Authorization"] == "Bearer s3cr3t"
 
@@ -122,12 +144,24 @@ def test_check_says_when_all_is_well(write, pollkit):
     assert pollkit("profiles", "check", two) == (0, "%s: 2 profiles, all well\n" % two, "")
 
 
-@pytest.mark.parametrize("words, said", [
-    (["show"], "profiles show needs a NAME"), (["check"], "profiles check needs a FILE"),
-    (["show", "knowher"], "did you mean knowhere?"), (["check", "/nowhere/x"], "/nowhere/x: No such file"),
-    (["check", "/"], "Is a directory"), (["list", "x"], "profiles list takes no 'x'"), (["sho", "x"], "invalid choice"),
-    (["--profiles"], "expected one argument"), (["--profiles", "/nowhere/x"], "No such file"),
-    (["check", "a", "--profiles", "b"], "leave --profiles out"), (["show", "sync", "more"], "unrecognized arguments")])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["show"], "profiles show needs a NAME"),
+        (["check"], "profiles check needs a FILE"),
+        (["show", "knowher"], "did you mean knowhere?"),
+        (["check", "/nowhere/x"], "/nowhere/x: No such file"),
+        (["check", "/"], "Is a directory"),
+        (["list", "x"], "profiles list takes no 'x'"),
+        (["sho", "x"], "invalid choice"),
+        (["--profiles"], "expected one argument"),
+        (["--profiles", "/nowhere/x"], "No such file"),
+        (["check", "a", "--profiles", "b"], "leave --profiles out"),
+        (["show", "sync", "more"], "unrecognized arguments"),
+    ],
+)
 def test_bad_words_are_one_line_and_exit_code_2(pollkit, words, said):
     code, out, err = pollkit("profiles", *words)
-    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ") and said in err
+    assert (
+        (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ") and said in err
+    )

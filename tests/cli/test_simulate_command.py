@@ -1,4 +1,5 @@
 """pollkit simulate: the command, its drawing and its help."""
+
 import json
 import os
 import re
@@ -28,6 +29,7 @@ TOO_FEW = "the attempts are too few (try more attempts=)"
 
 # The command
 
+
 def run(capsys, *words):
     code = main(["simulate"] + list(words))
     out, err = capsys.readouterr()
@@ -38,15 +40,35 @@ def test_json_is_as_the_design_has_it(capsys):
     code, out, err = run(capsys, *SMALL + ["--json"])
     assert (code, err, out.count("\n")) == (0, "", 1)
     said = json.loads(out)
-    assert list(said) == ["scenario", "jobs", "paces"] and (said["scenario"], said["jobs"]) == ("uniform 10s..30s", 20)
+    assert list(said) == ["scenario", "jobs", "paces"] and (said["scenario"], said["jobs"]) == (
+        "uniform 10s..30s",
+        20,
+    )
     assert [one["pace"] for one in said["paces"]][:4] == [
-        "adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..5m x2 jitter=full"]
+        "adaptive",
+        "fixed 30s",
+        "backoff 2s..10s x1.5",
+        "backoff 5s..5m x2 jitter=full",
+    ]
     for one in said["paces"]:
-        assert list(one) == ["pace", "polls_per_job", "notice_delay_s", "rate_limited", "timed_out", "cost",
-                             "optimum_cost", "cost_ratio"]
+        assert list(one) == [
+            "pace",
+            "polls_per_job",
+            "notice_delay_s",
+            "rate_limited",
+            "timed_out",
+            "cost",
+            "optimum_cost",
+            "cost_ratio",
+        ]
         assert list(one["notice_delay_s"]) == ["mean", "p50", "p95", "max"]
-        assert one["cost"] == pytest.approx(one["polls_per_job"] + one["notice_delay_s"]["mean"], abs=0.002)
-    assert json.loads(run(capsys, "--scenario", "documents", "--jobs", "9", "--json")[1])["scenario"] == "documents"
+        assert one["cost"] == pytest.approx(
+            one["polls_per_job"] + one["notice_delay_s"]["mean"], abs=0.002
+        )
+    assert (
+        json.loads(run(capsys, "--scenario", "documents", "--jobs", "9", "--json")[1])["scenario"]
+        == "documents"
+    )
 
 
 def test_the_table_is_aligned_and_the_whole_fits_on_a_terminal(capsys):
@@ -55,11 +77,13 @@ def test_the_table_is_aligned_and_the_whole_fits_on_a_terminal(capsys):
     lines = out.splitlines()
     assert max(map(len, lines)) <= 80
     head = next(i for i, line in enumerate(lines) if line.startswith("  pace"))
-    rows = lines[head:lines.index("", head)]
-    assert [row[0] for row in rows] == [" "] + list("ABCDEFG"[:len(rows) - 2]) + [" "] and len(rows) >= 6
+    rows = lines[head : lines.index("", head)]
+    assert [row[0] for row in rows] == [" "] + list("ABCDEFG"[: len(rows) - 2]) + [" "] and len(
+        rows
+    ) >= 6
     assert {len(row) for row in rows} == {len(rows[0])}
     assert any(line.startswith("Take '") for line in lines)
-    chart = lines[lines.index("", head) + 2:][:14]
+    chart = lines[lines.index("", head) + 2 :][:14]
     assert all(any(row[0] in line[9:] for line in chart) for row in rows[1:-1])
 
 
@@ -70,15 +94,24 @@ def test_what_cannot_be_matched_is_left_out():
     assert simulation.matched(simulation.run("fixed 5s")._replace(polls_per_job=0.9)) is None
 
 
-@pytest.mark.parametrize("paces, said", [
-    (["fixed 5s"], "'fixed 5s' costs"),
-    (["fixed 30s", "fixed 5s"], "Take 'fixed 5s': it costs least"),
-    (["fixed 5s attempts=3", "fixed 5s"], "Take 'fixed 5s': it is the cheapest that sees all jobs through"),
-    (["fixed 5s attempts=4", "fixed 5s attempts=3"],
-     "it gave up 13 of 20 jobs and costs least of those that gave up so few."),
-    (["fixed 1s attempts=3"], "No pace saw any job end"),
-    (["fixed 5s", "fixed 5001ms", "fixed 30s"], "Take 'fixed 5s': at "),
-    (["fixed 5s", "fixed 5001ms"], "Take 'fixed 5s': at ")])
+@pytest.mark.parametrize(
+    "paces, said",
+    [
+        (["fixed 5s"], "'fixed 5s' costs"),
+        (["fixed 30s", "fixed 5s"], "Take 'fixed 5s': it costs least"),
+        (
+            ["fixed 5s attempts=3", "fixed 5s"],
+            "Take 'fixed 5s': it is the cheapest that sees all jobs through",
+        ),
+        (
+            ["fixed 5s attempts=4", "fixed 5s attempts=3"],
+            "it gave up 13 of 20 jobs and costs least of those that gave up so few.",
+        ),
+        (["fixed 1s attempts=3"], "No pace saw any job end"),
+        (["fixed 5s", "fixed 5001ms", "fixed 30s"], "Take 'fixed 5s': at "),
+        (["fixed 5s", "fixed 5001ms"], "Take 'fixed 5s': at "),
+    ],
+)
 def test_it_recommends_a_pace_and_says_why(capsys, paces, said):
     assert said in advice(capsys, SMALL, paces)
 
@@ -89,23 +122,40 @@ def advice(capsys, words, paces):
     return " ".join(out.split())
 
 
-@pytest.mark.parametrize("words, is_so", [
-    (["--jobs", "100", "--limit", "10/m"], True), (["--jobs", "100", "--limit", "600/h"], True),
-    (["--jobs", "20"], False), (["--jobs", "20", "--limit", "600/m"], False),
-    (["--jobs", "3", "--latency", "10h"], False)])
+@pytest.mark.parametrize(
+    "words, is_so",
+    [
+        (["--jobs", "100", "--limit", "10/m"], True),
+        (["--jobs", "100", "--limit", "600/h"], True),
+        (["--jobs", "20"], False),
+        (["--jobs", "20", "--limit", "600/m"], False),
+        (["--jobs", "3", "--latency", "10h"], False),
+    ],
+)
 def test_the_limit_is_said_to_decide_only_where_it_does(capsys, words, is_so):
     paces = ["fixed 30s"] * 2 if not is_so else ["fixed 30s", "backoff 2s..10s x1.5"]
     said = advice(capsys, ["--durations", "uniform 2m..15m"] + words, paces)
-    assert " it is as good as any here%s." % (", where the limit decides and not the pace" if is_so else "") in said
+    assert (
+        " it is as good as any here%s."
+        % (", where the limit decides and not the pace" if is_so else "")
+        in said
+    )
 
 
-@pytest.mark.parametrize("words, pace, why", [
-    (["--fault-rate", "99%"], "fixed 5s", "there are too many faults in a row (batch and run have --max-faults)"),
-    (["--timeout", "5s"], "fixed 5s", TOO_SHORT),
-    ([], "fixed 1s attempts=2", TOO_FEW),
-    (["--timeout", "never"], "fixed 1s attempts=2", TOO_FEW),
-    (["--timeout", "5s"], "fixed 1s attempts=2",
-     TOO_SHORT + " or " + TOO_FEW)])
+@pytest.mark.parametrize(
+    "words, pace, why",
+    [
+        (
+            ["--fault-rate", "99%"],
+            "fixed 5s",
+            "there are too many faults in a row (batch and run have --max-faults)",
+        ),
+        (["--timeout", "5s"], "fixed 5s", TOO_SHORT),
+        ([], "fixed 1s attempts=2", TOO_FEW),
+        (["--timeout", "never"], "fixed 1s attempts=2", TOO_FEW),
+        (["--timeout", "5s"], "fixed 1s attempts=2", TOO_SHORT + " or " + TOO_FEW),
+    ],
+)
 def test_where_no_end_was_seen_only_what_was_asked_for_is_blamed(capsys, words, pace, why):
     said = advice(capsys, ["--durations", "uniform 2m..15m", "--jobs", "5"] + words, [pace])
     assert "No pace saw any job end: %s." % why in said
@@ -116,25 +166,45 @@ def test_a_pace_that_gives_up_jobs_is_not_held_against_the_optimum(capsys):
     _, out, _ = run(capsys, *words)
     said = " ".join(out.split())
     assert "Every pace gave up jobs: %s. Take '" % TOO_SHORT in said
-    assert re.search(r"it gave up (\d+) of 100 jobs and costs least; '.*', the next, gave up \1, makes ", said)
+    assert re.search(
+        r"it gave up (\d+) of 100 jobs and costs least; '.*', the next, gave up \1, makes ", said
+    )
     assert "times the optimum" not in said
     assert {line.split()[-1] for line in out.splitlines() if re.match("[A-D] ", line)} == {"-"}
-    assert [one["cost_ratio"] for one in json.loads(run(capsys, *words + ["--json"])[1])["paces"]] == [None] * 4
+    assert [
+        one["cost_ratio"] for one in json.loads(run(capsys, *words + ["--json"])[1])["paces"]
+    ] == [None] * 4
     said = advice(capsys, words, ["fixed 30s"])
-    assert re.search(r"'fixed 30s' gave up \d+ of 100 jobs: the timeout is too short .*--timeout\)\.$", said)
+    assert re.search(
+        r"'fixed 30s' gave up \d+ of 100 jobs: the timeout is too short .*--timeout\)\.$", said
+    )
 
 
 def figures(pace, timed_out, cost, jobs=100):
     one = Simulation(durations=[30] * 3, arrive="every 1m").run("fixed 5s")
-    return one._replace(pace=pace, timed_out=timed_out, cost=cost, polls_per_job=cost - 9.0, mean=9.0, jobs=jobs)
+    return one._replace(
+        pace=pace, timed_out=timed_out, cost=cost, polls_per_job=cost - 9.0, mean=9.0, jobs=jobs
+    )
 
 
-@pytest.mark.parametrize("found, best", [
-    ([("a", 0, 90.0), ("b", 0, 30.0), ("c", 0, 60.0)], "b"),
-    ([("a", 0, 90.0), ("b", 1, 30.0), ("c", 0, 60.0)], "c"),      # whoever sees all jobs through goes first
-    ([("a", 2, 90.0), ("b", 3, 30.0), ("c", 18, 20.0)], "b"),     # a few in a hundred may be chance
-    ([("a", 2, 90.0), ("b", 5, 30.0)], "b"), ([("a", 2, 90.0), ("b", 6, 30.0)], "a"),
-    ([("a", 1, 90.0, 9), ("b", 2, 30.0, 9)], "b"), ([("a", 1, 90.0, 9), ("b", 3, 30.0, 9)], "a")])
+@pytest.mark.parametrize(
+    "found, best",
+    [
+        ([("a", 0, 90.0), ("b", 0, 30.0), ("c", 0, 60.0)], "b"),
+        (
+            [("a", 0, 90.0), ("b", 1, 30.0), ("c", 0, 60.0)],
+            "c",
+        ),  # whoever sees all jobs through goes first
+        (
+            [("a", 2, 90.0), ("b", 3, 30.0), ("c", 18, 20.0)],
+            "b",
+        ),  # a few in a hundred may be chance
+        ([("a", 2, 90.0), ("b", 5, 30.0)], "b"),
+        ([("a", 2, 90.0), ("b", 6, 30.0)], "a"),
+        ([("a", 1, 90.0, 9), ("b", 2, 30.0, 9)], "b"),
+        ([("a", 1, 90.0, 9), ("b", 3, 30.0, 9)], "a"),
+    ],
+)
 def test_a_few_jobs_given_up_in_a_hundred_do_not_decide(found, best):
     assert frontier.recommended([figures(*one) for one in found]).pace == best
 
@@ -142,48 +212,68 @@ def test_a_few_jobs_given_up_in_a_hundred_do_not_decide(found, best):
 def test_a_cheaper_pace_that_gave_up_a_few_jobs_is_told_of():
     def said(*found):
         return " ".join(frontier.recommendation([figures(*one) for one in found]).split())
+
     assert said(("a", 0, 90.0), ("b", 1, 30.0)).endswith(
-        "; 'b' gave up 1 of 100 jobs, but makes 21.0 polls a job instead of 81.0 and notices ends as soon.")
+        "; 'b' gave up 1 of 100 jobs, but makes 21.0 polls a job instead of 81.0 and notices ends as soon."
+    )
     assert "'b'" not in said(("a", 0, 90.0), ("b", 1, 89.0)) + said(("a", 0, 90.0), ("b", 9, 30.0))
-    assert "it gave up its only job and is as cheap as any; 'b'" in said(("a", 1, 30.0, 1), ("b", 1, 30.1, 1))
+    assert "it gave up its only job and is as cheap as any; 'b'" in said(
+        ("a", 1, 30.0, 1), ("b", 1, 30.1, 1)
+    )
 
 
 def test_figures_that_print_the_same_are_not_compared():
     best = figures("a", 0, 10.0)._replace(polls_per_job=1.16)
-    for polls, said in ((1.24, "makes as many polls and"), (1.26, "makes 1.3 polls a job instead of 1.2 and")):
+    for polls, said in (
+        (1.24, "makes as many polls and"),
+        (1.26, "makes 1.3 polls a job instead of 1.2 and"),
+    ):
         rival = best._replace(pace="b", cost=20.0, polls_per_job=polls)
         assert said in frontier.recommendation([best, rival], width=999)
 
 
 def test_a_comparison_that_adaptive_loses_is_told_as_such():
     ours = Simulation(durations=[30] * 3, arrive="every 1m").run("adaptive price=2s")
-    lines = frontier.comparison([(ours._replace(mean=mean), ours._replace(pace="x", mean=5.0)) for mean in (
-        4.0, 6.0, 5.01)]).splitlines()[2:]
-    assert lines == ["   4.0 s instead of  5.0 s, at price=2s, beside x",
-                     "   6.0 s, later than 5.0 s, at price=2s, beside x",
-                     "   5.0 s, as after 5.0 s, at price=2s, beside x"]
+    lines = frontier.comparison(
+        [(ours._replace(mean=mean), ours._replace(pace="x", mean=5.0)) for mean in (4.0, 6.0, 5.01)]
+    ).splitlines()[2:]
+    assert lines == [
+        "   4.0 s instead of  5.0 s, at price=2s, beside x",
+        "   6.0 s, later than 5.0 s, at price=2s, beside x",
+        "   5.0 s, as after 5.0 s, at price=2s, beside x",
+    ]
 
 
 def test_a_price_that_matches_two_rivals_is_listed_once(capsys):
     _, out, _ = run(capsys, "--durations", "uniform 2m..15m", "--limit", "10/m", "--jobs", "100")
-    (price,) = {line.partition(" at ")[2].split(",")[0] for line in out.splitlines() if ", beside " in line}
+    (price,) = {
+        line.partition(" at ")[2].split(",")[0] for line in out.splitlines() if ", beside " in line
+    }
     assert out.count("adaptive %s " % price) == 1 and out.count("at %s," % price) == 3
 
 
-@pytest.mark.parametrize("columns, widest", [("40", 39), ("3", 39), ("60", 59), ("500", 79), ("wide", 79)])
+@pytest.mark.parametrize(
+    "columns, widest", [("40", 39), ("3", 39), ("60", 59), ("500", 79), ("wide", 79)]
+)
 def test_all_but_the_table_fits_on_a_narrow_terminal(capsys, monkeypatch, columns, widest):
     monkeypatch.setenv("COLUMNS", columns)
     code, out, _ = run(capsys, "--durations", "uniform 10s..30s", "--jobs", "1")
     lines = out.splitlines()
     head = next(i for i, line in enumerate(lines) if line.endswith("against"))
-    rest = lines[:head] + lines[lines.index("", head):]
+    rest = lines[:head] + lines[lines.index("", head) :]
     assert widest - 10 < max(map(len, rest)) <= widest
     assert "uniform 10s..30s: 1 job, all at once" in " ".join(out.split())
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_a_long_simulation_gives_a_sign_of_life_on_a_terminal_alone(capsys, monkeypatch, is_terminal):
-    for name, value in ("is_terminal", lambda stream: is_terminal), ("PATIENCE_S", 0.0), ("LOOK_EVERY", 10):
+def test_a_long_simulation_gives_a_sign_of_life_on_a_terminal_alone(
+    capsys, monkeypatch, is_terminal
+):
+    for name, value in (
+        ("is_terminal", lambda stream: is_terminal),
+        ("PATIENCE_S", 0.0),
+        ("LOOK_EVERY", 10),
+    ):
         monkeypatch.setattr(command, name, value)
     code, out, err = run(capsys, *SMALL + ["--pace", "fixed 5s", "--pace", "fixed 1s"])
     signs = re.findall("\r([0-9,]+ polls simulated)", err)
@@ -194,8 +284,12 @@ def test_a_long_simulation_gives_a_sign_of_life_on_a_terminal_alone(capsys, monk
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
 def test_the_chart_is_drawn_with_what_the_locale_has(encoding):
     done = subprocess.run(
-        [sys.executable, "-m", "pollkit", "simulate"] + SMALL, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=dict(os.environ, PYTHONIOENCODING=encoding))
+        [sys.executable, "-m", "pollkit", "simulate"] + SMALL,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(os.environ, PYTHONIOENCODING=encoding),
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     out = done.stdout.decode(encoding)
     assert ("|" in out, "│" in out) == (encoding == "ascii", encoding != "ascii")
@@ -219,8 +313,13 @@ def filled(path, jobs):
             ledger.add([Job("job_%d" % i, profile=profile, label=label)])
             (claim,) = ledger.claim(1)
             by = WaitSettings()
-            progress = observe(start(claim.job, "", by, clock.now()), by, Reading(Verdict.PENDING, "running"),
-                               clock.now(), 0.5)
+            progress = observe(
+                start(claim.job, "", by, clock.now()),
+                by,
+                Reading(Verdict.PENDING, "running"),
+                clock.now(),
+                0.5,
+            )
             clock.sleep_until(clock.now() + later)
             progress = observe(progress, by, reading, clock.now(), 0.5)
             ledger.settle(claim, progress, outcome(progress, Profile(), 0.0))
@@ -229,72 +328,125 @@ def filled(path, jobs):
 
 def test_durations_from_a_ledger_are_those_of_its_jobs_each_kind_by_itself(capsys, tmp_path):
     told, seen = Reading(Verdict.DONE, "done", duration_s=12.0), Reading(Verdict.FAILED, "failed")
-    from_ledger = filled(tmp_path / "jobs.db", [("p", "small", told, 20.0)] * 6 + [("p", None, seen, 300.0)] * 3)
-    code, out, err = run(capsys, "--durations", from_ledger, "--arrive", "every 1h", "--pace", "fixed 1s", "--json")
+    from_ledger = filled(
+        tmp_path / "jobs.db", [("p", "small", told, 20.0)] * 6 + [("p", None, seen, 300.0)] * 3
+    )
+    code, out, err = run(
+        capsys, "--durations", from_ledger, "--arrive", "every 1h", "--pace", "fixed 1s", "--json"
+    )
     assert (code, err) == (0, "")
     said = json.loads(out)
     assert (said["scenario"], said["jobs"]) == (from_ledger + ", 2 kinds of jobs", 9)
     simulation = Simulation(durations=_durations(from_ledger))
-    assert list(simulation.spreads) == ["p:small", "p"] and simulation.spreads["p:small"].durations == (12.0,) * 6
-    ends = simulation.spreads["p"].durations    # inside the interval, and not all at one place
+    assert (
+        list(simulation.spreads) == ["p:small", "p"]
+        and simulation.spreads["p:small"].durations == (12.0,) * 6
+    )
+    ends = simulation.spreads["p"].durations  # inside the interval, and not all at one place
     assert len(set(ends)) == 3 and all(0.0 < end < 300.0 for end in ends)
     by_label = [job.label for job in Simulation(durations=_durations(from_ledger), jobs=900).jobs]
     assert 0.6 < by_label.count("p:small") / 900 < 0.73
 
 
 def test_a_ledger_of_one_kind_has_one_name(capsys, tmp_path):
-    from_ledger = filled(tmp_path / "jobs.db", [(None, None, Reading(Verdict.DONE, "done", duration_s=9.0), 20.0)])
-    assert json.loads(run(capsys, "--durations", from_ledger, "--pace", "fixed 5s", "--json")[1])[
-        "scenario"] == from_ledger
+    from_ledger = filled(
+        tmp_path / "jobs.db", [(None, None, Reading(Verdict.DONE, "done", duration_s=9.0), 20.0)]
+    )
+    assert (
+        json.loads(run(capsys, "--durations", from_ledger, "--pace", "fixed 5s", "--json")[1])[
+            "scenario"
+        ]
+        == from_ledger
+    )
 
 
-@pytest.mark.parametrize("make, said", [
-    (lambda path: None, "there is no such file"), (lambda path: path.mkdir(), "is a directory"),
-    (lambda path: path.write_bytes(b"5s\n6s\n"), "is not a ledger"),
-    (lambda path: path.write_bytes(b""), "not a ledger|no durations yet"),
-    (lambda path: filled(path, []), "no durations yet"),
-    (lambda path: filled(path, [(None, None, Reading(Verdict.DONE, "", duration_s=0.0), 5.0)]), "no durations yet")])
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (lambda path: None, "there is no such file"),
+        (lambda path: path.mkdir(), "is a directory"),
+        (lambda path: path.write_bytes(b"5s\n6s\n"), "is not a ledger"),
+        (lambda path: path.write_bytes(b""), "not a ledger|no durations yet"),
+        (lambda path: filled(path, []), "no durations yet"),
+        (
+            lambda path: filled(
+                path, [(None, None, Reading(Verdict.DONE, "", duration_s=0.0), 5.0)]
+            ),
+            "no durations yet",
+        ),
+    ],
+)
 def test_a_ledger_that_tells_no_durations_is_one_line_and_exit_code_2(capsys, tmp_path, make, said):
     make(tmp_path / "jobs.db")
     code, out, err = run(capsys, "--durations", "ledger:%s" % (tmp_path / "jobs.db"))
     assert (code, out, err.count("\n")) == (2, "", 1) and re.search(said, err), err
 
 
-@pytest.mark.parametrize("words, said", [
-    ([], "which jobs?"), (["--scenario", "lipsink"], "did you mean lipsync?"),
-    (["--scenario", "models", "--durations", "uniform 1s..2s"], "not both"),
-    (["--durations", "uniform 9m..2m"], "from the shorter"), (["--durations", "gamma 5m"], "name a file"),
-    (["--durations", "/nowhere/at/all"], "No such file"), (["--durations", "/"], "directory"),
-    (["--durations", ""], "name a file"), (["--durations", "ledger:"], "write ledger:PATH"),
-    (SMALL + ["--jobs", "0"], "whole number from 1"), (SMALL + ["--jobs", "1000000000"], "up to 1000000|to 1000000"),
-    (SMALL + ["--jobs", "99999999999999999999"], "to 1000000"), (SMALL + ["--jobs", "-3"], "whole number|expected"),
-    (SMALL + ["--arrive", "soon"], "write burst"), (SMALL + ["--limit", "lots"], "is not a limit"),
-    (SMALL + ["--pace", "quick"], "is not a pace"), (SMALL + ["--price", "0s"], "above zero"),
-    (SMALL + ["--price", "cheap"], "is not a duration"), (SMALL + ["--warm-up", "20"], "warm-up"),
-    (SMALL + ["--window", "sliding"], "invalid choice"), (SMALL + ["--fault-rate", "x"], "not a share"),
-    (SMALL + ["--fault-rate", "200%"], "not a share: write 0.02 or 2%;"), (SMALL + ["--seed", "x"], "seed"),
-    (SMALL + ["--timeout", "x"], "timeout"),
-    (SMALL + ["--svg", "/nowhere/at/all.svg"], "can't be written"), (SMALL + ["--svg", "/"], "can't be written"),
-    (SMALL + ["--svg", "/dev/full"], "can't be written"), (SMALL + ["--svg", "-"], "stdout has the figures"),
-    (SMALL + ["--pace", "fixed 1ms", "--jobs", "100000"], "more than 3000000 polls")])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ([], "which jobs?"),
+        (["--scenario", "lipsink"], "did you mean lipsync?"),
+        (["--scenario", "models", "--durations", "uniform 1s..2s"], "not both"),
+        (["--durations", "uniform 9m..2m"], "from the shorter"),
+        (["--durations", "gamma 5m"], "name a file"),
+        (["--durations", "/nowhere/at/all"], "No such file"),
+        (["--durations", "/"], "directory"),
+        (["--durations", ""], "name a file"),
+        (["--durations", "ledger:"], "write ledger:PATH"),
+        (SMALL + ["--jobs", "0"], "whole number from 1"),
+        (SMALL + ["--jobs", "1000000000"], "up to 1000000|to 1000000"),
+        (SMALL + ["--jobs", "99999999999999999999"], "to 1000000"),
+        (SMALL + ["--jobs", "-3"], "whole number|expected"),
+        (SMALL + ["--arrive", "soon"], "write burst"),
+        (SMALL + ["--limit", "lots"], "is not a limit"),
+        (SMALL + ["--pace", "quick"], "is not a pace"),
+        (SMALL + ["--price", "0s"], "above zero"),
+        (SMALL + ["--price", "cheap"], "is not a duration"),
+        (SMALL + ["--warm-up", "20"], "warm-up"),
+        (SMALL + ["--window", "sliding"], "invalid choice"),
+        (SMALL + ["--fault-rate", "x"], "not a share"),
+        (SMALL + ["--fault-rate", "200%"], "not a share: write 0.02 or 2%;"),
+        (SMALL + ["--seed", "x"], "seed"),
+        (SMALL + ["--timeout", "x"], "timeout"),
+        (SMALL + ["--svg", "/nowhere/at/all.svg"], "can't be written"),
+        (SMALL + ["--svg", "/"], "can't be written"),
+        (SMALL + ["--svg", "/dev/full"], "can't be written"),
+        (SMALL + ["--svg", "-"], "stdout has the figures"),
+        (SMALL + ["--pace", "fixed 1ms", "--jobs", "100000"], "more than 3000000 polls"),
+    ],
+)
 def test_bad_input_is_one_line_and_exit_code_2(capsys, words, said):
     code, out, err = run(capsys, *words)
-    assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ") and re.search(said, err), err
+    assert (
+        (code, out, err.count("\n")) == (2, "", 1)
+        and err.startswith("pollkit: ")
+        and re.search(said, err)
+    ), err
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes that have a name")
 def test_a_drawing_is_not_written_to_a_pipe_that_nobody_may_read(capsys, tmp_path):
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
-    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # or this test would wait for ever where it fails
+    reader = os.open(
+        path, os.O_RDONLY | os.O_NONBLOCK
+    )  # or this test would wait for ever where it fails
     code, out, err = run(capsys, *SMALL + ["--svg", path])
     os.close(reader)
     assert (code, out, err.count("\n")) == (2, "", 1) and "is it an ordinary file" in err
 
 
-@pytest.mark.parametrize("text, said", [
-    ("", "no duration above zero"), ("5s\n-3s\n", ":2: .*not a duration"), ("5s\nfive\n", ":2:"),
-    ("0\n0s\n", "above zero"), ("\x00\x01\n", ":1:")])
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "no duration above zero"),
+        ("5s\n-3s\n", ":2: .*not a duration"),
+        ("5s\nfive\n", ":2:"),
+        ("0\n0s\n", "above zero"),
+        ("\x00\x01\n", ":1:"),
+    ],
+)
 def test_a_file_of_nonsense_is_refused_and_nothing_is_written(capsys, tmp_path, text, said):
     path, svg = tmp_path / "durations.txt", tmp_path / "f.svg"
     path.write_text(text)
@@ -304,6 +456,7 @@ def test_a_file_of_nonsense_is_refused_and_nothing_is_written(capsys, tmp_path, 
 
 
 # The drawing
+
 
 def boxes_of(drawing):
     """Where each text stands: left, top, right, bottom, roughly."""
@@ -315,69 +468,130 @@ def boxes_of(drawing):
 
 def test_the_drawing_stands_alone_and_its_names_do_not_overlap(capsys, tmp_path):
     svg = tmp_path / "f.svg"
-    paces = ["adaptive", "fixed 30s", "fixed 29s", "fixed 28s", "fixed 27s", "backoff 2s..10s x1.5", "fixed 5s"]
+    paces = [
+        "adaptive",
+        "fixed 30s",
+        "fixed 29s",
+        "fixed 28s",
+        "fixed 27s",
+        "backoff 2s..10s x1.5",
+        "fixed 5s",
+    ]
     words = [word for pace in paces for word in ("--pace", pace)]
-    code, out, err = run(capsys, "--durations", "uniform 1m..5m", "--jobs", "40", "--limit", "60/m", "--svg", str(svg),
-                         *words)
+    code, out, err = run(
+        capsys,
+        "--durations",
+        "uniform 1m..5m",
+        "--jobs",
+        "40",
+        "--limit",
+        "60/m",
+        "--svg",
+        str(svg),
+        *words,
+    )
     assert (code, err) == (0, "")
     text = svg.read_text(encoding="utf-8")
     assert "<script" not in text and "http" not in text.replace("http://www.w3.org/2000/svg", "")
     drawing = ElementTree.fromstring(text)
     boxes = list(boxes_of(drawing))
     names = [name for name, _, _, _, _ in boxes]
-    assert set(paces) | {"the optimum", "limit", "polls per job", "mean notice delay, seconds"} <= set(names)
+    assert set(paces) | {
+        "the optimum",
+        "limit",
+        "polls per job",
+        "mean notice delay, seconds",
+    } <= set(names)
     for i, (name, left, top, right, bottom) in enumerate(boxes):
         assert left >= 0 and right <= 820 and top >= 0 and bottom <= 740, name
         for other, *box in boxes[:i]:
-            assert not (left < box[2] and box[0] < right and top < box[3] and box[1] < bottom), (name, other)
+            assert not (left < box[2] and box[0] < right and top < box[3] and box[1] < bottom), (
+                name,
+                other,
+            )
 
 
 def test_a_drawing_of_nothing_is_still_a_drawing(capsys, tmp_path):
     svg = tmp_path / "f.svg"
     path = tmp_path / "<a> & \u00fc\x07.txt"
     path.write_text("100\n")
-    code, out, err = run(capsys, "--durations", str(path), "--pace", "fixed 1s attempts=2", "--svg", str(svg))
+    code, out, err = run(
+        capsys, "--durations", str(path), "--pace", "fixed 1s attempts=2", "--svg", str(svg)
+    )
     assert (code, err) == (0, "") and "No pace saw any job end" in out
     assert "no pace saw any job end" in svg.read_text(encoding="utf-8")
     ElementTree.parse(str(svg))
 
 
-@pytest.mark.parametrize("low, high, most", [(3.9, 130, 8), (0.01, 1e4, 5), (9, 11, 8), (0.4, 0.5, 4)])
+@pytest.mark.parametrize(
+    "low, high, most", [(3.9, 130, 8), (0.01, 1e4, 5), (9, 11, 8), (0.4, 0.5, 4)]
+)
 def test_axes_have_a_few_round_numbers(low, high, most):
     ticks = Log(low, high).ticks(most)
     assert len(ticks) <= most and all(low <= tick <= high for tick in ticks)
     assert len(set(map(number_text, ticks))) == len(ticks)
 
 
-@pytest.mark.parametrize("value, text", [
-    (0.0, "0"), (0.0003, "0.0003"), (0.003, "0.003"), (0.03, "0.03"), (0.3, "0.3"), (1, "1"), (1.05, "1.1"), (3, "3"),
-    (10, "10"), (30.04, "30"), (100, "100"), (1300, "1,300")])
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (0.0, "0"),
+        (0.0003, "0.0003"),
+        (0.003, "0.003"),
+        (0.03, "0.03"),
+        (0.3, "0.3"),
+        (1, "1"),
+        (1.05, "1.1"),
+        (3, "3"),
+        (10, "10"),
+        (30.04, "30"),
+        (100, "100"),
+        (1300, "1,300"),
+    ],
+)
 def test_numbers_on_an_axis(value, text):
     assert number_text(value) == text
 
 
 def test_what_is_nothing_has_its_place_on_a_log_axis_below_the_least_of_the_others():
     axis = Log.around([0.0, 1e-14, 2.0, 50.0])
-    assert 0.0 < axis.place(0.0) == axis.place(1e-14) < axis.place(1.9) and axis.ticks()[:2] == [0.0, 1.0]
+    assert 0.0 < axis.place(0.0) == axis.place(1e-14) < axis.place(1.9) and axis.ticks()[:2] == [
+        0.0,
+        1.0,
+    ]
     assert Log.around([0.0, 0.0]).ticks()[0] == 0.0
     assert 0.0 not in Log.around([0.01, 50.0]).ticks()
 
 
-@pytest.mark.parametrize("durations, ticks", [
-    ("0\n0\n5\n", ["0", "1", "2"]), ("60\n60\n60\n", ["0", "0.5", "0.7", "1"])])
+@pytest.mark.parametrize(
+    "durations, ticks", [("0\n0\n5\n", ["0", "1", "2"]), ("60\n60\n60\n", ["0", "0.5", "0.7", "1"])]
+)
 def test_a_pace_that_misses_nothing_is_drawn_like_the_others(capsys, tmp_path, durations, ticks):
     path, svg = tmp_path / "durations.txt", tmp_path / "f.svg"
     path.write_text(durations)
-    code, out, err = run(capsys, "--durations", str(path), "--pace", "fixed 5s", "--pace", "fixed 10s",
-                         "--svg", str(svg))
+    code, out, err = run(
+        capsys,
+        "--durations",
+        str(path),
+        "--pace",
+        "fixed 5s",
+        "--pace",
+        "fixed 10s",
+        "--svg",
+        str(svg),
+    )
     assert (code, err) == (0, "")
     lines = out.splitlines()
-    axis = next(i for i, line in enumerate(lines) if line.endswith("mean notice delay, seconds (log)"))
-    chart = [line[9:] for line in lines[axis - 16:axis - 2]]
+    axis = next(
+        i for i, line in enumerate(lines) if line.endswith("mean notice delay, seconds (log)")
+    )
+    chart = [line[9:] for line in lines[axis - 16 : axis - 2]]
     assert any("A" in line for line in chart) and any("B" in line for line in chart)
     assert lines[axis - 1].split() == ticks
     names = [name for name, _, _, _, _ in boxes_of(ElementTree.parse(str(svg)))]
-    assert {"fixed 5s", "fixed 10s", "the optimum", "0"} <= set(names) and "0.0 s instead of 0.0 s" not in out
+    assert {"fixed 5s", "fixed 10s", "the optimum", "0"} <= set(
+        names
+    ) and "0.0 s instead of 0.0 s" not in out
 
 
 def test_even_axes_begin_at_zero_and_go_past_the_highest_value():
@@ -388,11 +602,14 @@ def test_even_axes_begin_at_zero_and_go_past_the_highest_value():
 
 # The help
 
+
 def test_the_help_is_short_and_names_every_scenario(capsys):
     text = text_of("simulate")
     assert len(text.splitlines()) <= 100 and max(map(len, text.splitlines())) <= 92
     text.encode("ascii")
-    assert "no pace comes near it." in text  # nor do they tie: fixed 30s is twice as good as doubling, say
+    assert (
+        "no pace comes near it." in text
+    )  # nor do they tie: fixed 30s is twice as good as doubling, say
     for name in SCENARIOS:
         assert re.search(r"^  %s +[0-9,]+ " % name, text, re.MULTILINE), name
     code, out, _ = run(capsys, "--help")

@@ -1,4 +1,5 @@
 """cron starts it every minute: what a command does not need is not imported."""
+
 import subprocess
 import sys
 
@@ -14,7 +15,7 @@ code = main(sys.argv[1:])
 sys.stderr.write("\\nMODULES\\n" + " ".join(sys.modules))
 sys.exit(code)
 """
-BARE = [sys.executable, "-S", "-E", "-c"]   # without site: its .pth files may import anything
+BARE = [sys.executable, "-S", "-E", "-c"]  # without site: its .pth files may import anything
 
 # Never for a plain wait over http, with no credential, no proxy, no profile, and nobody at a terminal.
 LATE = """
@@ -31,8 +32,14 @@ LATE = """
 
 def imported(*words, **environ):
     """The modules that a command has imported by its end."""
-    done = subprocess.run(BARE + [CODE] + list(words), cwd=ROOT, env=environ, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        BARE + [CODE] + list(words),
+        cwd=ROOT,
+        env=environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert done.returncode == 0, done.stderr
     return set(done.stderr.decode().partition("\nMODULES\n")[2].split())
 
@@ -53,8 +60,15 @@ def test_a_wait_over_http_imports_nothing_that_it_does_not_use(url):
 
 def test_what_is_needed_is_imported(url):
     """The other way round, so that the list above can't be true of modules that are never imported at all."""
-    got = imported("wait", url, "--token-env", "TOKEN", http_proxy="http://127.0.0.1:9", no_proxy="127.0.0.1",
-                   TOKEN="secret")
+    got = imported(
+        "wait",
+        url,
+        "--token-env",
+        "TOKEN",
+        http_proxy="http://127.0.0.1:9",
+        no_proxy="127.0.0.1",
+        TOKEN="secret",
+    )
     assert {"urllib.request", "pollkit.edges.credentials"} <= got
     assert {"configparser", "pkgutil", "pollkit.edges.profiles.catalog"} <= imported("profiles")
 
@@ -65,7 +79,9 @@ def test_only_who_shares_a_limit_or_has_a_ledger_pays_for_sqlite(url, tmp_path):
     with open(jobs, "w") as file:
         file.write(url + "\n")
     assert "sqlite3" not in imported("batch", jobs)
-    assert "sqlite3" in imported("batch", jobs, *shared) and "sqlite3" in imported("wait", url, *shared)
+    assert "sqlite3" in imported("batch", jobs, *shared) and "sqlite3" in imported(
+        "wait", url, *shared
+    )
 
 
 def test_a_run_that_cron_starts_imports_nothing_for_terminals_or_programs(url, tmp_path):
@@ -73,8 +89,16 @@ def test_a_run_that_cron_starts_imports_nothing_for_terminals_or_programs(url, t
     added = imported("add", ledger, url)
     assert "pollkit.drivers.batch" not in added
     got = imported("run", ledger, "--once", "--outbox", str(tmp_path / "out"))
-    late = {"subprocess", "tempfile", "ssl", "urllib.request", "configparser", "difflib", "pollkit.cli.progress.views",
-            "pollkit.cli.processes"}
+    late = {
+        "subprocess",
+        "tempfile",
+        "ssl",
+        "urllib.request",
+        "configparser",
+        "difflib",
+        "pollkit.cli.progress.views",
+        "pollkit.cli.processes",
+    }
     used = "import sys, argparse, concurrent.futures, logging, random, sqlite3; print(*sys.modules)"
     assert not late & (got - set(subprocess.check_output(BARE + [used]).decode().split()))
 

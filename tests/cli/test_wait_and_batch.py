@@ -1,4 +1,5 @@
 """wait and batch from outside: what they print, where, and with which exit code they end."""
+
 import io
 import json
 import os
@@ -18,15 +19,33 @@ from pollkit.cli import main
 from pollkit.testing import FakeJobApi
 from raw_server import HANG, RawServer, reply, wait_for
 
-KEYS = ["id", "url", "profile", "label", "state", "status", "result", "error", "progress", "polls", "faults",
-        "waited_s", "slept_s", "notice_delay_s", "started_at", "ended_at"]
+KEYS = [
+    "id",
+    "url",
+    "profile",
+    "label",
+    "state",
+    "status",
+    "result",
+    "error",
+    "progress",
+    "polls",
+    "faults",
+    "waited_s",
+    "slept_s",
+    "notice_delay_s",
+    "started_at",
+    "ended_at",
+]
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 QUICK = ["--pace", "fixed 20ms"]
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path):
-    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
+    for name in [
+        name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
@@ -51,11 +70,15 @@ def listed(monkeypatch, *lines):
 
 def profile_file(api, more=""):
     with open("mine.ini", "w") as file:
-        file.write("[fake]\nurl = %s/jobs/{id}\nresult = result\nerror = error.message\n%s" % (api.base, more))
+        file.write(
+            "[fake]\nurl = %s/jobs/{id}\nresult = result\nerror = error.message\n%s"
+            % (api.base, more)
+        )
     return ["--profile", "fake", "--profiles", "mine.ini"]
 
 
 # One job
+
 
 def test_an_outcome_has_the_keys_of_the_design_in_their_order(api, capsys):
     api.add("1", lasts=0.3, pages=4, result={"words": 9})
@@ -64,7 +87,9 @@ def test_an_outcome_has_the_keys_of_the_design_in_their_order(api, capsys):
     assert code == 0 and out.count("\n") == 1 and list(outcome) == KEYS
     assert list(outcome["slept_s"]) == ["pace", "limit", "retry_after", "fault"]
     assert (outcome["state"], outcome["result"], outcome["error"]) == ("done", {"words": 9}, None)
-    assert re.fullmatch(INSTANT, outcome["started_at"]) and re.fullmatch(INSTANT, outcome["ended_at"])
+    assert re.fullmatch(INSTANT, outcome["started_at"]) and re.fullmatch(
+        INSTANT, outcome["ended_at"]
+    )
 
 
 def test_a_failed_job_has_a_code_and_a_message(api, capsys):
@@ -73,14 +98,18 @@ def test_a_failed_job_has_a_code_and_a_message(api, capsys):
     assert code == 1 and json.loads(out)["error"] == {"code": "E7", "message": "bad page"}
 
 
-@pytest.mark.parametrize("prepare, flags, code, state", [
-    (lambda api: api.add("1"), [], 0, "done"),
-    (lambda api: api.add("1", fails="no"), [], 1, "failed"),
-    (lambda api: api.add("1", lasts=60), ["--timeout", "100ms"], 3, "timed_out"),
-    (lambda api: api.add("1", lasts=60), ["--timeout", "0"], 3, "timed_out"),
-    (lambda api: api.fault(400), [], 4, "unreachable"),
-    (lambda api: api.fault(500), ["--max-faults", "1"], 4, "unreachable"),
-    (lambda api: api.add("1", lasts=0.3), ["--timeout", "never"], 0, "done")])
+@pytest.mark.parametrize(
+    "prepare, flags, code, state",
+    [
+        (lambda api: api.add("1"), [], 0, "done"),
+        (lambda api: api.add("1", fails="no"), [], 1, "failed"),
+        (lambda api: api.add("1", lasts=60), ["--timeout", "100ms"], 3, "timed_out"),
+        (lambda api: api.add("1", lasts=60), ["--timeout", "0"], 3, "timed_out"),
+        (lambda api: api.fault(400), [], 4, "unreachable"),
+        (lambda api: api.fault(500), ["--max-faults", "1"], 4, "unreachable"),
+        (lambda api: api.add("1", lasts=0.3), ["--timeout", "never"], 0, "done"),
+    ],
+)
 def test_exit_codes(api, capsys, prepare, flags, code, state):
     prepare(api)
     found, out, _ = run(capsys, ["wait", api.url("1")] + QUICK + flags)
@@ -89,9 +118,19 @@ def test_exit_codes(api, capsys, prepare, flags, code, state):
         assert len(api.requests) == 1
 
 
-@pytest.mark.parametrize("result, expected", [
-    ("text as it is", "text as it is\n"), ("", "\n"), ("two\nlines", "two\nlines\n"), (None, "null\n"), (7, "7\n"),
-    ({"a": ["é", 1]}, '{"a": ["é", 1]}\n'), ([], "[]\n"), ("lone \ud800 surrogate", "lone \\ud800 surrogate\n")])
+@pytest.mark.parametrize(
+    "result, expected",
+    [
+        ("text as it is", "text as it is\n"),
+        ("", "\n"),
+        ("two\nlines", "two\nlines\n"),
+        (None, "null\n"),
+        (7, "7\n"),
+        ({"a": ["é", 1]}, '{"a": ["é", 1]}\n'),
+        ([], "[]\n"),
+        ("lone \ud800 surrogate", "lone \\ud800 surrogate\n"),
+    ],
+)
 def test_the_result_alone(api, capsys, result, expected):
     api.add("1", result=result)
     code, out, err = run(capsys, ["wait", "1", "--result", "--quiet"] + profile_file(api))
@@ -101,12 +140,23 @@ def test_the_result_alone(api, capsys, result, expected):
 def test_without_a_result_stdout_stays_empty_and_stderr_says_why(api, capsys):
     api.add("1", fails="bad page")
     code, out, err = run(capsys, ["wait", api.url("1"), "--result", "--quiet"])
-    assert (code, out) == (1, "") and re.fullmatch(r"pollkit: \S+: failed after .*: bad page\n", err)
+    assert (code, out) == (1, "") and re.fullmatch(
+        r"pollkit: \S+: failed after .*: bad page\n", err
+    )
 
 
-@pytest.mark.parametrize("flags, label", [
-    ([], None), (["--label", "small"], "small"), (["--size", "3"], "small"), (["--size", "10"], "small"),
-    (["--size", "11"], "large"), (["--size", "1e9"], None), (["--label", "large", "--size", "3"], "large")])
+@pytest.mark.parametrize(
+    "flags, label",
+    [
+        ([], None),
+        (["--label", "small"], "small"),
+        (["--size", "3"], "small"),
+        (["--size", "10"], "small"),
+        (["--size", "11"], "large"),
+        (["--size", "1e9"], None),
+        (["--label", "large", "--size", "3"], "large"),
+    ],
+)
 def test_label_and_size_choose_the_label(api, capsys, flags, label):
     api.add("1")
     more = "[fake:small]\nup_to = 10\n[fake:large]\nup_to = 100\n"
@@ -120,7 +170,10 @@ def test_piped_changes_are_logged_and_not_every_poll(api, capsys):
     lines = err.splitlines()
     assert code == 0 and "\x1b" not in out + err and len(api.requests) > 4
     assert [re.sub(r"^\d\d:\d\d:\d\d 1: ", "", line).split(" (")[0] for line in lines] == [
-        'status "pending"', 'status "running"', "done"]
+        'status "pending"',
+        'status "running"',
+        "done",
+    ]
 
 
 @pytest.mark.parametrize("flag", ["-v", "-vv", "-vvv", "--verbose"])
@@ -137,7 +190,9 @@ def test_log_lines_as_json(api, capsys):
     code, _, err = run(capsys, ["wait", "1", "--log-json", "-v"] + profile_file(api) + QUICK)
     lines = [json.loads(line) for line in err.splitlines()]
     assert code == 0 and {"poll", "status", "end"} <= {line["event"] for line in lines}
-    assert all(re.fullmatch(INSTANT, line["at"]) and line["id"] == "1" and line["text"] for line in lines)
+    assert all(
+        re.fullmatch(INSTANT, line["at"]) and line["id"] == "1" and line["text"] for line in lines
+    )
 
 
 def test_quiet_is_silent(api, capsys, monkeypatch):
@@ -150,10 +205,22 @@ def test_quiet_is_silent(api, capsys, monkeypatch):
 
 # Many jobs
 
-@pytest.mark.parametrize("kinds, expected", [
-    ("done", 0), ("done failed", 1), ("done late", 3), ("done gone", 4), ("late gone", 4), ("late failed gone", 1),
-    ("failed late", 1)])
-def test_a_failed_job_counts_before_an_unreachable_one_before_a_late_one(api, capsys, monkeypatch, kinds, expected):
+
+@pytest.mark.parametrize(
+    "kinds, expected",
+    [
+        ("done", 0),
+        ("done failed", 1),
+        ("done late", 3),
+        ("done gone", 4),
+        ("late gone", 4),
+        ("late failed gone", 1),
+        ("failed late", 1),
+    ],
+)
+def test_a_failed_job_counts_before_an_unreachable_one_before_a_late_one(
+    api, capsys, monkeypatch, kinds, expected
+):
     api.add("done")
     api.add("late", lasts=60)
     api.add("failed", fails="no")
@@ -176,8 +243,12 @@ def test_a_job_that_stands_there_twice_is_polled_once(api, capsys, monkeypatch):
 
 def test_urls_that_differ_in_a_secret_are_two_jobs(capsys, monkeypatch):
     """They are shown alike, and each counts."""
+
     def act(connection, request):
-        connection.send(reply('{"status": "%s"}' % ("failed" if "first" in request.target else "done")))
+        connection.send(
+            reply('{"status": "%s"}' % ("failed" if "first" in request.target else "done"))
+        )
+
     with RawServer(act) as server:
         listed(monkeypatch, server.url("/1?token=first"), server.url("/1?token=second"))
         code, out, err = run(capsys, ["batch", "-", "--workers", "1"])
@@ -188,28 +259,47 @@ def test_hundreds_of_jobs(api, capsys, monkeypatch):
     for number in range(200):
         api.add("job_%d" % number, result=number)
     listed(monkeypatch, *["job_%d" % number for number in range(200)])
-    code, out, err = run(capsys, ["batch", "-", "--quiet", "--limit", "100000/s burst 1000"] + profile_file(api))
+    code, out, err = run(
+        capsys, ["batch", "-", "--quiet", "--limit", "100000/s burst 1000"] + profile_file(api)
+    )
     outcomes = [json.loads(line) for line in out.splitlines()]
-    assert code == 0 and err == "" and {o["id"]: o["result"] for o in outcomes} == {
-        "job_%d" % number: number for number in range(200)}
+    assert (
+        code == 0
+        and err == ""
+        and {o["id"]: o["result"] for o in outcomes}
+        == {"job_%d" % number: number for number in range(200)}
+    )
 
 
 def test_jobs_that_name_their_own_profile_and_flags_that_go_before_it(api, capsys, monkeypatch):
     api.add("a", lasts=60)
     api.add("b")
-    listed(monkeypatch, '{"id": "a", "profile": "other", "metadata": {"n": 1}}', '{"id": "b", "size": 2}')
+    listed(
+        monkeypatch,
+        '{"id": "a", "profile": "other", "metadata": {"n": 1}}',
+        '{"id": "b", "size": 2}',
+    )
     more = "[fake:small]\nup_to = 5\n[other]\nurl = %s/jobs/{id}\ntimeout = 1h\n" % api.base
-    code, out, _ = run(capsys, ["batch", "-", "--timeout", "100ms"] + profile_file(api, more) + QUICK)
-    found = {o["id"]: (o["state"], o["profile"], o["label"]) for o in map(json.loads, out.splitlines())}
-    assert code == 3 and found == {"a": ("timed_out", "other", None), "b": ("done", "fake", "small")}
+    code, out, _ = run(
+        capsys, ["batch", "-", "--timeout", "100ms"] + profile_file(api, more) + QUICK
+    )
+    found = {
+        o["id"]: (o["state"], o["profile"], o["label"]) for o in map(json.loads, out.splitlines())
+    }
+    assert code == 3 and found == {
+        "a": ("timed_out", "other", None),
+        "b": ("done", "fake", "small"),
+    }
 
 
 # In process
+
 
 @pytest.mark.parametrize("words", [["profiles"], ["wait"], ["nonsense"], ["wait", "--help"]])
 def test_main_leaves_everything_as_it_found_it(capsys, words):
     def mine(number, frame):
         """Somebody's own handler."""
+
     before = signal.signal(signal.SIGTERM, mine)
     streams = sys.stdout, sys.stderr
     try:
@@ -255,8 +345,13 @@ posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and a
 
 def started(words, **environ):
     env = dict({"PATH": os.environ.get("PATH", ""), "PYTHONPATH": ROOT}, **environ)
-    return subprocess.Popen([sys.executable, "-m", "pollkit"] + words, stdin=subprocess.DEVNULL,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
+    return subprocess.Popen(
+        [sys.executable, "-m", "pollkit"] + words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=env,
+    )
 
 
 @posix
@@ -268,7 +363,9 @@ def test_a_signal_ends_it_within_a_second_and_it_says_what_was_left(command, num
         if command == "batch":
             with open("jobs", "w") as file:
                 file.write("%s\n%s\n" % (server.url("/1"), server.url("/2?token=s3cr3t")))
-        process = started([command, "jobs" if command == "batch" else server.url("/1"), "--pace", "fixed 1m"])
+        process = started(
+            [command, "jobs" if command == "batch" else server.url("/1"), "--pace", "fixed 1m"]
+        )
         wait_for(lambda: len(server.requests) == (2 if command == "batch" else 1))
         time.sleep(0.05)
         process.send_signal(number)
@@ -276,7 +373,9 @@ def test_a_signal_ends_it_within_a_second_and_it_says_what_was_left(command, num
         out, err = process.communicate(timeout=10)
         lasted = time.monotonic() - began
     lines = [line for line in err.decode().splitlines() if line.startswith("pollkit: ")]
-    left = "2 of 2 jobs had not ended: .*/1, .*token=" if command == "batch" else ".*/1 had not ended"
+    left = (
+        "2 of 2 jobs had not ended: .*/1, .*token=" if command == "batch" else ".*/1 had not ended"
+    )
     assert (process.returncode, out) == (code, b"") and lasted < 1.5
     assert len(lines) == 1 and re.match("pollkit: interrupted: " + left, lines[0])
     assert b"Traceback" not in err and b"s3cr3t" not in err
@@ -291,7 +390,11 @@ def test_an_impatient_user_gets_the_same_end(number, code):
         while process.poll() is None:  # also while Python ends
             process.send_signal(number)
         _, err = process.communicate(timeout=10)
-    assert process.returncode == code and err.count(b"pollkit: interrupted") == 1 and b"Traceback" not in err
+    assert (
+        process.returncode == code
+        and err.count(b"pollkit: interrupted") == 1
+        and b"Traceback" not in err
+    )
 
 
 @posix
@@ -301,14 +404,20 @@ def test_a_broken_pipe_ends_it_quietly(api):
     with open("jobs", "w") as file:
         file.write("".join(api.url("%d" % number) + "\n" for number in range(50)))
     command = "%s -m pollkit batch jobs --progress none | head -1" % sys.executable
-    done = subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            env={"PATH": os.environ.get("PATH", ""), "PYTHONPATH": ROOT})
+    done = subprocess.Popen(
+        ["sh", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={"PATH": os.environ.get("PATH", ""), "PYTHONPATH": ROOT},
+    )
     out, err = done.communicate(timeout=20)
     assert list(json.loads(out.decode())) == KEYS and err == b""
 
 
 @posix
-@pytest.mark.parametrize("environ", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C.UTF-8"}], ids=repr)
+@pytest.mark.parametrize(
+    "environ", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C.UTF-8"}], ids=repr
+)
 def test_results_that_the_locale_can_not_spell(api, environ):
     result = "é 処 \U0001f600 \ud800"
     api.add("1", result={"text": result})
@@ -322,25 +431,45 @@ def test_results_that_the_locale_can_not_spell(api, environ):
 def test_a_profile_that_the_locale_can_not_spell():
     with open("mine.ini", "wb") as file:
         file.write("[mine]\nurl = http://h/{id}\ndone = terminé\n".encode("utf-8"))
-    process = started(["profiles", "show", "mine", "--profiles", "mine.ini"], PYTHONIOENCODING="ascii")
+    process = started(
+        ["profiles", "show", "mine", "--profiles", "mine.ini"], PYTHONIOENCODING="ascii"
+    )
     out, err = process.communicate(timeout=10)
     assert (process.returncode, err) == (0, b"") and b"termin\\xe9" in out
 
 
 @posix
-@pytest.mark.parametrize("words, out", [
-    (["batch", "jü", "--quiet", "--timeout", "0"], b'"state": "done"'), (["profiles", "check", "pü"], b"all well"),
-    (["simulate", "--durations", "dü", "--svg", "sü", "--json"], b'{"scenario": "d\\u00fc", "jobs": 2'),
-    (["simulate", "--durations", "ledger:lü"], b"has no durations yet")], ids=repr)
+@pytest.mark.parametrize(
+    "words, out",
+    [
+        (["batch", "jü", "--quiet", "--timeout", "0"], b'"state": "done"'),
+        (["profiles", "check", "pü"], b"all well"),
+        (
+            ["simulate", "--durations", "dü", "--svg", "sü", "--json"],
+            b'{"scenario": "d\\u00fc", "jobs": 2',
+        ),
+        (["simulate", "--durations", "ledger:lü"], b"has no durations yet"),
+    ],
+    ids=repr,
+)
 def test_files_whose_names_the_locale_can_not_spell(api, words, out):
     """As in cron on Python 3.6, which later ones can be made to behave like."""
-    for name, text in (("jü", api.url("1")), ("pü", "[p]\nurl = http://h/{id}\n"), ("dü", "5s\n9s\n")):
+    for name, text in (
+        ("jü", api.url("1")),
+        ("pü", "[p]\nurl = http://h/{id}\n"),
+        ("dü", "5s\n9s\n"),
+    ):
         with open(name.encode("utf-8"), "w") as file:
             file.write(text)
     api.add("1")
     Ledger("l").close()
     os.rename("l", "lü".encode("utf-8"))
-    process = started([word.encode("utf-8") for word in words], LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+    process = started(
+        [word.encode("utf-8") for word in words],
+        LC_ALL="C",
+        PYTHONCOERCECLOCALE="0",
+        PYTHONUTF8="0",
+    )
     printed, err = process.communicate(timeout=20)
     assert out in printed + err and process.returncode == (2 if err else 0), err
     assert os.path.exists("sü".encode("utf-8")) == ("--svg" in words)
@@ -357,6 +486,12 @@ def test_a_huge_result(api):
 def test_the_folder_of_a_copied_package_is_a_program(tmp_path):
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for place in (os.path.join(ROOT, "pollkit"), os.path.join(ROOT, "pollkit", "__main__.py")):
-        done = subprocess.run([sys.executable, place, "--version"], cwd=str(tmp_path), env=env,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True)
+        done = subprocess.run(
+            [sys.executable, place, "--version"],
+            cwd=str(tmp_path),
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            universal_newlines=True,
+        )
         assert (done.returncode, done.stdout) == (0, "pollkit %s\n" % __version__)

@@ -1,4 +1,5 @@
 """Many jobs: which is due, in which order, under the bucket and the in-flight cap."""
+
 import random
 
 import pytest
@@ -52,8 +53,12 @@ def give(agenda, entries, reading, now, rand=0.5):
 
 def test_jobs_go_out_when_due():
     agenda, free = Agenda(8), lane()
-    agenda.add(Job("a"), "u", WaitSettings(pace=Adaptive(first=3, every=9), timeout=None), free, 0.0)
-    agenda.add(Job("b"), "u", WaitSettings(pace=Adaptive(first=2, every=9), timeout=None), free, 0.0)
+    agenda.add(
+        Job("a"), "u", WaitSettings(pace=Adaptive(first=3, every=9), timeout=None), free, 0.0
+    )
+    agenda.add(
+        Job("b"), "u", WaitSettings(pace=Adaptive(first=2, every=9), timeout=None), free, 0.0
+    )
     assert take(agenda, 0.0) == 2
     assert ids(take(agenda, 2.0)) == ["b"]
     assert take(agenda, 2.0) == 3
@@ -117,14 +122,22 @@ def test_walk_the_choice_is_nearly_the_most_urgent_of_all(seed):
     agenda, slow = Agenda(8), lane(rate=1.0, burst=1)
     now = 0.0
     for i in range(40):
-        agenda.add(Job("j%d" % i), "u", WaitSettings(pace=Backoff(1, 60, 2, "full"), timeout=None), slow, rng.uniform(0, 300))
+        agenda.add(
+            Job("j%d" % i),
+            "u",
+            WaitSettings(pace=Backoff(1, 60, 2, "full"), timeout=None),
+            slow,
+            rng.uniform(0, 300),
+        )
     chosen, most_urgent = [], agenda._most_urgent
 
     def checked(where, now):
         entry = most_urgent(where, now)
         if entry is None:
             return None
-        urgency = {e: -agenda_module._place(e, now) for e in agenda if e.phase is agenda_module.READY}
+        urgency = {
+            e: -agenda_module._place(e, now) for e in agenda if e.phase is agenda_module.READY
+        }
         chosen.append(urgency[entry] / max(urgency.values()))
         return entry
 
@@ -141,7 +154,9 @@ def test_walk_the_choice_is_nearly_the_most_urgent_of_all(seed):
 def test_a_queue_of_any_length_costs_the_same_few_looks(monkeypatch):
     looks = []
     place = agenda_module._place
-    monkeypatch.setattr(agenda_module, "_place", lambda entry, now: looks.append(1) or place(entry, now))
+    monkeypatch.setattr(
+        agenda_module, "_place", lambda entry, now: looks.append(1) or place(entry, now)
+    )
     agenda, slow = Agenda(8), lane(rate=1.0, burst=1)
     for i in range(3000):
         agenda.add(Job("j%d" % i), "u", FOREVER, slow, 0.0)
@@ -155,7 +170,9 @@ def test_a_last_look_goes_first():
     agenda, slow = Agenda(8), lane(rate=0.05, burst=1)
     agenda.add(Job("patient"), "u", FOREVER, slow, 0.0)
     agenda.add(Job("another"), "u", FOREVER, slow, 0.0)
-    agenda.add(Job("last"), "u", WaitSettings(pace=Adaptive(first=99, every=1), timeout=20.0), slow, 0.0)
+    agenda.add(
+        Job("last"), "u", WaitSettings(pace=Adaptive(first=99, every=1), timeout=20.0), slow, 0.0
+    )
     give(agenda, take(agenda, 0.0), DONE, 0.0)
     assert take(agenda, 0.0) == 20
     assert ids(take(agenda, 20.0)) == ["last"]
@@ -179,7 +196,11 @@ def test_a_job_the_limit_never_let_through_ends_at_its_deadline():
     assert agenda.expired() == []
     assert take(agenda, 30.0) > 30
     (step,) = agenda.expired()
-    assert (step.after.job.id, step.after.ending.state, step.after.ending.at) == ("b", "timed_out", 30)
+    assert (step.after.job.id, step.after.ending.state, step.after.ending.at) == (
+        "b",
+        "timed_out",
+        30,
+    )
     assert "rate limit" in step.after.ending.error.message
     assert ids(agenda) == ["a"] and agenda.expired() == []
 
@@ -193,7 +214,7 @@ def test_jobs_whose_last_look_could_not_begin_end_together_and_not_one_silent_ex
     (first,) = take(agenda, 0.0)
     assert take(agenda, 89.0) == float("inf") and agenda.expired() == []
     give(agenda, [first], PENDING, 89.0)  # its deadline has passed, too: that was its last look
-    (second,) = take(agenda, 90.0)         # just in time for one of the others
+    (second,) = take(agenda, 90.0)  # just in time for one of the others
     give(agenda, [second], PENDING, 91.0)
     assert take(agenda, 91.0) == float("inf")
     (late,) = agenda.expired()
@@ -255,15 +276,15 @@ def test_nudging_polls_at_once_unless_the_server_forbade_it():
     agenda, free = Agenda(8), lane()
     agenda.add(Job("a"), "u", FOREVER, free, 0.0)
     entries = take(agenda, 0.0)
-    assert agenda.nudge("a", 0.1)                       # while it is out: once more afterwards
+    assert agenda.nudge("a", 0.1)  # while it is out: once more afterwards
     give(agenda, entries, PENDING, 0.5)
     entries = take(agenda, 0.5)
     give(agenda, entries, PENDING, 1.0)
     assert take(agenda, 1.0) == 6
-    assert agenda.nudge("a", 2.0)                       # while it sleeps
+    assert agenda.nudge("a", 2.0)  # while it sleeps
     give(agenda, take(agenda, 2.0), PENDING._replace(retry_after=50.0), 2.0)
     assert agenda.nudge("a", 3.0)
-    assert take(agenda, 3.0) == 52                       # Retry-After is a floor
+    assert take(agenda, 3.0) == 52  # Retry-After is a floor
     assert not agenda.nudge("z", 3.0)
 
 
@@ -282,12 +303,12 @@ def test_cancelling_ends_a_job_wherever_it_is():
     for name in "abc":
         agenda.add(Job(name), "u", FOREVER, slow, 0.0)
     out = take(agenda, 0.0)
-    take(agenda, 0.0)                                    # the others are queued now
+    take(agenda, 0.0)  # the others are queued now
     agenda.add(Job("d"), "u", WaitSettings(pace=Adaptive(first=9, every=9)), slow, 0.0)
     for name in "abcd":
         assert agenda.cancel(name, 1.0).after.ending.state == "cancelled"
     assert agenda.cancel("a", 1.0) is None and len(agenda) == 0
-    give(agenda, out, PENDING, 2.0)                     # too late, and harmless
+    give(agenda, out, PENDING, 2.0)  # too late, and harmless
     assert take(agenda, 99.0) == float("inf")
 
 
@@ -295,10 +316,16 @@ def test_a_batchs_own_deadline_bounds_each_job():
     agenda, free = Agenda(8), lane()
     entry = agenda.add(Job("a"), "u", FOREVER, free, 0.0, latest=12.0)
     assert entry.progress.deadline == 12
-    assert agenda.add(Job("b"), "u", FOREVER._replace(timeout=5.0), free, 0.0, latest=12.0).progress.deadline == 5
+    assert (
+        agenda.add(
+            Job("b"), "u", FOREVER._replace(timeout=5.0), free, 0.0, latest=12.0
+        ).progress.deadline
+        == 5
+    )
 
 
 # One exchange for many jobs
+
 
 def test_one_exchange_takes_along_what_is_due_and_what_is_nearly_due():
     agenda, many = Agenda(8), lane(batch_size=3)
@@ -323,11 +350,14 @@ def test_what_the_server_forbade_is_not_taken_along():
 def test_jobs_of_another_lane_are_not_taken_along():
     agenda, many, other = Agenda(8), lane(batch_size=3), lane()
     agenda.add(Job("a"), "u", FOREVER, many, 0.0)
-    agenda.add(Job("b"), "u", WaitSettings(pace=Adaptive(first=4, every=9), timeout=None), other, -12.0)
+    agenda.add(
+        Job("b"), "u", WaitSettings(pace=Adaptive(first=4, every=9), timeout=None), other, -12.0
+    )
     assert ids(take(agenda, -9.0 + 9.0)) in (["a"], ["b"])
 
 
 # The walk
+
 
 @pytest.mark.parametrize("seed", range(60))
 def test_walk_nothing_is_lost_doubled_or_over_the_limit(seed):
@@ -341,7 +371,13 @@ def test_walk_nothing_is_lost_doubled_or_over_the_limit(seed):
         what = rng.random()
         if what < 0.15 and added < 60:
             timeout = rng.choice([None, 5.0, 60.0])
-            agenda.add(Job("j%d" % added), "u", WaitSettings(pace=Backoff(0.5, 9), timeout=timeout), where, now)
+            agenda.add(
+                Job("j%d" % added),
+                "u",
+                WaitSettings(pace=Backoff(0.5, 9), timeout=timeout),
+                where,
+                now,
+            )
             added += 1
         elif what < 0.2 and added:
             agenda.nudge("j%d" % rng.randrange(added), now)
@@ -350,7 +386,10 @@ def test_walk_nothing_is_lost_doubled_or_over_the_limit(seed):
             ended += [step] if step else []
         elif what < 0.5 and out:
             entries = out.pop(rng.randrange(len(out)))
-            verdict = rng.choice([Verdict.PENDING] * 6 + [Verdict.FAULT, Verdict.LIMITED, Verdict.DONE, Verdict.FAILED])
+            verdict = rng.choice(
+                [Verdict.PENDING] * 6
+                + [Verdict.FAULT, Verdict.LIMITED, Verdict.DONE, Verdict.FAILED]
+            )
             alive = [e.progress.ending is None for e in entries]
             steps = give(agenda, entries, Reading(verdict, "said"), now, rng.random())
             ended += [s for s, was in zip(steps, alive) if was and s.after.ending is not None]
@@ -429,17 +468,23 @@ class Closed:
 def test_a_nudged_job_ends_at_its_deadline_though_no_token_comes():
     agenda, lane = Agenda(4), Lane(Closed())
     for name, timeout in (("a", 10.0), ("b", 5.0)):
-        agenda.add(Job(name), "http://x/" + name, WaitSettings(pace=Fixed(1), timeout=timeout), lane, 0.0)
+        agenda.add(
+            Job(name), "http://x/" + name, WaitSettings(pace=Fixed(1), timeout=timeout), lane, 0.0
+        )
     assert take(agenda, 0.5) == 5.0
     assert agenda.nudge("a", 0.6) and agenda.nudge("b", 0.7)
     assert take(agenda, 0.8) == 5.0
-    assert take(agenda, 5.0) == 10.0 and [step.entry.progress.job.id for step in agenda.expired()] == ["b"]
+    assert take(agenda, 5.0) == 10.0 and [
+        step.entry.progress.job.id for step in agenda.expired()
+    ] == ["b"]
     take(agenda, 10.0)
     assert [step.entry.progress.job.id for step in agenda.expired()] == ["a"] and not len(agenda)
 
 
 @pytest.mark.parametrize("held_back", [False, True])
-def test_a_job_whose_deadline_passed_elsewhere_gets_one_last_look_however_long_that_takes(held_back):
+def test_a_job_whose_deadline_passed_elsewhere_gets_one_last_look_however_long_that_takes(
+    held_back,
+):
     agenda, tokens = Agenda(1), lane(rate=0.001, burst=1)
     other = start(Job("other"), "u", FOREVER, 0.0)
     late = start(Job("late"), "u", WaitSettings(pace=Fixed(5), timeout=10.0), 0.0)

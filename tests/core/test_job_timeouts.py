@@ -1,4 +1,5 @@
 """A job's own timeout: it takes precedence over the poller's, the command's and the profile's."""
+
 import json
 import os
 import sqlite3
@@ -32,10 +33,15 @@ OLD_LEDGER = os.path.join(DATA, "ledger_version_3.sql")
 OUT_OF_RANGE = "is out of range: from 0 to ten years; 'never' means no timeout"
 BAD = [
     ("soon", "'soon' is not a duration: write 500ms, 5s, 2m or 1h30m; 'never' means no timeout"),
-    ("", "is not a duration"), ("-5s", "is not a duration"), ("10 m", "is not a duration"),
-    ("x" * 5000, "xxx... is not a duration"), ("9" * 400 + "s", OUT_OF_RANGE),
-    (-1, "-1 " + OUT_OF_RANGE), (10 ** 12, OUT_OF_RANGE),
-    (True, "must be seconds or text such as '5s', not True"), ([5], "must be seconds"),
+    ("", "is not a duration"),
+    ("-5s", "is not a duration"),
+    ("10 m", "is not a duration"),
+    ("x" * 5000, "xxx... is not a duration"),
+    ("9" * 400 + "s", OUT_OF_RANGE),
+    (-1, "-1 " + OUT_OF_RANGE),
+    (10**12, OUT_OF_RANGE),
+    (True, "must be seconds or text such as '5s', not True"),
+    ([5], "must be seconds"),
 ]
 
 
@@ -54,7 +60,7 @@ def profile_of(api, **more):
 def timeout_in(message):
     """The timeout that the message of a job names."""
     assert message.startswith("not done within ")
-    return message[len("not done within "):].split(";")[0]
+    return message[len("not done within ") :].split(";")[0]
 
 
 def timeouts_of(outcomes):
@@ -63,15 +69,27 @@ def timeouts_of(outcomes):
 
 # The value
 
-@pytest.mark.parametrize("given, timeout", [
-    (None, None), (0, 0.0), (90, 90.0), (0.5, 0.5), ("10m", 600.0), ("90", 90.0),
-    ("never", "never"), (" Never", "never")])
+
+@pytest.mark.parametrize(
+    "given, timeout",
+    [
+        (None, None),
+        (0, 0.0),
+        (90, 90.0),
+        (0.5, 0.5),
+        ("10m", 600.0),
+        ("90", 90.0),
+        ("never", "never"),
+        (" Never", "never"),
+    ],
+)
 def test_a_jobs_timeout_is_seconds_or_a_duration_or_never(given, timeout):
     assert Job.from_any(Job("a", timeout=given)) == Job("a", timeout=timeout)
 
 
-@pytest.mark.parametrize("timeout, said", BAD + [
-    (float("nan"), OUT_OF_RANGE), (float("inf"), OUT_OF_RANGE)])
+@pytest.mark.parametrize(
+    "timeout, said", BAD + [(float("nan"), OUT_OF_RANGE), (float("inf"), OUT_OF_RANGE)]
+)
 def test_a_timeout_that_makes_no_sense_is_one_clear_error(timeout, said):
     with pytest.raises(ConfigError) as raised:
         Job.from_any(Job("a", timeout=timeout))
@@ -86,9 +104,12 @@ def test_a_job_without_a_timeout_is_not_copied():
 
 # The machine, and a wait that another process continues
 
+
 @pytest.mark.parametrize("of_rules", [MINUTE, None])
-@pytest.mark.parametrize("own, deadline", [
-    (600.0, 700.0), (5.0, 105.0), ("10m", 700.0), (0.0, 100.0), ("never", FOREVER)])
+@pytest.mark.parametrize(
+    "own, deadline",
+    [(600.0, 700.0), (5.0, 105.0), ("10m", 700.0), (0.0, 100.0), ("never", FOREVER)],
+)
 def test_the_deadline_is_that_of_the_jobs_own_timeout(of_rules, own, deadline):
     rules = WaitSettings(pace=Fixed(10), timeout=of_rules)
     job = Job("a", timeout=own)
@@ -101,7 +122,10 @@ def test_the_deadline_is_that_of_the_jobs_own_timeout(of_rules, own, deadline):
 
 def test_the_deadline_is_that_of_the_rules_if_the_job_has_no_timeout():
     for of_rules, deadline in [(MINUTE, 160.0), (None, FOREVER)]:
-        assert start(Job("a"), "http://api/a", WaitSettings(timeout=of_rules), 100.0).deadline == deadline
+        assert (
+            start(Job("a"), "http://api/a", WaitSettings(timeout=of_rules), 100.0).deadline
+            == deadline
+        )
 
 
 def test_the_message_names_the_jobs_own_timeout_however_late_the_last_look_is():
@@ -111,11 +135,15 @@ def test_the_message_names_the_jobs_own_timeout_however_late_the_last_look_is():
 
 # Drivers
 
+
 @pytest.mark.parametrize("of_poller", [{}, {"timeout": "30m"}, {"timeout": None}], ids=str)
 def test_a_poller_waits_as_long_as_the_job_says(endless, of_poller):
     clock = VirtualClock()
-    jobs = [Job("long", timeout="2h"), Job("short", timeout=90),
-            Job("labelled", label="small", timeout="10m")]
+    jobs = [
+        Job("long", timeout="2h"),
+        Job("short", timeout=90),
+        Job("labelled", label="small", timeout="10m"),
+    ]
     small = profile_of(endless, label="small", timeout="2m")
     with Poller(profile_of(endless, labels={"small": small}), clock=clock, **of_poller) as poller:
         outcomes = [poller.poll(job) for job in jobs]
@@ -148,7 +176,12 @@ def test_in_a_batch_each_job_has_its_own_timeout(endless, batch_url):
         outcomes = batch.run(jobs)
         submitted = batch.submit(Job("later", timeout="3m")).result(timeout=60)
     assert timeouts_of(outcomes + [submitted]) == {
-        "none": "0s", "short": "1m30s", "plain": "30m", "long": "2h", "later": "3m"}
+        "none": "0s",
+        "short": "1m30s",
+        "plain": "30m",
+        "long": "2h",
+        "later": "3m",
+    }
     assert outcomes[0].polls == 1
 
 
@@ -168,8 +201,9 @@ def test_a_batch_refuses_a_timeout_that_makes_no_sense(endless):
 
 
 def test_in_a_ledger_each_job_has_its_own_timeout_from_when_it_was_added(endless, ledger, clock):
-    ledger.add([Job("none", timeout=0), Job("own", timeout="10m"), Job("never", timeout="never"),
-                "plain"])
+    ledger.add(
+        [Job("none", timeout=0), Job("own", timeout="10m"), Job("never", timeout="never"), "plain"]
+    )
     mine = profile_of(endless)
 
     def poll_after(duration):
@@ -179,24 +213,35 @@ def test_in_a_ledger_each_job_has_its_own_timeout_from_when_it_was_added(endless
         with LedgerRunner(ledger, pytest.fail, finished.append, profile=mine, timeout="30m") as run:
             run.once()
         return timeouts_of(finished)
+
     assert poll_after(0) == {"none": "0s"}
     assert poll_after(9 * MINUTE) == {}
     assert poll_after(1 * MINUTE) == {"own": "10m"}
     assert poll_after(21 * MINUTE) == {"plain": "30m"}
     assert poll_after(1000 * HOUR) == {}
     assert {row.job.id: row.state for row in ledger.rows()} == {
-        "none": "timed_out", "own": "timed_out", "plain": "timed_out", "never": "waiting"}
+        "none": "timed_out",
+        "own": "timed_out",
+        "plain": "timed_out",
+        "never": "waiting",
+    }
 
 
 # Ledgers
+
 
 def time_left(claim, now, rules=RULES):
     """Seconds until the deadline of a claimed job."""
     return pytest.approx(claim.resumed("u", rules, now).deadline - now)
 
 
-JOBS = [Job("a", timeout=600.0), Job("b", timeout="never"), Job("c", timeout=0.0), Job("d"),
-        Job("e", "https://api.internal/e", "knowhere", "small", 7.0, {"who": "me"}, 0.25)]
+JOBS = [
+    Job("a", timeout=600.0),
+    Job("b", timeout="never"),
+    Job("c", timeout=0.0),
+    Job("d"),
+    Job("e", "https://api.internal/e", "knowhere", "small", 7.0, {"who": "me"}, 0.25),
+]
 
 
 def test_a_ledger_keeps_the_timeouts_of_its_jobs(path, clock):
@@ -225,21 +270,21 @@ def test_a_job_that_is_retried_has_its_whole_timeout_again(ledger, clock):
     assert look(ledger, ledger.claim(1)[0])
     clock.pass_s(7 * MINUTE)
     look(ledger, ledger.claim(1)[0])
-    row, = ledger.rows()
+    (row,) = ledger.rows()
     assert timeout_in(row.outcome["error"]["message"]) == "10m"
     assert ledger.retry(["a"]) == ["a"]
-    claim, = ledger.claim(1)
+    (claim,) = ledger.claim(1)
     assert claim.job == Job("a", timeout=600.0)
     assert time_left(claim, clock.now()) == 10 * MINUTE
 
 
 def test_a_wait_that_another_process_continues_keeps_the_jobs_own_deadline(ledger, clock):
     ledger.add([Job("a", timeout="10m")])
-    first, = ledger.claim(1)
+    (first,) = ledger.claim(1)
     look(ledger, first)
     ledger.release([first])
     clock.pass_s(6 * MINUTE)
-    again, = ledger.claim(1)
+    (again,) = ledger.claim(1)
     assert again.saved is not None
     assert time_left(again, clock.now()) == 4 * MINUTE
 
@@ -255,8 +300,12 @@ def test_the_ledger_of_an_older_pollkit_keeps_working_and_loses_nothing(path):
     with Ledger(path, clock) as ledger:
         rows = {row.job.id: row for row in ledger.rows()}
         assert {name: row.state for name, row in rows.items()} == {
-            "done": "done", "late": "timed_out", "begun": "waiting", "new": "waiting",
-            "http://127.0.0.1:9/jobs/5": "waiting"}
+            "done": "done",
+            "late": "timed_out",
+            "begun": "waiting",
+            "new": "waiting",
+            "http://127.0.0.1:9/jobs/5": "waiting",
+        }
         assert {row.job.timeout for row in rows.values()} == {None}
         assert rows["begun"].job == Job("begun", None, "fake", "small", 7.0, {"to": "me"})
         assert rows["begun"].progress["polls"] == 1
@@ -266,8 +315,13 @@ def test_the_ledger_of_an_older_pollkit_keeps_working_and_loses_nothing(path):
         assert ledger.retry(["late"]) == ["late"]
         rules = RULES._replace(timeout=HOUR)
         left = {claim.job.id: time_left(claim, clock.now(), rules) for claim in ledger.claim(9)}
-    assert left == {"begun": HOUR - 410, "new": HOUR, "http://127.0.0.1:9/jobs/5": HOUR,
-                    "late": HOUR, "with": 20 * MINUTE}
+    assert left == {
+        "begun": HOUR - 410,
+        "new": HOUR,
+        "http://127.0.0.1:9/jobs/5": HOUR,
+        "late": HOUR,
+        "with": 20 * MINUTE,
+    }
 
 
 def test_an_older_pollkit_refuses_a_ledger_of_this_one_in_one_line(path, monkeypatch):
@@ -278,6 +332,7 @@ def test_an_older_pollkit_refuses_a_ledger_of_this_one_in_one_line(path, monkeyp
 
 
 # Commands
+
 
 def the_timeouts():
     with Ledger("jobs.db") as ledger:
@@ -294,8 +349,9 @@ def add(pollkit, *words):
     assert pollkit("add", "jobs.db", "--profile", "fake", "--quiet", *words) == (0, "", "")
 
 
-@pytest.mark.parametrize("text, timeout", [
-    ("10m", 600.0), ("0", 0.0), ("never", "never"), ("NEVER", "never")])
+@pytest.mark.parametrize(
+    "text, timeout", [("10m", 600.0), ("0", 0.0), ("never", "never"), ("NEVER", "never")]
+)
 def test_add_keeps_the_timeout_of_its_flag_with_each_job(described, pollkit, text, timeout):
     add(pollkit, "a", "b", "--timeout", text)
     add(pollkit, "c")
@@ -303,12 +359,24 @@ def test_add_keeps_the_timeout_of_its_flag_with_each_job(described, pollkit, tex
 
 
 def test_in_a_list_a_jobs_own_timeout_goes_before_the_flag(described, pollkit):
-    listed({"id": "a", "timeout": "10m"}, {"id": "b", "timeout": 5},
-           {"id": "c", "timeout": "never"}, {"id": "d", "timeout": None}, {"id": "e"}, "f",
-           {"id": "a", "timeout": 600})
+    listed(
+        {"id": "a", "timeout": "10m"},
+        {"id": "b", "timeout": 5},
+        {"id": "c", "timeout": "never"},
+        {"id": "d", "timeout": None},
+        {"id": "e"},
+        "f",
+        {"id": "a", "timeout": 600},
+    )
     add(pollkit, "--from", "jobs.jsonl", "--timeout", "2h")
     assert the_timeouts() == {
-        "a": 600.0, "b": 5.0, "c": "never", "d": 7200.0, "e": 7200.0, "f": 7200.0}
+        "a": 600.0,
+        "b": 5.0,
+        "c": "never",
+        "d": 7200.0,
+        "e": 7200.0,
+        "f": 7200.0,
+    }
 
 
 def test_two_timeouts_for_one_job_of_a_list_are_a_mistake(described, pollkit):
@@ -353,7 +421,8 @@ def test_batch_times_out_a_job_by_its_own_timeout_before_the_flag(place, pollkit
 @pytest.mark.parametrize("timeout, said", BAD)
 @pytest.mark.parametrize("command", ["batch", "add jobs.db --from"])
 def test_a_bad_timeout_in_a_list_is_one_line_that_names_the_line(
-        described, pollkit, command, timeout, said):
+    described, pollkit, command, timeout, said
+):
     listed("good", {"id": "a", "timeout": timeout})
     code, out, err = pollkit(*command.split(), "jobs.jsonl", "--profile", "fake")
     assert (code, out, err.count("\n")) == (2, "", 1)

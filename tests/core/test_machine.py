@@ -1,4 +1,5 @@
 """One job's state machine: the table, row by row, and the guarantees that live here."""
+
 import pytest
 
 from pollkit import Adaptive, Backoff, Fixed, Job, Profile
@@ -7,8 +8,8 @@ from pollkit.core.machine import (
     Ending,
     Poll,
     Progress,
-    WaitSettings,
     Sleep,
+    WaitSettings,
     cancel,
     hold,
     latest_slot,
@@ -54,6 +55,7 @@ def ended(readings, rules=STEADY, **more):
 
 # The table
 
+
 def test_done_ends_with_the_result():
     progress, times = run([PENDING, PENDING, DONE])
     assert times == [0, 5, 10]
@@ -63,7 +65,10 @@ def test_done_ends_with_the_result():
 
 def test_failed_ends_with_the_apis_code_and_message():
     assert ended([PENDING, FAILED]).error == ("E1", "no luck")
-    assert ended([Reading(Verdict.FAILED, "failed", "aborted")]).error == (None, 'the job ended with status "aborted"')
+    assert ended([Reading(Verdict.FAILED, "failed", "aborted")]).error == (
+        None,
+        'the job ended with status "aborted"',
+    )
 
 
 def test_refused_ends_at_once():
@@ -86,20 +91,29 @@ def test_every_verdict_has_its_row():
 
 # 1. Bounded by default
 
+
 def test_a_wait_has_a_timeout_of_five_minutes_unless_told_otherwise():
     assert start(JOB, URL, WaitSettings.from_profile(Profile()), 100.0).deadline == 400.0
 
 
 def test_a_timeout_of_zero_looks_exactly_once():
     rules = STEADY._replace(timeout=0.0)
-    for reading, state in ((PENDING, "timed_out"), (LIMITED, "timed_out"), (FAULT, "unreachable"), (DONE, "done"),
-                           (NOT_FOUND, "unreachable"), (UNAUTHORISED, "unreachable")):
+    for reading, state in (
+        (PENDING, "timed_out"),
+        (LIMITED, "timed_out"),
+        (FAULT, "unreachable"),
+        (DONE, "done"),
+        (NOT_FOUND, "unreachable"),
+        (UNAUTHORISED, "unreachable"),
+    ):
         progress, times = run([reading] * 3, rules)
         assert (times, progress.ending.state) == ([0], state)
 
 
 def test_a_timeout_of_zero_looks_at_once_even_where_the_pace_would_wait():
-    assert run([PENDING] * 3, WaitSettings(pace=Adaptive(first=60, every=15), timeout=0.0))[1] == [0]
+    assert run([PENDING] * 3, WaitSettings(pace=Adaptive(first=60, every=15), timeout=0.0))[1] == [
+        0
+    ]
 
 
 def test_no_timeout_waits_for_ever():
@@ -108,6 +122,7 @@ def test_no_timeout_waits_for_ever():
 
 
 # 2. A last look
+
 
 def test_the_last_look_is_at_the_deadline_and_sees_a_job_that_ended_in_time():
     rules = STEADY._replace(timeout=12.0)
@@ -119,7 +134,9 @@ def test_the_last_look_is_at_the_deadline_and_sees_a_job_that_ended_in_time():
 
 
 def test_a_first_look_that_would_come_after_the_deadline_is_the_last_one():
-    assert run([PENDING] * 3, WaitSettings(pace=Adaptive(first=60, every=15), timeout=20.0))[1] == [20]
+    assert run([PENDING] * 3, WaitSettings(pace=Adaptive(first=60, every=15), timeout=20.0))[1] == [
+        20
+    ]
 
 
 def test_a_host_that_slept_through_the_deadline_still_looks_once():
@@ -143,6 +160,7 @@ def test_a_poll_held_by_the_limit_gives_way_to_the_last_look_too():
 
 
 # 3. Retry-After is a floor
+
 
 def test_a_pending_reply_with_retry_after_is_not_asked_again_before():
     assert run([PENDING._replace(retry_after=30.0), DONE])[1] == [0, 30]
@@ -173,6 +191,7 @@ def test_a_fault_with_retry_after_waits_it_out():
 
 
 # 4. and 5. Limits and faults
+
 
 def test_a_429_is_waited_out_until_the_deadline_and_never_counts_as_a_fault():
     progress, times = run([LIMITED] * 99, STEADY._replace(max_faults=3))
@@ -222,7 +241,9 @@ def test_a_401_asks_once_more_with_a_fresh_credential_and_then_ends():
     assert observe(progress, rules, UNAUTHORISED, 1.0, 0.0).ending.state == "unreachable"
     later = observe(progress, rules, FAULT, 1.0, 0.0)
     assert not next_action(later, 99.0).fresh_credential  # it was read already
-    assert observe(progress, rules, PENDING, 1.0, 0.0).trouble == machine.NO_TROUBLE  # and may expire again
+    assert (
+        observe(progress, rules, PENDING, 1.0, 0.0).trouble == machine.NO_TROUBLE
+    )  # and may expire again
 
 
 def test_a_token_that_expired_at_the_last_look_is_read_again_all_the_same():
@@ -257,6 +278,7 @@ def test_a_404_with_a_retry_after_is_not_asked_again_before():
 
 
 # 303 and 202
+
 
 def test_a_303_is_followed_at_once_and_a_loop_of_them_is_a_fault():
     progress, times = run([PENDING, SEE_OTHER, DONE])
@@ -294,10 +316,15 @@ def test_an_etag_is_sent_with_the_next_poll_and_an_unchanged_reply_keeps_all():
 
 # 6. Every state ends or sleeps
 
-@pytest.mark.parametrize("reading", [PENDING, FAULT, LIMITED, NOT_FOUND, LIMITED._replace(retry_after=0.0)])
+
+@pytest.mark.parametrize(
+    "reading", [PENDING, FAULT, LIMITED, NOT_FOUND, LIMITED._replace(retry_after=0.0)]
+)
 def test_jitter_that_draws_a_zero_still_sleeps(reading):
     lazy = Backoff(1, 8, jitter="full")
-    progress = observe(start(JOB, URL, STEADY, 0.0), STEADY._replace(pace=lazy, retry=lazy), reading, 0.0, 0.0)
+    progress = observe(
+        start(JOB, URL, STEADY, 0.0), STEADY._replace(pace=lazy, retry=lazy), reading, 0.0, 0.0
+    )
     assert next_action(progress, 0.0) == Sleep(machine.SHORTEST_S, progress.why)
 
 
@@ -323,6 +350,7 @@ def test_a_wait_with_a_new_warning_each_time_falls_silent():
 
 
 # The shared limit, cancelling, and the account of it all
+
 
 def test_a_poll_held_past_the_deadline_tries_again_at_the_deadline_and_then_ends():
     progress = hold(start(JOB, URL, STEADY, 0.0), 61.0, 1.0, 0.0)
@@ -355,10 +383,23 @@ def test_an_outcome_tells_the_whole_story():
     progress, _ = run([PENDING, DONE._replace(notice_delay_s=1.25, fraction=1.0)], now=100.0)
     outcome = machine.outcome(progress, Profile(name="mine"), wall_offset=1800000000.0 - 100.0)
     assert outcome.as_dict() == {
-        "id": "job_1", "url": URL, "profile": "mine", "label": None, "state": "done", "status": "done", "result": 42,
-        "error": None, "progress": 1.0, "polls": 2, "faults": 0, "waited_s": 5.0,
-        "slept_s": {"pace": 5.0, "limit": 0.0, "retry_after": 0.0, "fault": 0.0}, "notice_delay_s": 1.25,
-        "started_at": "2027-01-15T08:00:00.000Z", "ended_at": "2027-01-15T08:00:05.000Z"}
+        "id": "job_1",
+        "url": URL,
+        "profile": "mine",
+        "label": None,
+        "state": "done",
+        "status": "done",
+        "result": 42,
+        "error": None,
+        "progress": 1.0,
+        "polls": 2,
+        "faults": 0,
+        "waited_s": 5.0,
+        "slept_s": {"pace": 5.0, "limit": 0.0, "retry_after": 0.0, "fault": 0.0},
+        "notice_delay_s": 1.25,
+        "started_at": "2027-01-15T08:00:00.000Z",
+        "ended_at": "2027-01-15T08:00:05.000Z",
+    }
     assert outcome.summary() == "job_1: done after 5.0 s and 2 polls"
 
 
@@ -379,10 +420,13 @@ def test_secrets_in_a_jobs_url_are_not_in_its_outcome():
     url = "https://me:hunter2@api/jobs/1?api_key=hunter2"
     progress = observe(start(Job.from_any(url), url, STEADY, 0.0), STEADY, DONE, 0.0, 0.0)
     assert "hunter2" not in str(machine.outcome(progress, Profile(), 0.0))
-    assert "hunter2" not in str(list(map(str, events.poll_events(progress._replace(ending=None), progress, DONE, 0.0))))
+    assert "hunter2" not in str(
+        list(map(str, events.poll_events(progress._replace(ending=None), progress, DONE, 0.0)))
+    )
 
 
 # Events
+
 
 def kinds(before, after, reading):
     return [event.kind for event in events.poll_events(before, after, reading, 1.0)]
@@ -390,8 +434,10 @@ def kinds(before, after, reading):
 
 def test_events_tell_what_a_poll_brought_about():
     begin = start(JOB, URL, STEADY, 0.0)
+
     def step(before, reading):
         return kinds(before, observe(before, STEADY, reading, 1.0, 0.0), reading)
+
     running = observe(begin, STEADY, PENDING, 1.0, 0.0)
     assert step(begin, PENDING) == ["poll", "status"]
     assert step(running, PENDING) == ["poll"]
@@ -408,11 +454,19 @@ def test_events_read_well():
     begin = start(JOB, URL, STEADY, 0.0)
     running = observe(begin, STEADY, PENDING, 1.0, 0.0)
     assert [str(e) for e in events.poll_events(begin, running, PENDING, 1.0)] == [
-        "job_1: poll 1: pending; next in 5s (pace)", 'job_1: status "running"']
+        "job_1: poll 1: pending; next in 5s (pace)",
+        'job_1: status "running"',
+    ]
     failed = observe(running, STEADY, FAILED, 6.0, 0.0)
     assert [str(e) for e in events.poll_events(running, failed, FAILED, 6.0)] == [
-        "job_1: poll 2: failed", 'job_1: status "failed" (was "running")', "job_1: failed: no luck"]
-    assert str(events.limit_event(hold(begin, 9.0, 0.0, 1.0), 1.0)) == "job_1: the rate limit allows the next poll in 8s"
+        "job_1: poll 2: failed",
+        'job_1: status "failed" (was "running")',
+        "job_1: failed: no luck",
+    ]
+    assert (
+        str(events.limit_event(hold(begin, 9.0, 0.0, 1.0), 1.0))
+        == "job_1: the rate limit allows the next poll in 8s"
+    )
     assert events.limit_event(hold(begin, 99.0, 0.0, 60.0), 60.0).kind == "end"
     assert str(events.end_event(cancel(begin, 1.0), 1.0)) == "job_1: cancelled"
 
@@ -422,9 +476,14 @@ def test_progress_is_small():
     assert len(Progress._fields) <= 23
 
 
-@pytest.mark.parametrize("retry_after, said", [
-    (0.5, "the server asks for a pause of 500ms"), (20.0, "the server asks for a pause of 20s"),
-    (None, "told to slow down, and to no time: a pause of 1s")])
+@pytest.mark.parametrize(
+    "retry_after, said",
+    [
+        (0.5, "the server asks for a pause of 500ms"),
+        (20.0, "the server asks for a pause of 20s"),
+        (None, "told to slow down, and to no time: a pause of 1s"),
+    ],
+)
 def test_a_pause_is_told_as_the_server_asked_for_it(retry_after, said):
     """And not with the jitter that we add to it."""
     begin, limited = start(JOB, URL, STEADY, 0.0), LIMITED._replace(retry_after=retry_after)

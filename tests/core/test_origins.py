@@ -1,10 +1,16 @@
 """Credentials of a profile go to the origin of its URL, and to those it lists, and nowhere else."""
+
 import json
 
 import pytest
 
 from pollkit import BatchPoller, ConfigError, Job, Ledger, Poller, Profile
-from pollkit.core.origins import check_credential_origin, credential_origins, is_internal, parse_origin
+from pollkit.core.origins import (
+    check_credential_origin,
+    credential_origins,
+    is_internal,
+    parse_origin,
+)
 from pollkit.edges.http.request import Request
 from raw_server import RawServer, reply
 from tls_servers import CA, tls_server
@@ -42,6 +48,7 @@ def profile_at(write, url, more="auth = bearer env:MY_TOKEN\n"):
 
 
 # A job elsewhere
+
 
 @pytest.mark.parametrize("secret", list(SECRETS))
 def test_wait_refuses_a_url_outside_the_profile_in_one_line(secret, stranger, write, pollkit):
@@ -127,6 +134,7 @@ def test_the_transport_itself_sends_no_credential_there(stranger, new_transport)
 
 # What is allowed
 
+
 def test_a_listed_origin_gets_the_credential(api, write, pollkit):
     more = "auth = bearer env:MY_TOKEN\norigins = http://other.internal, %s\n" % api.origin
     flags = profile_at(write, "http://api.internal/{id}", more)
@@ -161,8 +169,9 @@ def test_token_env_with_a_profile_is_bound_like_its_own_credential(api, stranger
 
 
 def test_base_url_says_what_the_origin_is(api, stranger, write, pollkit):
-    flags = profile_at(write, "{base}/jobs/{id}",
-                       "base = http://old.internal\nauth = bearer env:MY_TOKEN\n")
+    flags = profile_at(
+        write, "{base}/jobs/{id}", "base = http://old.internal\nauth = bearer env:MY_TOKEN\n"
+    )
     flags += ["--base-url", api.url("/v1")]
     assert pollkit("wait", "job_1", *flags)[0] == 0
     assert pollkit("wait", api.url("/elsewhere/2"), *flags)[0] == 0
@@ -172,8 +181,12 @@ def test_base_url_says_what_the_origin_is(api, stranger, write, pollkit):
 
 
 def test_the_origin_of_batch_url_counts(api):
-    profile = Profile(url="http://127.0.0.1:9/{id}", batch_url=api.url("/many?ids={ids}"),
-                      auth="bearer env:MY_TOKEN", proxy="none")
+    profile = Profile(
+        url="http://127.0.0.1:9/{id}",
+        batch_url=api.url("/many?ids={ids}"),
+        auth="bearer env:MY_TOKEN",
+        proxy="none",
+    )
     api.answers = [reply('[{"id": "a", "status": "done"}]')]
     with BatchPoller(profile) as batch:
         assert [outcome.state for outcome in batch.run(["a"])] == ["done"]
@@ -181,16 +194,21 @@ def test_the_origin_of_batch_url_counts(api):
 
 
 def test_an_http_batch_url_beside_an_https_url_gets_no_credential(stranger):
-    profile = Profile(url="https://127.0.0.1:9/{id}", batch_url=stranger.url("/many?ids={ids}"),
-                      auth="bearer env:MY_TOKEN", proxy="none")
+    profile = Profile(
+        url="https://127.0.0.1:9/{id}",
+        batch_url=stranger.url("/many?ids={ids}"),
+        auth="bearer env:MY_TOKEN",
+        proxy="none",
+    )
     with BatchPoller(profile) as batch, pytest.raises(ConfigError, match="so must the job's be"):
         batch.run(["a"])
 
 
 def test_an_https_url_gets_its_credential_over_tls():
     with tls_server(DONE) as server:
-        profile = Profile(url=server.url("/{id}"), auth="bearer env:MY_TOKEN", proxy="none",
-                          ca_file=CA)
+        profile = Profile(
+            url=server.url("/{id}"), auth="bearer env:MY_TOKEN", proxy="none", ca_file=CA
+        )
         with Poller(profile) as poller:
             assert poller.poll(server.url("/by-url")).state == "done"
     assert server.requests[0].headers["authorization"] == "Bearer " + TOKEN
@@ -198,9 +216,13 @@ def test_an_https_url_gets_its_credential_over_tls():
 
 # The key itself
 
+
 def test_an_http_origin_beside_an_https_url_is_refused(stranger, write, pollkit):
-    flags = profile_at(write, "https://api.internal/{id}",
-                       "auth = bearer env:MY_TOKEN\norigins = %s\n" % stranger.origin)
+    flags = profile_at(
+        write,
+        "https://api.internal/{id}",
+        "auth = bearer env:MY_TOKEN\norigins = %s\n" % stranger.origin,
+    )
     for words in (["wait", stranger.url("/x")] + flags, ["profiles", "check", flags[-1]]):
         code, out, err = pollkit(*words)
         assert code == 2 and "origins has %s, but url is https" % stranger.origin in out + err
@@ -208,12 +230,26 @@ def test_an_http_origin_beside_an_https_url_is_refused(stranger, write, pollkit)
         Poller(Profile(url="https://api.internal/{id}", origins=(stranger.origin,)))
 
 
-@pytest.mark.parametrize("text, origin", [
-    ("https://api.internal", "https://api.internal"), ("HTTPS://API.Internal:443/", "https://api.internal"),
-    ("http://h:8080", "http://h:8080"), ("http://[::1]:80", "http://[::1]"),
-    ("https://api.internal/v1", None), ("https://me:pw@h", None), ("https://h?x=1", None), ("https://h#x", None),
-    ("*.internal", None), ("https://*.internal", None), ("https://{label}.internal", None), ("api.internal", None),
-    ("ftp://h", None), ("https://", None), ("", None)])
+@pytest.mark.parametrize(
+    "text, origin",
+    [
+        ("https://api.internal", "https://api.internal"),
+        ("HTTPS://API.Internal:443/", "https://api.internal"),
+        ("http://h:8080", "http://h:8080"),
+        ("http://[::1]:80", "http://[::1]"),
+        ("https://api.internal/v1", None),
+        ("https://me:pw@h", None),
+        ("https://h?x=1", None),
+        ("https://h#x", None),
+        ("*.internal", None),
+        ("https://*.internal", None),
+        ("https://{label}.internal", None),
+        ("api.internal", None),
+        ("ftp://h", None),
+        ("https://", None),
+        ("", None),
+    ],
+)
 def test_an_origin_is_a_scheme_a_host_and_a_port(text, origin, write, pollkit):
     path = write("[mine]\norigins = %s\n" % text)
     code, out, err = pollkit("profiles", "check", path)
@@ -227,32 +263,60 @@ def test_an_origin_is_a_scheme_a_host_and_a_port(text, origin, write, pollkit):
 
 
 def test_origins_are_shown_and_read_back(write, pollkit):
-    path = write("[mine]\nurl = http://a/{id}\norigins = https://B:443,\n  http://c:81/\n"
-                 "redirects = any\ntls_strict = no\n")
+    path = write(
+        "[mine]\nurl = http://a/{id}\norigins = https://B:443,\n  http://c:81/\n"
+        "redirects = any\ntls_strict = no\n"
+    )
     _, out, _ = pollkit("profiles", "show", "mine", "--profiles", path)
     for line in ("origins    = https://b, http://c:81", "redirects  = any", "tls_strict = no"):
         assert line in out
     assert pollkit("profiles", "check", write(out, "again.ini"))[0] == 0
 
 
-@pytest.mark.parametrize("line", ["redirects = sometimes", "tls_strict = off", "tls_strict = false"])
+@pytest.mark.parametrize(
+    "line", ["redirects = sometimes", "tls_strict = off", "tls_strict = false"]
+)
 def test_other_words_are_mistakes(line, write, pollkit):
     code, out, err = pollkit("profiles", "check", write("[mine]\nurl = http://a/{id}\n%s\n" % line))
     assert code == 2 and line.split()[0] in out + err
 
 
-@pytest.mark.parametrize("settings", [
-    {"redirects": "sometimes"}, {"redirects": None}, {"tls_strict": "no"}, {"origins": None}, {"origins": ["x"]}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"redirects": "sometimes"},
+        {"redirects": None},
+        {"tls_strict": "no"},
+        {"origins": None},
+        {"origins": ["x"]},
+    ],
+)
 def test_a_profile_from_python_is_checked_likewise(settings):
     with pytest.raises(ConfigError):
         Poller(Profile(**settings))
 
 
-@pytest.mark.parametrize("template, inside, outside", [
-    ("https://{label}.api.internal/{id}", "https://eu.api.internal/1", "https://eu.api.internal.evil/1"),
-    ("https://{label}.api.internal/{id}", "https://eu.api.internal/1", "http://eu.api.internal/1"),
-    ("https://{label}.api.internal:8443/{id}", "https://eu.api.internal:8443/1", "https://eu.api.internal/1"),
-    ("http://[::1]:81/{id}", "http://[::1]:81/x", "http://[::1]/x")])
+@pytest.mark.parametrize(
+    "template, inside, outside",
+    [
+        (
+            "https://{label}.api.internal/{id}",
+            "https://eu.api.internal/1",
+            "https://eu.api.internal.evil/1",
+        ),
+        (
+            "https://{label}.api.internal/{id}",
+            "https://eu.api.internal/1",
+            "http://eu.api.internal/1",
+        ),
+        (
+            "https://{label}.api.internal:8443/{id}",
+            "https://eu.api.internal:8443/1",
+            "https://eu.api.internal/1",
+        ),
+        ("http://[::1]:81/{id}", "http://[::1]:81/x", "http://[::1]/x"),
+    ],
+)
 def test_a_placeholder_in_the_host_stands_for_any_part_of_it(template, inside, outside):
     bound = credential_origins(Profile(url=template))
     check_credential_origin(inside, bound)
@@ -260,14 +324,47 @@ def test_a_placeholder_in_the_host_stands_for_any_part_of_it(template, inside, o
         check_credential_origin(outside, bound)
 
 
-@pytest.mark.parametrize("host, expected", [
-    ("localhost", True), ("LOCALHOST.", True), ("x.localhost", True), ("127.0.0.1", True), ("127.8.9.1", True),
-    ("10.0.0.1", True), ("172.16.0.1", True), ("172.32.0.1", False), ("192.168.1.1", True), ("169.254.169.254", True),
-    ("100.100.100.200", True), ("0.0.0.0", True), ("224.0.0.1", True), ("255.255.255.255", True), ("8.8.8.8", False),
-    ("127.1", True), ("2130706433", True), ("0x7f000001", True), ("0177.0.0.1", True), ("1.2.3.0x4", True),
-    ("::1", True), ("::", True), ("fe80::1%eth0", True), ("fc00::1", True), ("fec0::1", True), ("ff02::1", True),
-    ("::ffff:127.0.0.1", True), ("::ffff:8.8.8.8", False), ("64:ff9b::7f00:1", True), ("64:ff9b::808:808", False),
-    ("2002:7f00:1::", True), ("2002:808:808::", False), ("2606:4700::1111", False),
-    ("example.com", False), ("1.example.com", False), ("7up", False), ("redis", False)])
+@pytest.mark.parametrize(
+    "host, expected",
+    [
+        ("localhost", True),
+        ("LOCALHOST.", True),
+        ("x.localhost", True),
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("10.0.0.1", True),
+        ("172.16.0.1", True),
+        ("172.32.0.1", False),
+        ("192.168.1.1", True),
+        ("169.254.169.254", True),
+        ("100.100.100.200", True),
+        ("0.0.0.0", True),
+        ("224.0.0.1", True),
+        ("255.255.255.255", True),
+        ("8.8.8.8", False),
+        ("127.1", True),
+        ("2130706433", True),
+        ("0x7f000001", True),
+        ("0177.0.0.1", True),
+        ("1.2.3.0x4", True),
+        ("::1", True),
+        ("::", True),
+        ("fe80::1%eth0", True),
+        ("fc00::1", True),
+        ("fec0::1", True),
+        ("ff02::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("::ffff:8.8.8.8", False),
+        ("64:ff9b::7f00:1", True),
+        ("64:ff9b::808:808", False),
+        ("2002:7f00:1::", True),
+        ("2002:808:808::", False),
+        ("2606:4700::1111", False),
+        ("example.com", False),
+        ("1.example.com", False),
+        ("7up", False),
+        ("redis", False),
+    ],
+)
 def test_internal_hosts_are_told_by_their_text(host, expected):
     assert is_internal(host) is expected

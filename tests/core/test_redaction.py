@@ -1,4 +1,5 @@
 """Secrets in text that quotes a server: found whole, percent-encoded, or cut short."""
+
 import time
 
 import pytest
@@ -7,13 +8,17 @@ from hostile_replies import TOKEN
 from pollkit.core.redaction import scrub, without_secret
 
 
-@pytest.mark.parametrize("secret, text, shown", [
-    ('"abcd-1234-efgh"', 'unknown token "abcd..."', 'unknown token ***..."'),
-    ("...token-1", "no such thing: ...tok", "no such thing: ***"),
-    ("abababab-1", "abab 'ababab' abababab-1", "abab '***' ***"),
-    ("Bearer abcd-1234", "Bearer abcd-1234, and Bear...", "***, and Bear..."),
-    ("test-4711-token", "test 1 of 150000\n" * 150000, "test 1 of 150000\n" * 150000)],
-    ids=range(5))
+@pytest.mark.parametrize(
+    "secret, text, shown",
+    [
+        ('"abcd-1234-efgh"', 'unknown token "abcd..."', 'unknown token ***..."'),
+        ("...token-1", "no such thing: ...tok", "no such thing: ***"),
+        ("abababab-1", "abab 'ababab' abababab-1", "abab '***' ***"),
+        ("Bearer abcd-1234", "Bearer abcd-1234, and Bear...", "***, and Bear..."),
+        ("test-4711-token", "test 1 of 150000\n" * 150000, "test 1 of 150000\n" * 150000),
+    ],
+    ids=range(5),
+)
 def test_a_secret_is_found_in_any_text_and_soon(secret, text, shown):
     """A secret that began with a quote looped for ever; a log that repeats its beginning took hours."""
     assert without_secret(text, secret) == shown
@@ -27,12 +32,17 @@ def test_the_beginnings_of_a_secret_are_found_in_linear_time():
     assert time.process_time() - began < 1
 
 
-@pytest.mark.parametrize("text, shown", [
-    ("no such token: s3cr3t/1", "no such token: ***"),
-    ("see /login?next=s3cr3t%2F1 or s3cr3t/1%", "see /login?next=*** or ***%"),
-    ("x" * 9998 + "s3cr3t/1", "x" * 9998 + "s3..."),
-    ("x" * 9995 + "s3cr3t/1", "x" * 9995 + "***..."),
-    ("nothing to hide", "nothing to hide")], ids=range(5))
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("no such token: s3cr3t/1", "no such token: ***"),
+        ("see /login?next=s3cr3t%2F1 or s3cr3t/1%", "see /login?next=*** or ***%"),
+        ("x" * 9998 + "s3cr3t/1", "x" * 9998 + "s3..."),
+        ("x" * 9995 + "s3cr3t/1", "x" * 9995 + "***..."),
+        ("nothing to hide", "nothing to hide"),
+    ],
+    ids=range(5),
+)
 def test_a_text_is_truncated_and_then_scrubbed(text, shown):
     """Of a secret that was cut, fewer than four characters may remain."""
     assert scrub(text, {"s3cr3t/1"}) == shown

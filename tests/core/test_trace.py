@@ -1,4 +1,5 @@
 """One script, every driver: the same polls at the same times, because it is the same machine."""
+
 import random
 
 import pytest
@@ -40,7 +41,9 @@ def by_hand(profile, url):
     """What a driver does, spelled out: the machine, the bucket, and a variable for the time."""
     rng, now, trace = random.Random(5), 0.0, []
     bucket, reader = gcra.bucket_from_limit(profile.limit), Reader(profile)
-    rules = machine.WaitSettings.from_profile(profile, TokenBucket.from_limit(profile.limit).spacing)
+    rules = machine.WaitSettings.from_profile(
+        profile, TokenBucket.from_limit(profile.limit).spacing
+    )
     progress = machine.start(Job.from_any(url), url, rules, now)
     while True:
         action = machine.next_action(progress, now)
@@ -58,16 +61,19 @@ def by_hand(profile, url):
             if progress.ending is not None or ready_at > latest:
                 continue  # ended, or to be tried again at the deadline
         status, headers, body = SCRIPT[min(len(trace), len(SCRIPT) - 1)]
-        trace.append((now, action.url.replace(url[:-len("/jobs/1")], ""), action.etag))
-        origin = url[len("http://"):-len("/jobs/1")]
+        trace.append((now, action.url.replace(url[: -len("/jobs/1")], ""), action.etag))
+        origin = url[len("http://") : -len("/jobs/1")]
         named = {name: value.replace("HOST", origin) for name, value in headers.items()}
-        reading = reader.read(Reply(status, named, as_bytes(body), action.url), action.moved, action.accepted)
+        reading = reader.read(
+            Reply(status, named, as_bytes(body), action.url), action.moved, action.accepted
+        )
         progress = machine.observe(progress, rules, reading, now, rng.random())
         bucket = gcra.apply_feedback(bucket, reading, now, progress.next_at)
 
 
 def as_bytes(body):
     import json
+
     return body if isinstance(body, bytes) else b"" if body is None else json.dumps(body)
 
 

@@ -1,24 +1,65 @@
 """Durations and limits as people write them."""
+
 import random
 
 import pytest
 
 from pollkit import ConfigError
-from pollkit.core.units import Limit, duration_text, parse_limit, percent, rounded_duration, to_seconds
+from pollkit.core.units import (
+    Limit,
+    duration_text,
+    parse_limit,
+    percent,
+    rounded_duration,
+    to_seconds,
+)
 
 
-@pytest.mark.parametrize("text, expected", [
-    ("500ms", 0.5), ("5s", 5.0), ("2m", 120.0), ("1h30m", 5400.0), ("30d", 2592000.0), ("2.5s", 2.5),
-    (" 5S ", 5.0), ("5", 5.0), ("0", 0.0), (5, 5.0), (0.25, 0.25), (0, 0.0),
-])
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("500ms", 0.5),
+        ("5s", 5.0),
+        ("2m", 120.0),
+        ("1h30m", 5400.0),
+        ("30d", 2592000.0),
+        ("2.5s", 2.5),
+        (" 5S ", 5.0),
+        ("5", 5.0),
+        ("0", 0.0),
+        (5, 5.0),
+        (0.25, 0.25),
+        (0, 0.0),
+    ],
+)
 def test_a_duration_is_read(text, expected):
     assert to_seconds(text) == expected
 
 
-@pytest.mark.parametrize("value", [
-    "", "s", "5 s", "-5s", "5x", "5s5", "1e3s", "five", "5s..", "99999999h", -1, float("nan"), float("inf"),
-    10 ** 400, 1e300, None, True, [5], "9" * 400,
-])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "s",
+        "5 s",
+        "-5s",
+        "5x",
+        "5s5",
+        "1e3s",
+        "five",
+        "5s..",
+        "99999999h",
+        -1,
+        float("nan"),
+        float("inf"),
+        10**400,
+        1e300,
+        None,
+        True,
+        [5],
+        "9" * 400,
+    ],
+)
 def test_a_bad_duration_is_one_clear_line(value):
     with pytest.raises(ConfigError) as caught:
         to_seconds(value, "timeout")
@@ -26,19 +67,47 @@ def test_a_bad_duration_is_one_clear_line(value):
     assert "timeout" in message and "\n" not in message and len(message) < 500
 
 
-@pytest.mark.parametrize("duration, text", [
-    (0, "0s"), (0.5, "500ms"), (0.0005, "0.5ms"), (1, "1s"), (2.5, "2.5s"), (60, "1m"), (61.5, "1m1.5s"),
-    (3600, "1h"), (5400, "1h30m"), (86400, "24h"), (3601, "1h1s"), (59.9999999, "1m"),
-])
+@pytest.mark.parametrize(
+    "duration, text",
+    [
+        (0, "0s"),
+        (0.5, "500ms"),
+        (0.0005, "0.5ms"),
+        (1, "1s"),
+        (2.5, "2.5s"),
+        (60, "1m"),
+        (61.5, "1m1.5s"),
+        (3600, "1h"),
+        (5400, "1h30m"),
+        (86400, "24h"),
+        (3601, "1h1s"),
+        (59.9999999, "1m"),
+    ],
+)
 def test_a_duration_is_printed_the_usual_way(duration, text):
     assert duration_text(duration) == text
 
 
-@pytest.mark.parametrize("duration, text", [
-    (0, "0s"), (-1, "0s"), (0.0004, "0s"), (0.0123456, "12ms"), (0.9996, "1s"), (1.26, "1.3s"), (9.96, "10s"),
-    (12.34, "12s"), (59.6, "1m"), (319.763309, "5m20s"), (300.0000001, "5m"), (3599.7, "1h"), (3629.0, "1h"),
-    (5431.2, "1h31m"), (86400.4, "24h"),
-])
+@pytest.mark.parametrize(
+    "duration, text",
+    [
+        (0, "0s"),
+        (-1, "0s"),
+        (0.0004, "0s"),
+        (0.0123456, "12ms"),
+        (0.9996, "1s"),
+        (1.26, "1.3s"),
+        (9.96, "10s"),
+        (12.34, "12s"),
+        (59.6, "1m"),
+        (319.763309, "5m20s"),
+        (300.0000001, "5m"),
+        (3599.7, "1h"),
+        (3629.0, "1h"),
+        (5431.2, "1h31m"),
+        (86400.4, "24h"),
+    ],
+)
 def test_a_duration_in_a_message_is_rounded(duration, text):
     assert rounded_duration(duration) == text
 
@@ -50,21 +119,39 @@ def test_what_is_printed_reads_back():
         assert to_seconds(duration_text(duration)) == pytest.approx(duration, abs=1e-9)
 
 
-@pytest.mark.parametrize("text, limit, printed", [
-    ("60/m", Limit(60, 60), "60/m"),
-    ("10/s burst 20", Limit(10, 1, 20), "10/s burst 20"),
-    ("1000/h", Limit(1000, 3600), "1000/h"),
-    ("0.5/s", Limit(0.5, 1), "0.5/s"),
-    ("100 / 15m", Limit(100, 900), "100/15m"),
-])
+@pytest.mark.parametrize(
+    "text, limit, printed",
+    [
+        ("60/m", Limit(60, 60), "60/m"),
+        ("10/s burst 20", Limit(10, 1, 20), "10/s burst 20"),
+        ("1000/h", Limit(1000, 3600), "1000/h"),
+        ("0.5/s", Limit(0.5, 1), "0.5/s"),
+        ("100 / 15m", Limit(100, 900), "100/15m"),
+    ],
+)
 def test_a_limit_is_read_and_printed(text, limit, printed):
     assert parse_limit(text) == limit
     assert str(limit) == printed
     assert parse_limit(printed) == limit
 
 
-@pytest.mark.parametrize("text", ["", "60", "60/", "/m", "0/m", "-1/s", "60/m burst", "60/m burst 0", "60/0s",
-                                  "999999999/ms", "60/m 5", "x/m"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "60",
+        "60/",
+        "/m",
+        "0/m",
+        "-1/s",
+        "60/m burst",
+        "60/m burst 0",
+        "60/0s",
+        "999999999/ms",
+        "60/m 5",
+        "x/m",
+    ],
+)
 def test_a_bad_limit_is_one_clear_line(text):
     with pytest.raises(ConfigError, match="limit"):
         parse_limit(text)

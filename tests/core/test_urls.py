@@ -1,20 +1,49 @@
 """URLs as text."""
+
 import pytest
 
 from pollkit import ConfigError
-from pollkit.core.urls import fill_template, fill_ids, is_secret, is_url, join_url, parse_url, redact_url, secrets_in_header, secrets_in_url
+from pollkit.core.urls import (
+    fill_ids,
+    fill_template,
+    is_secret,
+    is_url,
+    join_url,
+    parse_url,
+    redact_url,
+    secrets_in_header,
+    secrets_in_url,
+)
 
 
-@pytest.mark.parametrize("url, origin, authority, target", [
-    ("https://api.internal/v1/jobs/42", "https://api.internal:443", "api.internal", "/v1/jobs/42"),
-    ("http://API.Internal:80", "http://api.internal:80", "api.internal", "/"),
-    ("http://api.internal:8080?x=1#part", "http://api.internal:8080", "api.internal:8080", "/?x=1"),
-    ("HTTPS://[::1]:8443/a", "https://::1:8443", "[::1]:8443", "/a"),
-    ("http://127.0.0.1:/a", "http://127.0.0.1:80", "127.0.0.1", "/a"),
-    (" http://a/b c\r\nX: y ", "http://a:80", "a", "/b%20c%0D%0AX:%20y"),
-    ("http://bücher.example/ü", "http://xn--bcher-kva.example:80", "xn--bcher-kva.example", "/%C3%BC"),
-    ("http://me:pw@a/", "http://a:80", "a", "/"),
-])
+@pytest.mark.parametrize(
+    "url, origin, authority, target",
+    [
+        (
+            "https://api.internal/v1/jobs/42",
+            "https://api.internal:443",
+            "api.internal",
+            "/v1/jobs/42",
+        ),
+        ("http://API.Internal:80", "http://api.internal:80", "api.internal", "/"),
+        (
+            "http://api.internal:8080?x=1#part",
+            "http://api.internal:8080",
+            "api.internal:8080",
+            "/?x=1",
+        ),
+        ("HTTPS://[::1]:8443/a", "https://::1:8443", "[::1]:8443", "/a"),
+        ("http://127.0.0.1:/a", "http://127.0.0.1:80", "127.0.0.1", "/a"),
+        (" http://a/b c\r\nX: y ", "http://a:80", "a", "/b%20c%0D%0AX:%20y"),
+        (
+            "http://bücher.example/ü",
+            "http://xn--bcher-kva.example:80",
+            "xn--bcher-kva.example",
+            "/%C3%BC",
+        ),
+        ("http://me:pw@a/", "http://a:80", "a", "/"),
+    ],
+)
 def test_a_url_is_taken_apart(url, origin, authority, target):
     address = parse_url(url)
     assert (address.origin, address.authority, address.target) == (origin, authority, target)
@@ -24,9 +53,26 @@ def test_user_and_password_are_kept_apart():
     assert parse_url("http://me:p%40w@a/").userinfo == "me:p%40w"
 
 
-@pytest.mark.parametrize("url", [
-    "", "job_1", "ftp://a/b", "file:///etc/passwd", "http://", "http:///x", "http://:80/", "http://a:99999/", "http://a:0/",
-    "http://a:x/", "http://a b/", "http://[::1/", "javascript:alert(1)", "http://a\\b/", "http://" + "ü" * 300 + "/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "job_1",
+        "ftp://a/b",
+        "file:///etc/passwd",
+        "http://",
+        "http:///x",
+        "http://:80/",
+        "http://a:99999/",
+        "http://a:0/",
+        "http://a:x/",
+        "http://a b/",
+        "http://[::1/",
+        "javascript:alert(1)",
+        "http://a\\b/",
+        "http://" + "ü" * 300 + "/",
+    ],
+)
 def test_what_cannot_be_polled_is_one_clear_line(url):
     with pytest.raises(ConfigError) as caught:
         parse_url(url)
@@ -39,30 +85,66 @@ def test_an_error_never_shows_a_password():
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text, answer", [
-    ("http://a", True), ("HTTPS://a", True), ("ftp://a", True), ("job_1", False), ("a/b", False), ("", False)])
+@pytest.mark.parametrize(
+    "text, answer",
+    [
+        ("http://a", True),
+        ("HTTPS://a", True),
+        ("ftp://a", True),
+        ("job_1", False),
+        ("a/b", False),
+        ("", False),
+    ],
+)
 def test_a_url_is_told_from_an_id(text, answer):
     assert is_url(text) is answer
 
 
-@pytest.mark.parametrize("value, filled", [
-    ("job_1", "job_1"), ("a/b", "a%2Fb"), ("a b?c#d", "a%20b%3Fc%23d"), ("../x", "..%2Fx"), ("ü", "%C3%BC"),
-    ("{label}", "%7Blabel%7D"), ("\r\n", "%0D%0A")])
+@pytest.mark.parametrize(
+    "value, filled",
+    [
+        ("job_1", "job_1"),
+        ("a/b", "a%2Fb"),
+        ("a b?c#d", "a%20b%3Fc%23d"),
+        ("../x", "..%2Fx"),
+        ("ü", "%C3%BC"),
+        ("{label}", "%7Blabel%7D"),
+        ("\r\n", "%0D%0A"),
+    ],
+)
 def test_an_id_is_percent_encoded_whole(value, filled):
     assert fill_template("http://a/{id}", id=value) == "http://a/" + filled
 
 
-@pytest.mark.parametrize("template, values", [
-    ("http://a/{id}", {"id": ".."}), ("http://a/{id}", {"id": "."}), ("http://a/{id}", {"id": ""}),
-    ("{base}/{id}", {"id": "1"}), ("http://a/{}", {"id": "1"})])
+@pytest.mark.parametrize(
+    "template, values",
+    [
+        ("http://a/{id}", {"id": ".."}),
+        ("http://a/{id}", {"id": "."}),
+        ("http://a/{id}", {"id": ""}),
+        ("{base}/{id}", {"id": "1"}),
+        ("http://a/{}", {"id": "1"}),
+    ],
+)
 def test_a_template_that_cannot_be_filled_is_refused(template, values):
     with pytest.raises(ConfigError):
         fill_template(template, **values)
 
 
-@pytest.mark.parametrize("link, whole", [
-    ("/b", "http://a/b"), ("c", "http://a/x/c"), ("//h/z", "http://h/z"), ("https://h/", "https://h/"),
-    ("?q=1", "http://a/x/y?q=1"), ("ftp://h/", None), ("mailto:x", None), ("http://[", None), ("", "http://a/x/y")])
+@pytest.mark.parametrize(
+    "link, whole",
+    [
+        ("/b", "http://a/b"),
+        ("c", "http://a/x/c"),
+        ("//h/z", "http://h/z"),
+        ("https://h/", "https://h/"),
+        ("?q=1", "http://a/x/y?q=1"),
+        ("ftp://h/", None),
+        ("mailto:x", None),
+        ("http://[", None),
+        ("", "http://a/x/y"),
+    ],
+)
 def test_a_link_is_joined_or_nothing(link, whole):
     assert join_url("http://a/x/y", link) == whole
 
@@ -76,44 +158,93 @@ def test_a_link_within_the_origin_keeps_the_urls_own_user_and_no_other_does():
 
 def test_a_link_keeps_its_bytes():
     """Headers are read as Latin-1; most links beyond ASCII are UTF-8."""
-    assert join_url("http://a/", "/caf\u00e9".encode("utf-8").decode("latin-1")) == "http://a/caf%C3%A9"
-    assert join_url("http://a/", "/\u20ac") == "http://a/\u20ac"  # no header can say this; a callable may
+    assert (
+        join_url("http://a/", "/caf\u00e9".encode("utf-8").decode("latin-1"))
+        == "http://a/caf%C3%A9"
+    )
+    assert (
+        join_url("http://a/", "/\u20ac") == "http://a/\u20ac"
+    )  # no header can say this; a callable may
 
 
 def test_the_secrets_of_a_url_are_known():
     assert secrets_in_url("http://me:hunt%65r2@a/?api_key=abcd&x=1&sig=no") == {
-        "me:hunt%65r2", "me:hunter2", "hunt%65r2", "hunter2", "abcd"}
+        "me:hunt%65r2",
+        "me:hunter2",
+        "hunt%65r2",
+        "hunter2",
+        "abcd",
+    }
     assert secrets_in_url("http://a/?x=1") == set()
 
 
-@pytest.mark.parametrize("header, secrets", [
-    ("Bearer tok12345", {"Bearer tok12345", "tok12345"}), ("tok12345", {"tok12345"}), ("abc", set()),
-    ("Basic bWU6aHVudGVyMg==", {"Basic bWU6aHVudGVyMg==", "bWU6aHVudGVyMg==", "me:hunter2", "hunter2"}),
-    ("Basic nonsens", {"Basic nonsens", "nonsens"})])
+@pytest.mark.parametrize(
+    "header, secrets",
+    [
+        ("Bearer tok12345", {"Bearer tok12345", "tok12345"}),
+        ("tok12345", {"tok12345"}),
+        ("abc", set()),
+        (
+            "Basic bWU6aHVudGVyMg==",
+            {"Basic bWU6aHVudGVyMg==", "bWU6aHVudGVyMg==", "me:hunter2", "hunter2"},
+        ),
+        ("Basic nonsens", {"Basic nonsens", "nonsens"}),
+    ],
+)
 def test_the_secrets_in_a_header_are_known(header, secrets):
     assert secrets_in_header(header) == secrets
 
 
-@pytest.mark.parametrize("name, answer", [
-    ("X-Jwt", True), ("Authentication", True), ("X-Bearer", True), ("passphrase", True), ("author", False),
-    ("api_key", True), ("apikey", True), ("X-API-Key", True), ("access_token", True), ("sig", True),
-    ("X-Amz-Signature", True), ("Authorization", True), ("Cookie", True), ("code", True),
-    ("design", False), ("author", False), ("zipcode", False),
-    ("monkey", False), ("id", False)])
+@pytest.mark.parametrize(
+    "name, answer",
+    [
+        ("X-Jwt", True),
+        ("Authentication", True),
+        ("X-Bearer", True),
+        ("passphrase", True),
+        ("author", False),
+        ("api_key", True),
+        ("apikey", True),
+        ("X-API-Key", True),
+        ("access_token", True),
+        ("sig", True),
+        ("X-Amz-Signature", True),
+        ("Authorization", True),
+        ("Cookie", True),
+        ("code", True),
+        ("design", False),
+        ("author", False),
+        ("zipcode", False),
+        ("monkey", False),
+        ("id", False),
+    ],
+)
 def test_names_that_carry_secrets_are_told_from_others(name, answer):
     assert is_secret(name) is answer
 
 
 def test_many_ids_are_filled_in_with_commas_between():
-    assert fill_ids("http://a/?ids={ids}&x=1", ["a", "b,c", "d&e"]) == "http://a/?ids=a,b%2Cc,d%26e&x=1"
+    assert (
+        fill_ids("http://a/?ids={ids}&x=1", ["a", "b,c", "d&e"])
+        == "http://a/?ids=a,b%2Cc,d%26e&x=1"
+    )
 
 
-@pytest.mark.parametrize("url, shown", [
-    ("http://me:pa/ss@h/x", "http://***@h/x"), ("http://me:pa?ss@h/x", "http://***@h/x"),
-    ("http://a/b?x=1", "http://a/b?x=1"), ("http://me:pw@a/b", "http://***@a/b"), ("http://tok@a", "http://***@a"),
-    ("http://a/?api_key=s&x=1", "http://a/?api_key=***&x=1"), ("http://a/?X-Amz-Signature=s", "http://a/?X-Amz-Signature=***"),
-    ("http://a/?x=1;Token=s#access_token=t", "http://a/?x=1;Token=***#access_token=***"), ("job@home", "job@home"),
-    ("http://a/?token=", "http://a/?token=")])
+@pytest.mark.parametrize(
+    "url, shown",
+    [
+        ("http://me:pa/ss@h/x", "http://***@h/x"),
+        ("http://me:pa?ss@h/x", "http://***@h/x"),
+        ("http://a/b?x=1", "http://a/b?x=1"),
+        ("http://me:pw@a/b", "http://***@a/b"),
+        ("http://tok@a", "http://***@a"),
+        ("http://a/?api_key=s&x=1", "http://a/?api_key=***&x=1"),
+        ("http://a/?X-Amz-Signature=s", "http://a/?X-Amz-Signature=***"),
+        ("http://a/?x=1;Token=s#access_token=t", "http://a/?x=1;Token=***#access_token=***"),
+        ("job@home", "job@home"),
+        ("http://a/?token=", "http://a/?token="),
+    ],
+)
 def test_a_url_is_shown_without_its_secrets(url, shown):
     assert redact_url(url) == shown
 
@@ -123,4 +254,7 @@ def test_hiding_secrets_takes_no_time_on_a_hostile_url():
 
 
 def test_a_session_in_a_path_is_a_secret():
-    assert redact_url("http://h/a;jsessionid=S3CRET?x=1&PHPSESSID=S3") == "http://h/a;jsessionid=***?x=1&PHPSESSID=***"
+    assert (
+        redact_url("http://h/a;jsessionid=S3CRET?x=1&PHPSESSID=S3")
+        == "http://h/a;jsessionid=***?x=1&PHPSESSID=***"
+    )

@@ -1,4 +1,5 @@
 """Random walks: thousands of random reply sequences, and what must hold on every one of them."""
+
 import random
 
 import pytest
@@ -6,11 +7,31 @@ import pytest
 from pollkit import Adaptive, Backoff, Fixed, Job
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
-from pollkit.core.machine import Ending, WaitSettings, Sleep, hold, latest_slot, next_action, observe, start
+from pollkit.core.machine import (
+    Ending,
+    Sleep,
+    WaitSettings,
+    hold,
+    latest_slot,
+    next_action,
+    observe,
+    start,
+)
 from pollkit.core.reading.reader import Reading, Verdict
 
-VERDICTS = [Verdict.PENDING] * 8 + [Verdict.FAULT] * 4 + [Verdict.LIMITED] * 3 + [
-    Verdict.SEE_OTHER, Verdict.NOT_FOUND, Verdict.UNAUTHORISED, Verdict.DONE, Verdict.FAILED, Verdict.REFUSED]
+VERDICTS = (
+    [Verdict.PENDING] * 8
+    + [Verdict.FAULT] * 4
+    + [Verdict.LIMITED] * 3
+    + [
+        Verdict.SEE_OTHER,
+        Verdict.NOT_FOUND,
+        Verdict.UNAUTHORISED,
+        Verdict.DONE,
+        Verdict.FAILED,
+        Verdict.REFUSED,
+    ]
+)
 SEEDS = range(2000)
 
 
@@ -18,23 +39,38 @@ def random_rules(rng):
     low, high = sorted(rng.choice([0.01, 0.5, 2, 30, 300]) for _ in range(2))
     jitter = rng.choice(["none", "full", "equal", "decorrelated", 0.25])
     return WaitSettings(
-        pace=rng.choice([Fixed(low), Fixed(high, attempts=rng.randrange(1, 20)), Backoff(low, high, 1.5, jitter),
-                         Adaptive(), Adaptive(first=high, every=low)]),
+        pace=rng.choice(
+            [
+                Fixed(low),
+                Fixed(high, attempts=rng.randrange(1, 20)),
+                Backoff(low, high, 1.5, jitter),
+                Adaptive(),
+                Adaptive(first=high, every=low),
+            ]
+        ),
         retry=Backoff(rng.choice([0.1, 1]), rng.choice([1, 30]), 2, jitter),
         timeout=rng.choice([0.0, 1.0, 60.0, 300.0, None]),
         max_faults=rng.choice([1, 3, 10]),
         not_found_grace=rng.choice([0.0, 10.0, 100.0]),
         retry_after_default=rng.choice([None, None, 60.0]),
         can_reauthorise=rng.random() < 0.5,
-        spacing=rng.choice([0.0, 0.0, 1.0]))
+        spacing=rng.choice([0.0, 0.0, 1.0]),
+    )
 
 
 def random_reading(rng):
     verdict = rng.choice(VERDICTS)
     return Reading(
-        verdict, "said", rng.choice([None, "running"]), fraction=rng.choice([None, rng.random()]),
-        retry_after=rng.choice([None, None, None, 0.0, 0.001, rng.uniform(0, 5), rng.uniform(0, 500)]),
-        location=rng.choice([None, "http://api/2"]), etag=rng.choice([None, '"v"']))
+        verdict,
+        "said",
+        rng.choice([None, "running"]),
+        fraction=rng.choice([None, rng.random()]),
+        retry_after=rng.choice(
+            [None, None, None, 0.0, 0.001, rng.uniform(0, 5), rng.uniform(0, 500)]
+        ),
+        location=rng.choice([None, "http://api/2"]),
+        etag=rng.choice([None, '"v"']),
+    )
 
 
 @pytest.mark.parametrize("chunk", range(10))
@@ -86,7 +122,9 @@ def check_ended(progress, rules, seed):
     assert sum(progress.slept) <= ending.at - progress.started_at + 1e-6, seed
     assert (ending.state == "done") == (ending.error is None), seed
     for verdict in Verdict:  # ended states absorb
-        assert observe(progress, rules, Reading(verdict, "late"), ending.at + 1, 0.5) is progress, seed
+        assert observe(progress, rules, Reading(verdict, "late"), ending.at + 1, 0.5) is progress, (
+            seed
+        )
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -94,9 +132,14 @@ def test_many_waits_under_one_bucket_keep_the_limit(seed):
     """The machine and the bucket together, slots reserved ahead just as Poller does it."""
     rng = random.Random(seed)
     rate, burst = rng.choice([0.5, 2, 10]), rng.choice([1, 5])
-    rules = WaitSettings(pace=Backoff(0.5, 5), timeout=60.0, spacing=1 / rate if burst == 1 else 0.0)
+    rules = WaitSettings(
+        pace=Backoff(0.5, 5), timeout=60.0, spacing=1 / rate if burst == 1 else 0.0
+    )
     bucket, grants = Bucket(rate, burst), []
-    waits = [start(Job("j"), "http://a/", rules._replace(timeout=rng.uniform(1, 60)), 0.0) for _ in range(12)]
+    waits = [
+        start(Job("j"), "http://a/", rules._replace(timeout=rng.uniform(1, 60)), 0.0)
+        for _ in range(12)
+    ]
     slots = [None] * len(waits)  # (ready at, pauses at that time) of what is reserved
     for _ in range(5000):
         alive = [i for i, wait in enumerate(waits) if wait.ending is None]
@@ -114,7 +157,11 @@ def test_many_waits_under_one_bucket_keep_the_limit(seed):
         slots[i] = None
         grants.append(now)
         verdict = rng.choice([Verdict.PENDING] * 9 + [Verdict.FAULT, Verdict.LIMITED, Verdict.DONE])
-        reading = Reading(verdict, "said", retry_after=rng.choice([None, 3.0]) if verdict is Verdict.LIMITED else None)
+        reading = Reading(
+            verdict,
+            "said",
+            retry_after=rng.choice([None, 3.0]) if verdict is Verdict.LIMITED else None,
+        )
         waits[i] = observe(wait, rules, reading, now, rng.random())
         bucket = gcra.apply_feedback(bucket, reading, now, waits[i].next_at)
         if verdict is Verdict.LIMITED:

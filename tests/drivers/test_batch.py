@@ -1,4 +1,5 @@
 """BatchPoller: many jobs, few threads, one limit; what users call."""
+
 import asyncio
 import itertools
 import threading
@@ -23,6 +24,7 @@ def plenty():
 
 # What users call
 
+
 def test_run_gives_outcomes_in_the_order_of_the_jobs():
     with JobApi(lambda name, count: "done" if count >= int(name) % 3 else "running") as api:
         with BatchPoller(profile(api), pace=QUICK, bucket=plenty()) as batch:
@@ -33,9 +35,14 @@ def test_run_gives_outcomes_in_the_order_of_the_jobs():
 
 
 def test_as_completed_gives_each_outcome_as_soon_as_it_is_known():
-    with JobApi(lambda name, count: "done" if count >= {"slow": 9, "quick": 0}[name] else "running") as api:
+    with JobApi(
+        lambda name, count: "done" if count >= {"slow": 9, "quick": 0}[name] else "running"
+    ) as api:
         with BatchPoller(profile(api), pace=QUICK, bucket=plenty()) as batch:
-            assert [outcome.id for outcome in batch.as_completed(["slow", "quick"])] == ["quick", "slow"]
+            assert [outcome.id for outcome in batch.as_completed(["slow", "quick"])] == [
+                "quick",
+                "slow",
+            ]
 
 
 def test_submit_gives_a_future_of_an_outcome_and_calls_back():
@@ -48,7 +55,9 @@ def test_submit_gives_a_future_of_an_outcome_and_calls_back():
 
 
 def test_an_outcome_is_no_exception_whatever_it_is():
-    with JobApi(lambda name, count: (400, {}, {"error": "no such thing"})) as api, BatchPoller(profile(api)) as batch:
+    with JobApi(lambda name, count: (400, {}, {"error": "no such thing"})) as api, BatchPoller(
+        profile(api)
+    ) as batch:
         outcome = batch.submit(Job("a", label="x", metadata={"k": 1})).result(timeout=10)
     assert (outcome.state, outcome.label) == ("unreachable", "x")
 
@@ -69,7 +78,10 @@ def test_an_endless_iterator_is_not_read_further_than_it_can_be_used():
         for i in itertools.count():
             read.append(i)
             yield str(i)
-    with JobApi(done_after(0)) as api, BatchPoller(profile(api), max_pending=5, bucket=plenty()) as batch:
+
+    with JobApi(done_after(0)) as api, BatchPoller(
+        profile(api), max_pending=5, bucket=plenty()
+    ) as batch:
         outcomes = list(itertools.islice(batch.as_completed(endless()), 20))
         assert len(outcomes) == 20
         assert len(read) <= 25
@@ -93,14 +105,18 @@ def test_a_job_added_twice_is_one_job_with_two_futures():
 
 
 def test_cancel_ends_one_job():
-    with JobApi(done_after(10 ** 9)) as api, BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
+    with JobApi(done_after(10**9)) as api, BatchPoller(
+        profile(api), pace="fixed 1h", timeout=None
+    ) as batch:
         future = batch.submit("a")
         assert batch.cancel("a") and not batch.cancel("a") and not batch.cancel("b")
         assert future.result(timeout=10).state == "cancelled"
 
 
 def test_cancelling_the_last_future_of_a_job_ends_its_wait():
-    with JobApi(done_after(10 ** 9)) as api, BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
+    with JobApi(done_after(10**9)) as api, BatchPoller(
+        profile(api), pace="fixed 1h", timeout=None
+    ) as batch:
         one, other = batch.submit("a"), batch.submit("a")
         assert one.cancel() and len(batch) == 1
         assert other.cancel() and len(batch) == 0
@@ -129,7 +145,7 @@ def test_leaving_the_block_waits_for_what_is_outstanding():
 
 def test_leaving_it_by_an_exception_cancels_what_is_outstanding_at_once():
     began = time.monotonic()
-    with JobApi(done_after(10 ** 9)) as api:
+    with JobApi(done_after(10**9)) as api:
         with pytest.raises(KeyError):
             with BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
                 future = batch.submit("a")
@@ -160,6 +176,7 @@ def test_a_closed_batch_takes_no_more_jobs():
 
 def test_one_thread_carries_all_exchanges_and_starts_with_the_first_job():
     """And another one makes callbacks, if there are any."""
+
     def own_threads():
         return sorted(t.name for t in threading.enumerate() if t.name.startswith("pollkit-"))
 
@@ -172,14 +189,29 @@ def test_one_thread_carries_all_exchanges_and_starts_with_the_first_job():
 
 
 def test_a_batch_timeout_bounds_the_whole():
-    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}", not_found_grace=0), batch_timeout=30, timeout=None,
-                     max_faults=10 ** 6, clock=VirtualClock(), workers=1) as batch:
+    with BatchPoller(
+        Profile(url="http://127.0.0.1:9/{id}", not_found_grace=0),
+        batch_timeout=30,
+        timeout=None,
+        max_faults=10**6,
+        clock=VirtualClock(),
+        workers=1,
+    ) as batch:
         outcomes = batch.run(["a", "b"])
     assert [round(outcome.waited_s) for outcome in outcomes] == [30, 30]
 
 
-@pytest.mark.parametrize("options", [
-    {"workers": 0}, {"workers": 2.5}, {"max_pending": 0}, {"batch_timeout": -1}, {"pace": "x"}, {"profile": "mine"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"workers": 0},
+        {"workers": 2.5},
+        {"max_pending": 0},
+        {"batch_timeout": -1},
+        {"pace": "x"},
+        {"profile": "mine"},
+    ],
+)
 def test_what_makes_no_sense_is_refused(options):
     with pytest.raises(ConfigError):
         BatchPoller(**options)
@@ -194,8 +226,11 @@ def test_a_bad_job_is_refused_before_any_is_polled():
 
 def test_asyncio_can_wait_for_a_job():
     async def main(batch):
-        outcomes = await asyncio.gather(*[asyncio.wrap_future(batch.submit(name)) for name in "abc"])
+        outcomes = await asyncio.gather(
+            *[asyncio.wrap_future(batch.submit(name)) for name in "abc"]
+        )
         return [outcome.state for outcome in outcomes]
+
     with JobApi(done_after(2)) as api, BatchPoller(profile(api), pace=QUICK) as batch:
         loop = asyncio.new_event_loop()
         try:
@@ -228,7 +263,9 @@ def test_one_job_is_no_list_of_jobs(jobs):
 
 
 def test_whoever_waits_for_a_cancelled_future_is_told():
-    with JobApi(done_after(10 ** 9)) as api, BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
+    with JobApi(done_after(10**9)) as api, BatchPoller(
+        profile(api), pace="fixed 1h", timeout=None
+    ) as batch:
         future = batch.submit("a")
         assert future.cancel()
         assert wait_for_futures([future], timeout=10).done == {future}
@@ -239,6 +276,7 @@ def test_outcomes_come_through_while_a_slow_iterator_is_read():
         for i in range(6):
             time.sleep(0.03)
             yield str(i)
+
     with JobApi(done_after(0)) as api, BatchPoller(profile(api), bucket=plenty()) as batch:
         made, first = slow(), None
         for _ in batch.as_completed(made):
@@ -247,10 +285,14 @@ def test_outcomes_come_through_while_a_slow_iterator_is_read():
 
 
 def test_a_batch_timeout_ends_an_endless_iterator():
-    with JobApi(done_after(10 ** 9)) as api:
-        with BatchPoller(profile(api), pace=QUICK, batch_timeout=0.3, max_pending=3, bucket=plenty()) as batch:
+    with JobApi(done_after(10**9)) as api:
+        with BatchPoller(
+            profile(api), pace=QUICK, batch_timeout=0.3, max_pending=3, bucket=plenty()
+        ) as batch:
             outcomes = list(batch.as_completed(str(i) for i in itertools.count()))
-    assert 3 <= len(outcomes) < 50 and {outcome.state.value for outcome in outcomes} == {"timed_out"}
+    assert 3 <= len(outcomes) < 50 and {outcome.state.value for outcome in outcomes} == {
+        "timed_out"
+    }
 
 
 def test_a_generator_that_is_thrown_away_while_the_lock_is_held_stops_nothing():
@@ -266,10 +308,20 @@ def test_a_generator_that_is_thrown_away_while_the_lock_is_held_stops_nothing():
 
 # A 429 is everyone's
 
+
 def test_a_429_stops_all_polls_for_as_long_as_it_says():
     def answer(name, count):
-        return (429, {"Retry-After": "2"}, None) if name == "7" and not count else "done" if count >= 2 else "running"
-    with JobApi(answer) as api, BatchPoller(profile(api), pace=QUICK, bucket=TokenBucket(1000)) as batch:
+        return (
+            (429, {"Retry-After": "2"}, None)
+            if name == "7" and not count
+            else "done"
+            if count >= 2
+            else "running"
+        )
+
+    with JobApi(answer) as api, BatchPoller(
+        profile(api), pace=QUICK, bucket=TokenBucket(1000)
+    ) as batch:
         batch.run([str(i) for i in range(40)])
         told_off = next(at for at, path in api.asked if path.endswith("/7"))
         # What was under way when the reply came is not to blame: a few milliseconds' worth.

@@ -1,4 +1,5 @@
 """BatchPoller, where things go wrong in unusual ways."""
+
 import sys
 import threading
 from urllib.parse import unquote
@@ -52,37 +53,71 @@ def plenty():
 
 # One exchange for many
 
+
 def test_ids_of_all_kinds_come_through_an_exchange_for_many():
     names = ["a,b", "c d", "é/ü", "100%", "%2C", "x&y=z", "{ids}", "日本"]
-    with ManyApi(all_done) as api, BatchPoller(together(api, batch_size=3), bucket=plenty()) as batch:
+    with ManyApi(all_done) as api, BatchPoller(
+        together(api, batch_size=3), bucket=plenty()
+    ) as batch:
         assert [outcome.state.value for outcome in batch.run(names)] == ["done"] * len(names)
         assert sorted(name for ids in api.exchanges for name in ids) == sorted(names)
 
 
 @pytest.mark.parametrize("size, most", [(1, 1), (500, 7)])
 def test_a_batch_size_of_one_and_one_above_the_number_of_jobs(size, most):
-    with ManyApi(all_done) as api, BatchPoller(together(api, batch_size=size), bucket=plenty()) as batch:
+    with ManyApi(all_done) as api, BatchPoller(
+        together(api, batch_size=size), bucket=plenty()
+    ) as batch:
         assert len(batch.run([str(i) for i in range(7)])) == 7
         assert max(map(len, api.exchanges)) <= most
 
 
-@pytest.mark.parametrize("answer", [
-    listed({"id": "z", "status": "failed"}, {"id": "b", "status": "done"}, {"id": "a", "status": "done"}),
-    listed({"id": "a", "status": "running"}, {"id": "b", "status": "done"}, {"id": "a", "status": "done"}),
-    listed(None, 5, "x", [], {"status": "failed"}, {"id": None}, {"id": "a", "status": "done"},
-           {"id": "b", "status": "done"}),
-    (200, {}, {"items": {"a": {"status": "done"}, "b": {"status": "done"}, "c": None}}),
-    (200, {}, [{"id": "a", "status": "done"}, {"id": "b", "status": "done"}])])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        listed(
+            {"id": "z", "status": "failed"},
+            {"id": "b", "status": "done"},
+            {"id": "a", "status": "done"},
+        ),
+        listed(
+            {"id": "a", "status": "running"},
+            {"id": "b", "status": "done"},
+            {"id": "a", "status": "done"},
+        ),
+        listed(
+            None,
+            5,
+            "x",
+            [],
+            {"status": "failed"},
+            {"id": None},
+            {"id": "a", "status": "done"},
+            {"id": "b", "status": "done"},
+        ),
+        (200, {}, {"items": {"a": {"status": "done"}, "b": {"status": "done"}, "c": None}}),
+        (200, {}, [{"id": "a", "status": "done"}, {"id": "b", "status": "done"}]),
+    ],
+)
 def test_answers_in_any_order_with_strangers_and_oddities(answer):
-    with ManyApi(lambda ids, count: answer) as api, BatchPoller(together(api), bucket=plenty()) as batch:
+    with ManyApi(lambda ids, count: answer) as api, BatchPoller(
+        together(api), bucket=plenty()
+    ) as batch:
         assert [outcome.state.value for outcome in batch.run(["a", "b"])] == ["done", "done"]
 
 
 @pytest.mark.parametrize("item", [None, 5, "x", [], {}, {"status": None}, {"status": {}}])
 def test_an_odd_item_does_not_hurt_the_others(item):
     def answer(ids, count):
-        return 200, {}, {"items": {name: {"status": "done"} if name == "b" else item for name in ids}}
-    with ManyApi(answer) as api, BatchPoller(together(api), pace=QUICK, bucket=plenty(), timeout=0.05) as batch:
+        return (
+            200,
+            {},
+            {"items": {name: {"status": "done"} if name == "b" else item for name in ids}},
+        )
+
+    with ManyApi(answer) as api, BatchPoller(
+        together(api), pace=QUICK, bucket=plenty(), timeout=0.05
+    ) as batch:
         odd, good = batch.run(["a", "b"])
         assert good.state == "done" and good.faults == 0 and odd.state != "done"
 
@@ -90,15 +125,21 @@ def test_an_odd_item_does_not_hurt_the_others(item):
 def test_an_id_that_never_turns_up_times_out():
     with ManyApi(lambda ids, count: listed({"id": "b", "status": "done"})) as api:
         with BatchPoller(together(api), pace=QUICK, timeout=0.1, bucket=plenty()) as batch:
-            assert [outcome.state.value for outcome in batch.run(["a", "b"])] == ["timed_out", "done"]
+            assert [outcome.state.value for outcome in batch.run(["a", "b"])] == [
+                "timed_out",
+                "done",
+            ]
 
 
 def test_a_401_reads_the_credential_again_once_for_all(monkeypatch):
     def answer(ids, count):
         monkeypatch.setenv("ATTACK_TOKEN", "new")
         return (401, {}, None) if not count else all_done(ids, count)
+
     monkeypatch.setenv("ATTACK_TOKEN", "old")
-    with ManyApi(answer) as api, BatchPoller(together(api, auth="bearer env:ATTACK_TOKEN"), bucket=plenty()) as batch:
+    with ManyApi(answer) as api, BatchPoller(
+        together(api, auth="bearer env:ATTACK_TOKEN"), bucket=plenty()
+    ) as batch:
         outcomes = batch.run(["a", "b", "c"])
         assert [(outcome.state.value, outcome.polls) for outcome in outcomes] == [("done", 2)] * 3
         assert len(api.exchanges) == 2
@@ -107,16 +148,22 @@ def test_a_401_reads_the_credential_again_once_for_all(monkeypatch):
 def test_a_401_that_stays_ends_all_of_them():
     with ManyApi(lambda ids, count: (401, {}, None)) as api:
         with BatchPoller(together(api), bucket=plenty()) as batch:
-            assert {outcome.state.value for outcome in batch.run(["a", "b", "c"])} == {"unreachable"}
+            assert {outcome.state.value for outcome in batch.run(["a", "b", "c"])} == {
+                "unreachable"
+            }
             assert len(api.exchanges) == 1
 
 
-@pytest.mark.parametrize("trouble", [(500, {}, None), None, (200, {}, {"nothing": 1}), (204, {}, None)])
+@pytest.mark.parametrize(
+    "trouble", [(500, {}, None), None, (200, {}, {"nothing": 1}), (204, {}, None)]
+)
 def test_what_goes_wrong_with_an_exchange_is_one_fault_for_each_job_and_one_in_all(trouble):
     with ManyApi(lambda ids, count: trouble if count < 2 else all_done(ids, count)) as api:
         with BatchPoller(together(api), bucket=plenty()) as batch:
             outcomes = batch.run(["a", "b", "c"])
-            assert [(outcome.state.value, outcome.faults) for outcome in outcomes] == [("done", 2)] * 3
+            assert [(outcome.state.value, outcome.faults) for outcome in outcomes] == [
+                ("done", 2)
+            ] * 3
             assert batch.stats == (3, 2, 0)
 
 
@@ -124,10 +171,15 @@ def test_a_url_is_asked_about_by_itself_where_others_are_asked_about_together():
     with ManyApi(all_done) as api, BatchPoller(together(api), timeout=1, bucket=plenty()) as batch:
         outcomes = batch.run(["a", api.url + "/jobs/b", Job("c", url=api.url + "/jobs/c")])
         assert [outcome.state.value for outcome in outcomes] == ["done"] * 3
-        assert api.exchanges == [["a"]] and sorted(path for _, path in api.asked) == ["/jobs/b", "/jobs/c"]
+        assert api.exchanges == [["a"]] and sorted(path for _, path in api.asked) == [
+            "/jobs/b",
+            "/jobs/c",
+        ]
 
 
-@pytest.mark.parametrize("url", ["{base}/many?ids={ids}", "http://127.0.0.1:9/{label}?ids={ids}", "ftp://x/{ids}"])
+@pytest.mark.parametrize(
+    "url", ["{base}/many?ids={ids}", "http://127.0.0.1:9/{label}?ids={ids}", "ftp://x/{ids}"]
+)
 def test_a_batch_url_that_cannot_be_asked_is_refused_at_once(url):
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}", batch_url=url)) as batch:
         with pytest.raises(ConfigError):
@@ -137,7 +189,9 @@ def test_a_batch_url_that_cannot_be_asked_is_refused_at_once(url):
 
 def test_base_stands_in_a_batch_url():
     with ManyApi(all_done) as api:
-        based = Profile(url="{base}/jobs/{id}", batch_url="{base}/many?ids={ids}", base=api.url, proxy="none")
+        based = Profile(
+            url="{base}/jobs/{id}", batch_url="{base}/many?ids={ids}", base=api.url, proxy="none"
+        )
         with BatchPoller(based, bucket=plenty()) as batch:
             assert batch.run(["a"])[0].state == "done" and api.exchanges == [["a"]]
 
@@ -146,8 +200,12 @@ def test_a_batch_url_at_another_origin_gets_the_credential_of_its_profile(monkey
     """Whoever wrote the profile named it: it is no redirect."""
     monkeypatch.setenv("ATTACK_TOKEN", "secret-token")
     with RawServer(reply('[{"id": "a", "status": "done"}]')) as server:
-        elsewhere = Profile(url="http://127.0.0.1:9/{id}", batch_url=server.url("/many?ids={ids}"), proxy="none",
-                            auth="bearer env:ATTACK_TOKEN")
+        elsewhere = Profile(
+            url="http://127.0.0.1:9/{id}",
+            batch_url=server.url("/many?ids={ids}"),
+            proxy="none",
+            auth="bearer env:ATTACK_TOKEN",
+        )
         with BatchPoller(elsewhere) as batch:
             assert batch.run(["a"])[0].state == "done"
         assert server.requests[0].headers["authorization"] == "Bearer secret-token"
@@ -155,14 +213,21 @@ def test_a_batch_url_at_another_origin_gets_the_credential_of_its_profile(monkey
 
 # Jobs and ids
 
+
 def test_no_jobs_have_no_outcomes_and_need_no_thread():
     before = threading.active_count()
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
-        assert batch.run([]) == [] and list(batch.as_completed([])) == [] and list(batch.as_completed(iter([]))) == []
+        assert (
+            batch.run([]) == []
+            and list(batch.as_completed([])) == []
+            and list(batch.as_completed(iter([]))) == []
+        )
         assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("job", [Job(5), Job(None), Job(b"a"), Job(["x"]), Job("a", url=5), 5, None])
+@pytest.mark.parametrize(
+    "job", [Job(5), Job(None), Job(b"a"), Job(["x"]), Job("a", url=5), 5, None]
+)
 def test_what_is_no_job_is_refused(job):
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
         with pytest.raises(ConfigError):
@@ -193,9 +258,19 @@ def test_an_id_in_two_profiles_is_refused_and_nothing_is_begun(two_profiles):
 
 def test_a_job_named_in_two_ways_is_one_job(two_profiles):
     api, batch = two_profiles
-    assert len(batch.run(["a", Job("a", profile="p"), Job("a", url=api.url + "/p/a"), Job("a", label="x")])) == 4
+    assert (
+        len(
+            batch.run(
+                ["a", Job("a", profile="p"), Job("a", url=api.url + "/p/a"), Job("a", label="x")]
+            )
+        )
+        == 4
+    )
     assert len(api.asked) == 2
-    assert [o.url.rpartition("/")[0][-1] for o in batch.run([Job("b", profile="q"), "c"])] == ["q", "p"]
+    assert [o.url.rpartition("/")[0][-1] for o in batch.run([Job("b", profile="q"), "c"])] == [
+        "q",
+        "p",
+    ]
 
 
 def test_threads_that_name_a_profile_for_the_first_time_share_its_connections(two_profiles):
@@ -206,6 +281,7 @@ def test_threads_that_name_a_profile_for_the_first_time_share_its_connections(tw
     def name():
         ready.wait()
         manners.add(batch._client.manner(Job("a", profile="q")))
+
     threads = [threading.Thread(target=name) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -215,6 +291,7 @@ def test_threads_that_name_a_profile_for_the_first_time_share_its_connections(tw
 
 
 # Limits
+
 
 def test_what_shares_a_bucket_shares_a_queue_whatever_its_origin():
     """So that a last look goes first, and the most urgent job next, over all of them."""
@@ -238,6 +315,7 @@ def test_a_429_of_one_origin_does_not_stop_another():
 
 # Callbacks
 
+
 def exits(argument):
     sys.exit(3)
 
@@ -247,7 +325,10 @@ def test_an_owner_whose_callback_exits_takes_nothing_from_the_others():
         with BatchPoller(one_by_one(api), pace=QUICK, workers=1) as batch:
             first, second = batch.submit("a", on_done=exits), batch.submit("a")
             first.add_done_callback(exits)
-            assert [future.result(timeout=10).state for future in (first, second)] == ["done", "done"]
+            assert [future.result(timeout=10).state for future in (first, second)] == [
+                "done",
+                "done",
+            ]
 
 
 def test_a_listener_that_exits_takes_nothing_from_anybody():
@@ -258,7 +339,9 @@ def test_a_listener_that_exits_takes_nothing_from_anybody():
 
 def test_a_callback_that_exits_over_a_job_that_was_never_polled_again_stops_nothing():
     with JobApi(lambda name, count: "running") as api:
-        with BatchPoller(one_by_one(api), pace=QUICK, bucket=TokenBucket(1, per=60), timeout=0.05, workers=1) as batch:
+        with BatchPoller(
+            one_by_one(api), pace=QUICK, bucket=TokenBucket(1, per=60), timeout=0.05, workers=1
+        ) as batch:
             futures = [batch.submit(str(i), on_done=exits) for i in range(3)]
             assert [future.result(timeout=10).state for future in futures] == ["timed_out"] * 3
             assert batch.submit("late").result(timeout=10).state == "timed_out"
@@ -273,7 +356,10 @@ def test_a_callback_cannot_wait_for_jobs_of_its_own_batch():
                 wait(["b"])
             except PollkitError as error:
                 said.append(str(error))
-    with JobApi(lambda name, count: "done") as api, BatchPoller(one_by_one(api), workers=1) as batch:
+
+    with JobApi(lambda name, count: "done") as api, BatchPoller(
+        one_by_one(api), workers=1
+    ) as batch:
         batch.submit("a", on_done=run)
     assert len(said) == 2 and "submit" in said[0]
 
@@ -288,6 +374,7 @@ def test_callbacks_may_submit_cancel_nudge_and_close(kind):
             batch.submit("b")
             assert batch.nudge("b") and batch.cancel("c") and not batch.cancel("nobody")
             batch.close(wait=False)
+
     options = {"on_event": act} if kind == "on_event" else {}
     with JobApi(lambda name, count: "done" if name == "a" else "running") as api:
         batch = BatchPoller(one_by_one(api), pace="fixed 1h", workers=2, **options)
@@ -315,9 +402,11 @@ def test_a_generator_serves_one_thread_at_a_time_and_the_other_is_told():
 
 # Ends
 
+
 def test_without_a_thread_no_job_is_added(monkeypatch):
     def refuse(self):
         raise RuntimeError("can't start new thread")
+
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
@@ -333,6 +422,7 @@ def test_without_a_second_thread_all_is_done_all_the_same(monkeypatch):
         if self.name.startswith("pollkit-") and self.name != "pollkit-engine":
             raise RuntimeError("can't start new thread")
         start(self)
+
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with JobApi(lambda name, count: "done" if count else "running") as api:
         with BatchPoller(one_by_one(api), pace=QUICK, bucket=plenty()) as batch:
@@ -350,13 +440,18 @@ def test_a_close_that_is_interrupted_ends_all_the_same(where, monkeypatch):
                 interrupted.append(True)
                 raise KeyboardInterrupt
             return method(*args, **options)
+
         return interrupts
+
     with JobApi(lambda name, count: "running") as api:
         batch = BatchPoller(one_by_one(api), pace="fixed 1h", timeout=None)
         futures = [batch.submit(name) for name in "abc"]
         engine = batch._engine
-        owner, name = {"agenda": (engine.agenda, "cancel"), "join": (engine, "stop"),
-                       "deliver": (engine._reporter, "deliver")}[where]
+        owner, name = {
+            "agenda": (engine.agenda, "cancel"),
+            "join": (engine, "stop"),
+            "deliver": (engine._reporter, "deliver"),
+        }[where]
         monkeypatch.setattr(owner, name, once(getattr(owner, name)))
         with pytest.raises(KeyboardInterrupt):
             batch.close(wait=False)

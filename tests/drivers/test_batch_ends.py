@@ -1,4 +1,5 @@
 """BatchPoller: how jobs and batches end, whom they tell, forks, and real threads."""
+
 import logging
 import os
 import signal
@@ -22,6 +23,7 @@ QUICK = "fixed 20ms"
 
 # Ends
 
+
 def test_a_callback_that_exits_loses_no_other_job(caplog):
     with JobApi(done_after(0)) as api, BatchPoller(profile(api), workers=1) as batch:
         batch.submit("a", on_done=lambda outcome: sys.exit(0))
@@ -30,7 +32,7 @@ def test_a_callback_that_exits_loses_no_other_job(caplog):
 
 
 def test_one_close_that_does_not_wait_ends_another_that_does():
-    with JobApi(done_after(10 ** 9)) as api:
+    with JobApi(done_after(10**9)) as api:
         batch = BatchPoller(profile(api), pace="fixed 1h", timeout=None)
         batch.submit("a")
         waiting = threading.Thread(target=batch.close)
@@ -48,6 +50,7 @@ def test_a_callback_cannot_wait_for_its_own_batch():
             batch.close()
         except PollkitError as error:
             said.append(str(error))
+
     with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK, workers=1) as batch:
         batch.submit("a", on_done=close).result(timeout=10)
         assert batch.run(["b"])[0].state == "done"
@@ -62,13 +65,17 @@ def test_faults_are_logged_by_default(caplog):
 
 # Events, callbacks, bugs
 
+
 def test_on_event_hears_of_everything_and_its_errors_hurt_nobody(caplog):
     kinds = []
 
     def listen(event):
         kinds.append(event.kind)
         raise ValueError("listener broke")
-    with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK, on_event=listen) as batch:
+
+    with JobApi(done_after(1)) as api, BatchPoller(
+        profile(api), pace=QUICK, on_event=listen
+    ) as batch:
         assert batch.run(["a"])[0].state == "done"
     assert kinds == ["poll", "status", "poll", "status", "end"]
     assert "listener broke" in caplog.text
@@ -80,9 +87,14 @@ def test_polls_resume_before_a_slow_listener_has_handled_all_events(monkeypatch)
     monkeypatch.setattr(engine, "RESUME_BACKLOG", 15)
     permits = threading.Semaphore(0)
     bucket = TokenBucket(100000, per=1, burst=1000)
-    with JobApi(done_after(10 ** 6)) as api:
-        batch = BatchPoller(profile(api), pace="fixed 1ms", workers=1, bucket=bucket,
-                            on_event=lambda event: permits.acquire())
+    with JobApi(done_after(10**6)) as api:
+        batch = BatchPoller(
+            profile(api),
+            pace="fixed 1ms",
+            workers=1,
+            bucket=bucket,
+            on_event=lambda event: permits.acquire(),
+        )
         reporter = batch._engine._reporter
         try:
             batch.submit("a")
@@ -100,6 +112,7 @@ def test_polls_resume_before_a_slow_listener_has_handled_all_events(monkeypatch)
 def test_a_callback_that_raises_is_logged_and_hurts_nobody(caplog):
     def broken(outcome):
         raise ValueError("callback broke")
+
     with JobApi(done_after(0)) as api, BatchPoller(profile(api)) as batch:
         assert batch.submit("a", on_done=broken).result(timeout=10).state == "done"
         assert batch.run(["b"])[0].state == "done"
@@ -107,7 +120,9 @@ def test_a_callback_that_raises_is_logged_and_hurts_nobody(caplog):
 
 
 def test_a_bug_in_pollkit_ends_the_job_and_not_the_batch(caplog):
-    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), max_faults=2, clock=VirtualClock(), workers=1) as batch:
+    with BatchPoller(
+        Profile(url="http://127.0.0.1:9/{id}"), max_faults=2, clock=VirtualClock(), workers=1
+    ) as batch:
         batch._client.default.reader = None
         outcome = batch.run(["a"])[0]
     assert outcome.state == "unreachable" and "AttributeError" in outcome.error.message
@@ -124,10 +139,13 @@ def test_stats_count_exchanges():
 
 # One request, many jobs
 
+
 def test_one_exchange_serves_many_jobs():
     many = {"batch_url": "/many?ids={ids}", "batch_size": 10}
     with JobApi(lambda name, count: "done" if count >= 1 else "running") as api:
-        asked = profile(api)._replace(batch_url=api.url + many["batch_url"], batch_size=10, batch_items="items")
+        asked = profile(api)._replace(
+            batch_url=api.url + many["batch_url"], batch_size=10, batch_items="items"
+        )
         with BatchPoller(asked, pace="fixed 50ms", bucket=TokenBucket(1000, burst=100)) as batch:
             outcomes = batch.run([str(i) for i in range(30)])
         assert all(outcome.state == "done" for outcome in outcomes)
@@ -139,13 +157,21 @@ def test_a_job_that_is_missing_from_the_answer_is_pending():
     with JobApi(lambda name, count: "done" if count >= (3 if name == "1" else 0) else None) as api:
         asked = profile(api)._replace(batch_url=api.url + "/many?ids={ids}")
         with BatchPoller(asked, pace=QUICK) as batch:
-            assert [(o.state.value, o.polls) for o in batch.run(["0", "1"])] == [("done", 1), ("done", 4)]
+            assert [(o.state.value, o.polls) for o in batch.run(["0", "1"])] == [
+                ("done", 1),
+                ("done", 4),
+            ]
 
 
 def test_a_fault_of_an_exchange_counts_once_and_not_once_for_each_job():
     heard = []
-    with BatchPoller(Profile(url="http://127.0.0.1:9/{id}", batch_url="http://127.0.0.1:9/?ids={ids}"),
-                     max_faults=3, on_event=heard.append, clock=VirtualClock(), workers=1) as batch:
+    with BatchPoller(
+        Profile(url="http://127.0.0.1:9/{id}", batch_url="http://127.0.0.1:9/?ids={ids}"),
+        max_faults=3,
+        on_event=heard.append,
+        clock=VirtualClock(),
+        workers=1,
+    ) as batch:
         outcomes = batch.run(["a", "b", "c"])
         assert batch.stats.faults == 3
     assert [(o.state.value, o.faults) for o in outcomes] == [("unreachable", 3)] * 3
@@ -154,6 +180,7 @@ def test_a_fault_of_an_exchange_counts_once_and_not_once_for_each_job():
 
 
 # Forks
+
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_batch_used_after_a_fork_says_so_and_one_made_after_it_works():
@@ -172,12 +199,15 @@ if os.fork() == 0:
 os.wait()
 batch.close()
 """
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=30, cwd=ROOT)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=30, cwd=ROOT
+    )
     said = done.stdout.decode().splitlines()
     assert len(said) == 2 and "made in another process" in said[0] and said[1] == "unreachable"
 
 
 # With real threads against a real server
+
 
 def test_ctrl_c_ends_a_batch_within_a_second():
     code = """
@@ -187,8 +217,12 @@ with pollkit.BatchPoller(pollkit.Profile(url=sys.argv[1] + "/jobs/{id}"), timeou
     batch.run([str(i) for i in range(100)])
 """
     with JobApi(lambda name, count: "running") as api:
-        process = subprocess.Popen([sys.executable, "-c", code, api.url], stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, cwd=ROOT)
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, api.url],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=ROOT,
+        )
         assert process.stdout.readline() == b"go\n"
         while len(api.asked) < 5:
             time.sleep(0.01)
@@ -223,11 +257,15 @@ for _ in range(2 * N):
     engine.agenda.release_slot()
 print((tracemalloc.get_traced_memory()[0] - before) / N)
 """
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=ROOT, timeout=60
+    )
     assert float(done.stdout) <= 1024
 
 
 def test_logging_is_off_by_default(caplog):
-    with caplog.at_level(logging.CRITICAL, "pollkit"), JobApi(done_after(0)) as api, BatchPoller(profile(api)) as batch:
+    with caplog.at_level(logging.CRITICAL, "pollkit"), JobApi(done_after(0)) as api, BatchPoller(
+        profile(api)
+    ) as batch:
         batch.run(["a"])
     assert caplog.records == []

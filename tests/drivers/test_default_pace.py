@@ -1,4 +1,5 @@
 """The default pace is adaptive: in Python, in every command, and for every profile that names no pace."""
+
 import json
 import os
 import re
@@ -34,7 +35,9 @@ def api(clock):
 @pytest.fixture
 def real_api(monkeypatch):
     """An API in real time, whose jobs are done at the second poll."""
-    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
+    for name in [
+        name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")
+    ]:
         monkeypatch.delenv(name)
     with JobApi(done_after(1)) as served:
         yield served
@@ -74,6 +77,7 @@ def cold_ages(duration):
 
 # In Python
 
+
 @everything_in_python
 def test_the_first_job_ever_is_polled_by_the_cold_start_law(api, clock, wait_for_job):
     api.add("job", lasts=100)
@@ -109,7 +113,12 @@ def test_each_call_of_wait_begins_without_any_history(api, clock):
 
 
 def test_a_profile_whose_pace_is_none_is_adaptive_too():
-    assert validate_profile(Profile(pace=None)).pace == Profile().pace == WaitSettings.from_profile(Profile(pace=None)).pace == Adaptive()
+    assert (
+        validate_profile(Profile(pace=None)).pace
+        == Profile().pace
+        == WaitSettings.from_profile(Profile(pace=None)).pace
+        == Adaptive()
+    )
 
 
 def test_a_pace_that_a_profile_names_is_kept(api, clock):
@@ -130,6 +139,7 @@ def test_a_job_of_another_profile_without_a_pace_is_adaptive(api, clock, tmp_pat
 
 # The commands
 
+
 def listed(tmp_path, *jobs):
     path = tmp_path / "jobs.jsonl"
     path.write_text("".join(json.dumps(job) + "\n" for job in jobs))
@@ -137,10 +147,14 @@ def listed(tmp_path, *jobs):
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
-def test_without_a_pace_a_command_goes_by_past_jobs(real_api, pollkit, tmp_path, history_of_its_own, command):
+def test_without_a_pace_a_command_goes_by_past_jobs(
+    real_api, pollkit, tmp_path, history_of_its_own, command
+):
     teach(str(history_of_its_own), PAST_JOBS, Kind(real_api.url))
     url = real_api.url + "/jobs/1"
-    code, _, err = pollkit(command, url if command == "wait" else listed(tmp_path, {"url": url}), "-v")
+    code, _, err = pollkit(
+        command, url if command == "wait" else listed(tmp_path, {"url": url}), "-v"
+    )
     assert code == 0 and "pending; most jobs like this end " in err
 
 
@@ -175,9 +189,12 @@ def test_the_pace_of_a_label_is_kept_if_its_profile_names_none(pollkit, tmp_path
 
 # profiles show
 
+
 def test_profiles_show_prints_the_default_pace(pollkit, ini):
     out = pollkit("profiles", "show", "mine", "--profiles", ini)[1]
-    assert re.search(r"^pace +. adaptive$", out, re.MULTILINE) and re.search(r"^pace = fixed 30ms$", out, re.MULTILINE)
+    assert re.search(r"^pace +. adaptive$", out, re.MULTILINE) and re.search(
+        r"^pace = fixed 30ms$", out, re.MULTILINE
+    )
 
 
 def test_a_pace_that_equals_the_default_is_kept_if_an_earlier_file_has_another(pollkit, tmp_path):

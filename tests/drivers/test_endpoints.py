@@ -1,4 +1,5 @@
 """Profiles by name, and the labels of their jobs: each is asked about in its own manner."""
+
 import pytest
 
 from job_api import JobApi
@@ -30,9 +31,17 @@ def test_a_profile_is_found_by_its_name_and_a_job_by_its_label_or_size(tmp_path)
             by_size = poller.poll(Job("b", size=3))
             elsewhere = poller.poll(Job("c", profile="other"))
     assert [o.state for o in (by_label, by_size, elsewhere)] == ["done"] * 3
-    assert (by_label.url, by_label.label, by_label.profile) == (api.url + "/v1/small/a", "small", "mine")
+    assert (by_label.url, by_label.label, by_label.profile) == (
+        api.url + "/v1/small/a",
+        "small",
+        "mine",
+    )
     assert (by_size.url, by_size.label) == (api.url + "/v1/small/b", "small")
-    assert (elsewhere.url, elsewhere.label, elsewhere.profile) == (api.url + "/other/c", None, "other")
+    assert (elsewhere.url, elsewhere.label, elsewhere.profile) == (
+        api.url + "/other/c",
+        None,
+        "other",
+    )
 
 
 def test_a_labels_timeout_holds_unless_the_caller_says_otherwise(tmp_path):
@@ -40,8 +49,9 @@ def test_a_labels_timeout_holds_unless_the_caller_says_otherwise(tmp_path):
     ini.write_text(INI.replace("BASE", "http://127.0.0.1:9"))
     clock = VirtualClock()
     for options, waited in ({}, 7), ({"timeout": 3}, 3):
-        outcome = Poller(profile="mine", profiles=str(ini), clock=clock, max_faults=10 ** 6, **options).poll(
-            Job("a", label="small"))
+        outcome = Poller(
+            profile="mine", profiles=str(ini), clock=clock, max_faults=10**6, **options
+        ).poll(Job("a", label="small"))
         assert outcome.state == "unreachable" and outcome.waited_s == pytest.approx(waited, abs=0.5)
 
 
@@ -50,9 +60,18 @@ def test_a_batch_asks_about_each_job_in_its_own_manner_over_the_same_connections
     with JobApi(lambda name, count: "ready") as api:
         ini.write_text(INI.replace("BASE", api.url))
         with BatchPoller(profile="mine", profiles=str(ini), workers=1) as batch:
-            outcomes = batch.run([Job("a", label="small"), Job("b", size=5), Job("c", label="large", profile="other")])
+            outcomes = batch.run(
+                [
+                    Job("a", label="small"),
+                    Job("b", size=5),
+                    Job("c", label="large", profile="other"),
+                ]
+            )
         assert [(o.state, o.label, o.profile) for o in outcomes] == [
-            ("done", "small", "mine"), ("done", "small", "mine"), ("done", "large", "other")]
+            ("done", "small", "mine"),
+            ("done", "small", "mine"),
+            ("done", "large", "other"),
+        ]
         assert api.connections == 1
 
 

@@ -2,6 +2,7 @@
 
 Two stalled jobs among 22 are in test_stalled_replies.py.
 """
+
 import collections
 import errno
 import os
@@ -61,10 +62,17 @@ class JobServer(RawServer):
     def profile(self, **more):
         return Profile(url=self.url("/{id}"), proxy="none", **more)
 
-    def new_batch(self, workers=8, pace="fixed 5ms", on_event=None, bucket=None, timeout=60,
-                  **profile):
-        return BatchPoller(self.profile(**profile), pace=pace, workers=workers, timeout=timeout,
-                           bucket=bucket or no_limit(), on_event=on_event)
+    def new_batch(
+        self, workers=8, pace="fixed 5ms", on_event=None, bucket=None, timeout=60, **profile
+    ):
+        return BatchPoller(
+            self.profile(**profile),
+            pace=pace,
+            workers=workers,
+            timeout=timeout,
+            bucket=bucket or no_limit(),
+            on_event=on_event,
+        )
 
 
 def wait_for_polls(server, jobs, more):
@@ -79,13 +87,16 @@ def own_threads():
 
 # One bad server delays only its own job
 
+
 @pytest.mark.parametrize("repetition", range(3))
 def test_two_stalled_and_two_dripping_jobs_among_1000_go_unnoticed(repetition):
     """The 996 others are all done while the four are still stuck."""
     stuck = {
-        "10": HANG, "333": [HEADERS, HANG],
+        "10": HANG,
+        "333": [HEADERS, HANG],
         "334": DRIP(b"HTTP/1.1 200 OK\r\nX-A: " + b"x" * 50000, 0.01),
-        "990": [HEADERS[:-2], b"X-B: ", DRIP(b"x" * 50000, 0.01)]}
+        "990": [HEADERS[:-2], b"X-B: ", DRIP(b"x" * 50000, 0.01)],
+    }
     jobs = [str(i) for i in range(1000)]
 
     with JobServer(lambda job, polls: stuck.get(job, DONE)) as server:
@@ -109,9 +120,11 @@ def test_a_request_deadline_is_enforced_while_other_exchanges_keep_the_thread_bu
         while not connection.pause(0):
             connection.send(b"4000\r\n" + b" " * 16384 + b"\r\n")
 
-    bad = {"stalled": [HEADERS, HANG],
-           "dripping": DRIP(b"HTTP/1.1 200 OK\r\nX-A: " + b"x" * 50000),
-           "flooding": [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", flood]}
+    bad = {
+        "stalled": [HEADERS, HANG],
+        "dripping": DRIP(b"HTTP/1.1 200 OK\r\nX-A: " + b"x" * 50000),
+        "flooding": [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", flood],
+    }
 
     def on_event(event):
         if event.kind == "fault":
@@ -128,7 +141,10 @@ def test_a_request_deadline_is_enforced_while_other_exchanges_keep_the_thread_bu
         finally:
             batch.close(wait=False)
     assert {job: text.count("within 0.5 s") for job, (_, text) in faults.items()} == {
-        "stalled": 1, "dripping": 1, "flooding": 0}
+        "stalled": 1,
+        "dripping": 1,
+        "flooding": 0,
+    }
     assert "exceeds 10 MB" in faults["flooding"][1]
     assert all(at - began_at < 5 for at, _ in faults.values())
 
@@ -159,8 +175,10 @@ def test_a_name_lookup_that_hangs_delays_only_its_own_job(monkeypatch):
 def test_a_credential_command_that_hangs_after_a_401_delays_only_its_own_job(tmp_path):
     first, go_on = tmp_path / "first", tmp_path / "go_on"
     script = tmp_path / "token"
-    script.write_text("if mkdir %s 2>/dev/null; then echo old; exit; fi\n"
-                      "until test -e %s; do sleep 0.02; done\necho new\n" % (first, go_on))
+    script.write_text(
+        "if mkdir %s 2>/dev/null; then echo old; exit; fi\n"
+        "until test -e %s; do sleep 0.02; done\necho new\n" % (first, go_on)
+    )
 
     def answer(job, polls):
         if job == "a" and not go_on.exists():
@@ -186,6 +204,7 @@ def test_a_credential_command_that_hangs_after_a_401_delays_only_its_own_job(tmp
 
 
 # Callbacks
+
 
 @pytest.mark.parametrize("kind", ["on_event", "on_done", "future"])
 def test_a_slow_callback_holds_up_no_exchange(kind):
@@ -279,6 +298,7 @@ def test_the_reporter_makes_every_call_even_one_that_is_put_while_it_ends(repeti
 
 # Errors
 
+
 @pytest.mark.parametrize("part", ["candidate", "give_back"])
 def test_a_bug_in_the_agenda_is_raised_and_nobody_waits_for_ever(part, monkeypatch, caplog):
     def broken(self, *arguments):
@@ -318,8 +338,9 @@ def test_a_job_gets_its_outcome_even_if_a_shared_limit_fails_with_its_last_reply
         def apply_feedback(self, *arguments):
             raise LedgerError("the file is gone")
 
-    done = reply('{"status": "done"}', RateLimit_Limit="10", RateLimit_Remaining="9",
-                 RateLimit_Reset="1")
+    done = reply(
+        '{"status": "done"}', RateLimit_Limit="10", RateLimit_Remaining="9", RateLimit_Reset="1"
+    )
     with JobServer(lambda job, polls: done if job == "a" else RUNNING) as server:
         with server.new_batch(bucket=Broken(100000)) as batch:
             other = batch.submit("b")
@@ -332,9 +353,12 @@ def test_a_job_gets_its_outcome_even_if_a_shared_limit_fails_with_its_last_reply
 
 # The end
 
+
 @pytest.mark.parametrize(
-    "answer", [HANG, [HEADERS, HANG], DRIP(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 9999)],
-    ids=["stalled", "stalled after the headers", "dripping"])
+    "answer",
+    [HANG, [HEADERS, HANG], DRIP(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 9999)],
+    ids=["stalled", "stalled after the headers", "dripping"],
+)
 def test_close_abandons_exchanges_in_flight_at_once_and_leaves_nothing_open(answer):
     with JobServer(lambda job, polls: DONE if job == "quick" else answer) as server:
         batch = server.new_batch(workers=20)
@@ -418,8 +442,12 @@ def test_ctrl_c_ends_a_batch_whose_exchanges_or_callbacks_are_stuck(stuck):
     answer = HANG if stuck == "exchange" else RUNNING
     with JobServer(lambda job, polls: answer) as server:
         process = subprocess.Popen(
-            [sys.executable, "-c", WITH_STALLED_JOBS, server.url("/{id}"), stuck], cwd=ROOT,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+            [sys.executable, "-c", WITH_STALLED_JOBS, server.url("/{id}"), stuck],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
         assert process.stdout.readline() == "go\n"
         wait_for(lambda: len(server.requests) >= 8)
         process.send_signal(signal.SIGINT)
@@ -447,8 +475,13 @@ def test_16_open_files_are_enough():
     """Connections that can't be opened for want of files are faults, and are retried."""
     with JobServer(lambda job, polls: DONE if polls == 2 else RUNNING) as server:
         done = subprocess.run(
-            [sys.executable, "-c", WITH_16_FILES, server.url("/{id}")], cwd=ROOT, timeout=60,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+            [sys.executable, "-c", WITH_16_FILES, server.url("/{id}")],
+            cwd=ROOT,
+            timeout=60,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
     assert done.stdout == "200 {'done'} True\n" and "Traceback" not in done.stderr, done.stderr
 
 
@@ -467,6 +500,7 @@ def test_without_any_free_file_no_job_is_added(monkeypatch):
 
 # Virtual time
 
+
 def polls_in_virtual_time(workers):
     """When each job was polled, and how its wait ended."""
     clock = VirtualClock()
@@ -476,8 +510,14 @@ def polls_in_virtual_time(workers):
         api.fault(500, "job_3", request=2)
         api.fault("reset", "job_5", request=1)
         bucket = TokenBucket(1000, burst=100, clock=clock)
-        with BatchPoller(api.profile, pace="backoff 2s..10s x1.5", workers=workers, clock=clock,
-                         rng=lambda: 0.5, bucket=bucket) as batch:
+        with BatchPoller(
+            api.profile,
+            pace="backoff 2s..10s x1.5",
+            workers=workers,
+            clock=clock,
+            rng=lambda: 0.5,
+            bucket=bucket,
+        ) as batch:
             outcomes = batch.run(["job_%d" % i for i in range(12)])
     polls = collections.defaultdict(list)
     for request in api.requests:
@@ -504,6 +544,7 @@ def test_virtual_time_does_not_move_if_something_else_may_be_due_now():
 
 
 # Composition
+
 
 def test_batch_and_ledger_runner_each_own_an_engine_and_inherit_nothing():
     assert BatchPoller.__bases__ == LedgerRunner.__bases__ == Engine.__bases__ == (object,)

@@ -1,4 +1,5 @@
 """How long a ledger waits for a job, and how many faults it bears, if nobody says otherwise."""
+
 import pytest
 
 from job_api import JobApi
@@ -38,8 +39,11 @@ def test_a_ledger_waits_out_more_faults_in_a_row_than_a_batch_does(place, pollki
     assert the_outcome()["faults"] == MORE_THAN_BATCH_BEARS
 
 
-@pytest.mark.parametrize("in_profile, flags", [
-    ("max_faults = 3\n", []), ("", ["--max-faults", "3"])], ids=["profile", "flag"])
+@pytest.mark.parametrize(
+    "in_profile, flags",
+    [("max_faults = 3\n", []), ("", ["--max-faults", "3"])],
+    ids=["profile", "flag"],
+)
 def test_a_ledger_gives_up_after_max_faults_of_profile_or_flag(place, pollkit, in_profile, flags):
     with JobApi(broken_for(MORE_THAN_BATCH_BEARS, BROKEN)) as api:
         profile(api.url, RETRY_AT_ONCE + in_profile)
@@ -75,11 +79,14 @@ def test_a_ledger_waits_24_hours_if_nobody_says_otherwise(place, pollkit):
         assert message_after(pollkit, 0.9 * HOUR) == 'not done within 24h; last status "running"'
 
 
-@pytest.mark.parametrize("more, flags, message", [
-    ("timeout = 5m\n", [], "not done within 5m"),
-    ("[fake:big]\nup_to = 99\ntimeout = 4m30s\n", [], "not done within 4m30s"),
-    ("timeout = 1h\n", ["--timeout", "90s"], "not done within 1m30s"),
-])
+@pytest.mark.parametrize(
+    "more, flags, message",
+    [
+        ("timeout = 5m\n", [], "not done within 5m"),
+        ("[fake:big]\nup_to = 99\ntimeout = 4m30s\n", [], "not done within 4m30s"),
+        ("timeout = 1h\n", ["--timeout", "90s"], "not done within 1m30s"),
+    ],
+)
 def test_a_timeout_of_profile_label_or_flag_applies(place, pollkit, more, flags, message):
     """The message names it, although the last look comes 19.763309 s late."""
     with JobApi(lambda name, count: "running") as api:

@@ -1,4 +1,5 @@
 """Ends are told at least once: to a program, to a file, again when it did not work, and never in the way."""
+
 import json
 import os
 import stat
@@ -14,7 +15,7 @@ from ledger_host import ROOT, folder, look
 from pollkit import ConfigError, Job, Ledger, LedgerError
 from pollkit.core.reading.reader import Verdict
 from pollkit.drivers import notifier as telling
-from pollkit.drivers.notifier import NotificationFailed, Program, Notifier, append
+from pollkit.drivers.notifier import NotificationFailed, Notifier, Program, append
 from raw_server import wait_for
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="programs are shell scripts here")
@@ -45,6 +46,7 @@ def teller_of(ledger, troubles):
         made.append(Notifier(ledger, program, outbox, lambda *what: troubles.append(what)))
         made[-1].start()
         return made[-1]
+
     yield make
     for one in made:
         one.stop()
@@ -76,11 +78,17 @@ def told(ledger):
 
 # Programs
 
-def test_a_program_gets_the_outcome_on_stdin_and_the_rest_in_its_environment(ledger, place, teller_of):
+
+def test_a_program_gets_the_outcome_on_stdin_and_the_rest_in_its_environment(
+    ledger, place, teller_of
+):
     ended(ledger, Job("a b;$(x)", metadata={"to": "me"}), "bad")
     out = os.path.join(place, "out")
-    program = script(place, 'cat > "$1.$POLLKIT_STATE"\n'
-                            'echo "$POLLKIT_ID|$POLLKIT_STATE|$POLLKIT_TRY|$POLLKIT_METADATA" >> "$1.$POLLKIT_STATE"\n')
+    program = script(
+        place,
+        'cat > "$1.$POLLKIT_STATE"\n'
+        'echo "$POLLKIT_ID|$POLLKIT_STATE|$POLLKIT_TRY|$POLLKIT_METADATA" >> "$1.$POLLKIT_STATE"\n',
+    )
     teller_of(Program([program, out], 10)).finish(10)
     for row, expected in zip(ledger.rows(), ['a b;$(x)|done|1|{"to": "me"}', "bad|failed|1|"]):
         with open(out + "." + row.state) as file:
@@ -89,17 +97,21 @@ def test_a_program_gets_the_outcome_on_stdin_and_the_rest_in_its_environment(led
     assert told(ledger) == {"a b;$(x)": True, "bad": True}
 
 
-def test_a_program_that_fails_is_run_again_later_and_its_last_line_is_kept(ledger, place, teller_of, troubles,
-                                                                          monkeypatch):
+def test_a_program_that_fails_is_run_again_later_and_its_last_line_is_kept(
+    ledger, place, teller_of, troubles, monkeypatch
+):
     ended(ledger, "a")
-    program = script(place, 'echo working; echo "no route ($POLLKIT_TRY)" >&2; [ "$POLLKIT_TRY" = 3 ]\n')
+    program = script(
+        place, 'echo working; echo "no route ($POLLKIT_TRY)" >&2; [ "$POLLKIT_TRY" = 3 ]\n'
+    )
     monkeypatch.setattr(telling, "FIRST_RETRY_S", 0.05)
     teller = teller_of(Program([program], 10))
     wait_for(lambda: told(ledger)["a"])
     assert [(t.id, t.tells, error, again) for t, error, again in troubles] == [
-        ("a", tries, "%s exited with 1: no route (%d)" % (program, tries), True) for tries in (1, 2)]
+        ("a", tries, "%s exited with 1: no route (%d)" % (program, tries), True) for tries in (1, 2)
+    ]
     teller.finish(5)
-    row, = ledger.rows()
+    (row,) = ledger.rows()
     assert (row.tells, row.tell_error) == (3, None)
 
 
@@ -112,12 +124,19 @@ def test_a_run_that_ends_does_not_wait_for_the_next_try(ledger, place, teller_of
     assert 8 < ledger.next_notification_at() - ledger.clock.now() <= 10
 
 
-def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(ledger, place, teller_of, troubles):
+def test_a_program_that_takes_too_long_is_killed_with_all_that_it_started(
+    ledger, place, teller_of, troubles
+):
     ended(ledger, "a", "b")
     pid = os.path.join(place, "pid")
-    program = script(place, 'echo started; if [ $POLLKIT_ID = a ]; then sleep 60 & echo $! > %s; wait; fi\n' % pid)
+    program = script(
+        place,
+        "echo started; if [ $POLLKIT_ID = a ]; then sleep 60 & echo $! > %s; wait; fi\n" % pid,
+    )
     teller_of(Program([program], 0.2)).finish(5)
-    assert [(t.id, error) for t, error, _ in troubles] == [("a", program + " took longer than 200ms: started")]
+    assert [(t.id, error) for t, error, _ in troubles] == [
+        ("a", program + " took longer than 200ms: started")
+    ]
     assert told(ledger) == {"a": False, "b": True}  # the next one is run as ever
     with open(pid) as file:
         child = int(file.read())
@@ -135,40 +154,54 @@ def is_alive(pid):
 def test_a_slow_program_holds_up_no_other(ledger, place, teller_of):
     """Each of three waits for the next one; one after the other, they would wait for ever."""
     ended(ledger, "3", "2", "1")
-    program = script(place, 'touch "$0.$POLLKIT_ID"; [ $POLLKIT_ID = 1 ] && exit 0\n'
-                            'until [ -e "$0.$(($POLLKIT_ID - 1))" ]; do sleep 0.01; done\n')
+    program = script(
+        place,
+        'touch "$0.$POLLKIT_ID"; [ $POLLKIT_ID = 1 ] && exit 0\n'
+        'until [ -e "$0.$(($POLLKIT_ID - 1))" ]; do sleep 0.01; done\n',
+    )
     teller_of(Program([program], 5)).finish(5)
     assert told(ledger) == {"3": True, "2": True, "1": True}
 
 
-def test_where_no_temporary_file_can_be_made_it_is_tried_again(ledger, place, teller_of, troubles, monkeypatch):
+def test_where_no_temporary_file_can_be_made_it_is_tried_again(
+    ledger, place, teller_of, troubles, monkeypatch
+):
     ended(ledger, "a")
     monkeypatch.setattr("tempfile.tempdir", os.path.join(place, "nowhere"))
     teller_of(Program([script(place, "exit 0\n")], 5)).finish(5)
     assert [(error, again) for _, error, again in troubles] == [
-        ("can't make a temporary file: No such file or directory", True)]
+        ("can't make a temporary file: No such file or directory", True)
+    ]
 
 
-def test_a_program_that_reads_nothing_or_leaves_a_child_behind_keeps_nobody_waiting(ledger, place, teller_of):
+def test_a_program_that_reads_nothing_or_leaves_a_child_behind_keeps_nobody_waiting(
+    ledger, place, teller_of
+):
     ledger.add(["a"])
-    claim, = ledger.claim(1)
+    (claim,) = ledger.claim(1)
     look(ledger, claim, Verdict.DONE, result="x" * 300000)
     began = time.monotonic()
     teller_of(Program([script(place, "sleep 3 &\n")], 10)).finish(10)
     assert told(ledger) == {"a": True} and time.monotonic() - began < 2
 
 
-def test_a_program_that_hangs_at_the_end_of_a_run_is_a_try_that_failed(ledger, place, teller_of, troubles,
-                                                                       monkeypatch):
+def test_a_program_that_hangs_at_the_end_of_a_run_is_a_try_that_failed(
+    ledger, place, teller_of, troubles, monkeypatch
+):
     """Also one that is begun only when the run is about to end."""
     monkeypatch.setattr(telling, "PROGRAMS", 1)
     ended(ledger, "a", "b")
     began, program = time.monotonic(), script(place, "echo started; sleep 60\n")
     teller_of(Program([program], 0.3)).finish(0.1)
-    assert [(t.id, error) for t, error, _ in troubles] == [("a", program + " took longer than 300ms: started")]
+    assert [(t.id, error) for t, error, _ in troubles] == [
+        ("a", program + " took longer than 300ms: started")
+    ]
     assert time.monotonic() - began < 3
     a, b = ledger.rows()
-    assert (a.tells, a.tell_error) == (1, program + " took longer than 300ms: started") and b.tells == 0
+    assert (a.tells, a.tell_error) == (
+        1,
+        program + " took longer than 300ms: started",
+    ) and b.tells == 0
     assert ledger.next_notification_at() - ledger.clock.now() <= 10
 
 
@@ -186,18 +219,25 @@ def test_ids_and_programs_beyond_ascii_need_no_locale(ledger, place, locale):
     ended(ledger, Job("\xfcn\xef \u2603", metadata={"to": "\u2603"}))
     program = script(place, 'echo "$POLLKIT_ID|$POLLKIT_METADATA|$1" > "$0.out"\n', "tell")
     os.rename(program.encode(), program.encode() + "\u2603".encode("utf-8"))
-    code = ("import sys\nfrom pollkit import Ledger\nfrom pollkit.drivers.notifier import Program\n"
-            "Program([sys.argv[2].encode('utf-8', 'surrogateescape').decode('utf-8') + '\\u2603', '\\u2603'], 10)"
-            ".tell(Ledger(sys.argv[1]).pending_notifications(1)[0])")
-    done = subprocess.run([sys.executable, "-c", code, os.path.join(place, "jobs.db"), program],
-                          env=dict(locale, PYTHONPATH=ROOT), stderr=subprocess.PIPE)
+    code = (
+        "import sys\nfrom pollkit import Ledger\nfrom pollkit.drivers.notifier import Program\n"
+        "Program([sys.argv[2].encode('utf-8', 'surrogateescape').decode('utf-8') + '\\u2603', '\\u2603'], 10)"
+        ".tell(Ledger(sys.argv[1]).pending_notifications(1)[0])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, os.path.join(place, "jobs.db"), program],
+        env=dict(locale, PYTHONPATH=ROOT),
+        stderr=subprocess.PIPE,
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     with open(program.encode() + "\u2603.out".encode("utf-8"), "rb") as file:
         assert file.read().decode("utf-8") == '\xfcn\xef \u2603|{"to": "\\u2603"}|\u2603\n'
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="looks into /proc")
-def test_of_what_a_program_prints_only_the_end_is_kept(ledger, place, teller_of, troubles, monkeypatch):
+def test_of_what_a_program_prints_only_the_end_is_kept(
+    ledger, place, teller_of, troubles, monkeypatch
+):
     """Not even for a moment: what would not fit in TMPDIR is no trouble."""
     ended(ledger, "a")
     monkeypatch.setattr(tempfile, "tempdir", place)
@@ -205,8 +245,18 @@ def test_of_what_a_program_prints_only_the_end_is_kept(ledger, place, teller_of,
     sizes = []
     before = set(filter(deleted, os.listdir("/proc/self/fd")))  # of other tests
     teller = teller_of(Program([program], 10))
-    wait_for(lambda: sizes.append(sum(os.stat("/proc/self/fd/" + name).st_size for name in os.listdir("/proc/self/fd")
-                                      if name not in before and deleted(name))) or troubles)
+    wait_for(
+        lambda: (
+            sizes.append(
+                sum(
+                    os.stat("/proc/self/fd/" + name).st_size
+                    for name in os.listdir("/proc/self/fd")
+                    if name not in before and deleted(name)
+                )
+            )
+            or troubles
+        )
+    )
     teller.finish(5)
     assert max(sizes) < 100000
     assert [error for _, error, _ in troubles] == [program + " exited with 1: the end"]
@@ -220,7 +270,9 @@ def deleted(name):
         return False
 
 
-def test_whatever_goes_wrong_with_one_end_the_others_are_told(ledger, place, teller_of, troubles, monkeypatch):
+def test_whatever_goes_wrong_with_one_end_the_others_are_told(
+    ledger, place, teller_of, troubles, monkeypatch
+):
     ended(ledger, "a", "b")
     real = Program.tell
 
@@ -228,20 +280,25 @@ def test_whatever_goes_wrong_with_one_end_the_others_are_told(ledger, place, tel
         if telling.id == "a":
             raise MemoryError("no memory")
         real(self, telling)
+
     monkeypatch.setattr(Program, "tell", tell)
     teller_of(Program([script(place, "exit 0\n")], 10)).finish(5)
     assert [(t.id, error) for t, error, _ in troubles] == [("a", "MemoryError: no memory")]
     assert told(ledger) == {"a": False, "b": True}
 
 
-def test_a_program_that_was_stopped_by_us_is_nobodys_fault_and_told_again(ledger, place, teller_of, troubles):
+def test_a_program_that_was_stopped_by_us_is_nobodys_fault_and_told_again(
+    ledger, place, teller_of, troubles
+):
     ended(ledger, "a")
     began, mark = time.monotonic(), os.path.join(place, "mark")
     teller = teller_of(Program([script(place, "touch %s; sleep 60\n" % mark)], 60))
     wait_for(lambda: os.path.exists(mark))
     teller.stop()
     assert time.monotonic() - began < 3 and not troubles and told(ledger) == {"a": False}
-    assert ledger.next_notification_at() <= ledger.clock.now()  # and at once: nobody has it any more
+    assert (
+        ledger.next_notification_at() <= ledger.clock.now()
+    )  # and at once: nobody has it any more
 
 
 def test_what_somebody_else_has_begun_to_tell_or_has_told_is_not_given_back(ledger):
@@ -255,7 +312,9 @@ def test_what_somebody_else_has_begun_to_tell_or_has_told_is_not_given_back(ledg
     assert [(one.id, one.tells) for one in ledger.pending_notifications(3)] == [("a", 3), ("c", 3)]
 
 
-def test_a_ledger_that_breaks_while_telling_is_broken_off_is_nothing_more(ledger, place, teller_of, monkeypatch):
+def test_a_ledger_that_breaks_while_telling_is_broken_off_is_nothing_more(
+    ledger, place, teller_of, monkeypatch
+):
     ended(ledger, "a")
     mark = os.path.join(place, "mark")
     teller = teller_of(Program([script(place, "touch %s; sleep 60\n" % mark)], 60))
@@ -263,18 +322,22 @@ def test_a_ledger_that_breaks_while_telling_is_broken_off_is_nothing_more(ledger
 
     def broken(tellings):
         raise LedgerError("broken")
+
     monkeypatch.setattr(ledger, "give_back", broken)
     teller.stop()
     assert told(ledger) == {"a": False}
 
 
-@pytest.mark.parametrize("words, said", [
-    ([], "--exec needs a program"),
-    ([""], "--exec needs a program"),
-    (["no-such-program-here"], "there is no program no-such-program-here"),
-    (["/etc/passwd"], "there is no program /etc/passwd that can be run"),
-    (["/tmp"], "there is no program /tmp"),
-])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ([], "--exec needs a program"),
+        ([""], "--exec needs a program"),
+        (["no-such-program-here"], "there is no program no-such-program-here"),
+        (["/etc/passwd"], "there is no program /etc/passwd that can be run"),
+        (["/tmp"], "there is no program /tmp"),
+    ],
+)
 def test_a_program_that_is_not_there_is_said_at_once(words, said):
     with pytest.raises(ConfigError, match=said):
         Program(words, 10)
@@ -290,10 +353,23 @@ def test_a_program_that_went_away_is_a_try_that_failed(ledger, place, teller_of,
 
 
 def test_waits_between_tries_grow_to_an_hour():
-    assert [telling.retry_in_s(n) for n in range(1, 12)] == [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
+    assert [telling.retry_in_s(n) for n in range(1, 12)] == [
+        10,
+        20,
+        40,
+        80,
+        160,
+        320,
+        640,
+        1280,
+        2560,
+        3600,
+        3600,
+    ]
 
 
 # Outboxes
+
 
 def test_an_outbox_gets_a_line_for_each_end_and_is_for_its_owner_alone(ledger, place, teller_of):
     names = ["job %d" % i for i in range(telling.AT_ONCE + 30)]
@@ -322,7 +398,9 @@ def test_one_write_and_a_sync_for_what_is_told_at_once(ledger, place, monkeypatc
     calls = []
     for name in ("write", "fsync"):
         real = getattr(os, name)
-        monkeypatch.setattr(os, name, lambda *args, name=name, real=real: calls.append(name) or real(*args))
+        monkeypatch.setattr(
+            os, name, lambda *args, name=name, real=real: calls.append(name) or real(*args)
+        )
     append(os.path.join(place, "out.jsonl"), ledger.pending_notifications(9))
     assert calls == ["write", "fsync"]
 
@@ -336,24 +414,35 @@ def test_an_outbox_that_is_taken_away_is_made_again(ledger, place):
     assert [lines_of(name)[0]["id"] for name in (out + ".1", out)] == ["a", "b"]
 
 
-@pytest.mark.parametrize("path, said", [("nowhere/out", "No such file or directory"), (".", "Is a directory")])
-def test_an_outbox_that_cannot_be_written_is_tried_again(ledger, place, teller_of, troubles, path, said):
+@pytest.mark.parametrize(
+    "path, said", [("nowhere/out", "No such file or directory"), (".", "Is a directory")]
+)
+def test_an_outbox_that_cannot_be_written_is_tried_again(
+    ledger, place, teller_of, troubles, path, said
+):
     ended(ledger, "a")
     whole = os.path.join(place, path)
     teller_of(outbox=whole).finish(5)
-    assert [(error, again) for _, error, again in troubles] == [("can't append to %s: %s" % (whole, said), True)]
+    assert [(error, again) for _, error, again in troubles] == [
+        ("can't append to %s: %s" % (whole, said), True)
+    ]
     assert told(ledger) == {"a": False}
 
 
-def test_an_outbox_that_somebody_keeps_locked_is_tried_again(ledger, place, teller_of, troubles, monkeypatch):
+def test_an_outbox_that_somebody_keeps_locked_is_tried_again(
+    ledger, place, teller_of, troubles, monkeypatch
+):
     import fcntl
+
     monkeypatch.setattr(telling, "LOCK_S", 0.05)
     ended(ledger, "a")
     out = os.path.join(place, "out.jsonl")
     with open(out, "w") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)
         teller_of(outbox=out).finish(5)
-        assert [error for _, error, _ in troubles] == ["can't append to %s: another program has it locked" % out]
+        assert [error for _, error, _ in troubles] == [
+            "can't append to %s: another program has it locked" % out
+        ]
     ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_at = 0"))
     threading.Timer(0.02, holder.close).start()
     teller_of(outbox=out).finish(5)
@@ -365,7 +454,9 @@ def test_a_pipe_is_an_outbox_while_somebody_reads_it(ledger, place, teller_of, t
     out = os.path.join(place, "pipe")
     os.mkfifo(out)
     teller_of(outbox=out).finish(5)
-    assert [error for _, error, _ in troubles] == ["can't append to %s: it is a pipe, and nobody reads it" % out]
+    assert [error for _, error, _ in troubles] == [
+        "can't append to %s: it is a pipe, and nobody reads it" % out
+    ]
     assert told(ledger) == {"a": False}
     ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_at = 0"))
     reader = os.open(out, os.O_RDONLY | os.O_NONBLOCK)
@@ -374,10 +465,12 @@ def test_a_pipe_is_an_outbox_while_somebody_reads_it(ledger, place, teller_of, t
     os.close(reader)
 
 
-def test_a_pipe_that_nobody_empties_is_a_try_that_failed(ledger, place, teller_of, troubles, monkeypatch):
+def test_a_pipe_that_nobody_empties_is_a_try_that_failed(
+    ledger, place, teller_of, troubles, monkeypatch
+):
     monkeypatch.setattr(telling, "LOCK_S", 0.05)
     ledger.add(["a"])
-    claim, = ledger.claim(1)
+    (claim,) = ledger.claim(1)
     look(ledger, claim, Verdict.DONE, result="x" * 300000)
     out = os.path.join(place, "pipe")
     os.mkfifo(out)
@@ -405,6 +498,7 @@ def test_with_both_an_end_is_in_the_outbox_once_the_program_took_it(ledger, plac
 
 # The thread
 
+
 def test_what_ends_meanwhile_is_told_when_it_is_woken(ledger, place, teller_of, monkeypatch):
     monkeypatch.setattr(telling, "TURN_S", 600.0)
     out = os.path.join(place, "out.jsonl")
@@ -429,17 +523,21 @@ def test_a_ledger_that_breaks_is_told_at_the_end(ledger, place, teller_of, monke
 
     def broken(*args):
         raise LedgerError("it broke")
+
     monkeypatch.setattr(ledger, "mark_notified", broken)
     teller = teller_of(outbox=os.path.join(place, "out.jsonl"))
     with pytest.raises(LedgerError, match="it broke"):
         teller.finish(5)
 
 
-def test_an_error_that_nobody_thought_of_is_told_at_the_end_too(ledger, place, teller_of, monkeypatch):
+def test_an_error_that_nobody_thought_of_is_told_at_the_end_too(
+    ledger, place, teller_of, monkeypatch
+):
     ended(ledger, "a")
 
     def broken(*args):
         raise RecursionError("too deep")
+
     monkeypatch.setattr(ledger, "pending_notifications", broken)
     with pytest.raises(LedgerError, match="ends can't be told any more: RecursionError: too deep"):
         teller_of(outbox=os.path.join(place, "out.jsonl")).finish(5)

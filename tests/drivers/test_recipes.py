@@ -1,4 +1,5 @@
 """Legacy code that has an HTTP client already: pollkit waits, `requests` asks."""
+
 import requests
 import responses
 

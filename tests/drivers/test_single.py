@@ -1,4 +1,5 @@
 """`wait` and `Poller`: what the caller sees."""
+
 import json
 import logging
 import pickle
@@ -39,15 +40,25 @@ def script(*answers):
 
 # A URL, an id, a Job, a callable
 
+
 def test_wait_gives_back_the_result_of_a_url():
-    with ScriptedApi([(200, {}, {"status": "running"}), (200, {}, {"status": "done", "result": 42})]) as api:
+    with ScriptedApi(
+        [(200, {}, {"status": "running"}), (200, {}, {"status": "done", "result": 42})]
+    ) as api:
         assert wait(api.url + "/jobs/42", clock=VirtualClock()) == 42
 
 
 def test_an_id_needs_a_profile_that_says_where_it_stands():
     with ScriptedApi([(200, {}, {"status": "done", "result": 1})]) as api:
-        outcome = Poller(Profile(name="mine", url=api.url + "/{label}/jobs/{id}")).poll(Job("a/b", label="x y"))
-        assert (outcome.id, outcome.label, outcome.profile, outcome.result) == ("a/b", "x y", "mine", 1)
+        outcome = Poller(Profile(name="mine", url=api.url + "/{label}/jobs/{id}")).poll(
+            Job("a/b", label="x y")
+        )
+        assert (outcome.id, outcome.label, outcome.profile, outcome.result) == (
+            "a/b",
+            "x y",
+            "mine",
+            1,
+        )
         assert api.paths == ["/x%20y/jobs/a%2Fb"]
     with pytest.raises(ConfigError, match="not a URL, and no profile"):
         wait("job_1")
@@ -67,9 +78,15 @@ def test_a_bad_url_is_an_error_before_any_poll(url):
         wait(url)
 
 
-@pytest.mark.parametrize("answer, result", [
-    (True, True), ("done", "done"), ({"status": "done", "result": 7}, 7),
-    (Reply(200, body='{"state": "ready"}'), {"state": "ready"})])
+@pytest.mark.parametrize(
+    "answer, result",
+    [
+        (True, True),
+        ("done", "done"),
+        ({"status": "done", "result": 7}, 7),
+        (Reply(200, body='{"state": "ready"}'), {"state": "ready"}),
+    ],
+)
 def test_any_callable_will_do(answer, result):
     assert wait(script(answer)) == result
 
@@ -88,12 +105,18 @@ def test_a_reply_takes_what_clients_have_and_is_told_what_it_cant_use():
         Reply(200, {}, {"status": "done"})
 
 
-@pytest.mark.parametrize("headers", [
-    {"Retry-After": "Fri, 15 Jan 2027 08:00:30 GMT"},
-    {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000030"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Retry-After": "Fri, 15 Jan 2027 08:00:30 GMT"},
+        {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1800000030"},
+    ],
+)
 def test_dates_in_a_callables_reply_without_a_date_are_measured_by_the_clock(headers):
     clock = VirtualClock(wall=1800000000.0)  # 08:00 on that day
-    assert wait(script(Reply(200, headers, b'{"status": "running"}'), "done"), clock=clock) == "done"
+    assert (
+        wait(script(Reply(200, headers, b'{"status": "running"}'), "done"), clock=clock) == "done"
+    )
     assert clock.now() == 30.0
 
 
@@ -104,6 +127,7 @@ def test_a_callable_may_return_a_fault_itself():
 def test_an_exception_counts_as_a_fault_only_if_listed():
     def broken():
         raise KeyError("x")
+
     with pytest.raises(KeyError):
         wait(broken)
     with pytest.raises(JobUnreachable, match="KeyError"):
@@ -117,16 +141,22 @@ def test_a_callables_name_is_its_id():
 
     def ask():
         return True
+
     assert Poller().poll(ask).id == "ask"
     assert Poller().poll(Check()).id == "Check"
 
 
 # Errors
 
-@pytest.mark.parametrize("answers, options, error, base", [
-    ([{"status": "failed", "error": "no luck"}], {}, JobFailed, Exception),
-    (["running"] * 99, {"timeout": 3}, JobTimedOut, TimeoutError),
-    ([Fault("down")] * 99, {}, JobUnreachable, Exception)])
+
+@pytest.mark.parametrize(
+    "answers, options, error, base",
+    [
+        ([{"status": "failed", "error": "no luck"}], {}, JobFailed, Exception),
+        (["running"] * 99, {"timeout": 3}, JobTimedOut, TimeoutError),
+        ([Fault("down")] * 99, {}, JobUnreachable, Exception),
+    ],
+)
 def test_wait_raises_what_happened_with_the_outcome(answers, options, error, base):
     with pytest.raises(error) as caught:
         wait(script(*answers), clock=VirtualClock(), **options)
@@ -140,7 +170,9 @@ def test_wait_raises_what_happened_with_the_outcome(answers, options, error, bas
 
 def test_config_errors_are_value_errors_and_pickle():
     error = ConfigError("no such thing")
-    assert isinstance(error, ValueError) and str(pickle.loads(pickle.dumps(error))) == "no such thing"
+    assert (
+        isinstance(error, ValueError) and str(pickle.loads(pickle.dumps(error))) == "no such thing"
+    )
 
 
 def test_poll_does_not_raise_for_the_jobs_sake():
@@ -149,39 +181,93 @@ def test_poll_does_not_raise_for_the_jobs_sake():
 
 def test_a_state_equals_its_word_however_it_is_printed():
     assert State.TIMED_OUT == "timed_out"
-    assert str(State.TIMED_OUT) == "%s" % State.TIMED_OUT == "{}".format(State.TIMED_OUT) == "timed_out"
+    assert (
+        str(State.TIMED_OUT)
+        == "%s" % State.TIMED_OUT
+        == "{}".format(State.TIMED_OUT)
+        == "timed_out"
+    )
     assert json.dumps(State.DONE) == '"done"'
 
 
-@pytest.mark.parametrize("options", [
-    {"pace": "quick"}, {"timeout": -1}, {"timeout": "soon"}, {"max_faults": 0}, {"profile": "knownowhere"},
-    {"profile": 5},
-    {"headers": {"X": "a\r\nb"}}, {"headers": {"a b": "c"}}, {"headers": {"Host": "x"}},
-    {"pace": 5}, {"bucket": "60/m"}, {"retry_on": (5,)}, {"max_faults": "3"}, {"max_faults": 2.5}, {"max_faults": True},
-    {"headers": ["a"]}, {"on_event": 5}, {"profile": Profile(pace="quick")}, {"profile": Profile(timeout="soon")},
-    {"profile": Profile(unknown="x")}, {"profile": Profile(max_faults=0)}, {"profile": Profile(request_timeout=0)},
-    {"profile": Profile(not_found_grace=None)}, {"profile": Profile(limit="x")}, {"profile": Profile(batch_size=0)},
-    {"clock": 5}, {"rng": 5}, {"history": 5}, {"profiles": 5}, {"profile": Profile(headers={"X": []})},
-    {"profile": Profile(method="get it")}, {"profile": Profile(status="a..b")}, {"profile": Profile(auth="magic")}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pace": "quick"},
+        {"timeout": -1},
+        {"timeout": "soon"},
+        {"max_faults": 0},
+        {"profile": "knownowhere"},
+        {"profile": 5},
+        {"headers": {"X": "a\r\nb"}},
+        {"headers": {"a b": "c"}},
+        {"headers": {"Host": "x"}},
+        {"pace": 5},
+        {"bucket": "60/m"},
+        {"retry_on": (5,)},
+        {"max_faults": "3"},
+        {"max_faults": 2.5},
+        {"max_faults": True},
+        {"headers": ["a"]},
+        {"on_event": 5},
+        {"profile": Profile(pace="quick")},
+        {"profile": Profile(timeout="soon")},
+        {"profile": Profile(unknown="x")},
+        {"profile": Profile(max_faults=0)},
+        {"profile": Profile(request_timeout=0)},
+        {"profile": Profile(not_found_grace=None)},
+        {"profile": Profile(limit="x")},
+        {"profile": Profile(batch_size=0)},
+        {"clock": 5},
+        {"rng": 5},
+        {"history": 5},
+        {"profiles": 5},
+        {"profile": Profile(headers={"X": []})},
+        {"profile": Profile(method="get it")},
+        {"profile": Profile(status="a..b")},
+        {"profile": Profile(auth="magic")},
+    ],
+)
 def test_what_makes_no_sense_is_refused_before_any_poll(options):
     with pytest.raises(ConfigError):
         Poller(**options)
 
 
 def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
-    spoken = Profile(pace="fixed 5s", retry="fixed 2s", timeout="1m", not_found_grace="10s", request_timeout="3s",
-                     retry_after_default="7s", limit="60/m", done="fertig, komplett")
+    spoken = Profile(
+        pace="fixed 5s",
+        retry="fixed 2s",
+        timeout="1m",
+        not_found_grace="10s",
+        request_timeout="3s",
+        retry_after_default="7s",
+        limit="60/m",
+        done="fertig, komplett",
+    )
     clock, times = VirtualClock(), []
 
     def ask():
         times.append(clock.now())
         return ["running", Fault("x"), Reply(429), "fertig"][len(times) - 1]
+
     assert Poller(spoken, clock=clock, rng=lambda: 0.0).poll(ask).state == "done"
     assert times == [0, 5, 7, 14]
 
 
-@pytest.mark.parametrize("job", [None, 5, [1], b"x", Job(5), Job("1", url=5), Job("1", profile=Profile()),
-                                 Job("1", label=5), Job("1", size="large")])
+@pytest.mark.parametrize(
+    "job",
+    [
+        None,
+        5,
+        [1],
+        b"x",
+        Job(5),
+        Job("1", url=5),
+        Job("1", profile=Profile()),
+        Job("1", label=5),
+        Job("1", size="large"),
+    ],
+)
 def test_what_is_no_job_is_refused(job):
     with pytest.raises(ConfigError):
         Poller(Profile(url="http://a/{id}")).poll(job)
@@ -194,10 +280,14 @@ def test_what_can_not_be_set_is_refused_as_stop():
 
 # Waiting
 
+
 def test_timeout_zero_looks_once_none_waits_for_ever():
     assert Poller(timeout=0).poll(script("running")).polls == 1
     clock = VirtualClock()
-    assert Poller(timeout=None, clock=clock).poll(script(*["running"] * 5000 + ["done"])).state == "done"
+    assert (
+        Poller(timeout=None, clock=clock).poll(script(*["running"] * 5000 + ["done"])).state
+        == "done"
+    )
     assert clock.now() > 300
 
 
@@ -221,6 +311,7 @@ def test_a_429_pauses_a_poller_that_waits_for_its_turn():
         sleep_until(3)
         bucket.pause(clock.now(), clock.now() + 60)
         sleep_until(at)
+
     clock.sleep_until = told_off_meanwhile
     outcome = first.poll(script(True))
     assert clock.now() == 63 and outcome.slept_s.limit == 63
@@ -244,9 +335,11 @@ def test_a_wait_that_times_out_in_the_queue_takes_no_slot_from_others():
 
 def test_stop_ends_a_wait_as_cancelled():
     stop = threading.Event()
+
     def check():
         stop.set()
         return "running"
+
     outcome = Poller(pace="fixed 1h", timeout=None).poll(check, stop=stop)
     assert (outcome.state, outcome.polls) == ("cancelled", 1)
     bucket = TokenBucket(1, per=3600)
@@ -263,10 +356,14 @@ def test_stop_wakes_a_wait_that_sleeps_in_earnest():
 
 def test_stop_in_the_middle_of_a_request_ends_the_wait_within_the_requests_own_timeout():
     import socket
+
     with socket.socket() as hang:
         hang.bind(("127.0.0.1", 0))
         hang.listen(1)
-        stop, poller = threading.Event(), Poller(Profile(request_timeout=0.3), pace="fixed 1h", timeout=None)
+        stop, poller = (
+            threading.Event(),
+            Poller(Profile(request_timeout=0.3), pace="fixed 1h", timeout=None),
+        )
         threading.Timer(0.05, stop.set).start()
         began = time.monotonic()
         outcome = poller.poll("http://127.0.0.1:%d/" % hang.getsockname()[1], stop=stop)
@@ -285,11 +382,17 @@ def test_wait_on_a_cancelled_job_raises(monkeypatch):
 
 def test_ctrl_c_ends_a_wait_within_a_second_even_in_the_middle_of_a_poll():
     import socket
+
     with socket.socket() as hang:
         hang.bind(("127.0.0.1", 0))
         hang.listen(1)
-        code = "import pollkit; print('go', flush=True); pollkit.wait('http://127.0.0.1:%d/')" % hang.getsockname()[1]
-        process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        code = (
+            "import pollkit; print('go', flush=True); pollkit.wait('http://127.0.0.1:%d/')"
+            % hang.getsockname()[1]
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
         connection, _ = hang.accept()
         with connection:
             process.send_signal(signal.SIGINT)
@@ -301,7 +404,10 @@ def test_ctrl_c_ends_a_wait_within_a_second_even_in_the_middle_of_a_poll():
 def test_a_poller_may_be_used_by_many_threads_at_once():
     with ScriptedApi([(200, {}, {"status": "done", "result": 1})]) as api:
         poller, outcomes = Poller(Profile(url=api.url + "/{id}")), []
-        threads = [threading.Thread(target=lambda i=i: outcomes.append(poller.poll("j%d" % i))) for i in range(16)]
+        threads = [
+            threading.Thread(target=lambda i=i: outcomes.append(poller.poll("j%d" % i)))
+            for i in range(16)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -312,12 +418,29 @@ def test_a_poller_may_be_used_by_many_threads_at_once():
 
 # Events and logs
 
+
 def test_on_event_hears_of_every_poll_change_fault_pause_and_end():
     heard = []
-    answers = script("queued", Fault("reset"), Reply(429, {"Retry-After": "3"}), "running", "running", "done")
-    Poller(clock=VirtualClock(), bucket=TokenBucket(1e6), on_event=heard.append, rng=lambda: 0.5).poll(answers)
+    answers = script(
+        "queued", Fault("reset"), Reply(429, {"Retry-After": "3"}), "running", "running", "done"
+    )
+    Poller(
+        clock=VirtualClock(), bucket=TokenBucket(1e6), on_event=heard.append, rng=lambda: 0.5
+    ).poll(answers)
     assert [event.kind for event in heard] == [
-        "poll", "status", "poll", "fault", "poll", "pause", "poll", "status", "poll", "poll", "status", "end"]
+        "poll",
+        "status",
+        "poll",
+        "fault",
+        "poll",
+        "pause",
+        "poll",
+        "status",
+        "poll",
+        "poll",
+        "status",
+        "end",
+    ]
     assert heard[-1].progress.ending.state == "done"
 
 
@@ -331,11 +454,19 @@ def test_a_pause_for_the_limit_is_an_event_too():
 def test_logging_has_status_changes_at_info_polls_at_debug_and_each_warning_once(caplog):
     with caplog.at_level(logging.DEBUG, "pollkit"):
         Poller(clock=VirtualClock()).poll(script("odd", "odd", "running", "running", "done"))
-    levels = [(record.levelname, record.getMessage().partition(": ")[2]) for record in caplog.records]
+    levels = [
+        (record.levelname, record.getMessage().partition(": ")[2]) for record in caplog.records
+    ]
     assert [text for level, text in levels if level == "INFO"] == [
-        'status "odd"', 'status "running" (was "odd")', 'status "done" (was "running")', "done"]
+        'status "odd"',
+        'status "running" (was "odd")',
+        'status "done" (was "running")',
+        "done",
+    ]
     assert len([1 for level, _ in levels if level == "DEBUG"]) == 5
-    assert [text for level, text in levels if level == "WARNING"] == ["unknown status 'odd' counts as pending"]
+    assert [text for level, text in levels if level == "WARNING"] == [
+        "unknown status 'odd' counts as pending"
+    ]
 
 
 def test_faults_and_warnings_are_logged_by_default(caplog):
@@ -343,22 +474,34 @@ def test_faults_and_warnings_are_logged_by_default(caplog):
         Poller(clock=VirtualClock()).poll(script("odd", Reply(500), "running", "done"))
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "<lambda>: unknown status 'odd' counts as pending"),
-        ("WARNING", "<lambda>: the server answered 500")]
+        ("WARNING", "<lambda>: the server answered 500"),
+    ]
 
 
 def test_nothing_is_printed_where_nobody_set_up_logging():
     code = "import pollkit; pollkit.wait(iter(['odd', 'done']).__next__, pace='fixed 1ms')"
-    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def limits(remaining, reset):
-    return {"RateLimit-Remaining": str(remaining), "RateLimit-Limit": "10", "RateLimit-Reset": str(reset)}
+    return {
+        "RateLimit-Remaining": str(remaining),
+        "RateLimit-Limit": "10",
+        "RateLimit-Reset": str(reset),
+    }
 
 
-@pytest.mark.parametrize("headers, options", [
-    (limits(9, 3600), {"timeout": 300}), (limits(1, 60), {"timeout": 30}),
-    ({}, {"timeout": 290, "bucket": TokenBucket(1, per=60, burst=5), "pace": "fixed 1s"})])
+@pytest.mark.parametrize(
+    "headers, options",
+    [
+        (limits(9, 3600), {"timeout": 300}),
+        (limits(1, 60), {"timeout": 30}),
+        ({}, {"timeout": 290, "bucket": TokenBucket(1, per=60, burst=5), "pace": "fixed 1s"}),
+    ],
+)
 def test_a_limit_that_is_not_used_up_leaves_the_last_look(headers, options):
     clock = VirtualClock()
     if "bucket" in options:
@@ -366,7 +509,12 @@ def test_a_limit_that_is_not_used_up_leaves_the_last_look(headers, options):
 
     def ask():
         ended = clock.now() > options["timeout"] - 40
-        return Reply(200, headers, b'{"status": "done"}' if ended and clock.now() > 25 else b'{"status": "running"}')
+        return Reply(
+            200,
+            headers,
+            b'{"status": "done"}' if ended and clock.now() > 25 else b'{"status": "running"}',
+        )
+
     outcome = Poller(clock=clock, **options).poll(ask)
     assert (outcome.state, outcome.waited_s) == ("done", options["timeout"])
 
@@ -378,15 +526,20 @@ def test_a_learned_limit_leaves_the_last_look():
         if clock.now() < 50:
             return Reply(429)
         return "done" if clock.now() > 280 else "running"
+
     assert Poller(clock=clock, timeout=300, pace="fixed 5s").poll(ask).state == "done"
 
 
 def test_importing_pollkit_is_silent_and_starts_nothing():
-    code = ("import pollkit, logging, threading, sys; pollkit.Poller; assert threading.active_count() == 1; "
-            "assert not logging.getLogger().handlers; "
-            "assert not {'ssl', 'http.client', 'urllib.request', 'sqlite3', 'email'} & set(sys.modules), sys.modules; "
-            "pollkit.wait(lambda: True)")
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    code = (
+        "import pollkit, logging, threading, sys; pollkit.Poller; assert threading.active_count() == 1; "
+        "assert not logging.getLogger().handlers; "
+        "assert not {'ssl', 'http.client', 'urllib.request', 'sqlite3', 'email'} & set(sys.modules), sys.modules; "
+        "pollkit.wait(lambda: True)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 

@@ -3,6 +3,7 @@
 Each test is named after its source and states what that document's loop does; pollkit, told
 the same in a line of profile, must poll at the same instants.
 """
+
 import json
 
 import pytest
@@ -45,7 +46,9 @@ def test_task_api_fixed_3_s_with_60_attempts():
 
 def test_documents_api_backoff_2_s_by_1_5_to_10_s_within_300_s():
     server = Server("processing")
-    outcome = server.poll(profile=Profile(pace=Backoff(2, 10, factor=1.5, jitter="none"), timeout=300.0))
+    outcome = server.poll(
+        profile=Profile(pace=Backoff(2, 10, factor=1.5, jitter="none"), timeout=300.0)
+    )
     assert server.times[:7] == [0, 2, 5, 9.5, 16.25, 26.25, 36.25]
     assert (outcome.state, server.times[-1], outcome.waited_s) == ("timed_out", 300, 300)
 
@@ -72,17 +75,29 @@ def test_rate_limits_429_without_retry_after_waits_60_s():
 
 def test_rate_limits_slow_down_when_fewer_than_10_requests_remain():
     def answer(remaining):
-        return Reply(200, {"RateLimit-Remaining": str(remaining), "RateLimit-Reset": "60"}, '{"status": "running"}')
+        return Reply(
+            200,
+            {"RateLimit-Remaining": str(remaining), "RateLimit-Reset": "60"},
+            '{"status": "running"}',
+        )
+
     server = Server(answer(11), answer(10), answer(9), answer(8), "done")
     server.poll(pace="fixed 2s")
-    assert server.times[:3] == [0, 2, 4]                        # plenty left: the pace
-    assert server.times[3] == pytest.approx(4 + 60 / 9)         # 9 left for 60 s
+    assert server.times[:3] == [0, 2, 4]  # plenty left: the pace
+    assert server.times[3] == pytest.approx(4 + 60 / 9)  # 9 left for 60 s
     assert server.times[4] == pytest.approx(server.times[3] + 60 / 8)
 
 
-@pytest.mark.parametrize("model, first, every, timeout", [
-    ("nano-banana", 5, 3, 120), ("flux-2", 10, 5, 180), ("sora-2", 60, 15, 600), ("veo-3-1", 45, 10, 480),
-    ("suno", 30, 10, 300)])
+@pytest.mark.parametrize(
+    "model, first, every, timeout",
+    [
+        ("nano-banana", 5, 3, 120),
+        ("flux-2", 10, 5, 180),
+        ("sora-2", 60, 15, 600),
+        ("veo-3-1", 45, 10, 480),
+        ("suno", 30, 10, 300),
+    ],
+)
 def test_model_table_initial_wait_then_interval(model, first, every, timeout):
     server = Server({"data": {"state": "generating"}})
     outcome = server.poll(pace=Adaptive(first=first, every=every), timeout=timeout)
@@ -104,14 +119,22 @@ def test_robust_polling_network_retries_3_with_growing_waits_around_each_check()
 
 def test_lipsync_article_doubling_on_429_with_jitter_and_reset_on_success():
     profile = Profile(pace=Fixed(5), retry=Backoff(5, 300, factor=2, jitter="equal"), timeout=900.0)
-    server = Server("processing", Reply(429), Reply(429), Reply(429), "processing", Reply(429), "completed")
-    assert server.poll(profile=profile, rng=lambda: 0.999999, bucket=TokenBucket(1000)).state == "done"
+    server = Server(
+        "processing", Reply(429), Reply(429), Reply(429), "processing", Reply(429), "completed"
+    )
+    assert (
+        server.poll(profile=profile, rng=lambda: 0.999999, bucket=TokenBucket(1000)).state == "done"
+    )
     assert server.times == pytest.approx([0, 5, 10, 20, 40, 45, 50], abs=0.01)
 
 
 def test_python_client_interval_2_s_timeout_60_s_errors_retried_result_and_message_extracted():
     options = {"pace": "fixed 2s", "timeout": 60, "retry_on": (ConnectionError,)}
-    server = Server({"status": "running"}, ConnectionError("refused"), {"status": "completed", "result": {"url": "u"}})
+    server = Server(
+        {"status": "running"},
+        ConnectionError("refused"),
+        {"status": "completed", "result": {"url": "u"}},
+    )
     assert wait(server, clock=server.clock, **options) == {"url": "u"}
     server = Server({"status": "error", "message": "codec not supported"})
     with pytest.raises(JobFailed, match="codec not supported"):
@@ -119,9 +142,20 @@ def test_python_client_interval_2_s_timeout_60_s_errors_retried_result_and_messa
 
 
 def test_task_api_result_json_is_decoded():
-    profile = Profile(status="data.state", result="data.resultJson|json.resultUrls", error="data.failMsg",
-                      error_code="data.failCode")
-    done = {"data": {"state": "success", "resultJson": json.dumps({"resultUrls": ["https://cdn/1.mp4"]})}}
-    assert Server({"data": {"state": "generating"}}, done).poll(profile=profile).result == ["https://cdn/1.mp4"]
+    profile = Profile(
+        status="data.state",
+        result="data.resultJson|json.resultUrls",
+        error="data.failMsg",
+        error_code="data.failCode",
+    )
+    done = {
+        "data": {
+            "state": "success",
+            "resultJson": json.dumps({"resultUrls": ["https://cdn/1.mp4"]}),
+        }
+    }
+    assert Server({"data": {"state": "generating"}}, done).poll(profile=profile).result == [
+        "https://cdn/1.mp4"
+    ]
     failed = {"data": {"state": "failed", "failCode": "422", "failMsg": "prompt refused"}}
     assert Server(failed).poll(profile=profile).error == ("422", "prompt refused")

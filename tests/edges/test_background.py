@@ -1,4 +1,5 @@
 """Calls that can't be interrupted run in daemon threads; exchanges wait for them as for sockets."""
+
 import gc
 import os
 import socket
@@ -49,7 +50,8 @@ def open_descriptors():
 
 
 needs_proc = pytest.mark.skipif(
-    not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")
+    not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc"
+)
 
 
 def fail(error):
@@ -76,6 +78,7 @@ def test_what_a_call_raises_is_raised_where_it_is_waited_for(calls):
 
 def test_a_call_that_has_finished_already_needs_no_wait(calls, monkeypatch):
     """The thread may be faster than the exchange that started it."""
+
     class InstantThread:
         def __init__(self, target, **_):
             self.start = target
@@ -196,6 +199,7 @@ def test_nothing_is_left_behind_if_no_thread_can_be_started(calls, monkeypatch):
 
 def test_a_failure_to_open_descriptors_leaves_no_trace(calls, monkeypatch, capfd):
     """Not even a complaint of the interpreter about an object that was half made."""
+
     def refuse(*_):
         raise OSError(24, "Too many open files")
 

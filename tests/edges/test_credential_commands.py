@@ -1,4 +1,5 @@
 """Commands that print a credential: they end, with all that they have started, and say no more than one."""
+
 import contextlib
 import os
 import sys
@@ -13,7 +14,9 @@ from pollkit.edges.credentials import Credential
 from pollkit.edges.http.request import Request
 from raw_server import RawServer, reply
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="what is tested here is the way of POSIX systems")
+pytestmark = pytest.mark.skipif(
+    os.name != "posix", reason="what is tested here is the way of POSIX systems"
+)
 
 
 def shell(script):
@@ -40,9 +43,16 @@ def is_soon_gone(pid):
     return not is_running(pid)
 
 
-@pytest.mark.parametrize("script", [
-    "sleep 60", "sleep 60 & echo $! >{0}; wait", "sleep 60 & echo $! >{0}; echo tok; wait",
-    "exec 1>&-; sleep 60 & echo $! >{0}; wait", "sleep 60 & echo $! >{0}; while :; do echo; sleep 0.01; done"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep 60",
+        "sleep 60 & echo $! >{0}; wait",
+        "sleep 60 & echo $! >{0}; echo tok; wait",
+        "exec 1>&-; sleep 60 & echo $! >{0}; wait",
+        "sleep 60 & echo $! >{0}; while :; do echo; sleep 0.01; done",
+    ],
+)
 def test_command_ends_at_its_limit_with_all_that_it_has_started(script, monkeypatch, tmp_path):
     """Also where a child of it keeps the pipe open, and whatever it prints meanwhile."""
     monkeypatch.setattr(credentials, "_COMMAND_TIMEOUT_S", 0.2)
@@ -60,8 +70,11 @@ def test_command_takes_no_longer_than_the_wait_that_it_is_for():
     """Be it for one job or for many; a wait of 0, which looks once, lets it take its time."""
     profile = Profile(url="http://127.0.0.1:1/{id}", auth="bearer command:sleep 60", timeout=0.1)
     began = time.monotonic()
-    for wait in (lambda: Poller(profile).poll("1"), lambda: BatchPoller(profile).run(["1"]),
-                 lambda: Poller(profile._replace(timeout=300.0), timeout="100ms").poll("1")):
+    for wait in (
+        lambda: Poller(profile).poll("1"),
+        lambda: BatchPoller(profile).run(["1"]),
+        lambda: Poller(profile._replace(timeout=300.0), timeout="100ms").poll("1"),
+    ):
         with pytest.raises(ConfigError, match=r"took over 0\.1 s"):
             wait()
     assert time.monotonic() - began < 5
@@ -73,11 +86,16 @@ def test_command_takes_no_longer_than_the_wait_that_it_is_for():
 def test_command_that_is_run_again_takes_no_longer_than_the_wait_either(tmp_path):
     """It leaves the old credential, and the server has the last word."""
     refused = reply("{}", "401 Unauthorized")
-    slow = "command:sh -c \"test -e %s && sleep 60; echo tok >%s; echo tok\"" % (tmp_path / "x", tmp_path / "x")
+    slow = 'command:sh -c "test -e %s && sleep 60; echo tok >%s; echo tok"' % (
+        tmp_path / "x",
+        tmp_path / "x",
+    )
     began = time.monotonic()
     for batch in ({}, {"batch_url": "{base}/?ids={ids}", "batch_items": "items"}):
         with RawServer(refused, refused) as server:
-            profile = Profile(url="{base}/{id}", base=server.url(""), auth="bearer " + slow, timeout=0.4, **batch)
+            profile = Profile(
+                url="{base}/{id}", base=server.url(""), auth="bearer " + slow, timeout=0.4, **batch
+            )
             with BatchPoller(profile, pace="fixed 10ms") as batch:
                 assert [outcome.state for outcome in batch.run(["1"])] == ["unreachable"]
         (tmp_path / "x").unlink()
@@ -86,11 +104,16 @@ def test_command_that_is_run_again_takes_no_longer_than_the_wait_either(tmp_path
 
 def test_command_that_is_run_again_takes_none_of_the_time_of_the_request(new_transport, tmp_path):
     """The server, which answered at once, is not blamed for it, be a connection open already or not."""
-    auth = 'bearer command:sh -c "[ -e {0} ] && sleep 0.5; touch {0}; echo tok"'.format(tmp_path / "was-here")
+    auth = 'bearer command:sh -c "[ -e {0} ] && sleep 0.5; touch {0}; echo tok"'.format(
+        tmp_path / "was-here"
+    )
     done = reply('{"status": "done"}')
     with RawServer(done, [done, lambda connection, _: connection.close()], done) as server:
         transport = new_transport(auth=auth, request_timeout=0.3)
-        said = [transport.fetch(Request(server.url(), server.origin, fresh_credential=i > 0)) for i in range(3)]
+        said = [
+            transport.fetch(Request(server.url(), server.origin, fresh_credential=i > 0))
+            for i in range(3)
+        ]
     assert [getattr(each, "status", each) for each in said] == [200] * 3
     assert len(server.requests) == 3
 
@@ -98,7 +121,10 @@ def test_command_that_is_run_again_takes_none_of_the_time_of_the_request(new_tra
 def test_command_may_leave_a_child_behind_that_keeps_the_pipe_open(tmp_path):
     """An agent, say: what the command itself has printed counts once it has ended; the child is its own affair."""
     began = time.monotonic()
-    assert shell("sleep 60 & echo $! >%s; echo tok" % (tmp_path / "child")).header("h")[1] == "Bearer tok"
+    assert (
+        shell("sleep 60 & echo $! >%s; echo tok" % (tmp_path / "child")).header("h")[1]
+        == "Bearer tok"
+    )
     assert time.monotonic() - began < 5
     child = int((tmp_path / "child").read_text())
     assert is_running(child)
@@ -113,8 +139,11 @@ def test_command_that_fails_is_heard_of_whatever_it_leaves_behind(tmp_path):
 
 def test_command_that_is_broken_off_by_a_signal_is_ended(monkeypatch, tmp_path):
     """It is not in the terminal's group any more: Ctrl-C reaches pollkit alone."""
+
     def interrupted(process, until):
-        while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text().endswith("\n"):
+        while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text().endswith(
+            "\n"
+        ):
             time.sleep(0.01)
         raise KeyboardInterrupt()
 
@@ -145,7 +174,8 @@ def test_long_credential_is_read_whole():
     """In pieces, as a pipe delivers it."""
     prints = "import sys; sys.stdout.write(65535 * chr(120)); sys.stdout.flush(); sys.stdout.write(chr(121))"
     assert Credential("bearer command:'%s' -c '%s'" % (sys.executable, prints)).header("h")[1] == (
-        "Bearer " + 65535 * "x" + "y")
+        "Bearer " + 65535 * "x" + "y"
+    )
 
 
 @pytest.mark.parametrize("writes", [None, b"", b"tok"])
@@ -158,7 +188,9 @@ def test_a_pipe_in_place_of_a_file_takes_no_longer_than_a_command(writes, tmp_pa
         if keeper is not None:
             os.write(keeper, writes)
         began = time.monotonic()
-        with pytest.raises(ConfigError, match=r"it is a pipe that nobody wrote to, or closed, within 0\.2 s"):
+        with pytest.raises(
+            ConfigError, match=r"it is a pipe that nobody wrote to, or closed, within 0\.2 s"
+        ):
             Credential("bearer file:" + path).header("h", timeout=0.2)
         assert time.monotonic() - began < 5
     finally:
@@ -174,10 +206,14 @@ def test_a_pipe_is_read_to_its_end():
             time.sleep(0.05)
             os.write(writer, part)
         os.close(writer)
+
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        assert Credential("bearer file:/dev/fd/%d" % reader).header("h") == ("Authorization", "Bearer tok")
+        assert Credential("bearer file:/dev/fd/%d" % reader).header("h") == (
+            "Authorization",
+            "Bearer tok",
+        )
     finally:
         thread.join()
         os.close(reader)

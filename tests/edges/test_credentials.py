@@ -1,4 +1,5 @@
 """Credentials: where they come from, when they are read again, and that they are shown nowhere."""
+
 import base64
 import contextlib
 import json
@@ -41,13 +42,17 @@ def basic(text):
 
 def poll(server, target="/jobs/1", **settings):
     """An outcome in no time; a poll with a credential of its own."""
-    options = {name: settings.pop(name) for name in ("headers", "max_faults", "on_event")
-               if name in settings}
+    options = {
+        name: settings.pop(name)
+        for name in ("headers", "max_faults", "on_event")
+        if name in settings
+    }
     with Poller(Profile(**settings), pace="fixed 1s", clock=VirtualClock(), **options) as poller:
         return poller.poll(server.url(target))
 
 
 # Sources
+
 
 def test_sources_and_schemes_on_the_wire(environment, tmp_path):
     """Each combination as the server sees it."""
@@ -84,7 +89,9 @@ def test_sources_and_schemes_on_the_wire(environment, tmp_path):
 def test_command_runs_without_a_shell():
     """No word of it is expanded."""
     assert Credential("bearer command:echo '$HOME' `x` ; true").header("h") == (
-        "Authorization", "Bearer $HOME `x` ; true")
+        "Authorization",
+        "Bearer $HOME `x` ; true",
+    )
 
 
 def test_command_cannot_take_the_input_that_was_meant_for_pollkit():
@@ -107,18 +114,38 @@ def test_source_is_read_when_first_needed_and_then_remembered(tmp_path):
     runs = tmp_path / "runs"
     script = tmp_path / "script.py"
     script.write_text("open(%r, 'a').write('x'); print('t0ken')" % str(runs))
-    with RawServer(reply('{"status": "running"}'), reply('{"status": "running"}'), DONE) as server, \
-            Poller(Profile(auth="bearer command:'%s' '%s'" % (sys.executable, script)),
-                   clock=VirtualClock()) as poller:
+    with RawServer(
+        reply('{"status": "running"}'), reply('{"status": "running"}'), DONE
+    ) as server, Poller(
+        Profile(auth="bearer command:'%s' '%s'" % (sys.executable, script)), clock=VirtualClock()
+    ) as poller:
         assert not runs.exists()
         assert poller.poll(server.url()).polls == 3
     assert runs.read_text() == "x"
 
 
-@pytest.mark.parametrize("auth", [
-    "", "bearer", "SECRET", "bearer SECRET", "basic me:SECRET", "digest env:SECRET", "bearer env:",
-    "bearer file:", "bearer command:", "bearer netrc:SECRET", "netrc SECRET", "header", "header X-Key",
-    "header X-Key SECRET", "header X:Key env:SECRET", "header X-Key: env:SECRET", "bearer vault:SECRET"])
+@pytest.mark.parametrize(
+    "auth",
+    [
+        "",
+        "bearer",
+        "SECRET",
+        "bearer SECRET",
+        "basic me:SECRET",
+        "digest env:SECRET",
+        "bearer env:",
+        "bearer file:",
+        "bearer command:",
+        "bearer netrc:SECRET",
+        "netrc SECRET",
+        "header",
+        "header X-Key",
+        "header X-Key SECRET",
+        "header X:Key env:SECRET",
+        "header X-Key: env:SECRET",
+        "bearer vault:SECRET",
+    ],
+)
 def test_specification_that_makes_no_sense_is_refused_unseen(auth):
     """It may hold the credential itself, by mistake; so it is not repeated."""
     with pytest.raises(ConfigError) as caught:
@@ -127,7 +154,9 @@ def test_specification_that_makes_no_sense_is_refused_unseen(auth):
     assert "SECRET" not in repr(caught.value)
 
 
-@pytest.mark.parametrize("name", ["Host", "host", "Content-Length", "Transfer-Encoding", "connection"])
+@pytest.mark.parametrize(
+    "name", ["Host", "host", "Content-Length", "Transfer-Encoding", "connection"]
+)
 def test_header_that_belongs_to_the_exchange_carries_no_credential(name):
     with pytest.raises(ConfigError, match="^the header %s is not yours to set$" % name):
         Credential("header %s env:TOKEN" % name)
@@ -138,11 +167,14 @@ def test_header_of_a_credential_is_sent_once_whatever_its_letters(environment):
     for name in ("authorization", "user-agent", "accept", "content-type"):
         with RawServer(DONE) as server:
             poll(server, auth="header %s env:TOKEN" % name, method="POST", body="{}")
-        assert [value for sent, value in server.requests[0].fields if sent.lower() == name] == ["t0ken"]
+        assert [value for sent, value in server.requests[0].fields if sent.lower() == name] == [
+            "t0ken"
+        ]
 
 
 def unusable(tmp_path):
     """Specifications, and what their error must name."""
+
     def written(name, content):
         path = tmp_path / name
         path.write_bytes(content)
@@ -158,16 +190,26 @@ def unusable(tmp_path):
         "variable no header can carry": ("bearer env:EURO", ["environment variable EURO"]),
         "file not there": ("bearer file:%s/none" % tmp_path, ["/none", "No such file"]),
         "file empty": ("bearer file:" + written("blank", b" \n\n"), ["/blank", "empty"]),
-        "file of two lines": ("bearer file:" + written("two", b"SECRET\nSECRET\n"), ["/two", "one line"]),
-        "file that is binary": ("bearer file:" + written("binary", b"SECRET\0\1"), ["/binary", "one line"]),
+        "file of two lines": (
+            "bearer file:" + written("two", b"SECRET\nSECRET\n"),
+            ["/two", "one line"],
+        ),
+        "file that is binary": (
+            "bearer file:" + written("binary", b"SECRET\0\1"),
+            ["/binary", "one line"],
+        ),
         "file not in UTF-8": ("bearer file:" + written("latin", b"SECRET\xff\xfe"), ["/latin"]),
         "file that is a directory": ("bearer file:%s" % directory, ["/directory", "directory"]),
         "command not there": ("bearer command:/nonexistent/program", ["command", "No such file"]),
         "command that fails": (
             "bearer command:'%s' -c 'print(\"SECRET\"); raise SystemExit(3)'" % sys.executable,
-            ["command", "exit code 3"]),
+            ["command", "exit code 3"],
+        ),
         "command that says nothing": ("bearer " + printing(""), ["command", "empty"]),
-        "command that says two lines": ("bearer " + printing("SECRET\\nSECRET"), ["command", "one line"]),
+        "command that says two lines": (
+            "bearer " + printing("SECRET\\nSECRET"),
+            ["command", "one line"],
+        ),
         "command with a quote too many": ("bearer command:echo 'SECRET", ["command"]),
         "netrc not there": ("netrc", ["netrc", "No such file"]),
         "netrc of other hosts": ("netrc", ["netrc", "127.0.0.1"]),
@@ -180,16 +222,31 @@ def unusable(tmp_path):
 
 
 UNUSABLE = [
-    "variable not set", "variable empty", "variable of two lines",
+    "variable not set",
+    "variable empty",
+    "variable of two lines",
     "variable no header can carry",
-    "file not there", "file empty", "file of two lines", "file that is binary", "file not in UTF-8",
-    "file that is a directory", "command not there", "command that fails", "command that says nothing",
-    "command that says two lines", "command with a quote too many", "netrc not there",
-    "netrc of other hosts", "netrc that is malformed"]
+    "file not there",
+    "file empty",
+    "file of two lines",
+    "file that is binary",
+    "file not in UTF-8",
+    "file that is a directory",
+    "command not there",
+    "command that fails",
+    "command that says nothing",
+    "command that says two lines",
+    "command with a quote too many",
+    "netrc not there",
+    "netrc of other hosts",
+    "netrc that is malformed",
+]
 
 
 @pytest.mark.parametrize("case", UNUSABLE)
-def test_credential_that_cannot_be_read_is_a_config_error_before_any_poll(case, environment, tmp_path):
+def test_credential_that_cannot_be_read_is_a_config_error_before_any_poll(
+    case, environment, tmp_path
+):
     """One line that names the source, never what was in it."""
     specifications, netrc_files = unusable(tmp_path)
     environment.setenv("BLANK", " ")
@@ -199,8 +256,11 @@ def test_credential_that_cannot_be_read_is_a_config_error_before_any_poll(case, 
     auth, words = specifications[case]
     with RawServer(DONE) as server, pytest.raises(PollkitError) as caught:
         poll(server, auth=auth)
-    shown = str(caught.value) + repr(caught.value) + "".join(
-        traceback.format_exception(caught.type, caught.value, None))
+    shown = (
+        str(caught.value)
+        + repr(caught.value)
+        + "".join(traceback.format_exception(caught.type, caught.value, None))
+    )
     for word in words:
         assert word in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -214,7 +274,9 @@ def test_table_of_unusable_credentials_is_complete(tmp_path):
     assert names == set(unusable(tmp_path)[0])
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root can read any file")
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root can read any file"
+)
 def test_file_that_may_not_be_read_is_a_config_error(tmp_path):
     secret = tmp_path / "token"
     secret.write_text("SECRET")
@@ -225,12 +287,14 @@ def test_file_that_may_not_be_read_is_a_config_error(tmp_path):
 
 # Going before one another
 
+
 def test_header_given_by_hand_goes_before_the_credential(environment):
     environment.setenv("TOKEN", "t0ken")
     with RawServer(DONE) as server:
         poll(server, auth="bearer env:TOKEN", headers={"authorization": "Custom x"})
-    assert [value for name, value in server.requests[0].fields if name.lower() == "authorization"] == [
-        "Custom x"]
+    assert [
+        value for name, value in server.requests[0].fields if name.lower() == "authorization"
+    ] == ["Custom x"]
 
 
 def test_credential_goes_before_the_urls_userinfo(environment):
@@ -243,11 +307,14 @@ def test_credential_goes_before_the_urls_userinfo(environment):
 
 # Read again after a 401
 
+
 def rewriting(path, text, answer):
     """An answer that first puts another text into a file."""
+
     def step(connection, request):
         path.write_text(text)
         connection.send(answer)
+
     return step
 
 
@@ -256,13 +323,20 @@ def test_credential_is_read_again_once_it_is_refused(status, tmp_path):
     """Tokens expire; a file may have the next one by now. It counts as no fault."""
     token = tmp_path / "token"
     token.write_text("old")
-    with RawServer(reply('{"status": "running"}'),
-                   rewriting(token, "new", reply(b"", status)), reply('{"status": "running"}'),
-                   DONE) as server:
+    with RawServer(
+        reply('{"status": "running"}'),
+        rewriting(token, "new", reply(b"", status)),
+        reply('{"status": "running"}'),
+        DONE,
+    ) as server:
         outcome = poll(server, auth="bearer file:%s" % token)
     assert (outcome.state, outcome.polls, outcome.faults) == ("done", 4, 0)
     assert [request.headers["authorization"] for request in server.requests] == [
-        "Bearer old", "Bearer old", "Bearer new", "Bearer new"]
+        "Bearer old",
+        "Bearer old",
+        "Bearer new",
+        "Bearer new",
+    ]
 
 
 def test_second_401_ends_the_wait(tmp_path):
@@ -275,7 +349,9 @@ def test_second_401_ends_the_wait(tmp_path):
     assert "token expired" in outcome.error.message  # the server's own words
     assert "SECRET" not in json.dumps(outcome.as_dict())
     assert [request.headers["authorization"] for request in server.requests] == [
-        "Bearer SECRET1", "Bearer SECRET2"]
+        "Bearer SECRET1",
+        "Bearer SECRET2",
+    ]
 
 
 def test_token_may_expire_more_than_once_in_a_wait(tmp_path):
@@ -283,8 +359,9 @@ def test_token_may_expire_more_than_once_in_a_wait(tmp_path):
     token = tmp_path / "token"
     token.write_text("1")
     running = reply('{"status": "running"}')
-    with RawServer(rewriting(token, "2", NO), running, rewriting(token, "3", NO), running,
-                   DONE) as server:
+    with RawServer(
+        rewriting(token, "2", NO), running, rewriting(token, "3", NO), running, DONE
+    ) as server:
         outcome = poll(server, auth="bearer file:%s" % token)
     assert outcome.state == "done"
     assert [request.headers["authorization"][-1] for request in server.requests] == list("12233")
@@ -314,12 +391,15 @@ def test_source_that_is_gone_by_then_leaves_the_old_credential(tmp_path):
 def test_fresh_credential_serves_other_jobs_too(tmp_path):
     token = tmp_path / "token"
     token.write_text("old")
-    with RawServer(rewriting(token, "new", NO), DONE) as server, \
-            Poller(Profile(auth="bearer file:%s" % token, url=server.url("/jobs/{id}")),
-                   clock=VirtualClock()) as poller:
+    with RawServer(rewriting(token, "new", NO), DONE) as server, Poller(
+        Profile(auth="bearer file:%s" % token, url=server.url("/jobs/{id}")), clock=VirtualClock()
+    ) as poller:
         assert [poller.poll(job).polls for job in "ab"] == [2, 1]
     assert [request.headers["authorization"] for request in server.requests] == [
-        "Bearer old", "Bearer new", "Bearer new"]
+        "Bearer old",
+        "Bearer new",
+        "Bearer new",
+    ]
 
 
 # Hygiene: five secrets, each in its own place, through everything that can go wrong
@@ -342,8 +422,15 @@ def shown_of(work):
 
 def wait_with_secrets(url, on_event, **settings):
     def work(told):
-        pollkit.wait(url, profile=Profile(auth="bearer env:TOKEN", **settings), on_event=told,
-                     headers={"X-API-Key": SECRETS["header"]}, clock=VirtualClock(), timeout=30)
+        pollkit.wait(
+            url,
+            profile=Profile(auth="bearer env:TOKEN", **settings),
+            on_event=told,
+            headers={"X-API-Key": SECRETS["header"]},
+            clock=VirtualClock(),
+            timeout=30,
+        )
+
     return work(on_event)
 
 
@@ -359,8 +446,15 @@ def test_secrets_are_shown_nowhere_whatever_fails(case, way, environment, caplog
         if way == "through a proxy":
             url = "http://me:%s@j.test%s" % (SECRETS["password"], target)
             proxy = "http://us:%s@%s" % (SECRETS["proxy"], server.authority)
-        shown = shown_of(lambda told: wait_with_secrets(
-            url, told, proxy=proxy, request_timeout=0.05 if case == "slow" else 10.0, max_faults=3))
+        shown = shown_of(
+            lambda told: wait_with_secrets(
+                url,
+                told,
+                proxy=proxy,
+                request_timeout=0.05 if case == "slow" else 10.0,
+                max_faults=3,
+            )
+        )
         sent = b"".join(request.raw for request in server.requests).decode("latin-1")
     # The server got all of them, so there was something to leak.
     for name in ("token", "header", "query") + (("proxy",) if way == "through a proxy" else ()):
@@ -395,10 +489,18 @@ def test_secrets_are_shown_nowhere_where_nobody_is_reached(case, environment, ca
     with contextlib.closing(socket.socket()) as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-        proxy = "http://us:%s@127.0.0.1:%d" % (SECRETS["proxy"], port) if "proxy" in case else "none"
-        shown = shown_of(lambda told: wait_with_secrets(
-            REACHED_NOT[case].format(unused=port, **SECRETS), told, proxy=proxy, request_timeout=2.0,
-            max_faults=2))
+        proxy = (
+            "http://us:%s@127.0.0.1:%d" % (SECRETS["proxy"], port) if "proxy" in case else "none"
+        )
+        shown = shown_of(
+            lambda told: wait_with_secrets(
+                REACHED_NOT[case].format(unused=port, **SECRETS),
+                told,
+                proxy=proxy,
+                request_timeout=2.0,
+                max_faults=2,
+            )
+        )
     assert "Job" in shown or "ConfigError" in shown
     assert not leaks(shown)
     assert not leaks(caplog.text)
@@ -406,8 +508,13 @@ def test_secrets_are_shown_nowhere_where_nobody_is_reached(case, environment, ca
 
 def test_credential_is_shown_nowhere_whatever_its_header_is_called(environment):
     """An API may repeat it in its error."""
+
     def repeat(connection, request):
-        connection.send(reply(json.dumps({"error": "no tenant " + request.headers["x-tenant"]}), "400 Bad Request"))
+        connection.send(
+            reply(
+                json.dumps({"error": "no tenant " + request.headers["x-tenant"]}), "400 Bad Request"
+            )
+        )
 
     environment.setenv("TOKEN", SECRETS["token"])
     with RawServer(repeat) as server:

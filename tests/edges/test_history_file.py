@@ -1,4 +1,5 @@
 """What ended jobs teach outlives the process, in a file that many share."""
+
 import errno
 import json
 import os
@@ -23,6 +24,7 @@ def path(tmp_path):
 
 
 # One process after the other
+
 
 def test_what_one_process_learns_the_next_one_knows(path):
     assert teach(path, [30, 40, 50]) == [] and teach(path, [60]) == []
@@ -69,10 +71,24 @@ def test_only_so_much_is_kept_of_each_kind_and_of_so_many_kinds(path):
 
 def test_the_largest_file_that_is_written_is_one_that_is_read(path):
     name = "\U0001f600" * (LONGEST_NAME - 3)
-    learned = {"durations": [314159265.123456] * RECENT, "begun": [1412345678.123456] * RECENT,
-               "fits": [0.123456] * 12, "count": 10 ** 9}
-    put(path, json.dumps({"version": 1, "kinds": [{"profile": name + "%03d" % i, "label": None, "learned": learned}
-                                                  for i in range(MOST_KINDS)]}).encode())
+    learned = {
+        "durations": [314159265.123456] * RECENT,
+        "begun": [1412345678.123456] * RECENT,
+        "fits": [0.123456] * 12,
+        "count": 10**9,
+    }
+    put(
+        path,
+        json.dumps(
+            {
+                "version": 1,
+                "kinds": [
+                    {"profile": name + "%03d" % i, "label": None, "learned": learned}
+                    for i in range(MOST_KINDS)
+                ],
+            }
+        ).encode(),
+    )
     assert teach(path, [5], Kind(name + "007")) == []
     assert LARGEST_BYTES / 2 < os.path.getsize(path) < LARGEST_BYTES
     assert len(known(path, Kind(name + "099"))) == RECENT
@@ -95,12 +111,15 @@ def test_the_file_and_its_folder_are_for_their_owner_alone(tmp_path):
 
 # Many jobs at once
 
+
 def test_processes_that_began_together_and_end_one_by_one_take_nothing_for_drift(path):
     rng = random.Random(6)
     for wave in range(4):
         for duration in sorted(rng.uniform(120, 900) for _ in range(60)):
             with History(path) as history:
-                history.note(KIND, Completion(duration, duration, 10 ** 9 + 10000 * wave + rng.random()))
+                history.note(
+                    KIND, Completion(duration, duration, 10**9 + 10000 * wave + rng.random())
+                )
     assert len(known(path)) == RECENT
 
 
@@ -109,31 +128,37 @@ def test_a_clock_that_was_ahead_does_no_lasting_harm(path, monkeypatch):
     monkeypatch.setattr(history_module.time, "time", lambda: now)
     with History(path) as history:
         for i in range(RECENT):
-            history.note(KIND, Completion(100, 100 + i / RECENT, now + 10 ** 7 + i))
+            history.note(KIND, Completion(100, 100 + i / RECENT, now + 10**7 + i))
     for _ in range(3):
         now += 1000
         with History(path) as history:
             history.note(KIND, Completion(100.3, 100.3, now - 101))
-    assert known(path)[-2:] == [100.3] * 2  # the first of them is among those that were ahead, by then
+    assert (
+        known(path)[-2:] == [100.3] * 2
+    )  # the first of them is among those that were ahead, by then
 
 
 # Many processes at once
+
 
 @posix
 def test_processes_that_end_at_once_lose_nothing_of_each_others(path):
     def work(i):
         for duration in steady(15):
             assert teach(path, [duration + i / 10000], Kind("p%d" % (i % 2))) == []
+
     in_children(6, work)
     for kind in 0, 1:
         assert sorted(known(path, Kind("p%d" % kind))) == sorted(
-            round(duration + i / 10000, 6) for i in range(kind, 6, 2) for duration in steady(15))
+            round(duration + i / 10000, 6) for i in range(kind, 6, 2) for duration in steady(15)
+        )
     assert os.listdir(os.path.dirname(path)) == ["history.json"]
 
 
 @posix
 def test_who_is_locked_out_gives_up_within_a_moment(path):
     import fcntl
+
     teach(path, [5])
     before = content(path)
     with open(path, "r+b") as file:
@@ -151,6 +176,7 @@ def test_without_locks_it_is_still_replaced_as_a_whole(path, monkeypatch, has_lo
 
         def flock(number, how):
             raise OSError(errno.ENOLCK, "No locks available")
+
         monkeypatch.setattr(fcntl, "flock", flock)
     else:
         monkeypatch.setitem(sys.modules, "fcntl", None)
@@ -175,7 +201,9 @@ def test_a_process_that_is_killed_leaves_one_version_or_the_next(path):
     rng = random.Random(7)
     for _ in range(4):
         teach(path, steady(RECENT))
-        writer = subprocess.Popen([sys.executable, "-S", "-c", WRITER, path], cwd=ROOT, stdout=subprocess.PIPE)
+        writer = subprocess.Popen(
+            [sys.executable, "-S", "-c", WRITER, path], cwd=ROOT, stdout=subprocess.PIPE
+        )
         writer.stdout.readline()
         time.sleep(rng.uniform(0, 0.01))
         writer.kill()

@@ -1,4 +1,5 @@
 """Several exchanges in one thread: each waits for a descriptor or an instant, and none blocks."""
+
 import os
 import select
 import signal
@@ -42,6 +43,7 @@ def new_pair():
         for sock in pair:
             sock.setblocking(False)
         return pair
+
     yield new
     for sock in made:
         sock.close()
@@ -83,7 +85,7 @@ def echo(sock, until):
         is_ready = yield sock.fileno(), WRITE, until
         if not is_ready:
             return None
-        reply = reply[sock.send(reply[:3]):]
+        reply = reply[sock.send(reply[:3]) :]
     return line
 
 
@@ -111,10 +113,12 @@ def open_descriptors():
 
 
 needs_proc = pytest.mark.skipif(
-    not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc")
+    not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc"
+)
 
 
 # One exchange in the caller's thread
+
 
 def test_run_drives_an_exchange_to_its_end(new_pair):
     here, there = new_pair()
@@ -206,6 +210,7 @@ def test_an_exchange_is_closed_when_a_signal_interrupts_run(new_pair):
 
 # Many exchanges in one thread
 
+
 def test_exchanges_go_on_in_the_order_in_which_their_bytes_arrive(multiplexer, new_pair):
     pairs = [new_pair() for _ in range(20)]
     for i, (here, _) in enumerate(pairs):
@@ -285,6 +290,7 @@ def test_an_exchange_may_go_from_one_descriptor_to_another(multiplexer, new_pair
 
 def test_a_new_socket_may_have_the_number_of_the_one_just_closed(multiplexer):
     """As when a connection was stale and the exchange opens another."""
+
     def steps():
         here, there = socket.socketpair()
         try:
@@ -315,6 +321,7 @@ def test_two_exchanges_on_one_descriptor_are_a_bug_that_shows(multiplexer, new_p
 
 
 # Instants
+
 
 def test_exchanges_whose_instant_has_passed_are_resumed_with_false(multiplexer, new_pair):
     now = time.monotonic()
@@ -368,7 +375,8 @@ def test_a_descriptor_that_is_always_ready_does_not_outlast_the_instant(multiple
 
 
 def test_a_reply_that_comes_while_another_exchange_takes_its_time_is_not_too_late(
-        multiplexer, new_pair):
+    multiplexer, new_pair
+):
     """The process may have been suspended, too: what has arrived is looked at before giving up."""
     (slow, to_slow), (other, to_other) = new_pair(), new_pair()
 
@@ -417,6 +425,7 @@ def test_wait_does_not_spin(multiplexer, new_pair):
 
 
 # Ends
+
 
 def test_an_exception_ends_its_own_exchange_and_is_reported_with_its_tag(multiplexer, new_pair):
     (bad, to_bad), (good, to_good) = new_pair(), new_pair()
@@ -523,6 +532,7 @@ def test_no_descriptor_is_left_open(new_pair):
 
 
 # Waking
+
 
 def test_wake_from_another_thread_ends_the_wait(multiplexer, new_pair):
     multiplexer.start("a", wait_for_read(new_pair()[0], FOREVER))

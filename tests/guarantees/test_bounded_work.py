@@ -3,6 +3,7 @@
 Each reply comes from a real socket, and a process of its own polls it once. Here are the replies
 that were slow or large; tests/slow/test_hostile_replies.py has all of them.
 """
+
 import json
 
 import pytest

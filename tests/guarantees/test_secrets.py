@@ -1,4 +1,5 @@
 """Secrets: whatever a server makes of them, they are not shown. What a result holds is data, and stays."""
+
 import base64
 import json
 import os
@@ -19,58 +20,104 @@ HIDDEN = (SECRET, IN_URL, BASIC)
 def said(request):
     """All that a request said, on one line, the secrets first."""
     fields = sorted(request.fields, key=lambda field: field[0].lower() not in CREDENTIALS)
-    return " | ".join(["%s: %s" % field for field in fields[:1]] + [request.line] + ["%s: %s" % f for f in fields[1:]])
+    return " | ".join(
+        ["%s: %s" % field for field in fields[:1]]
+        + [request.line]
+        + ["%s: %s" % f for f in fields[1:]]
+    )
 
 
 def answer(head, **data):
     """An answer that repeats the whole request wherever the data says ECHO."""
+
     def act(connection, request):
         text = json.dumps(data).replace("ECHO", json.dumps(said(request))[1:-1])
         connection.send(reply(text, head))
+
     return act
 
 
 def link(status, where):
     """A redirect to a place made of what the request carried."""
+
     def act(connection, request):
-        value = request.headers.get("authorization") or request.headers.get("x-api-key") or request.target
-        connection.send(reply(b"", status, Location=where % {"value": value, "here": connection.sock.getsockname()[1]}))
+        value = (
+            request.headers.get("authorization")
+            or request.headers.get("x-api-key")
+            or request.target
+        )
+        connection.send(
+            reply(
+                b"",
+                status,
+                Location=where % {"value": value, "here": connection.sock.getsockname()[1]},
+            )
+        )
+
     return act
 
 
 ANSWERS = {
     "error": [answer("400 Bad Request", error={"message": "ECHO", "code": "ECHO"})],
     "unauthorised": [answer("401 Unauthorized", message="ECHO")],
-    "html": [lambda connection, request: connection.send(reply("<html>%s</html>" % said(request), "502 Bad Gateway"))],
+    "html": [
+        lambda connection, request: connection.send(
+            reply("<html>%s</html>" % said(request), "502 Bad Gateway")
+        )
+    ],
     "unknown status": [answer("200 OK", status="ECHO"), answer("200 OK", status="done")],
     "failed": [answer("200 OK", status="failed", error={"message": "ECHO", "code": "ECHO"})],
     "not JSON": [lambda connection, request: connection.send(reply("oops " + said(request)))],
     "redirected": [link("302 Found", "/jobs/%(value)s"), answer("404 Not Found", message="ECHO")],
     "redirected to nowhere": [link("302 Found", "gopher://%(value)s/")],
-    "redirected away": [link("302 Found", "http://localhost:%(here)d/?x=%(value)s"), answer("403 Forbidden", m="ECHO")],
+    "redirected away": [
+        link("302 Found", "http://localhost:%(here)d/?x=%(value)s"),
+        answer("403 Forbidden", m="ECHO"),
+    ],
     "see other": [link("303 See Other", "/results/%(value)s"), answer("500 Oh", message="ECHO")],
-    "under another name": [lambda connection, request: connection.send(reply(
-        b"", "303 See Other", Location="/results?z=%s" % IN_URL)), answer("500 Oh", message="ECHO")],
-    "redirected under another name": [lambda connection, request: connection.send(reply(
-        b"", "302 Found", Location="/results?z=%s" % IN_URL)), answer("410 Gone", message="ECHO")],
-    "encoded": [lambda connection, request: connection.send(reply(
-        b"{}", **{"Content-Encoding": SECRET}))],
-    "accepted": [lambda connection, request: connection.send(reply(
-        b"", "202 Accepted", Location="/later/%s" % request.headers.get("authorization", "x").replace(" ", "_"))),
-        answer("410 Gone", message="ECHO")],
+    "under another name": [
+        lambda connection, request: connection.send(
+            reply(b"", "303 See Other", Location="/results?z=%s" % IN_URL)
+        ),
+        answer("500 Oh", message="ECHO"),
+    ],
+    "redirected under another name": [
+        lambda connection, request: connection.send(
+            reply(b"", "302 Found", Location="/results?z=%s" % IN_URL)
+        ),
+        answer("410 Gone", message="ECHO"),
+    ],
+    "encoded": [
+        lambda connection, request: connection.send(reply(b"{}", **{"Content-Encoding": SECRET}))
+    ],
+    "accepted": [
+        lambda connection, request: connection.send(
+            reply(
+                b"",
+                "202 Accepted",
+                Location="/later/%s" % request.headers.get("authorization", "x").replace(" ", "_"),
+            )
+        ),
+        answer("410 Gone", message="ECHO"),
+    ],
 }
 
 
 def by_profile(auth):
     def prepare(folder, server):
-        (folder / "mine.ini").write_text("[mine]\nurl = %s\nauth = %s\n" % (server.url("/jobs/{id}"), auth))
+        (folder / "mine.ini").write_text(
+            "[mine]\nurl = %s\nauth = %s\n" % (server.url("/jobs/{id}"), auth)
+        )
         return ["1", "--profile", "mine", "--profiles", str(folder / "mine.ini")]
+
     return prepare
 
 
 def by_proxy(folder, server):
     proxy = "http://%s:%s@%s" % (USER, IN_URL, server.authority)
-    (folder / "mine.ini").write_text("[mine]\nurl = http://api.invalid/jobs/{id}\nproxy = %s\n" % proxy)
+    (folder / "mine.ini").write_text(
+        "[mine]\nurl = http://api.invalid/jobs/{id}\nproxy = %s\n" % proxy
+    )
     return ["1", "--profile", "mine", "--profiles", str(folder / "mine.ini")]
 
 
@@ -87,7 +134,9 @@ SOURCES = {
     "basic env": by_profile("basic env:MY_LOGIN"),
     "netrc": by_profile("netrc"),
     "header": by_profile("header X-API-Key env:MY_TOKEN"),
-    "user and password in the URL": lambda folder, server: [server.url(userinfo="%s:%s" % (USER, IN_URL))],
+    "user and password in the URL": lambda folder, server: [
+        server.url(userinfo="%s:%s" % (USER, IN_URL))
+    ],
     "a token in the URL": lambda folder, server: [server.url("/jobs/1?token=%s&n=1" % IN_URL)],
     "a proxy's password": by_proxy,
 }
@@ -99,7 +148,9 @@ def here(tmp_path, monkeypatch):
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login %s password %s\n" % (USER, SECRET))
     for name in ("token", ".netrc"):
         (tmp_path / name).chmod(0o600)
-    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
+    for name in [
+        name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")
+    ]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("NETRC", raising=False)
@@ -124,16 +175,27 @@ def test_a_secret_that_a_server_repeats_is_not_shown(here, capsys, source, what)
     assert json.loads(out)["state"] and (what != "error" or "***" in out)
 
 
-@pytest.mark.parametrize("source", ["--token-env", "basic env", "header", "user and password in the URL"])
+@pytest.mark.parametrize(
+    "source", ["--token-env", "basic env", "header", "user and password in the URL"]
+)
 def test_nor_is_the_half_of_it_that_fits_on_a_line(here, capsys, source):
     """Long messages are cut, and a secret may stand just there."""
     padding = []
 
     def pad(connection, request):
-        secret = SECRET if "basic" not in request.headers.get("authorization", "").lower() else BASIC
+        secret = (
+            SECRET if "basic" not in request.headers.get("authorization", "").lower() else BASIC
+        )
         text = "x" * padding[0] + " " + secret + " and more" * 50
-        connection.send(reply(json.dumps({"status": "failed", "error": text} if padding[0] % 2 else
-                                         {"error": text}), "200 OK" if padding[0] % 2 else "400 Bad"))
+        connection.send(
+            reply(
+                json.dumps(
+                    {"status": "failed", "error": text} if padding[0] % 2 else {"error": text}
+                ),
+                "200 OK" if padding[0] % 2 else "400 Bad",
+            )
+        )
+
     with RawServer(pad) as server:
         words = SOURCES[source](here, server)
         for length in range(40, 330, 13):
@@ -145,15 +207,27 @@ def test_nor_is_the_half_of_it_that_fits_on_a_line(here, capsys, source):
 
 def test_a_result_is_data_and_stays_as_it_is(here, capsys):
     """Otherwise a result could be changed by what a credential happens to be."""
-    with RawServer(answer("200 OK", status="done", result={"link": "https://cdn.internal/?token=" + SECRET})) as server:
+    with RawServer(
+        answer("200 OK", status="done", result={"link": "https://cdn.internal/?token=" + SECRET})
+    ) as server:
         assert main(["wait"] + by_file(here, server) + ["--quiet"]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out)["result"] == {"link": "https://cdn.internal/?token=" + SECRET} and err == ""
+    assert (
+        json.loads(out)["result"] == {"link": "https://cdn.internal/?token=" + SECRET} and err == ""
+    )
 
 
-@pytest.mark.parametrize("mode, flags, warned", [
-    (0o600, [], 0), (0o400, [], 0), (0o644, [], 1), (0o640, [], 1), (0o644, ["--quiet"], 0),
-    (0o644, ["--log-json"], 1)])
+@pytest.mark.parametrize(
+    "mode, flags, warned",
+    [
+        (0o600, [], 0),
+        (0o400, [], 0),
+        (0o644, [], 1),
+        (0o640, [], 1),
+        (0o644, ["--quiet"], 0),
+        (0o644, ["--log-json"], 1),
+    ],
+)
 def test_a_token_file_that_others_can_read_is_warned_of_once(here, capsys, mode, flags, warned):
     (here / "token").chmod(mode)
     with RawServer(answer("200 OK", status="done")) as server:
@@ -167,8 +241,11 @@ def test_a_token_file_that_others_can_read_is_warned_of_once(here, capsys, mode,
 
 def test_a_batch_shows_no_secret_either(here, capsys):
     with RawServer(answer("400 Bad Request", error="ECHO")) as server:
-        lines = [server.url("/jobs/1?token=" + IN_URL), server.url("/jobs/2", userinfo="u:" + IN_URL),
-                 json.dumps({"id": "three", "url": server.url("/jobs/3?sig=" + IN_URL)})]
+        lines = [
+            server.url("/jobs/1?token=" + IN_URL),
+            server.url("/jobs/2", userinfo="u:" + IN_URL),
+            json.dumps({"id": "three", "url": server.url("/jobs/3?sig=" + IN_URL)}),
+        ]
         (here / "jobs").write_text("\n".join(lines))
         assert main(["batch", "jobs", "--token-env", "MY_TOKEN", "-vv"]) == 4
     out, err = capsys.readouterr()

@@ -1,4 +1,5 @@
 """Replies that stall after their headers delay only their own jobs; the rest of the batch goes on."""
+
 import collections
 
 import pytest
@@ -8,8 +9,8 @@ from raw_server import RawServer, reply
 
 JOBS = ["job_%d" % i for i in range(22)]
 STALLED = ("job_3", "job_4")
-POLLS = 4               # a job is done at this poll
-REPLY_DELAY_S = 0.002   # quick, but long enough for one thread to have several exchanges in flight
+POLLS = 4  # a job is done at this poll
+REPLY_DELAY_S = 0.002  # quick, but long enough for one thread to have several exchanges in flight
 REQUEST_TIMEOUT_S = 10  # ends the stalled replies; a batch that works needs a fraction of a second
 HEADERS = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n"
 
@@ -39,8 +40,12 @@ def test_two_stalled_replies_do_not_hold_up_the_other_jobs_of_a_batch(repetition
     """The others are all done before a stalled reply runs into its request timeout."""
     events = []
     with StallingServer() as server:
-        profile = Profile(url=server.url("/{id}"), proxy="none", limit="500/s burst 50",
-                          request_timeout=REQUEST_TIMEOUT_S)
+        profile = Profile(
+            url=server.url("/{id}"),
+            proxy="none",
+            limit="500/s burst 50",
+            request_timeout=REQUEST_TIMEOUT_S,
+        )
         batch = BatchPoller(profile, pace="fixed 100ms", workers=8, on_event=events.append)
         try:
             completed = batch.as_completed(JOBS)

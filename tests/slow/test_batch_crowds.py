@@ -1,4 +1,5 @@
 """BatchPoller in a crowd: many jobs, many callers, faults; at length."""
+
 import gc
 import os
 import subprocess
@@ -17,7 +18,10 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 def test_a_thousand_jobs_on_eight_workers_keep_the_limit_and_few_connections():
     rate, burst = 800, 20
     with JobApi(lambda name, count: "done" if count else "running") as api:
-        profile, bucket = Profile(url=api.url + "/jobs/{id}", proxy="none"), TokenBucket(rate, burst=burst)
+        profile, bucket = (
+            Profile(url=api.url + "/jobs/{id}", proxy="none"),
+            TokenBucket(rate, burst=burst),
+        )
         with BatchPoller(profile, pace="fixed 100ms", workers=8, bucket=bucket) as batch:
             outcomes = batch.run(["j%d" % i for i in range(1000)])
         assert all(outcome.state == "done" and outcome.polls == 2 for outcome in outcomes)
@@ -43,8 +47,15 @@ def test_stress_every_future_ends_exactly_once_and_nothing_leaks(seed):
 
 
 def test_stress_under_dev_mode_with_warnings_as_errors():
-    code = ("import sys; sys.path.insert(0, 'tests/support'); from stress import flaky, stress; from job_api import JobApi\n"
-            "with JobApi(flaky(3)) as api: stress(3, api, 400)\nprint('fine')")
-    done = subprocess.run([sys.executable, "-X", "dev", "-W", "error", "-c", code], cwd=ROOT, timeout=60,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    code = (
+        "import sys; sys.path.insert(0, 'tests/support'); from stress import flaky, stress; from job_api import JobApi\n"
+        "with JobApi(flaky(3)) as api: stress(3, api, 400)\nprint('fine')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", code],
+        cwd=ROOT,
+        timeout=60,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
     assert (done.stdout, done.stderr) == (b"fine\n", b""), done.stderr.decode()

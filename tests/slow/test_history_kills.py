@@ -1,4 +1,5 @@
 """Writers of one history, killed at any instant: it is always whole, and what was once in it stays."""
+
 import os
 import random
 import subprocess
@@ -29,14 +30,17 @@ while True:
 
 @pytest.mark.skipif(os.name != "posix", reason="needs SIGKILL")
 def test_writers_that_are_killed_leave_a_whole_file_and_lose_nothing(tmp_path):
-    seed = random.randrange(10 ** 6)
+    seed = random.randrange(10**6)
     print("seed", seed)
     rng, path = random.Random(seed), str(tmp_path / "history.json")
 
     def writer():
-        process = subprocess.Popen([sys.executable, "-S", "-c", WRITER, path], cwd=ROOT, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", WRITER, path], cwd=ROOT, stdout=subprocess.PIPE
+        )
         process.stdout.readline()
         return process
+
     writers, before = [writer() for _ in range(3)], 0
     try:
         for _ in range(40):
@@ -47,7 +51,9 @@ def test_writers_that_are_killed_leave_a_whole_file_and_lose_nothing(tmp_path):
             said = []
             history = History(path, said.append, said.append)
             counts = {history.durations(kind).as_dict()["count"] for kind in KINDS}
-            assert said == [] and len(counts) == 1 and counts.copy().pop() >= before   # all of a save, or nothing
+            assert (
+                said == [] and len(counts) == 1 and counts.copy().pop() >= before
+            )  # all of a save, or nothing
             before = counts.pop()
             writers.append(writer())
     finally:

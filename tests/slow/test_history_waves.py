@@ -1,4 +1,5 @@
 """Batches of jobs that begin together, one after the other through a history file."""
+
 import random
 import time
 
@@ -12,14 +13,16 @@ SIZE = 60
 
 def test_what_is_kept_of_jobs_that_began_together_is_no_matter_of_which_ended_last(tmp_path):
     rng, costs, path = random.Random(5), [], str(tmp_path / "history.json")
-    clock = VirtualClock(wall=time.time() - 10 ** 6)
+    clock = VirtualClock(wall=time.time() - 10**6)
     with FakeJobApi(clock=clock) as api:
         profile = api.profile._replace(timeout=None, pace="adaptive")
         for wave in range(4):
             lasts = {"%d.%d" % (wave, i): rng.uniform(120, 900) for i in range(SIZE)}
             for name, duration in lasts.items():
                 api.add(name, lasts=duration)
-            with History(path) as history, BatchPoller(profile, clock=clock, workers=1, history=history) as batch:
+            with History(path) as history, BatchPoller(
+                profile, clock=clock, workers=1, history=history
+            ) as batch:
                 outcomes = batch.run(list(lasts))
             costs.append(sum(one.polls + one.waited_s - lasts[one.id] for one in outcomes) / SIZE)
     found = History(path).durations(Kind("fake")).as_dict()["durations"]

@@ -1,4 +1,5 @@
 """All hostile replies: see tests/test_bounded_work.py, which has some of them."""
+
 import pytest
 
 import bounded_poll

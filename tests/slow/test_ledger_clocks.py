@@ -1,4 +1,5 @@
 """The wall clock is set, by an hour or a day, between runs and in the middle of one: no job is stranded or stormed."""
+
 import time
 
 import pytest
@@ -43,16 +44,27 @@ def host(monkeypatch):
         for name, value in place.env.items():
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(path)
-        assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + ["job_%d" % i for i in range(10)]) == 0
-        assert main(["add", "jobs.db", "--profile", "fake", "--quiet", "--label", "brief", "late"]) == 0
+        assert (
+            main(
+                ["add", "jobs.db", "--profile", "fake", "--quiet"]
+                + ["job_%d" % i for i in range(10)]
+            )
+            == 0
+        )
+        assert (
+            main(["add", "jobs.db", "--profile", "fake", "--quiet", "--label", "brief", "late"])
+            == 0
+        )
         yield host
         monkeypatch.undo()
 
 
 def run(for_s="5s", *words):
     began = time.monotonic()
-    code = main(["run", "jobs.db", "--for", for_s, "--pace", "fixed 50ms", "--profile", "fake", "--quiet"] +
-                list(words))
+    code = main(
+        ["run", "jobs.db", "--for", for_s, "--pace", "fixed 50ms", "--profile", "fake", "--quiet"]
+        + list(words)
+    )
     return code, time.monotonic() - began
 
 
@@ -66,7 +78,10 @@ def check(host, late_s):
     found = outcomes()
     late, ended = found.pop("late"), list(found.values())
     assert [outcome["state"] for outcome in ended] == ["done"] * 10 and late["state"] == "timed_out"
-    assert TIMEOUT_S <= late["waited_s"] < late_s and min(outcome["waited_s"] for outcome in ended) >= 0.0
+    assert (
+        TIMEOUT_S <= late["waited_s"] < late_s
+        and min(outcome["waited_s"] for outcome in ended) >= 0.0
+    )
     counts, times = host.api.counts, sorted(host.api.times)
     assert max(counts.values()) <= (times[-1] - times[0]) / EVERY_S + 3
     for i, begin in enumerate(times):
@@ -81,7 +96,10 @@ def test_a_clock_that_is_set_while_a_run_is_at_work_changes_nothing(host, by):
     code, took_s = run()
     assert code == 3 and took_s < TIMEOUT_S + 2 and host.shift == by
     check(host, TIMEOUT_S + 2)
-    assert all(outcome["waited_s"] < TIMEOUT_S + 2 and outcome["polls"] > 3 for outcome in outcomes().values())
+    assert all(
+        outcome["waited_s"] < TIMEOUT_S + 2 and outcome["polls"] > 3
+        for outcome in outcomes().values()
+    )
 
 
 def test_a_clock_that_is_set_again_and_again_changes_nothing(host):
@@ -142,5 +160,7 @@ def test_a_lease_of_one_who_died_runs_out_whatever_the_clock_says(host, by, is_b
     host.shift += by
     code, took_s = run()
     assert code == 3 and took_s < TIMEOUT_S + 3
-    assert sorted(outcome["state"] for outcome in outcomes().values()) == ["done"] * 10 + ["timed_out"]
+    assert sorted(outcome["state"] for outcome in outcomes().values()) == ["done"] * 10 + [
+        "timed_out"
+    ]
     assert max(count for name, count in host.api.counts.items() if name != "late") == 1

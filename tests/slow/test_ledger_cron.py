@@ -1,4 +1,5 @@
 """The lines of `pollkit help cron` where they belong: run by a real cron, checked by systemd."""
+
 import os
 import re
 import shutil
@@ -35,10 +36,16 @@ def tool(name):
     return path
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 7), reason="takes up to a minute: with the oldest Python only")
+@pytest.mark.skipif(
+    sys.version_info >= (3, 7), reason="takes up to a minute: with the oldest Python only"
+)
 def test_cron_runs_the_line_of_the_documentation():
     """In cron's own environment, without a terminal; nothing but the path to Python is ours."""
-    lines = re.findall(r"^    ([*] [*] [*] [*] [*] pollkit run /var/lib/jobs.db .*)$", text_of("cron"), re.MULTILINE)
+    lines = re.findall(
+        r"^    ([*] [*] [*] [*] [*] pollkit run /var/lib/jobs.db .*)$",
+        text_of("cron"),
+        re.MULTILINE,
+    )
     line = next(line for line in lines if "--outbox" in line)
     cron = tool("cron")
     if subprocess.call(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL):
@@ -46,19 +53,34 @@ def test_cron_runs_the_line_of_the_documentation():
     with JobApi(lambda name, count: "done") as api, placed(api) as place:
         for name in ("bin", "var"):
             os.mkdir(place.file(name))
-        place.script('env > "$0.env"; [ ! -t 0 ] || exit 9\nexec %s -m pollkit "$@" 2> "$0.err"\n' % sys.executable,
-                     "bin/pollkit")
+        place.script(
+            'env > "$0.env"; [ ! -t 0 ] || exit 9\nexec %s -m pollkit "$@" 2> "$0.err"\n'
+            % sys.executable,
+            "bin/pollkit",
+        )
         with open(place.file("crontab"), "w") as file:
-            file.write("PATH=%s:/usr/bin:/bin\nPYTHONPATH=%s\n%s\n" % (
-                place.file("bin"), place.env["PYTHONPATH"], line))
+            file.write(
+                "PATH=%s:/usr/bin:/bin\nPYTHONPATH=%s\n%s\n"
+                % (place.file("bin"), place.env["PYTHONPATH"], line)
+            )
         added = place.start("add", "var/jobs.db", api.url + "/jobs/job_1", "--quiet")
         assert added.communicate() == ("", "")
         env = dict(os.environ, PATH=os.environ["PATH"] + ":" + os.path.dirname(cron))
-        daemon = subprocess.Popen(["unshare", "--mount", "sh", "-c", CRON], cwd=place.path, env=env,
-                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        daemon = subprocess.Popen(
+            ["unshare", "--mount", "sh", "-c", CRON],
+            cwd=place.path,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         try:
             until = time.monotonic() + 75
-            while not place.lines("var/ended.jsonl") and daemon.poll() is None and time.monotonic() < until:
+            while (
+                not place.lines("var/ended.jsonl")
+                and daemon.poll() is None
+                and time.monotonic() < until
+            ):
                 time.sleep(0.1)
         finally:
             daemon.kill()
@@ -68,8 +90,20 @@ def test_cron_runs_the_line_of_the_documentation():
             assert file.read() == ""
         with open(place.file("bin/pollkit.env")) as file:
             names = {text.partition("=")[0] for text in file}
-        assert names <= {"HOME", "LOGNAME", "PATH", "PYTHONPATH", "PWD", "SHELL", "LANG", "LC_ALL", "_", "OLDPWD",
-                         "SHLVL", "USER"}
+        assert names <= {
+            "HOME",
+            "LOGNAME",
+            "PATH",
+            "PYTHONPATH",
+            "PWD",
+            "SHELL",
+            "LANG",
+            "LC_ALL",
+            "_",
+            "OLDPWD",
+            "SHLVL",
+            "USER",
+        }
 
 
 def test_systemd_finds_nothing_wrong_with_the_unit_and_the_timer(tmp_path):
@@ -78,9 +112,14 @@ def test_systemd_finds_nothing_wrong_with_the_unit_and_the_timer(tmp_path):
     for kind in ("service", "timer"):
         found = re.search(r"pollkit\.%s:\n\n((?:    .*\n|\n)+)" % kind, text).group(1)
         (tmp_path / ("pollkit." + kind)).write_text(
-            re.sub("^    ", "", found, flags=re.MULTILINE).replace("/usr/bin/pollkit", "/bin/true"))
-    done = subprocess.run([analyze, "verify", "pollkit.timer", "pollkit.service"], cwd=str(tmp_path),
-                          env=dict(os.environ, SYSTEMD_UNIT_PATH=str(tmp_path) + ":"),
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            re.sub("^    ", "", found, flags=re.MULTILINE).replace("/usr/bin/pollkit", "/bin/true")
+        )
+    done = subprocess.run(
+        [analyze, "verify", "pollkit.timer", "pollkit.service"],
+        cwd=str(tmp_path),
+        env=dict(os.environ, SYSTEMD_UNIT_PATH=str(tmp_path) + ":"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     ours = [line for line in done.stdout.decode().splitlines() if "pollkit" in line]
     assert (done.returncode, ours) == (0, [])

@@ -1,4 +1,5 @@
 """Eight processes on one ledger, and one limit for all of them."""
+
 import collections
 import os
 import signal
@@ -13,7 +14,11 @@ from pollkit import Ledger
 from raw_server import wait_for
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
-RATE, BURST, DELAY_S = 150, 5, 0.1  # the last: what a request may take on a busy machine, from its token to the server
+RATE, BURST, DELAY_S = (
+    150,
+    5,
+    0.1,
+)  # the last: what a request may take on a busy machine, from its token to the server
 
 
 def profile_for(place, number):
@@ -28,12 +33,26 @@ def profile_for(place, number):
 def test_eight_processes_share_500_jobs_and_one_limit_and_each_end_is_in_the_outbox_once():
     """Five runs, and one of three processes; a few jobs more, so that the last portion is not a whole one."""
     names = ["job_%d" % i for i in range(520)]
-    with JobApi(lambda name, count: "done" if count or name[-1] != "7" else "running") as api, \
-            placed(api, "limit = %d/s burst %d\n" % (RATE, BURST)) as place:
+    with JobApi(
+        lambda name, count: "done" if count or name[-1] != "7" else "running"
+    ) as api, placed(api, "limit = %d/s burst %d\n" % (RATE, BURST)) as place:
         place.add(names)
-        runs = [place.start("run", place.ledger, "--outbox", "told", "--profiles", profile_for(place, i),
-                            "--processes", "3" if i == 5 else "1") for i in range(6)]
-        assert [run.communicate(timeout=60) + (run.returncode,) for run in runs] == [("", "", 0)] * 6
+        runs = [
+            place.start(
+                "run",
+                place.ledger,
+                "--outbox",
+                "told",
+                "--profiles",
+                profile_for(place, i),
+                "--processes",
+                "3" if i == 5 else "1",
+            )
+            for i in range(6)
+        ]
+        assert [run.communicate(timeout=60) + (run.returncode,) for run in runs] == [
+            ("", "", 0)
+        ] * 6
         assert sorted(line["id"] for line in place.lines("told")) == sorted(names)
         asked = collections.Counter(path.split("/")[1] for _, path in api.asked)
         times = sorted(api.times)
@@ -47,13 +66,17 @@ def test_eight_processes_share_500_jobs_and_one_limit_and_each_end_is_in_the_out
 def test_who_was_stopped_until_its_leases_ran_out_goes_on_and_each_end_is_told_once(runs):
     """A machine that was paused, a Ctrl-Z: time has passed for all but those who were at work."""
     names = ["job_%d" % i for i in range(40)]
-    with JobApi(lambda name, count: "done" if count >= 20 else "running") as api, placed(api) as place:
+    with JobApi(lambda name, count: "done" if count >= 20 else "running") as api, placed(
+        api
+    ) as place:
         place.add(names)
         at_work = [place.start("run", place.ledger, "--outbox", "told") for _ in range(runs)]
         for least in range(100, 700, 100):
             wait_for(lambda least=least: len(api.asked) > least)
             place.time_passes(40)
-        assert [run.communicate(timeout=20) + (run.returncode,) for run in at_work] == [("", "", 0)] * runs
+        assert [run.communicate(timeout=20) + (run.returncode,) for run in at_work] == [
+            ("", "", 0)
+        ] * runs
         assert sorted(line["id"] for line in place.lines("told")) == sorted(names)
         assert len(api.asked) <= 21 * 40 + 3 * runs * 8
 
@@ -89,4 +112,7 @@ def test_who_was_stopped_with_ends_in_hand_that_another_has_written_since_change
         told = [(line["id"], line["state"]) for line in place.lines("told")]
         assert sorted(told) == [(name, "failed") for name in names]
         with Ledger(place.ledger) as ledger:
-            assert states(ledger) == {"failed": 8} and ledger.totals()["fake"].polls == len(api.asked) == 16
+            assert (
+                states(ledger) == {"failed": 8}
+                and ledger.totals()["fake"].polls == len(api.asked) == 16
+            )

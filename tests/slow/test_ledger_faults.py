@@ -1,4 +1,5 @@
 """Whichever statement fails, and wherever the disk is full: one clear line, and no end is lost or doubled."""
+
 import io
 import itertools
 import os
@@ -16,7 +17,12 @@ from pollkit import Ledger
 from pollkit.cli import main
 
 LOCKED, IO, FULL = "database is locked", "disk I/O error", "database or disk is full"
-FAULTS = [(LOCKED, None), (IO, None), (FULL, None), (FULL, "COMMIT")]  # the last: it was done, and nobody knows
+FAULTS = [
+    (LOCKED, None),
+    (IO, None),
+    (FULL, None),
+    (FULL, "COMMIT"),
+]  # the last: it was done, and nobody knows
 A_WHILE_S = 130  # leases have run out by then
 RUN = ["run", "jobs.db", "--once", "--outbox", "told"]
 ADD = ["add", "jobs.db", "a", "b", "--profile", "fake", "--quiet"]
@@ -43,7 +49,9 @@ def begun(place):
     """A ledger with an end that was told, one that was not, and a job that waits."""
     assert main(["add", "jobs.db", "old", "--profile", "fake", "--quiet"]) == 0
     place.api.counts["old"] = 1
-    place.time_passes(5)  # what has ended as soon as it is asked about may be older, and teaches nothing
+    place.time_passes(
+        5
+    )  # what has ended as soon as it is asked about may be older, and teaches nothing
     assert main(RUN) == 0 and main(ADD) == 0
     place.time_passes(5)
     assert main(["run", "jobs.db", "--once"]) == 0
@@ -64,7 +72,9 @@ def each_fault(place, monkeypatch, capsys, fault, words, code=0, least=10):
             got = main(list(words))
         err = capsys.readouterr().err
         if hit and text is not LOCKED:
-            assert got == 2 and err.startswith("pollkit: ") and "disk" in err and err.count("\n") == 1, (nth, hit, err)
+            assert (
+                got == 2 and err.startswith("pollkit: ") and "disk" in err and err.count("\n") == 1
+            ), (nth, hit, err)
         else:
             assert (got, err) == (code, ""), (nth, hit)
         yield nth, hit
@@ -77,7 +87,9 @@ def each_fault(place, monkeypatch, capsys, fault, words, code=0, least=10):
 
 def states(place):
     with Ledger(place.ledger) as ledger:
-        assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == ("ok",)
+        assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == (
+            "ok",
+        )
         return {row.job.id: row.state for row in ledger.rows()}
 
 
@@ -87,7 +99,7 @@ def ends(place):
         return len(ledger.durations("fake"))
 
 
-def mark_notified(place):
+def told(place):
     """What was told, the same end perhaps more than once."""
     return sorted({(line["id"], line["ended_at"]) for line in place.lines("told")})
 
@@ -114,7 +126,9 @@ def test_add_puts_in_all_or_none(place, monkeypatch, capsys, fault, is_new):
         assert main(ADD) == 0 and states(place) == dict(before, a="waiting", b="waiting"), said
 
 
-@pytest.mark.parametrize("words, fault", [(RUN, fault) for fault in FAULTS] + [(RUN[:2] + RUN[3:], FAULTS[1])])
+@pytest.mark.parametrize(
+    "words, fault", [(RUN, fault) for fault in FAULTS] + [(RUN[:2] + RUN[3:], FAULTS[1])]
+)
 def test_run_loses_no_end_and_doubles_none(place, monkeypatch, capsys, fault, words):
     begun(place)
     for said in each_fault(place, monkeypatch, capsys, fault, words, least=40):
@@ -123,17 +137,26 @@ def test_run_loses_no_end_and_doubles_none(place, monkeypatch, capsys, fault, wo
         assert [name for name, _ in told(place)] == ["a", "b", "old"], said
         with Ledger(place.ledger) as ledger:
             assert ledger.summary().pending_notifications == 0, said
-            assert told(place) == sorted((row.job.id, row.outcome["ended_at"]) for row in ledger.rows()), said
+            assert told(place) == sorted(
+                (row.job.id, row.outcome["ended_at"]) for row in ledger.rows()
+            ), said
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("words, code, after", [
-    (["status", "jobs.db"], 5, {}), (["status", "jobs.db", "--json"], 5, {}),
-    (["retry", "jobs.db", "a", "--quiet"], 0, {"a": "waiting"}),
-    (["retry", "jobs.db", "--state", "done", "--quiet"], 0, {"a": "waiting", "old": "waiting"}),
-    (["forget", "jobs.db", "a", "--quiet"], 0, {"a": None}),
-    (["forget", "jobs.db", "--finished", "--quiet"], 0, {"a": None, "old": None})])
-def test_status_retry_and_forget_do_all_or_nothing(place, monkeypatch, capsys, fault, words, code, after):
+@pytest.mark.parametrize(
+    "words, code, after",
+    [
+        (["status", "jobs.db"], 5, {}),
+        (["status", "jobs.db", "--json"], 5, {}),
+        (["retry", "jobs.db", "a", "--quiet"], 0, {"a": "waiting"}),
+        (["retry", "jobs.db", "--state", "done", "--quiet"], 0, {"a": "waiting", "old": "waiting"}),
+        (["forget", "jobs.db", "a", "--quiet"], 0, {"a": None}),
+        (["forget", "jobs.db", "--finished", "--quiet"], 0, {"a": None, "old": None}),
+    ],
+)
+def test_status_retry_and_forget_do_all_or_nothing(
+    place, monkeypatch, capsys, fault, words, code, after
+):
     begun(place)
     before = states(place)
     after = {name: state for name, state in dict(before, **after).items() if state}
@@ -145,8 +168,14 @@ def test_status_retry_and_forget_do_all_or_nothing(place, monkeypatch, capsys, f
 
 # Full disks, and those that can't be written
 
-COMMANDS = [ADD, ["add", "jobs.db", "new", "--profile", "fake"], RUN, ["retry", "jobs.db", "a"],
-            ["forget", "jobs.db", "a"], ["status", "jobs.db"]]
+COMMANDS = [
+    ADD,
+    ["add", "jobs.db", "new", "--profile", "fake"],
+    RUN,
+    ["retry", "jobs.db", "a"],
+    ["forget", "jobs.db", "a"],
+    ["status", "jobs.db"],
+]
 
 
 def in_child(words, prepare):
@@ -157,6 +186,7 @@ def in_child(words, prepare):
         sys.stdout, sys.stderr = io.StringIO(), os.fdopen(writes, "w")
         prepare()
         os._exit(main(list(words)))
+
     child = forked(work)
     os.close(writes)
     with os.fdopen(reads) as said:
@@ -196,7 +226,9 @@ def test_files_that_cannot_grow_are_told_and_lose_nothing(place, words):
         place.move(os.path.join(before, str(most)), copied=("jobs.db", "told"))
         os.chdir(place.path)
         place.api.counts.clear()
-        code, err = in_child(words, lambda most=most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)))
+        code, err = in_child(
+            words, lambda most=most: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        )
         check_said(code, err, words, most)
         all_is_well(place, (words, most, code, err))
         codes.append(code)
@@ -208,7 +240,9 @@ def small_disk(place):
     """A file system of its own, with the ledger on it."""
     disk = place.file("disk")
     os.mkdir(disk)
-    if subprocess.call(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], stderr=subprocess.DEVNULL):
+    if subprocess.call(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", disk], stderr=subprocess.DEVNULL
+    ):
         pytest.skip("may not mount a file system here")
     try:
         begun(place)
@@ -247,7 +281,11 @@ def test_a_disk_that_may_not_be_written_is_told_and_loses_nothing(place, small_d
     subprocess.check_call(["mount", "-o", "remount,ro", small_disk])
     code, err = in_child(words, lambda: None)
     subprocess.check_call(["mount", "-o", "remount,rw", small_disk])
-    assert code == 2 and err.count("\n") == 1 and "can't be opened for writing: check its owner and mode" in err
+    assert (
+        code == 2
+        and err.count("\n") == 1
+        and "can't be opened for writing: check its owner and mode" in err
+    )
     all_is_well(place, err)
 
 
@@ -260,7 +298,11 @@ def test_a_file_that_may_not_be_written_is_told_and_loses_nothing(place, words, 
     os.chmod(place.path, 0o755)
     code, err = in_child(words, be_nobody)
     os.chmod("jobs.db", 0o600)
-    assert code == 2 and err.count("\n") == 1 and "can't be opened for writing: check its owner and mode" in err
+    assert (
+        code == 2
+        and err.count("\n") == 1
+        and "can't be opened for writing: check its owner and mode" in err
+    )
     all_is_well(place, err)
 
 

@@ -1,4 +1,5 @@
 """Runs that overlap, are killed, share a limit, meet faults of the disk; and the lines for a crontab."""
+
 import json
 import os
 import re
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.usefixtures("place")
 
 # --bucket
 
+
 def test_waits_and_batches_share_a_limit_by_naming_a_file(api, pollkit):
     api.add("job_0")
     with open("jobs.txt", "w") as file:
@@ -31,7 +33,9 @@ def test_waits_and_batches_share_a_limit_by_naming_a_file(api, pollkit):
     began = time.monotonic()
     assert main(["add", "jobs.db", "job_0", "--profile", "fake", "--quiet"]) == 0
     for words in (["wait", "job_0"], ["batch", "jobs.txt"], ["run", "jobs.db"]):
-        code, _, err = pollkit(*(words + ["--profile", "fake", "--limit", "5/s", "--bucket", "b.db", "--quiet"]))
+        code, _, err = pollkit(
+            *(words + ["--profile", "fake", "--limit", "5/s", "--bucket", "b.db", "--quiet"])
+        )
         assert (code, err) == (0, "")
     times = [request.at for request in api.requests]
     assert len(times) == 3 and times[2] - times[0] > 0.35 and time.monotonic() - began < 5
@@ -49,24 +53,33 @@ def test_a_batch_whose_bucket_breaks_ends_with_one_line(api, pollkit, monkeypatc
 
     def breaks(self, *args, **options):
         calls.append(1)
-        if broken == "apply_feedback" and args[0].quota is None and args[0].verdict.name != "LIMITED":
+        if (
+            broken == "apply_feedback"
+            and args[0].quota is None
+            and args[0].verdict.name != "LIMITED"
+        ):
             return real(self, *args, **options)
         if broken == "reserve" and len(calls) < 10:
             return real(self, *args, **options)
         raise LedgerError("b.db can't grow, the disk is full")
+
     monkeypatch.setattr(SharedBucket, broken, breaks)
     began = time.monotonic()
-    code, out, err = pollkit("batch", "jobs.txt", "--profile", "fake", "--bucket", "b.db", "--quiet")
+    code, out, err = pollkit(
+        "batch", "jobs.txt", "--profile", "fake", "--bucket", "b.db", "--quiet"
+    )
     assert (code, out, err) == (2, "", "pollkit: b.db can't grow, the disk is full\n")
     assert time.monotonic() - began < 5
 
 
 def test_futures_of_a_batch_whose_bucket_breaks_end(api, place, monkeypatch):
     from pollkit import BatchPoller
+
     api.add("a", lasts=60)
 
     def breaks(self, *args, **options):
         raise LedgerError("broken")
+
     bucket = SharedBucket("b.db")
     with BatchPoller(api.profile, bucket=bucket) as batch:
         monkeypatch.setattr(SharedBucket, "reserve", breaks)
@@ -90,10 +103,19 @@ def test_a_bucket_gets_the_limit_of_the_profiles_that_the_jobs_name(api, pollkit
     for name in names:
         api.add(name)
     with open("jobs.jsonl", "w") as file:
-        file.write("".join('{"id": "%s", "profile": "%s"}\n' % (name, "free" if name == "job_5" else "fake")
-                           for name in names))
+        file.write(
+            "".join(
+                '{"id": "%s", "profile": "%s"}\n' % (name, "free" if name == "job_5" else "fake")
+                for name in names
+            )
+        )
     assert main(["add", "jobs.db", "--from", "jobs.jsonl", "--quiet"]) == 0
-    assert pollkit(command, "jobs.db" if command == "run" else "jobs.jsonl", "--bucket", "b.db", "--quiet")[0] == 0
+    assert (
+        pollkit(
+            command, "jobs.db" if command == "run" else "jobs.jsonl", "--bucket", "b.db", "--quiet"
+        )[0]
+        == 0
+    )
     times = sorted(request.at for request in api.requests)
     assert len(times) == 6 and times[-1] - times[0] > 0.55
     bucket = SharedBucket("b.db")
@@ -101,21 +123,36 @@ def test_a_bucket_gets_the_limit_of_the_profiles_that_the_jobs_name(api, pollkit
     bucket.close()
 
 
-@pytest.mark.parametrize("words, code", [([], 2), (["--processes", "2"], 2), (["--profile", "fake"], 0)], ids=str)
-def test_a_bucket_for_jobs_whose_profiles_have_several_limits_needs_a_name(api, pollkit, words, code):
-    profile(api.base, "limit = 1000/s burst 5\n[other]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 60/m\n" % api.base)
+@pytest.mark.parametrize(
+    "words, code", [([], 2), (["--processes", "2"], 2), (["--profile", "fake"], 0)], ids=str
+)
+def test_a_bucket_for_jobs_whose_profiles_have_several_limits_needs_a_name(
+    api, pollkit, words, code
+):
+    profile(
+        api.base,
+        "limit = 1000/s burst 5\n[other]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 60/m\n"
+        % api.base,
+    )
     added(api, 1)
     api.add("x")
     assert main(["add", "jobs.db", "x", "--profile", "other", "--quiet"]) == 0
     found, _, err = pollkit("run", "jobs.db", "--bucket", "b.db", "--quiet", *words)
     assert found == code and (len(api.requests) == 2 if code == 0 else not api.requests)
-    assert err == ("" if code == 0 else "pollkit: --bucket is one limit for all jobs, and their profiles have several "
-                   "(1000/s burst 5, 60/m): give --profile NAME to say whose it is, or leave --bucket out\n")
+    assert err == (
+        ""
+        if code == 0
+        else "pollkit: --bucket is one limit for all jobs, and their profiles have several "
+        "(1000/s burst 5, 60/m): give --profile NAME to say whose it is, or leave --bucket out\n"
+    )
 
 
 # Faults of the disk
 
-def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tells_all(monkeypatch, capsys):
+
+def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tells_all(
+    monkeypatch, capsys
+):
     """Every 29th statement of a run, until one passes; all of them: slow/test_ledger_faults.py."""
     for name, value in (("LEASE_S", 0.1), ("RENEW_S", 0.04), ("TURN_S", 0.02)):
         monkeypatch.setattr("pollkit.drivers.ledger_runner." + name, value)
@@ -139,6 +176,7 @@ def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tell
 
 
 # Real processes
+
 
 def test_runs_that_overlap_share_the_work(api):
     names = added(api, 60, lasts=0.2)
@@ -172,13 +210,21 @@ def test_after_a_kill_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(
 
 @posix
 def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_failed_job_is_the_exit_code():
-    with JobApi(lambda name, count: "running" if not count else "failed" if name == "job_7" else "done") as api:
+    with JobApi(
+        lambda name, count: "running" if not count else "failed" if name == "job_7" else "done"
+    ) as api:
         profile(api.url, "limit = 300/s burst 5\n")
         names = ["job_%d" % i for i in range(60)]
         assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
-        process = start("run", "jobs.db", "--processes", "4", "--outbox", "out.jsonl", "--metrics", "m.prom")
+        process = start(
+            "run", "jobs.db", "--processes", "4", "--outbox", "out.jsonl", "--metrics", "m.prom"
+        )
         code, out, err = ended(process)
-        assert (code, out) == (1, "") and err.startswith("pollkit: job_7: failed") and err.count("\n") == 1
+        assert (
+            (code, out) == (1, "")
+            and err.startswith("pollkit: job_7: failed")
+            and err.count("\n") == 1
+        )
         times = sorted(api.times)
     assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
     assert len(times) == 120
@@ -186,13 +232,22 @@ def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_
         for j in range(i, len(times)):
             assert j - i + 1 <= 300 * (times[j] - begin) + 5 + 12
     with open("m.prom") as file:
-        assert re.search(r'pollkit_polls_total\{.*\} 120\n', file.read())
+        assert re.search(r"pollkit_polls_total\{.*\} 120\n", file.read())
 
 
 @posix
-@pytest.mark.parametrize("number, code, processes", [(signal.SIGINT, 130, "3"), (signal.SIGTERM, 143, "1"),
-                                                     (signal.SIGHUP, 143, "3"), (signal.SIGHUP, 143, "1")])
-def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, number, code, processes):
+@pytest.mark.parametrize(
+    "number, code, processes",
+    [
+        (signal.SIGINT, 130, "3"),
+        (signal.SIGTERM, 143, "1"),
+        (signal.SIGHUP, 143, "3"),
+        (signal.SIGHUP, 143, "1"),
+    ],
+)
+def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(
+    api, number, code, processes
+):
     count = 1 if number == signal.SIGTERM else 5
     added(api, count, lasts=60)
     process = start("run", "jobs.db", "--processes", processes)
@@ -200,17 +255,28 @@ def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(api, n
     began = time.monotonic()
     process.send_signal(number)
     got = ended(process)
-    assert got == (code, "", "pollkit: interrupted: %s; run it again\n" % (
-        "5 jobs still wait" if count == 5 else "1 job still waits"))
+    assert got == (
+        code,
+        "",
+        "pollkit: interrupted: %s; run it again\n"
+        % ("5 jobs still wait" if count == 5 else "1 job still waits"),
+    )
     assert time.monotonic() - began < 2
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["waiting"] == count
 
 
 @posix
-@pytest.mark.parametrize("jobs, said", [(1, "0 jobs still wait, and 1 end is still to be told"),
-                                        (2, "0 jobs still wait, and 2 ends are still to be told")])
-def test_ends_that_are_being_told_when_a_signal_comes_are_told_by_the_next_run(api, pollkit, jobs, said):
+@pytest.mark.parametrize(
+    "jobs, said",
+    [
+        (1, "0 jobs still wait, and 1 end is still to be told"),
+        (2, "0 jobs still wait, and 2 ends are still to be told"),
+    ],
+)
+def test_ends_that_are_being_told_when_a_signal_comes_are_told_by_the_next_run(
+    api, pollkit, jobs, said
+):
     added(api, jobs)
     process = start("run", "jobs.db", "--exec", script('touch "begun.$POLLKIT_ID"; sleep 60\n'))
     wait_for(lambda: len([name for name in os.listdir(".") if name.startswith("begun.")]) == jobs)
@@ -223,12 +289,14 @@ def test_ends_that_are_being_told_when_a_signal_comes_are_told_by_the_next_run(a
 @posix
 def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monkeypatch):
     from pollkit.cli.processes import in_processes
+
     real, waited = os.waitpid, []
 
     def waitpid(*args):
         waited.append(real(*args))
         os.kill(os.getpid(), signal.SIGINT)
         return waited[-1]
+
     monkeypatch.setattr(os, "waitpid", waitpid)
     with pytest.raises(KeyboardInterrupt):
         in_processes(2, lambda number: 0)
@@ -262,7 +330,9 @@ def test_processes_whose_ledger_is_replaced_leave_the_new_one_alone(api, how):
     else:
         os.remove("jobs.db")
     code, out, err = ended(process)
-    assert (code, out) == (2, "") and err.count("remove jobs.db-wal and jobs.db-shm") == err.count("\n") > 0
+    assert (code, out) == (2, "") and err.count("remove jobs.db-wal and jobs.db-shm") == err.count(
+        "\n"
+    ) > 0
     if how == "replaced":
         with open("jobs.db", "rb") as file:
             assert file.read() == backup
@@ -282,13 +352,18 @@ def test_on_a_terminal_there_is_a_bar_then_the_bad_ends_and_a_summary(api):
         terminal.read()
         left = terminal.screen.shown()
     assert terminal.process.returncode == 1 and left[0] == "pollkit: bad: failed: no"
-    assert len(left) == 2 and re.fullmatch(r"4 jobs: 3 done, 1 failed; \d+ polls; 0 still wait", left[1])
+    assert len(left) == 2 and re.fullmatch(
+        r"4 jobs: 3 done, 1 failed; \d+ polls; 0 still wait", left[1]
+    )
 
 
 # The documentation
 
+
 def cron_lines():
-    return re.findall(r"^    (?:[\d*/]+ ){5}(pollkit (?:run|forget) .*)$", text_of("cron"), re.MULTILINE)
+    return re.findall(
+        r"^    (?:[\d*/]+ ){5}(pollkit (?:run|forget) .*)$", text_of("cron"), re.MULTILINE
+    )
 
 
 @posix
@@ -298,15 +373,31 @@ def test_lines_for_a_crontab_work_in_the_environment_of_cron(api, line, place):
     api.add("job_1", result=1)
     program = script("cat > told.json\n")
     os.mkdir("prom")
-    for there, here in (("/var/lib/prom", place + "/prom"), ("/var/lib", place), ("/usr/local/bin/notify", program),
-                        ("pollkit ", sys.executable + " -m pollkit ")):
+    for there, here in (
+        ("/var/lib/prom", place + "/prom"),
+        ("/var/lib", place),
+        ("/usr/local/bin/notify", program),
+        ("pollkit ", sys.executable + " -m pollkit "),
+    ):
         line = line.replace(there, here)
-    bare = {"HOME": place, "LOGNAME": "me", "PATH": "/usr/bin:/bin", "SHELL": "/bin/sh", "PYTHONPATH": ROOT}
+    bare = {
+        "HOME": place,
+        "LOGNAME": "me",
+        "PATH": "/usr/bin:/bin",
+        "SHELL": "/bin/sh",
+        "PYTHONPATH": ROOT,
+    }
     if " run " in line:
         line += " --profiles mine.ini" if "--exec" not in line else ""
         bare["POLLKIT_PROFILES"] = os.path.abspath("mine.ini")
-    done = subprocess.run(["/bin/sh", "-c", line], env=bare, cwd=place, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        ["/bin/sh", "-c", line],
+        env=bare,
+        cwd=place,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     assert (done.returncode, done.stdout) == (0, b"")
     if "--exec" in line or "--outbox" in line:
         assert lines_of("told.json" if "--exec" in line else "ended.jsonl")[0]["id"] == "job_1"

@@ -1,4 +1,5 @@
 """The picture in the README is what the command draws, to the byte, on every Python."""
+
 import os
 import re
 
@@ -10,8 +11,13 @@ def test_the_picture_in_the_readme_is_what_its_command_draws(tmp_path, capsys):
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         readme = file.read()
     (path,) = re.findall(r"^!\[.*\]\((\S+\.svg)\)$", readme, re.MULTILINE)
-    (command,) = re.findall(r"^\$ pollkit (simulate .*) --svg %s$" % re.escape(path), readme, re.MULTILINE)
+    (command,) = re.findall(
+        r"^\$ pollkit (simulate .*) --svg %s$" % re.escape(path), readme, re.MULTILINE
+    )
     drawn = tmp_path / "drawn.svg"
     assert main(command.split() + ["--svg", str(drawn)]) == 0
     with open(os.path.join(ROOT, path), "rb") as file:
-        assert file.read() == drawn.read_bytes(), "draw it again: pollkit %s --svg %s" % (command, path)
+        assert file.read() == drawn.read_bytes(), "draw it again: pollkit %s --svg %s" % (
+            command,
+            path,
+        )

@@ -1,4 +1,5 @@
 """The progress display in a real pseudo-terminal: drawn in place, resized, interrupted, cleared."""
+
 import re
 import subprocess
 import threading
@@ -37,7 +38,11 @@ def resized(terminal):
         terminal.read(until=bar_is_up)
         terminal.resize(columns)
         # What was painted for the old width may still be on its way: the next painting heals it.
-        terminal.read(until=lambda screen, fits=fits: any(BAR.search(row) and fits(row) for row in screen.shown()))
+        terminal.read(
+            until=lambda screen, fits=fits: any(
+                BAR.search(row) and fits(row) for row in screen.shown()
+            )
+        )
         wrapped, seen = screen.wrapped, len(screen.frames)
         terminal.read(until=lambda screen, seen=seen: len(screen.frames) >= seen + 3)
         terminal.fits.append((columns, screen.wrapped - wrapped, screen.frames[-1]))
@@ -45,18 +50,22 @@ def resized(terminal):
 
 
 # Each with what is done to it. All run at once, because each takes a second or two.
-RUNS = {"no colour": (SINGLE, 80, to_the_end, {"NO_COLOR": "1"}),
-        "ascii": (SINGLE, 80, to_the_end, {"PYTHONIOENCODING": "ascii:backslashreplace"}),
-        "dumb": (SINGLE, 80, to_the_end, {"TERM": "dumb"}),
-        "narrow": (SINGLE, 39, to_the_end, {}),
-        "verbose": (SINGLE + ["-v"], 200, to_the_end, {}),
-        "resized": (FOR_EVER, 80, resized, {}),
-        "short": (DEMO, 80, to_the_end, {"lines": 3}),
-        "just as high": (DEMO, 80, to_the_end, {"lines": 6}),
-        "demo interrupted": (DEMO, 80, interrupted, {})}
+RUNS = {
+    "no colour": (SINGLE, 80, to_the_end, {"NO_COLOR": "1"}),
+    "ascii": (SINGLE, 80, to_the_end, {"PYTHONIOENCODING": "ascii:backslashreplace"}),
+    "dumb": (SINGLE, 80, to_the_end, {"TERM": "dumb"}),
+    "narrow": (SINGLE, 39, to_the_end, {}),
+    "verbose": (SINGLE + ["-v"], 200, to_the_end, {}),
+    "resized": (FOR_EVER, 80, resized, {}),
+    "short": (DEMO, 80, to_the_end, {"lines": 3}),
+    "just as high": (DEMO, 80, to_the_end, {"lines": 6}),
+    "demo interrupted": (DEMO, 80, interrupted, {}),
+}
 RUNS.update(("single %d" % columns, (SINGLE, columns, to_the_end, {})) for columns in WIDTHS)
 RUNS.update(("batch %d" % columns, (DEMO, columns, to_the_end, {})) for columns in WIDTHS)
-RUNS.update(("interrupted %d" % columns, (FOR_EVER, columns, interrupted, {})) for columns in WIDTHS)
+RUNS.update(
+    ("interrupted %d" % columns, (FOR_EVER, columns, interrupted, {})) for columns in WIDTHS
+)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +73,9 @@ def runs():
     terminals, threads = {}, []
     try:
         for name, (words, columns, act, options) in RUNS.items():
-            stdout = subprocess.PIPE if words is DEMO else None  # the table would scroll the terminal
+            stdout = (
+                subprocess.PIPE if words is DEMO else None
+            )  # the table would scroll the terminal
             terminal = terminals[name] = InPty(words, columns, stdout=stdout, **options)
             terminal.fits = []
             threads.append(threading.Thread(target=act, args=(terminal,)))
@@ -77,7 +88,9 @@ def runs():
             terminal.__exit__()
 
 
-@pytest.mark.parametrize("name", [name for name in RUNS if name.startswith("batch")] + ["short", "just as high"])
+@pytest.mark.parametrize(
+    "name", [name for name in RUNS if name.startswith("batch")] + ["short", "just as high"]
+)
 def test_a_batch_is_drawn_in_place_and_cleared(runs, name):
     terminal = runs[name]
     screen = terminal.screen
@@ -101,16 +114,25 @@ def test_a_single_job_is_drawn_in_place_and_cleared(runs, columns):
     assert screen.wrapped == (1 if columns == 40 else 0)  # a line of the log; the bar never does
     assert all(len(bar) <= 1 and len("".join(bar)) < columns for bar in bars)
     shown = "".join(screen.shown())
-    assert re.fullmatch(r"above the bar\S+ ask: unknown status .* counts as pendinghalf wayended: done", shown)
+    assert re.fullmatch(
+        r"above the bar\S+ ask: unknown status .* counts as pendinghalf wayended: done", shown
+    )
 
 
-@pytest.mark.parametrize("name", ["interrupted 40", "interrupted 80", "interrupted 200", "demo interrupted"])
+@pytest.mark.parametrize(
+    "name", ["interrupted 40", "interrupted 80", "interrupted 200", "demo interrupted"]
+)
 def test_ctrl_c_leaves_a_clean_terminal(runs, name):
     terminal = runs[name]
     assert terminal.process.returncode == 130
     assert b"^C" in terminal.raw  # the terminal echoed it into the bar
     shown = "".join(terminal.screen.shown())
-    assert "^C" not in shown and not BAR.search(shown) and "%" not in shown and "Traceback" not in shown
+    assert (
+        "^C" not in shown
+        and not BAR.search(shown)
+        and "%" not in shown
+        and "Traceback" not in shown
+    )
     assert terminal.screen.column == 0
 
 
@@ -128,7 +150,9 @@ def test_log_lines_stand_above_the_bar_ungarbled(runs):
     rows = terminal.screen.shown()
     polls = [row for row in rows if re.fullmatch(r"\d\d:\d\d:\d\d ask: poll \d+: status .*", row)]
     assert len(polls) == 9 and not any(BAR.search(row) for row in rows)
-    assert terminal.screen.wrapped == 0 and len(terminal.screen.frames) <= 10 * terminal.lasted_s + 2
+    assert (
+        terminal.screen.wrapped == 0 and len(terminal.screen.frames) <= 10 * terminal.lasted_s + 2
+    )
     for frame in terminal.screen.frames:  # and the bar, if it is up, is always the last line
         assert not any(BAR.search(row) for row in frame[:-1])
 
@@ -155,15 +179,27 @@ def test_where_no_bar_can_be_drawn_there_is_a_log(runs, name):
 
 # The emulator itself can fail
 
-@pytest.mark.parametrize("text, scrolled, wrapped, strange, shown", [
-    ("abc\r\x1b[Kd", 0, 0, 0, ["d"]), ("abcdef", 0, 1, 0, ["abcde", "f"]),
-    ("a\r\nb\r\nc\r\nd", 1, 0, 0, ["b", "c", "d"]),
-    ("a\r\nb\r\x1b[1Ac\x1b[J", 0, 0, 0, ["c"]), ("\x1b[2J\x07", 0, 0, 2, []), ("処処処", 0, 1, 0, ["処処", "処"]),
-    ("\x1b[31ma\x1b[0m", 0, 0, 0, ["a"])])
+
+@pytest.mark.parametrize(
+    "text, scrolled, wrapped, strange, shown",
+    [
+        ("abc\r\x1b[Kd", 0, 0, 0, ["d"]),
+        ("abcdef", 0, 1, 0, ["abcde", "f"]),
+        ("a\r\nb\r\nc\r\nd", 1, 0, 0, ["b", "c", "d"]),
+        ("a\r\nb\r\x1b[1Ac\x1b[J", 0, 0, 0, ["c"]),
+        ("\x1b[2J\x07", 0, 0, 2, []),
+        ("処処処", 0, 1, 0, ["処処", "処"]),
+        ("\x1b[31ma\x1b[0m", 0, 0, 0, ["a"]),
+    ],
+)
 def test_the_emulator_sees_what_goes_wrong(text, scrolled, wrapped, strange, shown):
     for step in (1, len(text)):
         screen = Screen(5, 3)
         for i in range(0, len(text), step):
-            screen.feed(text[i:i + step])
+            screen.feed(text[i : i + step])
         assert (screen.scrolled, screen.wrapped, len(screen.strange), screen.shown()) == (
-            scrolled, wrapped, strange, shown)
+            scrolled,
+            wrapped,
+            strange,
+            shown,
+        )

@@ -1,4 +1,5 @@
 """wait and batch in a real pseudo-terminal: the bar meanwhile, a clean screen and whole data afterwards."""
+
 import json
 import re
 import subprocess
@@ -55,21 +56,34 @@ def resized(terminal):
     for columns, fits in ((40, lambda row: len(row) < 40), (120, lambda row: len(row) > 50)):
         terminal.read(until=bar_is_up)
         terminal.resize(columns)
-        terminal.read(until=lambda screen, fits=fits: any(BAR.search(row) and fits(row) for row in screen.shown()))
+        terminal.read(
+            until=lambda screen, fits=fits: any(
+                BAR.search(row) and fits(row) for row in screen.shown()
+            )
+        )
         wrapped, seen = terminal.screen.wrapped, len(terminal.screen.frames)
         terminal.read(until=lambda screen, seen=seen: len(screen.frames) >= seen + 3)
-        terminal.fits.append((columns, terminal.screen.wrapped - wrapped, terminal.screen.frames[-1]))
+        terminal.fits.append(
+            (columns, terminal.screen.wrapped - wrapped, terminal.screen.frames[-1])
+        )
     interrupted(terminal)
 
 
 # Command, columns, whether the jobs end, whether stdout is the terminal, too, and what is done to it.
-RUNS = {"%s %d" % (command, columns): (command, columns, True, False, to_the_end)
-        for command in ("wait", "batch") for columns in WIDTHS}
-RUNS.update({"wait, one terminal": ("wait", 80, True, True, to_the_end),
-             "batch, one terminal": ("batch", 80, True, True, to_the_end),
-             "wait interrupted": ("wait", 80, False, True, interrupted),
-             "batch interrupted": ("batch", 40, False, True, interrupted),
-             "batch resized": ("batch", 80, False, True, resized)})
+RUNS = {
+    "%s %d" % (command, columns): (command, columns, True, False, to_the_end)
+    for command in ("wait", "batch")
+    for columns in WIDTHS
+}
+RUNS.update(
+    {
+        "wait, one terminal": ("wait", 80, True, True, to_the_end),
+        "batch, one terminal": ("batch", 80, True, True, to_the_end),
+        "wait interrupted": ("wait", 80, False, True, interrupted),
+        "batch interrupted": ("batch", 40, False, True, interrupted),
+        "batch resized": ("batch", 80, False, True, resized),
+    }
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +99,21 @@ def runs(tmp_path_factory):
                 ids = ["%s-%s-%d" % (kind, len(terminals), number) for number in range(JOBS)]
                 jobs = folder / name
                 jobs.write_text("\n".join(ids))
-                words = ["-m", "pollkit", command, str(jobs) if command == "batch" else ids[0], "--pace", "fixed 100ms",
-                         "--profile", "fake", "--profiles", str(profiles)]
-                terminal = terminals[name] = InPty(words, columns, stdout=None if is_one else subprocess.PIPE)
+                words = [
+                    "-m",
+                    "pollkit",
+                    command,
+                    str(jobs) if command == "batch" else ids[0],
+                    "--pace",
+                    "fixed 100ms",
+                    "--profile",
+                    "fake",
+                    "--profiles",
+                    str(profiles),
+                ]
+                terminal = terminals[name] = InPty(
+                    words, columns, stdout=None if is_one else subprocess.PIPE
+                )
                 terminal.fits, terminal.out = [], b""
                 threads.append(threading.Thread(target=act, args=(terminal,)))
                 threads[-1].start()
@@ -105,37 +131,60 @@ def test_a_bar_meanwhile_and_a_clean_terminal_afterwards(runs, command, columns)
     terminal = runs["%s %d" % (command, columns)]
     screen = terminal.screen
     assert terminal.process.returncode == 0
-    assert (screen.scrolled, screen.wrapped, screen.strange) == (0, 0, []) and screen.widest < columns
+    assert (screen.scrolled, screen.wrapped, screen.strange) == (
+        0,
+        0,
+        [],
+    ) and screen.widest < columns
     bars = [row for frame in screen.frames for row in frame if BAR.search(row)]
     assert bars and 3 <= len(screen.frames) <= 10 * terminal.lasted_s + 1
     left = screen.shown()
-    assert left == [] if command == "wait" else re.fullmatch(r"4 jobs: 4 done; \d+ polls", "|".join(left))
+    assert (
+        left == []
+        if command == "wait"
+        else re.fullmatch(r"4 jobs: 4 done; \d+ polls", "|".join(left))
+    )
     outcomes = [json.loads(line) for line in terminal.out.decode("utf-8").splitlines()]
-    assert [outcome["state"] for outcome in outcomes] == ["done"] * (JOBS if command == "batch" else 1)
+    assert [outcome["state"] for outcome in outcomes] == ["done"] * (
+        JOBS if command == "batch" else 1
+    )
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
 def test_data_on_the_same_terminal_stays_whole(runs, command):
     terminal = runs[command + ", one terminal"]
     lines = ESCAPES.sub(b"", terminal.raw).replace(b"\r\n", b"\n").decode("utf-8").split("\n")
-    found = [json.loads(line[line.index('{"id"'):]) for line in lines if '{"id"' in line]
+    found = [json.loads(line[line.index('{"id"') :]) for line in lines if '{"id"' in line]
     assert terminal.process.returncode == 0 and len(found) == (JOBS if command == "batch" else 1)
     assert all(outcome["result"] == {"page": "é" * 30} for outcome in found)
     assert any(BAR.search(row) for frame in terminal.screen.frames for row in frame)
     assert not bar_is_up(terminal.screen) and terminal.screen.column == 0
 
 
-@pytest.mark.parametrize("name, left", [
-    ("wait interrupted", "pollkit: interrupted: slow-.* had not ended"),
-    ("batch interrupted", "pollkit: interrupted: 4 of 4 jobs had not ended: slow-"), ("batch resized", "4 of 4 jobs")])
+@pytest.mark.parametrize(
+    "name, left",
+    [
+        ("wait interrupted", "pollkit: interrupted: slow-.* had not ended"),
+        ("batch interrupted", "pollkit: interrupted: 4 of 4 jobs had not ended: slow-"),
+        ("batch resized", "4 of 4 jobs"),
+    ],
+)
 def test_ctrl_c_clears_the_bar_and_says_what_was_left(runs, name, left):
     terminal = runs[name]
     shown = "".join(terminal.screen.shown())
     assert terminal.process.returncode == 130 and re.search(left, shown)
-    assert not BAR.search(shown) and "Traceback" not in shown and "^C" not in shown and terminal.screen.column == 0
+    assert (
+        not BAR.search(shown)
+        and "Traceback" not in shown
+        and "^C" not in shown
+        and terminal.screen.column == 0
+    )
 
 
 def test_after_a_resize_the_batch_fits_again(runs):
     fits = runs["batch resized"].fits
     assert [columns for columns, _, _ in fits] == [40, 120]
-    assert all(wrapped == 0 and all(len(row) < columns for row in shown) for columns, wrapped, shown in fits)
+    assert all(
+        wrapped == 0 and all(len(row) < columns for row in shown)
+        for columns, wrapped, shown in fits
+    )

@@ -1,4 +1,5 @@
 """Jobs that begin together end in order of their length: that must not be taken for drift, nor for all there is."""
+
 import math
 import random
 import sys
@@ -15,12 +16,19 @@ from pollkit.drivers.simulation.distributions import optimal_schedules, parse_di
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.testing import FakeJobApi, VirtualClock
 
-pytestmark = pytest.mark.skipif(sys.version_info < (3, 7), reason="virtual time, the same on all: once will do")
-GAP_S = 60000.0     # from one wave to the next, which is longer than any job
+pytestmark = pytest.mark.skipif(
+    sys.version_info < (3, 7), reason="virtual time, the same on all: once will do"
+)
+GAP_S = 60000.0  # from one wave to the next, which is longer than any job
 SPREADS = {
-    "uniform": (lambda rng: rng.uniform(120, 900), lambda times: "uniform %gs..%gs" % (120 * times, 900 * times)),
-    "lognormal": (lambda rng: rng.lognormvariate(math.log(300), math.log(1.6)),
-                  lambda times: "lognormal %gs x1.6" % (300 * times)),
+    "uniform": (
+        lambda rng: rng.uniform(120, 900),
+        lambda times: "uniform %gs..%gs" % (120 * times, 900 * times),
+    ),
+    "lognormal": (
+        lambda rng: rng.lognormvariate(math.log(300), math.log(1.6)),
+        lambda times: "lognormal %gs x1.6" % (300 * times),
+    ),
 }
 every_spread = pytest.mark.parametrize("name", sorted(SPREADS))
 told_or_not = pytest.mark.parametrize("timestamps", [False, True])
@@ -36,8 +44,12 @@ def best(spread):
 
 def costs_of(jobs, timestamps=False):
     """What each job costs, given when it starts and how long it takes."""
-    simulation = Simulation(durations=[lasts for _, lasts in jobs], timestamps=timestamps, limit="none",
-                            workers=len(jobs))
+    simulation = Simulation(
+        durations=[lasts for _, lasts in jobs],
+        timestamps=timestamps,
+        limit="none",
+        workers=len(jobs),
+    )
     simulation.jobs = [SimJob(str(i), None, at, lasts) for i, (at, lasts) in enumerate(jobs)]
     polls = {}
     simulation.run("adaptive", lambda at, name: polls.setdefault(name, []).append(at))
@@ -50,9 +62,20 @@ def waves(name, times, seeds=4, size=60, timestamps=False):
     rows = []
     for seed in range(seeds):
         rng = random.Random(seed)
-        costs = costs_of([(wave * GAP_S, factor * draw(rng)) for wave, factor in enumerate(times)
-                          for _ in range(size)], timestamps)
-        rows.append([mean(costs[wave * size:][:size]) / best(spread(factor)) for wave, factor in enumerate(times)])
+        costs = costs_of(
+            [
+                (wave * GAP_S, factor * draw(rng))
+                for wave, factor in enumerate(times)
+                for _ in range(size)
+            ],
+            timestamps,
+        )
+        rows.append(
+            [
+                mean(costs[wave * size :][:size]) / best(spread(factor))
+                for wave, factor in enumerate(times)
+            ]
+        )
     return [mean(column) for column in zip(*rows)]
 
 
@@ -70,8 +93,13 @@ def test_through_batchpoller_no_later_wave_costs_what_the_first_did(name, timest
     rng, clock, costs = random.Random(5), VirtualClock(), []
     with FakeJobApi(clock=clock) as api:
         where = {} if timestamps else {"created": "nowhere", "finished": "nowhere"}
-        with BatchPoller(api.profile._replace(timeout=None, **where), pace="adaptive", clock=clock, workers=1,
-                         rng=random.Random(1).random) as batch:
+        with BatchPoller(
+            api.profile._replace(timeout=None, **where),
+            pace="adaptive",
+            clock=clock,
+            workers=1,
+            rng=random.Random(1).random,
+        ) as batch:
             for wave in range(6):
                 lasts = {"%d.%d" % (wave, i): draw(rng) for i in range(60)}
                 for job, duration in lasts.items():
@@ -85,7 +113,9 @@ def test_through_batchpoller_no_later_wave_costs_what_the_first_did(name, timest
 @every_spread
 @told_or_not
 @pytest.mark.parametrize("factor", [5.0, 0.2])
-def test_a_change_from_one_wave_to_the_next_is_made_up_for_by_the_second_after_it(name, timestamps, factor):
+def test_a_change_from_one_wave_to_the_next_is_made_up_for_by_the_second_after_it(
+    name, timestamps, factor
+):
     found = waves(name, [1, 1, 1] + [factor] * 3, timestamps=timestamps)
     assert max(found[4:]) <= 1.25 < found[3]
 
@@ -95,7 +125,10 @@ def test_a_change_from_one_wave_to_the_next_is_made_up_for_by_the_second_after_i
 @pytest.mark.parametrize("size", [12, 100, 400])
 def test_within_a_first_burst_learning_costs_next_to_nothing(monkeypatch, name, timestamps, size):
     draw, seeds = SPREADS[name][0], {12: 60, 100: 12, 400: 4}[size]
-    bursts = [[(0.0, draw(random.Random("%d %d" % (seed, i)))) for i in range(size)] for seed in range(seeds)]
+    bursts = [
+        [(0.0, draw(random.Random("%d %d" % (seed, i)))) for i in range(size)]
+        for seed in range(seeds)
+    ]
     learned = [mean(costs_of(jobs, timestamps)) for jobs in bursts]
     monkeypatch.setattr(simulate._Run, "_learn", lambda run, entry: None)
     assert mean(learned) <= 1.03 * mean([mean(costs_of(jobs, timestamps)) for jobs in bursts])
@@ -115,16 +148,32 @@ def test_in_a_stream_of_80_at_once_a_change_is_found(name, factor):
     rows = []
     for seed in range(3):
         rng = random.Random(seed)
-        costs = costs_of(list(stream(lambda i, rng: draw(rng) * (1.0 if i < 500 else factor), 80 / 500.0, 1000, rng)))
-        rows.append((mean(costs[300:500]) / best(spread(1)), mean(costs[700:]) / best(spread(factor))))
+        costs = costs_of(
+            list(
+                stream(
+                    lambda i, rng: draw(rng) * (1.0 if i < 500 else factor), 80 / 500.0, 1000, rng
+                )
+            )
+        )
+        rows.append(
+            (mean(costs[300:500]) / best(spread(1)), mean(costs[700:]) / best(spread(factor)))
+        )
     before, after = [mean(column) for column in zip(*rows)]
     assert before <= 1.2 and after <= 1.3
 
 
 @pytest.mark.parametrize("rate", [1.0, 4.0])
 def test_a_job_in_fifty_that_takes_an_hour_does_not_stop_learning(rate):
-    jobs = list(stream(lambda i, rng: 3600.0 if rng.random() < 0.02 else rng.uniform(10, 30) * (1 if i < 1000 else 3),
-                       rate, 2500, random.Random(1)))
+    jobs = list(
+        stream(
+            lambda i, rng: (
+                3600.0 if rng.random() < 0.02 else rng.uniform(10, 30) * (1 if i < 1000 else 3)
+            ),
+            rate,
+            2500,
+            random.Random(1),
+        )
+    )
     costs = [(i, cost) for i, (cost, job) in enumerate(zip(costs_of(jobs), jobs)) if job[1] < 3600]
     assert mean([cost for i, cost in costs if 500 <= i < 1000]) <= 1.3 * best("uniform 10s..30s")
     assert mean([cost for i, cost in costs if i >= 1500]) <= 1.3 * best("uniform 30s..90s")
@@ -135,7 +184,9 @@ def through_ledger(ledger, clock, lasts, durations):
     rules = WaitSettings(pace=Adaptive(), timeout=None, durations=durations)
     ledger.add(lasts)
     began, cost, relearn_at = clock.now(), 0.0, 0.0
-    heap = [(0.0, i, claim, None) for i, claim in enumerate(ledger.claim(len(lasts), horizon_s=1.0))]
+    heap = [
+        (0.0, i, claim, None) for i, claim in enumerate(ledger.claim(len(lasts), horizon_s=1.0))
+    ]
     assert len(heap) == len(lasts)
     while heap:
         at, i, claim, progress = heappop(heap)
@@ -147,7 +198,9 @@ def through_ledger(ledger, clock, lasts, durations):
         if progress is None:
             progress = claim.resumed("u", rules, now)
         late = now - began - lasts[claim.job.id]
-        progress = observe(progress, rules, Reading(Verdict.PENDING if late < 0 else Verdict.DONE, ""), now, 0.5)
+        progress = observe(
+            progress, rules, Reading(Verdict.PENDING if late < 0 else Verdict.DONE, ""), now, 0.5
+        )
         if progress.ending is None:
             heappush(heap, (progress.next_at, i, claim, progress))
         else:
@@ -162,6 +215,10 @@ def test_what_a_ledger_knows_of_waves_is_as_good(name, tmp_path):
     draw, spread = SPREADS[name]
     rng, clock, durations = random.Random(5), VirtualClock(), Durations()
     with Ledger(str(tmp_path / "jobs.db"), clock=clock) as ledger:
-        costs = [through_ledger(ledger, clock, {"%d.%d" % (wave, i): draw(rng) for i in range(60)}, durations)
-                 for wave in range(6)]
+        costs = [
+            through_ledger(
+                ledger, clock, {"%d.%d" % (wave, i): draw(rng) for i in range(60)}, durations
+            )
+            for wave in range(6)
+        ]
     assert max(costs[1:]) <= costs[0] and max(costs[1:]) <= 1.25 * (best(spread(1)) + 1.0)

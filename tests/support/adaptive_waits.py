@@ -1,4 +1,5 @@
 """What the tests of the adaptive pace have in common: a job, readings, durations, and rules made of them."""
+
 import random
 
 from pollkit import Adaptive, Job
@@ -15,5 +16,9 @@ STEADY = [300.0 + i for i in range(60)]
 
 
 def rules(durations=LIPSYNC, pace=None, is_fresh=True, timeout=None):
-    return WaitSettings(pace=pace or Adaptive(), timeout=timeout, is_fresh=is_fresh,
-                 durations=None if durations is None else Durations(durations))
+    return WaitSettings(
+        pace=pace or Adaptive(),
+        timeout=timeout,
+        is_fresh=is_fresh,
+        durations=None if durations is None else Durations(durations),
+    )

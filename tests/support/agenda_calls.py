@@ -1,4 +1,5 @@
 """The agenda as drivers call it, for tests: it proposes, the bucket answers, it dispatches."""
+
 import threading
 
 from pollkit.drivers.dispatch import apply_feedback, next_work

@@ -1,4 +1,5 @@
 """What the tests of the history have in common: what is taught to a file of it, and found there."""
+
 import itertools
 import os
 
@@ -8,7 +9,7 @@ from pollkit.core.learning.durations import Completion
 from pollkit.edges.history_file import History, Kind
 
 KIND = Kind("knowhere", "small")
-BEGINNINGS = itertools.count(10 ** 9, 10 ** 4)  # of jobs that run one after the other
+BEGINNINGS = itertools.count(10**9, 10**4)  # of jobs that run one after the other
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 
 

@@ -206,7 +206,9 @@ PACKING = {
         ),
         "xxx",
     ),
-    "gzip of over 10 MB": Case(lambda: packed(b" " * (100 * MB)), "exceeds 10 MB when decompressed"),
+    "gzip of over 10 MB": Case(
+        lambda: packed(b" " * (100 * MB)), "exceeds 10 MB when decompressed"
+    ),
 }
 VALUES = {
     "empty objects": Case(lambda: reply(objects()), TOO_MUCH),

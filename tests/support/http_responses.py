@@ -1,4 +1,5 @@
 """HTTP responses for the tests of the parser: tables by rule, and a generator of random ones."""
+
 import gzip
 import random
 import zlib
@@ -35,9 +36,17 @@ COMPLETE = {
     "Content-Length 0": (with_body(b""), 200, b"", True),
     "Content-Length with zeros": (OK + b"Content-Length: 005\r\n\r\nhello", 200, b"hello", True),
     "Content-Length twice": (
-        OK + b"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello", 200, b"hello", True),
+        OK + b"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+        200,
+        b"hello",
+        True,
+    ),
     "Content-Length as a list of equal numbers": (
-        OK + b"Content-Length: 5, 5,5\r\n\r\nhello", 200, b"hello", True),
+        OK + b"Content-Length: 5, 5,5\r\n\r\nhello",
+        200,
+        b"hello",
+        True,
+    ),
     "a body that looks like a head": (with_body(OK + b"\r\n"), 200, OK + b"\r\n", True),
     "no reason phrase": (with_body(b"x", start=b"HTTP/1.1 200"), 200, b"x", True),
     "an empty reason phrase": (with_body(b"x", start=b"HTTP/1.1 200 "), 200, b"x", True),
@@ -47,75 +56,147 @@ COMPLETE = {
     "bare LF": (OK.replace(b"\r", b"") + b"Content-Length: 2\n\nhi", 200, b"hi", True),
     "bare LF before CRLF": (OK + b"Content-Length: 2\n\r\nhi", 200, b"hi", True),
     "bare LF after CRLF": (OK + b"Content-Length: 2\r\n\nhi", 200, b"hi", True),
-
     "chunked": (CHUNKED + in_chunks(b"hello, ", b"world"), 200, b"hello, world", True),
     "chunked, empty": (CHUNKED + in_chunks(), 200, b"", True),
     "chunk extensions": (
-        CHUNKED + b'5;a=1;b="x y" \r\nhello\r\n0;last\r\n\r\n', 200, b"hello", True),
+        CHUNKED + b'5;a=1;b="x y" \r\nhello\r\n0;last\r\n\r\n',
+        200,
+        b"hello",
+        True,
+    ),
     "chunk size with spaces and zeros": (
-        CHUNKED + b" 0005 \r\nhello\r\n000\r\n\r\n", 200, b"hello", True),
+        CHUNKED + b" 0005 \r\nhello\r\n000\r\n\r\n",
+        200,
+        b"hello",
+        True,
+    ),
     "chunk size in either case": (
         CHUNKED + b"A\r\n0123456789\r\na\r\n0123456789\r\n0\r\n\r\n",
-        200, b"0123456789" * 2, True),
-    "chunk size with 16 digits": (
-        CHUNKED + b"0000000000000001\r\nx\r\n0\r\n\r\n", 200, b"x", True),
+        200,
+        b"0123456789" * 2,
+        True,
+    ),
+    "chunk size with 16 digits": (CHUNKED + b"0000000000000001\r\nx\r\n0\r\n\r\n", 200, b"x", True),
     "chunked with bare LF": (CHUNKED + b"5\nhello\n0\n\n", 200, b"hello", True),
     "a chunk that contains line ends": (
-        CHUNKED + in_chunks(b"\r\n0\r\n\r\n"), 200, b"\r\n0\r\n\r\n", True),
+        CHUNKED + in_chunks(b"\r\n0\r\n\r\n"),
+        200,
+        b"\r\n0\r\n\r\n",
+        True,
+    ),
     "trailers": (CHUNKED + b"2\r\nhi\r\n0\r\nChecksum: 7\r\nX: y\r\n\r\n", 200, b"hi", True),
     "Chunked in capitals": (
-        OK + b"Transfer-Encoding: CHUNKED\r\n\r\n" + in_chunks(b"x"), 200, b"x", True),
+        OK + b"Transfer-Encoding: CHUNKED\r\n\r\n" + in_chunks(b"x"),
+        200,
+        b"x",
+        True,
+    ),
     "identity, chunked": (
-        OK + b"Transfer-Encoding: identity, chunked\r\n\r\n" + in_chunks(b"x"), 200, b"x", True),
+        OK + b"Transfer-Encoding: identity, chunked\r\n\r\n" + in_chunks(b"x"),
+        200,
+        b"x",
+        True,
+    ),
     "chunked wins over Content-Length": (
         OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n" + in_chunks(b"hello"),
-        200, b"hello", False),
+        200,
+        b"hello",
+        False,
+    ),
     "Transfer-Encoding: identity and Content-Length": (
-        OK + b"Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nhi", 200, b"hi", False),
+        OK + b"Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nhi",
+        200,
+        b"hi",
+        False,
+    ),
     "HTTP/1.0 with chunked": (
         b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: keep-alive\r\n\r\n"
-        + in_chunks(b"x"), 200, b"x", False),
-
+        + in_chunks(b"x"),
+        200,
+        b"x",
+        False,
+    ),
     "204 never has a body": (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b"", True),
     "204 with Content-Length": (b"HTTP/1.1 204 No\r\nContent-Length: 0\r\n\r\n", 204, b"", True),
     "304 with the Content-Length of the 200": (
-        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\nETag: x\r\n\r\n", 304, b"", True),
+        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 99\r\nETag: x\r\n\r\n",
+        304,
+        b"",
+        True,
+    ),
     "304 that claims to be chunked": (
-        b"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n", 304, b"", True),
+        b"HTTP/1.1 304 Not Modified\r\nTransfer-Encoding: chunked\r\n\r\n",
+        304,
+        b"",
+        True,
+    ),
     "304 that claims to be compressed": (
-        b"HTTP/1.1 304 Not Modified\r\nContent-Encoding: br\r\n\r\n", 304, b"", True),
+        b"HTTP/1.1 304 Not Modified\r\nContent-Encoding: br\r\n\r\n",
+        304,
+        b"",
+        True,
+    ),
     "100 Continue first": (b"HTTP/1.1 100 Continue\r\n\r\n" + with_body(b"x"), 200, b"x", True),
     "several 1xx first": (
-        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3 + b"HTTP/1.1 102 Busy\n\n"
-        + with_body(b"x"), 200, b"x", True),
+        b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" * 3
+        + b"HTTP/1.1 102 Busy\n\n"
+        + with_body(b"x"),
+        200,
+        b"x",
+        True,
+    ),
     "the most 1xx allowed": (
-        b"HTTP/1.1 102\r\n\r\n" * MAX_INTERIM + with_body(b"x"), 200, b"x", True),
+        b"HTTP/1.1 102\r\n\r\n" * MAX_INTERIM + with_body(b"x"),
+        200,
+        b"x",
+        True,
+    ),
     "1xx with a Content-Length, which does not count": (
-        b"HTTP/1.1 100 Go\r\nContent-Length: 7\r\n\r\n" + with_body(b"x"), 200, b"x", True),
-
+        b"HTTP/1.1 100 Go\r\nContent-Length: 7\r\n\r\n" + with_body(b"x"),
+        200,
+        b"x",
+        True,
+    ),
     "close": (with_body(b"x", b"Connection: close"), 200, b"x", False),
     "Close in a list": (with_body(b"x", b"Connection: foo, Close"), 200, b"x", False),
     "close in a second header": (
-        with_body(b"x", b"Connection: upgrade", b"Connection: close"), 200, b"x", False),
+        with_body(b"x", b"Connection: upgrade", b"Connection: close"),
+        200,
+        b"x",
+        False,
+    ),
     "keep-alive": (with_body(b"x", b"Connection: keep-alive"), 200, b"x", True),
     "HTTP/1.0": (with_body(b"x", start=b"HTTP/1.0 200 OK"), 200, b"x", False),
     "HTTP/1.0 with keep-alive": (
-        with_body(b"x", b"Connection: Keep-Alive", start=b"HTTP/1.0 200 OK"), 200, b"x", True),
+        with_body(b"x", b"Connection: Keep-Alive", start=b"HTTP/1.0 200 OK"),
+        200,
+        b"x",
+        True,
+    ),
     "HTTP/1.0 with keep-alive and close": (
         with_body(b"x", b"Connection: keep-alive, close", start=b"HTTP/1.0 200 OK"),
-        200, b"x", False),
-
+        200,
+        b"x",
+        False,
+    ),
     "gzip": (with_gzip(GZIPPED), 200, JSON, True),
     "X-GZIP": (with_body(GZIPPED, b"Content-Encoding: X-GZIP"), 200, JSON, True),
     "gzip in several members": (
         with_gzip(gzip.compress(b"a") + gzip.compress(b"") + gzip.compress(b"b")),
-        200, b"ab", True),
+        200,
+        b"ab",
+        True,
+    ),
     "gzip with padding": (with_gzip(GZIPPED + b"\0" * 9), 200, JSON, True),
     "gzip in chunks": (
-        OK + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
-        + in_chunks(GZIPPED[:3], GZIPPED[3:]), 200, JSON, True),
-    "an empty body, whatever its coding": (
-        with_body(b"", b"Content-Encoding: br"), 200, b"", True),
+        OK
+        + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + in_chunks(GZIPPED[:3], GZIPPED[3:]),
+        200,
+        JSON,
+        True,
+    ),
+    "an empty body, whatever its coding": (with_body(b"", b"Content-Encoding: br"), 200, b"", True),
     "identity": (with_body(b"x", b"Content-Encoding: identity"), 200, b"x", True),
     "an empty coding": (with_body(b"x", b"Content-Encoding:"), 200, b"x", True),
 }
@@ -233,7 +314,7 @@ TOO_LARGE = {
 class ResponseGenerator:
     """Makes random valid responses; only such that http.client can read, too."""
 
-    VALUE = "abcXYZ 019,;:=/\"()*\t\xe9\xfc~"
+    VALUE = 'abcXYZ 019,;:=/"()*\t\xe9\xfc~'
     NAMES = [b"Server", b"Date", b"X-Job", b"Retry-After", b"ETag", b"Set-Cookie", b"x-lower"]
 
     def __init__(self, seed):
@@ -296,7 +377,7 @@ class ResponseGenerator:
         while body:
             size = self.random.randrange(1, len(body) + 1)
             digits = self.any_of(b"%x", b"%X", b"%04x") % size
-            extension = self.any_of(b"", b"", b";a", b";a=\"b c\"", b" ;x=y")
+            extension = self.any_of(b"", b"", b";a", b';a="b c"', b" ;x=y")
             framed += digits + extension + b"\r\n" + body[:size] + b"\r\n"
             body = body[size:]
         trailer = self.any_of(b"", b"", b"X-Sum: 1\r\n", b"A: 1\r\nB:\r\n")

@@ -1,4 +1,5 @@
 """A real job API on port 0, quick enough for thousands of polls: raw sockets, a thread a connection."""
+
 import json
 import re
 import socket
@@ -71,7 +72,9 @@ class JobApi:
                 self.lasts[peer] = REQUEST.match(request).group(1).decode()
                 reply = self.reply(self.lasts[peer])
                 if reply is None:  # a reset connection
-                    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+                    connection.setsockopt(
+                        socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0"
+                    )
                     return
                 connection.sendall(reply)
         except OSError:
@@ -82,7 +85,9 @@ class JobApi:
             connection.close()
 
     def reply(self, path):
-        names = path.rpartition("ids=")[2].split(",") if "ids=" in path else [path.rpartition("/")[2]]
+        names = (
+            path.rpartition("ids=")[2].split(",") if "ids=" in path else [path.rpartition("/")[2]]
+        )
         with self.lock:
             self.asked.append((time.monotonic(), path))
             answers = []
@@ -105,7 +110,9 @@ class JobApi:
 
 def http(status, headers, data):
     body = b"" if data is None else json.dumps(data).encode()
-    lines = ["HTTP/1.1 %d X" % status, "Content-Length: %d" % len(body)] + ["%s: %s" % h for h in headers.items()]
+    lines = ["HTTP/1.1 %d X" % status, "Content-Length: %d" % len(body)] + [
+        "%s: %s" % h for h in headers.items()
+    ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 
 

@@ -1,4 +1,5 @@
 """Servers that fail in many ways and repeat what they were sent, and the secrets to look for."""
+
 import base64
 import json
 
@@ -11,10 +12,17 @@ def basic(text):
 
 DONE = reply('{"status": "done"}')
 NO = reply('{"error": "token expired"}', "401 Unauthorized")
-SECRETS = {"token": "tok-6e1f93", "header": "hdr-93ba07", "query": "qry-07ddc2",
-           "password": "pwd-c24e5a", "proxy": "prx-5a886e"}
+SECRETS = {
+    "token": "tok-6e1f93",
+    "header": "hdr-93ba07",
+    "query": "qry-07ddc2",
+    "password": "pwd-c24e5a",
+    "proxy": "prx-5a886e",
+}
 TRACES = [form for secret in SECRETS.values() for form in (secret, secret[:7], secret[4:])]
-TRACES += [basic(user + SECRETS[name])[6:-4] for user, name in (("me:", "password"), ("us:", "proxy"))]
+TRACES += [
+    basic(user + SECRETS[name])[6:-4] for user, name in (("me:", "password"), ("us:", "proxy"))
+]
 
 
 def echo(connection, request):
@@ -25,8 +33,12 @@ def echo(connection, request):
 
 def echo_in_json(connection, request):
     """An API that repeats the credential in its error, as some do."""
-    connection.send(reply(json.dumps({"error": "bad key " + request.headers.get("x-api-key", "")}),
-                          "400 Bad Request"))
+    connection.send(
+        reply(
+            json.dumps({"error": "bad key " + request.headers.get("x-api-key", "")}),
+            "400 Bad Request",
+        )
+    )
 
 
 FAILURES = {
@@ -46,10 +58,14 @@ FAILURES = {
     "cut short": [reply(b"{}")[:-1], CLOSE],
     "too large": b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n",
     "redirect loop": redirect("?api_key=" + SECRETS["query"]),
-    "redirect to ftp": redirect("ftp://me:%s@h/?token=%s" % (SECRETS["password"], SECRETS["query"])),
+    "redirect to ftp": redirect(
+        "ftp://me:%s@h/?token=%s" % (SECRETS["password"], SECRETS["query"])
+    ),
     "redirect to nowhere": redirect("http://me:%s@h:99999/" % SECRETS["password"]),
-    "303 to nowhere": redirect("http://me:%s@127.0.0.1:1/?key=%s" % (
-        SECRETS["password"], SECRETS["query"]), "303 See Other"),
+    "303 to nowhere": redirect(
+        "http://me:%s@127.0.0.1:1/?key=%s" % (SECRETS["password"], SECRETS["query"]),
+        "303 See Other",
+    ),
     "202 elsewhere": redirect("/other?access_token=" + SECRETS["query"], "202 Accepted"),
     "rate limited": reply(b"", "429 Slow", Retry_After="99999"),
     "echo": echo,

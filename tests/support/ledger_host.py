@@ -1,4 +1,5 @@
 """What the tests of ledgers and shared buckets have in common: a host whose clocks are moved by hand."""
+
 import itertools
 import os
 import sqlite3
@@ -26,13 +27,17 @@ _boots = itertools.count(1)
 def folder():
     """A folder of one's own, in memory where there is room: what a disk takes to sync is not our subject."""
     shm = "/dev/shm"
-    return tempfile.TemporaryDirectory(dir=shm if os.path.isdir(shm) and os.access(shm, os.W_OK) else None)
+    return tempfile.TemporaryDirectory(
+        dir=shm if os.path.isdir(shm) and os.access(shm, os.W_OK) else None
+    )
 
 
 @contextmanager
 def home(monkeypatch):
     """A folder of one's own that is HOME and where we are, and nothing that the environment says about pollkit."""
-    for name in [name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")]:
+    for name in [
+        name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")
+    ]:
         monkeypatch.delenv(name)
     with folder() as path:
         monkeypatch.setenv("HOME", path)
@@ -49,7 +54,11 @@ class HostClock(Clock):
     """Time passes by `pass_s`; the wall clock can be set, and the machine started again."""
 
     def __init__(self, wall=1800000000.0, boot=None):
-        self._wall, self._now, self._boot = wall, 1000.0, "boot %d" % next(_boots) if boot is None else boot
+        self._wall, self._now, self._boot = (
+            wall,
+            1000.0,
+            "boot %d" % next(_boots) if boot is None else boot,
+        )
 
     def now(self):
         return self._now
@@ -112,13 +121,16 @@ def fail_the(monkeypatch, nth, text, after=None):
     With `after`, a statement: the Nth of this kind only, and after it was done.
     """
     count, hit, real = itertools.count(1), [], sqlite_files.connect
-    monkeypatch.setattr(sqlite_files.random, "uniform", lambda least, most: 0.0)  # no sleep before the next try
+    monkeypatch.setattr(
+        sqlite_files.random, "uniform", lambda least, most: 0.0
+    )  # no sleep before the next try
 
     def fails(statement):
         if after in (None, statement) and next(count) == nth:
             hit.append(statement)
             return sqlite3.OperationalError(text), after is not None
         return None, False
+
     monkeypatch.setattr(sqlite_files, "connect", lambda path: FaultyConnection(real(path), fails))
     return hit
 
@@ -135,14 +147,22 @@ def peak_of(work):
 
 def python(code, *arguments, **options):
     """A Python process that runs code with pollkit at hand."""
-    return subprocess.Popen([sys.executable, "-c", code] + [str(a) for a in arguments], cwd=ROOT,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **options)
+    return subprocess.Popen(
+        [sys.executable, "-c", code] + [str(a) for a in arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        **options,
+    )
 
 
 def forked(work):
     """A child of this process, with all that is imported here, that does the work; its pid. It exits 0 if it could."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # threads of other tests that are still about
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # threads of other tests that are still about
         child = os.fork()
     if child:
         return child
@@ -160,7 +180,9 @@ def ended(progress, rules, now, verdict=Verdict.DONE, **reading):
 
 
 def pending(progress, rules, now, **reading):
-    return observe(progress, rules, Reading(Verdict.PENDING, "", status="running", **reading), now, 0.5)
+    return observe(
+        progress, rules, Reading(Verdict.PENDING, "", status="running", **reading), now, 0.5
+    )
 
 
 def look(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):

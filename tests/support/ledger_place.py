@@ -1,4 +1,5 @@
 """What the long tests of ledgers have in common: a folder with a ledger, an API's profile, and pollkit as a program."""
+
 import json
 import os
 import shutil
@@ -18,10 +19,17 @@ class Place:
     def __init__(self, path, url, more=LIMIT):
         self.path = path
         self.started = []
-        self.env = {"PATH": "/usr/bin:/bin", "HOME": path, "PYTHONPATH": ROOT,
-                    "POLLKIT_PROFILES": os.path.join(path, "mine.ini")}
+        self.env = {
+            "PATH": "/usr/bin:/bin",
+            "HOME": path,
+            "PYTHONPATH": ROOT,
+            "POLLKIT_PROFILES": os.path.join(path, "mine.ini"),
+        }
         with open(self.env["POLLKIT_PROFILES"], "w") as file:
-            file.write("[fake]\nurl = %s/jobs/{id}\nresult = result\npace = fixed 30ms\nproxy = none\n%s" % (url, more))
+            file.write(
+                "[fake]\nurl = %s/jobs/{id}\nresult = result\npace = fixed 30ms\nproxy = none\n%s"
+                % (url, more)
+            )
 
     @property
     def ledger(self):
@@ -39,9 +47,18 @@ class Place:
 
     def start(self, *words, **options):
         """A pollkit process; what it says on stderr can be read until all of its children are gone, too."""
-        self.started.append(subprocess.Popen(
-            [sys.executable, "-m", "pollkit"] + list(words), cwd=self.path, env=self.env, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, **options))
+        self.started.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "pollkit"] + list(words),
+                cwd=self.path,
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                universal_newlines=True,
+                **options,
+            )
+        )
         return self.started[-1]
 
     def script(self, text, name="notify"):

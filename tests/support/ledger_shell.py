@@ -1,4 +1,5 @@
 """What the tests of commands on ledgers have in common: jobs in a ledger, and pollkit as a program, where we are."""
+
 import json
 import os
 import subprocess
@@ -23,16 +24,23 @@ posix = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
 def profile(base, more="limit = 1000/s burst 50\n"):
     """Describe the API at `base` as fake, to this process and those that it starts."""
     with open("mine.ini", "w") as file:
-        file.write("[fake]\nurl = %s/jobs/{id}\nresult = result\nerror = error.message\npace = fixed 30ms\n"
-                   "created = created_at\nfinished = finished_at\nproxy = none\n%s"
-                   "[fake:small]\nup_to = 10\n" % (base, more))
+        file.write(
+            "[fake]\nurl = %s/jobs/{id}\nresult = result\nerror = error.message\npace = fixed 30ms\n"
+            "created = created_at\nfinished = finished_at\nproxy = none\n%s"
+            "[fake:small]\nup_to = 10\n" % (base, more)
+        )
     os.environ["POLLKIT_PROFILES"] = os.path.abspath("mine.ini")
 
 
 def start(*words, **options):
-    return subprocess.Popen([sys.executable, "-c", PLAIN] + list(words), stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, universal_newlines=True,
-                            env=dict(os.environ, PYTHONPATH=ROOT), **options)
+    return subprocess.Popen(
+        [sys.executable, "-c", PLAIN] + list(words),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        env=dict(os.environ, PYTHONPATH=ROOT),
+        **options,
+    )
 
 
 def ended(process, timeout=30):

@@ -1,4 +1,5 @@
 """A real nginx on a free port, with limit_req, in front of a job API."""
+
 import os
 import shutil
 import socket
@@ -68,11 +69,19 @@ def nginx_before(upstream, folder, rate, burst=""):
             port = probe.getsockname()[1]
         configuration = os.path.join(folder, "nginx.conf")
         with open(configuration, "w") as file:
-            file.write(CONFIGURATION % {"rate": rate, "burst": burst, "port": port,
-                                        "upstream": upstream.partition("//")[2]})
+            file.write(
+                CONFIGURATION
+                % {
+                    "rate": rate,
+                    "burst": burst,
+                    "port": port,
+                    "upstream": upstream.partition("//")[2],
+                }
+            )
         command = [program, "-p", folder, "-c", configuration, "-e", "error.log"]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
         try:
             if _listens(port, process):
                 yield Nginx(folder, port)

@@ -1,4 +1,5 @@
 """Folders of the repository that tests read."""
+
 import os
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -1,4 +1,5 @@
 """Proxies for tests."""
+
 import contextlib
 import socket
 import threading

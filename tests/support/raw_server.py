@@ -7,6 +7,7 @@ An answer is bytes, a callable that takes the connection and the request, or a l
 The server records requests and counts the connections it accepted; leaving the `with` block
 closes everything, joins every thread, and raises what went wrong in a script.
 """
+
 import concurrent.futures
 import socket
 import ssl
@@ -52,7 +53,7 @@ class Connection:
     def drip(self, data, every=0.05):
         """Send a byte at a time, until nobody listens any more."""
         for i in range(len(data)):
-            self.sock.sendall(data[i:i + 1])
+            self.sock.sendall(data[i : i + 1])
             if self.pause(every):
                 break
 
@@ -76,8 +77,8 @@ class Connection:
         length = Request(head, b"", 0).headers.get("content-length", "0")
         while len(body) < int(length):
             body += self.receive()
-        self._ahead = body[int(length):]
-        return Request(head + b"\r\n\r\n", body[:int(length)], self.number)
+        self._ahead = body[int(length) :]
+        return Request(head + b"\r\n\r\n", body[: int(length)], self.number)
 
     def close(self):
         """Hang up, as servers do."""
@@ -143,9 +144,9 @@ class RawServer:
         self.accepted = 0
         self.handshake_errors = []
         self._greeting = options.pop("greeting", None)  # an answer before any request
-        self._tls = options.pop("tls", None)            # an ssl.SSLContext
+        self._tls = options.pop("tls", None)  # an ssl.SSLContext
         self.host = options.pop("host", "127.0.0.1")
-        self.name = options.pop("name", self.host)      # what it is called in its URLs
+        self.name = options.pop("name", self.host)  # what it is called in its URLs
         assert not options, options
         self._errors = []
         self._connections = []
@@ -266,7 +267,8 @@ class RawServer:
     def _handshake(self, connection):
         try:
             connection.sock = self._tls.wrap_socket(
-                connection.sock, server_side=True, do_handshake_on_connect=False)
+                connection.sock, server_side=True, do_handshake_on_connect=False
+            )
             connection.sock.do_handshake()
         except (ssl.SSLError, OSError) as error:
             self.handshake_errors.append(str(error))

@@ -1,4 +1,5 @@
 """What the tests of reading have in common: a reader that guesses, and a reply as it reads it."""
+
 import json
 
 from pollkit import Profile, Reply

@@ -1,4 +1,5 @@
 """A terminal for tests: an emulator that knows what the display writes, and commands run in a real pty."""
+
 import codecs
 import fcntl
 import os
@@ -38,7 +39,7 @@ class Screen:
     def feed(self, data):
         text = self._rest + (data if isinstance(data, str) else self._decode(data))
         cut = re.search("\x1b(\\[[0-9;?]*)?$", text)  # a sequence that is not complete yet
-        text, self._rest = (text[:cut.start()], text[cut.start():]) if cut else (text, "")
+        text, self._rest = (text[: cut.start()], text[cut.start() :]) if cut else (text, "")
         for number, command, char in TOKEN.findall(text):
             if command:
                 self._command(number, command)
@@ -47,9 +48,9 @@ class Screen:
 
     def _command(self, number, command):
         if command == "K" and not number:
-            del self.cells[self.row][self.column:]
+            del self.cells[self.row][self.column :]
         elif command == "J" and not number:
-            del self.cells[self.row][self.column:]
+            del self.cells[self.row][self.column :]
             for row in range(self.row + 1, self.lines):
                 self.cells[row] = []
         elif command == "A":
@@ -80,7 +81,7 @@ class Screen:
                     self._down()
             cells = self.cells[self.row]
             cells.extend(" " * (self.column - len(cells)))
-            cells[self.column:self.column + width] = [char] + [""] * (width - 1)
+            cells[self.column : self.column + width] = [char] + [""] * (width - 1)
             self.column += width
             self.widest = max(self.widest, self.column)
 
@@ -112,16 +113,27 @@ class InPty:
         self.master, slave = pty.openpty()
         self.screen = Screen(columns, lines)
         self.resize(columns, lines)
-        env = {"PATH": os.environ.get("PATH", ""), "TERM": "xterm", "PYTHONIOENCODING": "utf-8",
-               "PYTHONPATH": ROOT + os.pathsep + os.path.join(ROOT, "tests", "support")}
+        env = {
+            "PATH": os.environ.get("PATH", ""),
+            "TERM": "xterm",
+            "PYTHONIOENCODING": "utf-8",
+            "PYTHONPATH": ROOT + os.pathsep + os.path.join(ROOT, "tests", "support"),
+        }
         env.update(environ)
 
         def own_terminal():
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-        self.process = subprocess.Popen([sys.executable] + words, stdin=slave, stdout=stdout or slave, stderr=slave,
-                                        preexec_fn=own_terminal, env=env, cwd=ROOT)
+        self.process = subprocess.Popen(
+            [sys.executable] + words,
+            stdin=slave,
+            stdout=stdout or slave,
+            stderr=slave,
+            preexec_fn=own_terminal,
+            env=env,
+            cwd=ROOT,
+        )
         os.close(slave)
         self.raw, self.lasted_s, self._began = b"", 0.0, time.monotonic()
 

@@ -1,4 +1,5 @@
 """A real HTTP server on port 0 that answers from a script, and notes when it was asked."""
+
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -20,8 +21,16 @@ class ScriptedApi:
 
             def do_GET(self):
                 status, headers, body = api.script[min(len(api.asked), len(api.script) - 1)]
-                api.asked.append((api.clock.now() if api.clock else None, self.path, dict(self.headers)))
-                raw = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+                api.asked.append(
+                    (api.clock.now() if api.clock else None, self.path, dict(self.headers))
+                )
+                raw = (
+                    body
+                    if isinstance(body, bytes)
+                    else b""
+                    if body is None
+                    else json.dumps(body).encode()
+                )
                 self.send_response_only(status)
                 for name, value in headers.items():
                     self.send_header(name, value.replace("HOST", "127.0.0.1:%d" % api.port))
@@ -40,7 +49,9 @@ class ScriptedApi:
         self.url = "http://127.0.0.1:%d" % self.port
 
     def __enter__(self):
-        self.thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01})
+        self.thread = threading.Thread(
+            target=self.server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         self.thread.start()
         return self
 

@@ -2,6 +2,7 @@
 
 Arguments: flags of the display, and 'polls=N' for how often the job is asked about.
 """
+
 import argparse
 import sys
 import time
@@ -20,7 +21,10 @@ def main():
     def ask():
         asked.append(1)
         share = (len(asked) - 1) / (length - 1)
-        return {"status": "done" if share >= 1 else "処理中 e\u0301 \x1b[31mred", "progress": min(share, 1.0)}
+        return {
+            "status": "done" if share >= 1 else "処理中 e\u0301 \x1b[31mred",
+            "progress": min(share, 1.0),
+        }
 
     display = progress.display_from(arguments, title="job_1")
     with display, pollkit.Poller(pace="fixed 100ms", on_event=display.on_event) as poller:

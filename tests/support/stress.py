@@ -1,4 +1,5 @@
 """A BatchPoller under stress; apart from the tests, so that it can run without pytest."""
+
 import itertools
 import random
 import threading
@@ -15,11 +16,15 @@ def stress(seed, api, operations):
         def on_done(outcome):
             with lock:
                 ends[number] = ends.get(number, 0) + 1
+
         return on_done
 
     numbers = itertools.count()
     quick = Profile(url=api.url + "/jobs/{id}", proxy="none", retry=Backoff(0.01, 0.02))
-    with BatchPoller(quick, pace="fixed 10ms", workers=6, max_faults=4, bucket=TokenBucket(5000, burst=50)) as batch:
+    with BatchPoller(
+        quick, pace="fixed 10ms", workers=6, max_faults=4, bucket=TokenBucket(5000, burst=50)
+    ) as batch:
+
         def hammer(seed):
             rng = random.Random(seed)
             for _ in range(operations):
@@ -38,6 +43,7 @@ def stress(seed, api, operations):
                     rng.choice(futures)[1].cancel()
                 if rng.random() < 0.3:
                     time.sleep(0.001)
+
         threads = [threading.Thread(target=hammer, args=(seed * 10 + i,)) for i in range(4)]
         for thread in threads:
             thread.start()

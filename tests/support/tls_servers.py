@@ -1,4 +1,5 @@
 """Servers that speak TLS, with the certificates in tests/data."""
+
 import contextlib
 import os
 import socket
@@ -15,8 +16,9 @@ CLIENT_CERT, CLIENT_KEY = os.path.join(DATA, "client.pem"), os.path.join(DATA, "
 def server_context(certificate="localhost", client_ca=None, version=None):
     """A server's side of TLS; `client_ca`: clients must show a certificate of that CA."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(os.path.join(DATA, certificate + ".pem"),
-                            os.path.join(DATA, certificate + ".key"))
+    context.load_cert_chain(
+        os.path.join(DATA, certificate + ".pem"), os.path.join(DATA, certificate + ".key")
+    )
     if client_ca:
         context.load_verify_locations(client_ca)
         context.verify_mode = ssl.CERT_REQUIRED
@@ -30,8 +32,11 @@ def server_context(certificate="localhost", client_ca=None, version=None):
 
 def tls_server(*answers, **options):
     """A server whose certificate is for localhost."""
-    context = server_context(options.pop("certificate", "localhost"),
-                             options.pop("client_ca", None), options.pop("version", None))
+    context = server_context(
+        options.pop("certificate", "localhost"),
+        options.pop("client_ca", None),
+        options.pop("version", None),
+    )
     return RawServer(*answers, tls=context, **dict({"name": "localhost"}, **options))
 
 

@@ -1,4 +1,5 @@
 """What a simulation found, as text: the table, a sentence that recommends a pace, and a chart."""
+
 from textwrap import fill
 from typing import Dict, List, Optional, Sequence, Tuple
 
@@ -7,12 +8,12 @@ from ...drivers.simulation.optimum import Optimum
 from ...drivers.simulation.simulation import Figures
 from .scales import Log, number_text
 
-ROWS, MARGIN = 14, 13         # of the chart: its lines, and what it takes beside its columns
+ROWS, MARGIN = 14, 13  # of the chart: its lines, and what it takes beside its columns
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 WIDTH = 79
-TIE = 1.02                    # costs that differ by less are the same
-FEW = 0.03                    # of all jobs: so many more or fewer given up decide nothing
-BUSY = 0.8                    # of what a limit allows; less is left by the first and the last jobs
+TIE = 1.02  # costs that differ by less are the same
+FEW = 0.03  # of all jobs: so many more or fewer given up decide nothing
+BUSY = 0.8  # of what a limit allows; less is left by the first and the last jobs
 
 
 def letter(index: int) -> str:
@@ -24,16 +25,52 @@ def table(all_figures: Sequence[Figures], optimum: Optimum) -> str:
     """The figures, a line a pace, and the optimum below them."""
     rows = [("", "pace", "/ job", "mean", "p95", "max", "429s", "out", "cost", "optimum")]
     for i, one in enumerate(all_figures):
-        rows.append((letter(i), str(one.pace), _short(one.polls_per_job), _short(one.mean), _short(one.p95),
-                     _short(one.max), "%d" % one.rate_limited, "%d" % one.timed_out, _short(one.cost),
-                     "-" if one.cost_ratio is None else "%.2f" % one.cost_ratio))
-    rows.append(("", "the optimum", _short(optimum.polls), _short(optimum.delay), "", "", "", "",
-                 _short(optimum.cost), "1.00"))
-    widths = [max([least] + [len(row[i]) for row in rows]) for i, least in enumerate((1, 4, 5, 5, 5, 5, 4, 5, 5, 7))]
-    lines = [" ".join(cell.ljust(width) if i < 2 else cell.rjust(width)
-                      for i, (cell, width) in enumerate(zip(row, widths))) for row in rows]
+        rows.append(
+            (
+                letter(i),
+                str(one.pace),
+                _short(one.polls_per_job),
+                _short(one.mean),
+                _short(one.p95),
+                _short(one.max),
+                "%d" % one.rate_limited,
+                "%d" % one.timed_out,
+                _short(one.cost),
+                "-" if one.cost_ratio is None else "%.2f" % one.cost_ratio,
+            )
+        )
+    rows.append(
+        (
+            "",
+            "the optimum",
+            _short(optimum.polls),
+            _short(optimum.delay),
+            "",
+            "",
+            "",
+            "",
+            _short(optimum.cost),
+            "1.00",
+        )
+    )
+    widths = [
+        max([least] + [len(row[i]) for row in rows])
+        for i, least in enumerate((1, 4, 5, 5, 5, 5, 4, 5, 5, 7))
+    ]
+    lines = [
+        " ".join(
+            cell.ljust(width) if i < 2 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths))
+        )
+        for row in rows
+    ]
     starts = [sum(widths[:i]) + i for i in range(len(widths))]
-    head = " " * starts[2] + "polls".rjust(widths[2]) + " " + "notice delay, s".center(starts[6] - starts[3] - 1)
+    head = (
+        " " * starts[2]
+        + "polls".rjust(widths[2])
+        + " "
+        + "notice delay, s".center(starts[6] - starts[3] - 1)
+    )
     head = head.ljust(starts[7]) + "timed".rjust(widths[7])
     head = head.ljust(starts[9]) + "against".rjust(widths[9])
     return "".join(line.rstrip() + "\n" for line in [head] + lines)
@@ -50,8 +87,11 @@ def recommended(all_figures: Sequence[Figures]) -> Optional[Figures]:
     they are all in the running.
     """
     least = min(one.timed_out for one in all_figures)
-    seen = [(one.cost, one) for one in all_figures
-            if one.cost is not None and one.timed_out <= least + (_few(one) if least else 0)]
+    seen = [
+        (one.cost, one)
+        for one in all_figures
+        if one.cost is not None and one.timed_out <= least + (_few(one) if least else 0)
+    ]
     lowest = min((cost for cost, _ in seen), default=0.0)
     return next((one for cost, one in seen if cost <= TIE * lowest), None)
 
@@ -61,8 +101,12 @@ def _few(one: Figures) -> float:
     return max(1.0, FEW * one.jobs)
 
 
-def recommendation(all_figures: Sequence[Figures], limit: Optional[Limit] = None, because: Sequence[str] = (),
-                   width: int = WIDTH) -> str:
+def recommendation(
+    all_figures: Sequence[Figures],
+    limit: Optional[Limit] = None,
+    because: Sequence[str] = (),
+    width: int = WIDTH,
+) -> str:
     """Which pace, and why, in a sentence or two; and what jobs that were given up may be `because` of."""
     best, why = recommended(all_figures), ": " + " or ".join(because) if because else ""
     if best is None:
@@ -75,11 +119,18 @@ def recommendation(all_figures: Sequence[Figures], limit: Optional[Limit] = None
     text = "Every pace gave up jobs%s. Take '%s' all the same: " % (why, best.pace)
     near = [one for one in rest if one.timed_out <= best.timed_out + _few(one)]
     is_tie = any(_cost(one) <= TIE * _cost(best) for one in near)
-    text += "it gave up %s and %s%s" % (_given_up(best), "is as cheap as any" if is_tie else "costs least",
-                                        "" if len(near) == len(rest) else " of those that gave up so few")
+    text += "it gave up %s and %s%s" % (
+        _given_up(best),
+        "is as cheap as any" if is_tie else "costs least",
+        "" if len(near) == len(rest) else " of those that gave up so few",
+    )
     if near:
         rival = min(near, key=_cost)
-        text += "; '%s', the next, gave up %d, %s" % (rival.pace, rival.timed_out, _against(rival, best))
+        text += "; '%s', the next, gave up %d, %s" % (
+            rival.pace,
+            rival.timed_out,
+            _against(rival, best),
+        )
     return fill(text + ".", width) + "\n"
 
 
@@ -94,7 +145,9 @@ def _of_complete(best: Figures, rest: Sequence[Figures], limit: Optional[Limit])
     elif all(abs(_cost(one) / _cost(best) - 1.0) <= TIE - 1.0 for one in rest):
         decides = limit is not None and all(_is_busy(one, limit) for one in rest)
         return text + "at %s it is as good as any here%s" % (
-            ratio, ", where the limit decides and not the pace" if decides else "")
+            ratio,
+            ", where the limit decides and not the pace" if decides else "",
+        )
     elif any(_cost(one) <= TIE * _cost(best) for one in patient):
         text += "at %s no other is cheaper by more than %.0f%%" % (ratio, 100 * (TIE - 1.0))
     else:
@@ -103,7 +156,9 @@ def _of_complete(best: Figures, rest: Sequence[Figures], limit: Optional[Limit])
         rival = min(patient, key=_cost)
         text += "; '%s', the next, %s" % (rival.pace, _against(rival, best))
     # Whoever can do with a few jobs less may want to know of it.
-    cheaper = [one for one in rest if 0 < one.timed_out <= _few(one) and TIE * _cost(one) < _cost(best)]
+    cheaper = [
+        one for one in rest if 0 < one.timed_out <= _few(one) and TIE * _cost(one) < _cost(best)
+    ]
     if cheaper:
         rival = min(cheaper, key=_cost)
         text += "; '%s' gave up %s, but %s" % (rival.pace, _given_up(rival), _against(rival, best))
@@ -134,9 +189,19 @@ def comparison(pairs: Sequence[Tuple[Figures, Figures]], width: int = WIDTH) -> 
         than = (", as after " if soon == late else ", later than ") + late
         if (ours.mean or 0.0) < (theirs.mean or 0.0) and soon != late:
             than = " instead of " + late.rjust(4)
-        lines.append(fill("  %s s%s s, at %s, beside %s" % (
-            soon.rjust(4), than, str(ours.pace).partition(" ")[2] or "price=1s", theirs.pace),
-            width, subsequent_indent="    "))
+        lines.append(
+            fill(
+                "  %s s%s s, at %s, beside %s"
+                % (
+                    soon.rjust(4),
+                    than,
+                    str(ours.pace).partition(" ")[2] or "price=1s",
+                    theirs.pace,
+                ),
+                width,
+                subsequent_indent="    ",
+            )
+        )
     return "".join(line + "\n" for line in lines)
 
 
@@ -145,7 +210,9 @@ def _against(one: Figures, best: Figures) -> str:
     polls = _times(one.polls_per_job, best.polls_per_job, "polls")
     late, soon = _short(one.mean), _short(best.mean)
     return "makes %s and notices ends %s" % (
-        polls, "as soon" if late == soon else "after %s s instead of %s s" % (late, soon))
+        polls,
+        "as soon" if late == soon else "after %s s instead of %s s" % (late, soon),
+    )
 
 
 def _times(value: float, other: float, what: str) -> str:
@@ -154,8 +221,13 @@ def _times(value: float, other: float, what: str) -> str:
     return "%s %s a job instead of %s" % (_short(value), what, _short(other))
 
 
-def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Optimum], unicode: bool = True,
-          width: int = WIDTH) -> str:
+def chart(
+    all_figures: Sequence[Figures],
+    optimum: Optimum,
+    curve: Sequence[Optimum],
+    unicode: bool = True,
+    width: int = WIDTH,
+) -> str:
     """Polls per job against mean notice delay, both on log scales; the optimum as a dotted line."""
     points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean is not None]
     if not points:
@@ -169,20 +241,32 @@ def chart(all_figures: Sequence[Figures], optimum: Optimum, curve: Sequence[Opti
             cells[_row(up, polls), _column(across, delay, columns)] = dot
     for i, one in enumerate(all_figures):
         if one.mean is not None:
-            _put(cells, _row(up, one.polls_per_job), _column(across, one.mean, columns), letter(i), columns)
+            _put(
+                cells,
+                _row(up, one.polls_per_job),
+                _column(across, one.mean, columns),
+                letter(i),
+                columns,
+            )
     marks = {_row(up, tick): number_text(tick) for tick in up.ticks(5)}
     lines = ["polls per job (log); %s the optimum" % (dot * 3)]
     for row in range(ROWS):
-        lines.append("%7s %s%s" % (marks.get(row, ""), bar, "".join(cells.get((row, i), " ") for i in range(columns))))
+        lines.append(
+            "%7s %s%s"
+            % (marks.get(row, ""), bar, "".join(cells.get((row, i), " ") for i in range(columns)))
+        )
     axis, below = [dash] * columns, [" "] * (columns + 8)
     for tick in across.ticks(max(3, columns // 9)):
         at = _column(across, tick, columns)
         axis[at] = cross
         text = number_text(tick)
         first = max(0, at - len(text) // 2)
-        below[first:first + len(text)] = text
-    lines += [" " * 8 + corner + "".join(axis), " " * 9 + "".join(below),
-              "mean notice delay, seconds (log)".rjust(41)[-width:]]
+        below[first : first + len(text)] = text
+    lines += [
+        " " * 8 + corner + "".join(axis),
+        " " * 9 + "".join(below),
+        "mean notice delay, seconds (log)".rjust(41)[-width:],
+    ]
     return "".join(line.rstrip() + "\n" for line in lines)
 
 
@@ -199,7 +283,9 @@ def _between(curve: Sequence[Optimum], zero: float, steps: int = 12) -> List[Tup
     for (polls, delay), (next_polls, next_delay) in zip(points, points[1:]):
         for i in range(steps):
             part = i / steps
-            found.append((polls * (next_polls / polls) ** part, delay * (next_delay / delay) ** part))
+            found.append(
+                (polls * (next_polls / polls) ** part, delay * (next_delay / delay) ** part)
+            )
     return found
 
 

@@ -3,6 +3,7 @@
 Above, polls per job against mean notice delay, the optimum as a curve and each pace as a point
 with its name; below, the requests per minute over time against the limit.
 """
+
 import itertools
 from html import escape
 from typing import List, NamedTuple, Sequence, Tuple
@@ -20,7 +21,7 @@ LEFT, RIGHT = 64, 24
 TOP, FRONTIER_HEIGHT = 106, 340
 BELOW = TOP + FRONTIER_HEIGHT + 96
 TIMELINE_HEIGHT = 140
-LETTER_WIDTH, LINE_HEIGHT = 7.2, 15.0      # of a name at 12 pixels, and a little more
+LETTER_WIDTH, LINE_HEIGHT = 7.2, 15.0  # of a name at 12 pixels, and a little more
 MOST_BINS = 180
 LONGEST_TITLE = 48
 # The paper is drawn, too: on a dark page, names must not be dark on dark.
@@ -40,34 +41,67 @@ class Box(NamedTuple):
 
     def meets(self, other: "Box") -> bool:
         """Whether the two overlap."""
-        return self.left < other.right and other.left < self.right and (
-            self.top < other.bottom and other.top < self.bottom)
+        return (
+            self.left < other.right
+            and other.left < self.right
+            and (self.top < other.bottom and other.top < self.bottom)
+        )
 
 
 FRAME = Box(LEFT, TOP, WIDTH - RIGHT, TOP + FRONTIER_HEIGHT)
 TIMELINE = Box(LEFT, BELOW, WIDTH - RIGHT, BELOW + TIMELINE_HEIGHT)
 
 
-def draw_svg(simulation: Simulation, all_figures: Sequence[Figures], matched: Sequence[Figures]) -> str:
+def draw_svg(
+    simulation: Simulation, all_figures: Sequence[Figures], matched: Sequence[Figures]
+) -> str:
     """The whole drawing; what was `matched` to another pace stands in its upper half alone."""
-    shapes = ['<rect x="0.5" y="0.5" width="%d" height="%d" rx="8" fill="%s" stroke="%s"/>' % (
-                  WIDTH - 1, HEIGHT - 1, PAPER, EDGE),
-              _text(LEFT, 36, "Paces compared: " + one_line(simulation.name, LONGEST_TITLE), size=18, weight="bold"),
-              _text(LEFT, 58, _caption(simulation), size=13)]
-    shapes += _frontier(simulation, list(all_figures) + list(matched)) + _timeline(simulation, all_figures)
-    return ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" '
-            'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" fill="%s">\n'
-            "<title>%s</title>\n%s\n</svg>\n" % (
-                WIDTH, HEIGHT, WIDTH, HEIGHT, INK, escape("Paces compared: " + simulation.name), "\n".join(shapes)))
+    shapes = [
+        '<rect x="0.5" y="0.5" width="%d" height="%d" rx="8" fill="%s" stroke="%s"/>'
+        % (WIDTH - 1, HEIGHT - 1, PAPER, EDGE),
+        _text(
+            LEFT,
+            36,
+            "Paces compared: " + one_line(simulation.name, LONGEST_TITLE),
+            size=18,
+            weight="bold",
+        ),
+        _text(LEFT, 58, _caption(simulation), size=13),
+    ]
+    shapes += _frontier(simulation, list(all_figures) + list(matched)) + _timeline(
+        simulation, all_figures
+    )
+    return (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" '
+        'font-family="system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif" fill="%s">\n'
+        "<title>%s</title>\n%s\n</svg>\n"
+        % (
+            WIDTH,
+            HEIGHT,
+            WIDTH,
+            HEIGHT,
+            INK,
+            escape("Paces compared: " + simulation.name),
+            "\n".join(shapes),
+        )
+    )
 
 
 def _caption(simulation: Simulation) -> str:
     arrive = "all at once" if simulation.arrive == "burst" else simulation.arrive
     limit = "no limit" if simulation.limit is None else "limit %s" % (simulation.limit,)
     spreads = list(simulation.spreads.values())
-    lasting = ", %s" % (spreads[0],) if len(spreads) == 1 and str(spreads[0]) != simulation.name else ""
+    lasting = (
+        ", %s" % (spreads[0],) if len(spreads) == 1 and str(spreads[0]) != simulation.name else ""
+    )
     jobs = "1 job" if simulation.count == 1 else "%s jobs" % number_text(simulation.count)
-    return "%s%s, %s; %s; a poll is worth %s" % (jobs, lasting, arrive, limit, duration_text(simulation.price))
+    return "%s%s, %s; %s; a poll is worth %s" % (
+        jobs,
+        lasting,
+        arrive,
+        limit,
+        duration_text(simulation.price),
+    )
 
 
 def _frontier(simulation: Simulation, all_figures: Sequence[Figures]) -> List[str]:
@@ -75,19 +109,28 @@ def _frontier(simulation: Simulation, all_figures: Sequence[Figures]) -> List[st
     if not points:
         return [_text(LEFT, TOP + 40, "no pace saw any job end", size=13)]
     across, up = axes(points, simulation.optimum)
-    shapes = [_text(LEFT, TOP - 12, "polls per job", size=12),
-              _text(LEFT, FRAME.bottom + 36, "the lower and the further left, the better", size=12),
-              _text(FRAME.right, FRAME.bottom + 36, "mean notice delay, seconds", size=12, anchor="end")]
+    shapes = [
+        _text(LEFT, TOP - 12, "polls per job", size=12),
+        _text(LEFT, FRAME.bottom + 36, "the lower and the further left, the better", size=12),
+        _text(FRAME.right, FRAME.bottom + 36, "mean notice delay, seconds", size=12, anchor="end"),
+    ]
     for tick in across.ticks(10):
         x = _x(across, tick)
-        shapes += [_line(x, FRAME.top, x, FRAME.bottom),
-                   _text(x, FRAME.bottom + 18, number_text(tick), anchor="middle")]
+        shapes += [
+            _line(x, FRAME.top, x, FRAME.bottom),
+            _text(x, FRAME.bottom + 18, number_text(tick), anchor="middle"),
+        ]
     for tick in up.ticks(8):
         y = _y(up, tick)
-        shapes += [_line(FRAME.left, y, FRAME.right, y), _text(FRAME.left - 8, y + 4, number_text(tick), anchor="end")]
+        shapes += [
+            _line(FRAME.left, y, FRAME.right, y),
+            _text(FRAME.left - 8, y + 4, number_text(tick), anchor="end"),
+        ]
     line = _curve(across, up, [best for _, best in simulation.frontier])
-    dots = [(_x(across, one.mean), _y(up, one.polls_per_job)) if one.mean is not None else None
-            for one in all_figures]
+    dots = [
+        (_x(across, one.mean), _y(up, one.polls_per_job)) if one.mean is not None else None
+        for one in all_figures
+    ]
     taken = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in filter(None, dots)] + _along(line)
     shapes += _curve_shapes(line)
     for one, colour, dot in zip(all_figures, _colours(all_figures), dots):
@@ -95,7 +138,9 @@ def _frontier(simulation: Simulation, all_figures: Sequence[Figures]) -> List[st
             box = _room(dot, len(str(one.pace)) * LETTER_WIDTH, taken)
             taken.append(box)
             shapes += _labelled(dot, box, str(one.pace), colour)
-    inside = [(x, y) for x, y in line if FRAME.left < x < FRAME.right and FRAME.top < y < FRAME.bottom]
+    inside = [
+        (x, y) for x, y in line if FRAME.left < x < FRAME.right and FRAME.top < y < FRAME.bottom
+    ]
     if inside:
         box = _room(inside[len(inside) // 4], len("the optimum") * LETTER_WIDTH, taken)
         shapes.append(_text(box.left, box.bottom - 3.5, "the optimum", weight="600"))
@@ -115,10 +160,14 @@ def _labelled(dot: Tuple[float, float], box: Box, name: str, colour: str) -> Lis
     middle = (box.top + box.bottom) / 2
     near = min(max(x, box.left), box.right)
     if abs(near - x) + abs(middle - y) > 26:
-        shapes.append('<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="1"/>' % (
-            x, y, near, box.bottom if middle < y else box.top, colour))
-    return shapes + ['<circle cx="%.1f" cy="%.1f" r="5.5" fill="%s"/>' % (x, y, colour),
-                     _text(box.left, box.bottom - 3.5, name, colour=colour, weight="600")]
+        shapes.append(
+            '<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="1"/>'
+            % (x, y, near, box.bottom if middle < y else box.top, colour)
+        )
+    return shapes + [
+        '<circle cx="%.1f" cy="%.1f" r="5.5" fill="%s"/>' % (x, y, colour),
+        _text(box.left, box.bottom - 3.5, name, colour=colour, weight="600"),
+    ]
 
 
 def _room(dot: Tuple[float, float], width: float, taken: Sequence[Box]) -> Box:
@@ -127,10 +176,16 @@ def _room(dot: Tuple[float, float], width: float, taken: Sequence[Box]) -> Box:
     best = None
     for distance in (0, 10, 20, 34, 48, 64, 82, 100):
         for across, down in ((1, 0), (-1, 0), (0, -1), (0, 1), (1, -1), (-1, -1), (1, 1), (-1, 1)):
-            left = x + across * (11 + distance) - (width if across < 0 else 0 if across else width / 2)
+            left = (
+                x + across * (11 + distance) - (width if across < 0 else 0 if across else width / 2)
+            )
             top = y - LINE_HEIGHT / 2 + down * (16 + distance)
             box = Box(left, top, left + width, top + LINE_HEIGHT)
-            if box.left < FRAME.left + 2 or box.right > FRAME.right - 2 or not FRAME.top < top < FRAME.bottom - 18:
+            if (
+                box.left < FRAME.left + 2
+                or box.right > FRAME.right - 2
+                or not FRAME.top < top < FRAME.bottom - 18
+            ):
                 continue
             best = best or box
             if not any(box.meets(other) for other in taken):
@@ -141,8 +196,11 @@ def _room(dot: Tuple[float, float], width: float, taken: Sequence[Box]) -> Box:
 def _curve(across: Log, up: Log, curve: Sequence[Optimum]) -> List[Tuple[float, float]]:
     """The curve, as far as it lies in the frame or near it."""
     points = [(max(one.delay, across.zero), one.polls) for one in curve]
-    return [(_x(across, delay), _y(up, polls)) for delay, polls in points
-            if across.low / 10 <= delay <= across.high * 10 and up.low / 10 <= polls <= up.high * 10]
+    return [
+        (_x(across, delay), _y(up, polls))
+        for delay, polls in points
+        if across.low / 10 <= delay <= across.high * 10 and up.low / 10 <= polls <= up.high * 10
+    ]
 
 
 def _along(line: Sequence[Tuple[float, float]]) -> List[Box]:
@@ -158,10 +216,17 @@ def _along(line: Sequence[Tuple[float, float]]) -> List[Box]:
 
 def _curve_shapes(line: Sequence[Tuple[float, float]]) -> List[str]:
     frame = '<clipPath id="frame"><rect x="%d" y="%d" width="%d" height="%d"/></clipPath>' % (
-        FRAME.left, FRAME.top, FRAME.right - FRAME.left, FRAME.bottom - FRAME.top)
+        FRAME.left,
+        FRAME.top,
+        FRAME.right - FRAME.left,
+        FRAME.bottom - FRAME.top,
+    )
     points = " ".join("%.1f,%.1f" % point for point in line)
-    return [frame, '<polyline points="%s" fill="none" stroke="%s" stroke-width="2.5" clip-path="url(#frame)"/>' % (
-        points, INK)]
+    return [
+        frame,
+        '<polyline points="%s" fill="none" stroke="%s" stroke-width="2.5" clip-path="url(#frame)"/>'
+        % (points, INK),
+    ]
 
 
 def _timeline(simulation: Simulation, all_figures: Sequence[Figures]) -> List[str]:
@@ -175,27 +240,42 @@ def _timeline(simulation: Simulation, all_figures: Sequence[Figures]) -> List[st
     ticks = even_ticks(max([max(rate) for rate in rates] + [limit or 1.0]), 4)
 
     def at(minute: float, rate: float) -> Tuple[float, float]:
-        return (TIMELINE.left + minute / last * (TIMELINE.right - TIMELINE.left),
-                TIMELINE.bottom - rate / ticks[-1] * TIMELINE_HEIGHT)
+        return (
+            TIMELINE.left + minute / last * (TIMELINE.right - TIMELINE.left),
+            TIMELINE.bottom - rate / ticks[-1] * TIMELINE_HEIGHT,
+        )
+
     for tick in ticks:
         _, y = at(0, tick)
-        shapes += [_line(TIMELINE.left, y, TIMELINE.right, y),
-                   _text(TIMELINE.left - 8, y + 4, number_text(tick) if tick else "0", anchor="end")]
+        shapes += [
+            _line(TIMELINE.left, y, TIMELINE.right, y),
+            _text(TIMELINE.left - 8, y + 4, number_text(tick) if tick else "0", anchor="end"),
+        ]
     per, unit = _unit(last)
     for tick in even_ticks(last / per, 8):
         if tick * per <= last:
-            shapes.append(_text(at(tick * per, 0)[0], TIMELINE.bottom + 18, number_text(tick) if tick else "0",
-                                anchor="middle"))
+            shapes.append(
+                _text(
+                    at(tick * per, 0)[0],
+                    TIMELINE.bottom + 18,
+                    number_text(tick) if tick else "0",
+                    anchor="middle",
+                )
+            )
     shapes.append(_text(TIMELINE.right, TIMELINE.bottom + 36, unit, size=12, anchor="end"))
     for rate, colour in reversed(list(zip(rates, _colours(all_figures)))):
         points = [at(min(last, (j + 0.5) * width), value) for j, value in enumerate(rate)]
-        shapes.append('<polyline points="%s" fill="none" stroke="%s" stroke-width="1.4" stroke-opacity="0.85"/>' % (
-            " ".join("%.1f,%.1f" % point for point in points), colour))
+        shapes.append(
+            '<polyline points="%s" fill="none" stroke="%s" stroke-width="1.4" stroke-opacity="0.85"/>'
+            % (" ".join("%.1f,%.1f" % point for point in points), colour)
+        )
     if limit is not None:
         _, y = at(0, limit)
         dashes = '<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="%s" stroke-width="1.5" stroke-dasharray="6 4"/>'
-        shapes += [dashes % (TIMELINE.left, y, TIMELINE.right, y, INK),
-                   _text(TIMELINE.right, y - 5, "limit", anchor="end")]
+        shapes += [
+            dashes % (TIMELINE.left, y, TIMELINE.right, y, INK),
+            _text(TIMELINE.right, y - 5, "limit", anchor="end"),
+        ]
     return shapes
 
 
@@ -208,7 +288,9 @@ def _rates(one: Figures, last: int, width: int) -> List[float]:
 
 
 def _unit(minutes: int) -> Tuple[int, str]:
-    return (1, "minutes") if minutes <= 180 else (60, "hours") if minutes <= 4320 else (1440, "days")
+    return (
+        (1, "minutes") if minutes <= 180 else (60, "hours") if minutes <= 4320 else (1440, "days")
+    )
 
 
 def _x(axis: Log, value: float) -> float:
@@ -220,11 +302,27 @@ def _y(axis: Log, value: float) -> float:
 
 
 def _line(x1: float, y1: float, x2: float, y2: float) -> str:
-    return '<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-opacity="0.25"/>' % (x1, y1, x2, y2, INK)
+    return '<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-opacity="0.25"/>' % (
+        x1,
+        y1,
+        x2,
+        y2,
+        INK,
+    )
 
 
-def _text(x: float, y: float, text: str, size: int = 12, anchor: str = "start", colour: str = "",
-          weight: str = "") -> str:
-    more = (' text-anchor="%s"' % anchor if anchor != "start" else "") + (' fill="%s"' % colour if colour else "") + (
-        ' font-weight="%s"' % weight if weight else "")
+def _text(
+    x: float,
+    y: float,
+    text: str,
+    size: int = 12,
+    anchor: str = "start",
+    colour: str = "",
+    weight: str = "",
+) -> str:
+    more = (
+        (' text-anchor="%s"' % anchor if anchor != "start" else "")
+        + (' fill="%s"' % colour if colour else "")
+        + (' font-weight="%s"' % weight if weight else "")
+    )
     return '<text x="%.1f" y="%.1f" font-size="%d"%s>%s</text>' % (x, y, size, more, escape(text))

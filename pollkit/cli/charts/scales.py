@@ -1,9 +1,13 @@
 """Axes for charts: a range with room at its ends, and round numbers to mark it with."""
+
 import math
 from typing import List, NamedTuple, Sequence
 
-NOTHING, WIDEST = 1e-4, 1e4     # what is less than the one, or so many times less than the highest, is drawn as 0
-BELOW = 4.0                     # so many times below the least of the others
+NOTHING, WIDEST = (
+    1e-4,
+    1e4,
+)  # what is less than the one, or so many times less than the highest, is drawn as 0
+BELOW = 4.0  # so many times below the least of the others
 
 
 class Log(NamedTuple):
@@ -33,11 +37,11 @@ class Log(NamedTuple):
             return [0.0] + Log(2 * self.zero, self.high).ticks(most - 1)
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         for digits in ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
-            found = [digit * 10.0 ** power for power in range(first, last + 1) for digit in digits]
+            found = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
             found = [value for value in found if self.low <= value <= self.high]
             if len(found) <= most:
                 return found
-        return found[::math.ceil(len(found) / most)]
+        return found[:: math.ceil(len(found) / most)]
 
 
 def even_ticks(high: float, most: int = 6) -> List[float]:

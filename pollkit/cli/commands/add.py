@@ -13,6 +13,7 @@ examples:
   pollkit add jobs.db --from jobs.jsonl --profile model-tasks
   pollkit add jobs.db --from - --profile knowhere < jobs.txt
 """
+
 import argparse
 from typing import List, Union
 
@@ -33,8 +34,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_ledger(parser)
     add_ids(parser, "the jobs: their ids, or their URLs")
-    parser.add_argument("--from", metavar="FILE|-", dest="source", type=flags.path,
-                        help="read the jobs from a file, or from standard input: as pollkit batch does")
+    parser.add_argument(
+        "--from",
+        metavar="FILE|-",
+        dest="source",
+        type=flags.path,
+        help="read the jobs from a file, or from standard input: as pollkit batch does",
+    )
     flags.add_job_arguments(parser)
     parser.add_argument("--quiet", action="store_true", help="do not say how many were added")
 
@@ -42,7 +48,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Read them all, then put them in, all or none."""
     if bool(arguments.ids) == (arguments.source is not None):
-        raise ConfigError("give the jobs' ids, or --from FILE, and not both: see pollkit add --help")
+        raise ConfigError(
+            "give the jobs' ids, or --from FILE, and not both: see pollkit add --help"
+        )
     profile = _profile(arguments)
     if arguments.ids:
         jobs = named_jobs(arguments.ids, arguments, profile)
@@ -63,10 +71,19 @@ def _profile(arguments: argparse.Namespace) -> Profile:
             flags.check_file(arguments.profiles)
         return Profile()
     from ...edges.profiles.catalog import find_profile
+
     profile = find_profile(arguments.profile, arguments.profiles)
     # Where it is, `run` may be told; here it only has to make sense.
-    return profile if profile.base is not None else profile._replace(
-        base=_LATER, labels={name: one._replace(base=one.base or _LATER) for name, one in profile.labels.items()})
+    return (
+        profile
+        if profile.base is not None
+        else profile._replace(
+            base=_LATER,
+            labels={
+                name: one._replace(base=one.base or _LATER) for name, one in profile.labels.items()
+            },
+        )
+    )
 
 
 def _kept(job: Job, profile: Profile, timeout: Union[float, str, None]) -> Job:
@@ -79,4 +96,6 @@ def _kept(job: Job, profile: Profile, timeout: Union[float, str, None]) -> Job:
 
 
 def _said(new: int, known: List[str]) -> str:
-    return "%d added" % new + (", %d known already (%s)" % (len(known), listed(known, 5)) if known else "")
+    return "%d added" % new + (
+        ", %d known already (%s)" % (len(known), listed(known, 5)) if known else ""
+    )

@@ -10,6 +10,7 @@ examples:
   pollkit batch jobs.txt --profile knowhere > outcomes.jsonl
   pollkit batch - --profile model-tasks --base-url https://api.internal --limit 60/m < jobs.jsonl
 """
+
 import argparse
 import sys
 from collections import Counter
@@ -33,9 +34,16 @@ _LISTED = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("file", metavar="FILE|-", type=flags.path, help="the jobs; - for standard input")
-    parser.add_argument("--workers", metavar="N", type=lambda text: flags.count(text, 1000), default=8,
-                        help="requests under way at once (default: 8)")
+    parser.add_argument(
+        "file", metavar="FILE|-", type=flags.path, help="the jobs; - for standard input"
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=lambda text: flags.count(text, 1000),
+        default=8,
+        help="requests under way at once (default: 8)",
+    )
     flags.add_arguments(parser, one_job=False)
     flags.add_bucket(parser)
     flags.add_history(parser)
@@ -61,11 +69,23 @@ def run(arguments: argparse.Namespace) -> int:
     return exit_code(states)
 
 
-def _poll(profile: Profile, jobs: List[Job], arguments: argparse.Namespace, shown: display.Display,
-          history: History, states: List[State], left: "Counter[str]") -> None:
-    with BatchPoller(profile, workers=arguments.workers, on_event=shown.on_event, history=history,
-                     bucket=flags.bucket_from(arguments, flags.limit_from(arguments, profile, jobs)),
-                     **flags.options_from(arguments)) as batch:
+def _poll(
+    profile: Profile,
+    jobs: List[Job],
+    arguments: argparse.Namespace,
+    shown: display.Display,
+    history: History,
+    states: List[State],
+    left: "Counter[str]",
+) -> None:
+    with BatchPoller(
+        profile,
+        workers=arguments.workers,
+        on_event=shown.on_event,
+        history=history,
+        bucket=flags.bucket_from(arguments, flags.limit_from(arguments, profile, jobs)),
+        **flags.options_from(arguments),
+    ) as batch:
         shown.numbers = lambda: Numbers(len(jobs), batch.stats.polls, batch.stats.rate_limited)
         for outcome in batch.as_completed(jobs):
             shown.out(as_json(outcome.as_dict()))
@@ -77,9 +97,15 @@ def _poll(profile: Profile, jobs: List[Job], arguments: argparse.Namespace, show
 
 def summary(ended: List[State], polls: int, rate_limited: int) -> str:
     """How jobs ended, and what it took, in a line."""
-    counts = ["%d %s" % (ended.count(state), str(state).replace("_", " ")) for state in State if state in ended]
-    text = "%s; %s" % (": ".join(filter(None, [_several(len(ended), "job"), ", ".join(counts)])),
-                       _several(polls, "poll"))
+    counts = [
+        "%d %s" % (ended.count(state), str(state).replace("_", " "))
+        for state in State
+        if state in ended
+    ]
+    text = "%s; %s" % (
+        ": ".join(filter(None, [_several(len(ended), "job"), ", ".join(counts)])),
+        _several(polls, "poll"),
+    )
     return text + (", %d of them answered with 429" % rate_limited if rate_limited else "")
 
 

@@ -15,6 +15,7 @@ examples:
   pollkit doctor job_1 --profile knowhere
   pollkit doctor https://api.internal/v1/jobs/42 --token-env API_TOKEN --ca-file /etc/ssl/internal.pem
 """
+
 import argparse
 import sys
 from typing import List
@@ -35,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Examine, print each finding as it comes, and say by the exit code whether there is a problem."""
     profile = flags.profile_from(arguments, needs_credential=False)
-    checkup = Examination(flags.job_from(arguments, arguments.job), profile, flags.headers_from(arguments))
+    checkup = Examination(
+        flags.job_from(arguments, arguments.job), profile, flags.headers_from(arguments)
+    )
     _print(checkup.url)
     found: List[Finding] = []
     for finding in checkup.run():

@@ -5,6 +5,7 @@ examples:
   pollkit help profiles     how to describe an API
   pollkit help library | less
 """
+
 import argparse
 from pkgutil import get_data
 
@@ -36,8 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a topic, or the list of them."""
-    write(help_text() + "\nTopics for pollkit help TOPIC:\n" + topic_list() if arguments.topic is None else
-          text_of(arguments.topic))
+    write(
+        help_text() + "\nTopics for pollkit help TOPIC:\n" + topic_list()
+        if arguments.topic is None
+        else text_of(arguments.topic)
+    )
     return 0
 
 
@@ -52,5 +56,7 @@ def text_of(topic: str) -> str:
     if topic in COMMANDS and topic not in TOPICS:
         raise ConfigError("%s is a command: see pollkit %s --help" % (topic, topic))
     if topic not in TOPICS:
-        raise ConfigError(unknown_name_error("topic", topic, list(TOPICS)) + "; pollkit help lists the topics")
+        raise ConfigError(
+            unknown_name_error("topic", topic, list(TOPICS)) + "; pollkit help lists the topics"
+        )
     return (get_data("pollkit.cli", "topics/%s.txt" % topic) or b"").decode("utf-8")

@@ -19,6 +19,7 @@ examples:
   pollkit run jobs.db --processes 4 --limit 10/s --profile knowhere
   pollkit run jobs.db --for 55s --metrics /var/lib/node_exporter/pollkit.prom --exec /usr/local/bin/notify -v
 """
+
 import argparse
 import os
 import re
@@ -30,7 +31,7 @@ from ...core.model import Outcome, State, one_line
 from ...core.profile import Profile
 from ...core.units import Limit
 from ...drivers.ledger_runner import LedgerRunner
-from ...drivers.notifier import Program, Notifier
+from ...drivers.notifier import Notifier, Program
 from ...edges.ledger.ledger import LEASED, WAITING, Ledger
 from ...edges.ledger.statistics import Notification
 from ...errors import ConfigError
@@ -47,27 +48,69 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_ledger(parser)
     how_long = parser.add_mutually_exclusive_group()
-    how_long.add_argument("--once", action="store_true",
-                          help="look at what is due now, and no more: not at what a limit holds back for over 10s")
-    how_long.add_argument("--for", metavar="D", dest="for_s", type=flags.duration,
-                          help="poll for so long at the most, such as 55s: for cron")
-    parser.add_argument("--workers", metavar="N", type=lambda text: flags.count(text, 1000), default=8,
-                        help="requests under way at once, in each process (default: 8)")
-    parser.add_argument("--processes", metavar="N", type=lambda text: flags.count(text, 64), default=1,
-                        help="share the work between so many processes (default: 1)")
+    how_long.add_argument(
+        "--once",
+        action="store_true",
+        help="look at what is due now, and no more: not at what a limit holds back for over 10s",
+    )
+    how_long.add_argument(
+        "--for",
+        metavar="D",
+        dest="for_s",
+        type=flags.duration,
+        help="poll for so long at the most, such as 55s: for cron",
+    )
+    parser.add_argument(
+        "--workers",
+        metavar="N",
+        type=lambda text: flags.count(text, 1000),
+        default=8,
+        help="requests under way at once, in each process (default: 8)",
+    )
+    parser.add_argument(
+        "--processes",
+        metavar="N",
+        type=lambda text: flags.count(text, 64),
+        default=1,
+        help="share the work between so many processes (default: 1)",
+    )
     flags.add_arguments(parser, one_job=False, of_jobs=False)
     flags.add_bucket(parser)
     group = parser.add_argument_group("telling of ends")
-    group.add_argument("--outbox", metavar="FILE", type=flags.path, help="append each outcome to it, as a line of JSON")
-    group.add_argument("--exec", dest="program", nargs=argparse.REMAINDER,
-                       help="PROGRAM [ARGS...]: run it for each end, see above; must be the last flag")
-    group.add_argument("--exec-timeout", metavar="D", type=flags.duration, default=60.0,
-                       help="how long the program may take before it is killed (default: 60s)")
-    group.add_argument("--exec-env", metavar="NAME", action="append", default=[], type=_variable,
-                       help="let the program inherit this variable, though a credential comes "
-                       "from it; may be repeated")
-    group.add_argument("--metrics", metavar="FILE", type=flags.path,
-                       help="write figures for Prometheus' node_exporter to this file (.prom)")
+    group.add_argument(
+        "--outbox",
+        metavar="FILE",
+        type=flags.path,
+        help="append each outcome to it, as a line of JSON",
+    )
+    group.add_argument(
+        "--exec",
+        dest="program",
+        nargs=argparse.REMAINDER,
+        help="PROGRAM [ARGS...]: run it for each end, see above; must be the last flag",
+    )
+    group.add_argument(
+        "--exec-timeout",
+        metavar="D",
+        type=flags.duration,
+        default=60.0,
+        help="how long the program may take before it is killed (default: 60s)",
+    )
+    group.add_argument(
+        "--exec-env",
+        metavar="NAME",
+        action="append",
+        default=[],
+        type=_variable,
+        help="let the program inherit this variable, though a credential comes "
+        "from it; may be repeated",
+    )
+    group.add_argument(
+        "--metrics",
+        metavar="FILE",
+        type=flags.path,
+        help="write figures for Prometheus' node_exporter to this file (.prom)",
+    )
     display.add_arguments(parser)
 
 
@@ -84,14 +127,18 @@ def run(arguments: argparse.Namespace) -> int:
     with open_ledger(arguments) as ledger:  # closed again before anything forks
         _check_flags(arguments, ledger)
         there = os.stat(arguments.ledger)
-        limit = flags.limit_from(arguments, profile, (
-            row.job for row in ledger.rows([WAITING, LEASED], outcomes=False)))
+        limit = flags.limit_from(
+            arguments, profile, (row.job for row in ledger.rows([WAITING, LEASED], outcomes=False))
+        )
     if arguments.processes == 1:
         return _Run(arguments, profile, limit).run()
     if arguments.progress in ("auto", "bar"):  # they would paint over each other
         arguments.progress = "log" if arguments.progress == "bar" else "none"
     from ..processes import in_processes
-    code = in_processes(arguments.processes, lambda number: _Run(arguments, profile, limit, number == 0).run())
+
+    code = in_processes(
+        arguments.processes, lambda number: _Run(arguments, profile, limit, number == 0).run()
+    )
     # One that was put in its place, as the processes have said, would be damaged by the log of the old one.
     if arguments.metrics is not None and _is_still(arguments.ledger, there):
         with open_ledger(arguments) as ledger:
@@ -102,10 +149,24 @@ def run(arguments: argparse.Namespace) -> int:
 class _Run:
     """One process at work; the first one does what is to be done once."""
 
-    def __init__(self, arguments: argparse.Namespace, profile: Profile, limit: Union[Limit, str, None],
-                 is_first: bool = True) -> None:
-        self._arguments, self._profile, self._limit, self._is_first = arguments, profile, limit, is_first
-        if arguments.progress == "auto" and not arguments.log_json and not can_draw(sys.stderr, os.environ):
+    def __init__(
+        self,
+        arguments: argparse.Namespace,
+        profile: Profile,
+        limit: Union[Limit, str, None],
+        is_first: bool = True,
+    ) -> None:
+        self._arguments, self._profile, self._limit, self._is_first = (
+            arguments,
+            profile,
+            limit,
+            is_first,
+        )
+        if (
+            arguments.progress == "auto"
+            and not arguments.log_json
+            and not can_draw(sys.stderr, os.environ)
+        ):
             arguments.progress = "none"  # cron mails whatever is printed
         self._shown = display.display_from(arguments, batch=True, limit=limit)
         self._teller: Optional[Notifier] = None
@@ -116,7 +177,9 @@ class _Run:
         arguments, shown = self._arguments, self._shown
         with open_ledger(arguments) as ledger, shown, ExitStack() as stack:
             if arguments.metrics is not None and self._is_first:
-                stack.enter_context(MetricsFile(arguments.metrics, ledger, os.path.realpath(arguments.ledger)))
+                stack.enter_context(
+                    MetricsFile(arguments.metrics, ledger, os.path.realpath(arguments.ledger))
+                )
             if arguments.program is not None or arguments.outbox is not None:
                 program = self._program(ledger)
                 self._teller = Notifier(ledger, program, arguments.outbox, self._not_told)
@@ -135,22 +198,38 @@ class _Run:
         if arguments.program is None:
             return None
         from ...edges.notify.environment import CredentialVariables  # late: it reads profiles
-        variables = CredentialVariables(self._profile, ledger.profiles_in_use(), arguments.profiles,
-                                        arguments.exec_env)
+
+        variables = CredentialVariables(
+            self._profile, ledger.profiles_in_use(), arguments.profiles, arguments.exec_env
+        )
         return Program(arguments.program, arguments.exec_timeout, variables.hidden_for)
 
     def _left(self, ledger: Ledger) -> str:
-        waiting, untold = _waiting(ledger), 0 if self._teller is None else ledger.summary().pending_notifications
+        waiting, untold = (
+            _waiting(ledger),
+            0 if self._teller is None else ledger.summary().pending_notifications,
+        )
         return ("1 job still waits" if waiting == 1 else "%d jobs still wait" % waiting) + (
-            ", and %d end%s still to be told" % (untold, " is" if untold == 1 else "s are") if untold else "")
+            ", and %d end%s still to be told" % (untold, " is" if untold == 1 else "s are")
+            if untold
+            else ""
+        )
 
     def _poll(self, ledger: Ledger) -> int:
         arguments, shown, teller = self._arguments, self._shown, self._teller
-        polling = LedgerRunner(ledger, self._trouble, self._ended, profile=self._profile, workers=arguments.workers,
-                            on_event=shown.on_event, bucket=flags.bucket_from(arguments, self._limit),
-                            **flags.options_from(arguments))
+        polling = LedgerRunner(
+            ledger,
+            self._trouble,
+            self._ended,
+            profile=self._profile,
+            workers=arguments.workers,
+            on_event=shown.on_event,
+            bucket=flags.bucket_from(arguments, self._limit),
+            **flags.options_from(arguments),
+        )
         if shown.on_event is not None:
             from ..progress.views import Numbers  # late: cron watches no bar
+
             total = _waiting(ledger)
             shown.numbers = lambda: Numbers(total, polling.stats.polls, polling.stats.rate_limited)
         try:
@@ -161,7 +240,8 @@ class _Run:
                     polling.once()
                 else:
                     polling.until_none_waits(
-                        arguments.for_s, lambda: teller is not None and teller.may_add)
+                        arguments.for_s, lambda: teller is not None and teller.may_add
+                    )
                 polling.close()  # what is still under way goes on in another run
             if teller is not None:
                 teller.finish(arguments.exec_timeout)
@@ -171,8 +251,14 @@ class _Run:
             raise
         if shown.on_event is not None and arguments.processes == 1:
             from .batch import summary
-            shown.say("%s; %d still wait" % (
-                summary(polling.ended, polling.stats.polls, polling.stats.rate_limited), _waiting(ledger)))
+
+            shown.say(
+                "%s; %d still wait"
+                % (
+                    summary(polling.ended, polling.stats.polls, polling.stats.rate_limited),
+                    _waiting(ledger),
+                )
+            )
         return USAGE if polling.has_trouble else exit_code(polling.ended)
 
     def _trouble(self, text: str) -> None:
@@ -181,24 +267,41 @@ class _Run:
     def _ended(self, outcome: Outcome) -> None:
         if self._teller is not None:
             self._teller.wake()
-        if outcome.state is not State.DONE and not self._arguments.quiet and not self._shown.logs_ends:
+        if (
+            outcome.state is not State.DONE
+            and not self._arguments.quiet
+            and not self._shown.logs_ends
+        ):
             why = ": " + one_line(outcome.error.message) if outcome.error is not None else ""
-            self._shown.say("pollkit: %s: %s%s" % (outcome.id, str(outcome.state).replace("_", " "), why))
+            self._shown.say(
+                "pollkit: %s: %s%s" % (outcome.id, str(outcome.state).replace("_", " "), why)
+            )
 
     def _not_told(self, telling: Notification, error: str, again: bool) -> None:
         """Said of the first try and of the last, and not for each job where it is the same."""
         arguments = self._arguments
-        if again and (arguments.quiet or ((telling.tells > 1 or error in self._said) and not arguments.verbose)):
+        if again and (
+            arguments.quiet
+            or ((telling.tells > 1 or error in self._said) and not arguments.verbose)
+        ):
             return
         self._said.add(error)
-        self._shown.say("pollkit: %s: its end could not be told (try %d): %s%s" % (
-            telling.id, telling.tells, error, "" if again else "; that was the last try: see pollkit status"))
+        self._shown.say(
+            "pollkit: %s: its end could not be told (try %d): %s%s"
+            % (
+                telling.id,
+                telling.tells,
+                error,
+                "" if again else "; that was the last try: see pollkit status",
+            )
+        )
 
 
 def _variable(text: str) -> str:
     if not re.fullmatch(r"[\w.-]+", text):
         raise argparse.ArgumentTypeError(
-            "give the name of an environment variable, and nothing else")
+            "give the name of an environment variable, and nothing else"
+        )
     return text
 
 
@@ -206,13 +309,20 @@ def _check_files(arguments: argparse.Namespace) -> None:
     """What is written over or appended to must be no file of the run's own: that would be lost, or the ledger."""
     taken = []
     for what, path in (("the ledger", arguments.ledger), ("--bucket", arguments.bucket)):
-        if path is not None:  # SQLite keeps the others beside the file itself, and not beside a link to it
-            taken += [(what, os.path.realpath(path) + more) for more in ("", "-wal", "-shm", "-journal")]
+        if (
+            path is not None
+        ):  # SQLite keeps the others beside the file itself, and not beside a link to it
+            taken += [
+                (what, os.path.realpath(path) + more) for more in ("", "-wal", "-shm", "-journal")
+            ]
     for flag, path in (("--outbox", arguments.outbox), ("--metrics", arguments.metrics)):
         if path is not None:
             for what, other in taken:
                 if _is_same_file(path, other):
-                    raise ConfigError("%s: %s is the file of %s, or belongs to it: name another" % (flag, path, what))
+                    raise ConfigError(
+                        "%s: %s is the file of %s, or belongs to it: name another"
+                        % (flag, path, what)
+                    )
             taken.append((flag, path))
 
 
@@ -234,15 +344,28 @@ def _check_flags(arguments: argparse.Namespace, ledger: Ledger) -> None:
     """A limit or a credential that would silently count for none of the jobs is a mistake."""
     given = flags.for_one_profile(arguments)
     if given and arguments.profile is not None:
-        if next(ledger.rows(profile=arguments.profile, outcomes=False), None) is None and not arguments.quiet:
-            say("warning: %s counts for nothing: no job in the ledger has profile %s"
-                % (" and ".join(given), arguments.profile))
+        if (
+            next(ledger.rows(profile=arguments.profile, outcomes=False), None) is None
+            and not arguments.quiet
+        ):
+            say(
+                "warning: %s counts for nothing: no job in the ledger has profile %s"
+                % (" and ".join(given), arguments.profile)
+            )
     elif given:
-        name = next((row.job.profile for row in ledger.rows([WAITING, LEASED], outcomes=False)
-                     if row.job.profile is not None), None)
+        name = next(
+            (
+                row.job.profile
+                for row in ledger.rows([WAITING, LEASED], outcomes=False)
+                if row.job.profile is not None
+            ),
+            None,
+        )
         if name is not None:
-            raise ConfigError("%s would not count for the jobs of profile %s: give --profile %s, too"
-                              % (" and ".join(given), name, name))
+            raise ConfigError(
+                "%s would not count for the jobs of profile %s: give --profile %s, too"
+                % (" and ".join(given), name, name)
+            )
 
 
 def _waiting(ledger: Ledger) -> int:

@@ -11,6 +11,7 @@ examples:
   pollkit simulate --durations measured.txt --price 5s --json
   pollkit simulate --durations ledger:/var/lib/jobs.db --arrive 'over 1d' --limit 60/m
 """
+
 import argparse
 import os
 import sys
@@ -37,57 +38,135 @@ from ..running import unknown_name_error
 
 USUAL_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
 LARGEST_FILE = 64 * 1024 * 1024
-PATIENCE_S, LOOK_EVERY = 1.0, 1000    # between two signs of life, and how many polls between looks at the clock
+PATIENCE_S, LOOK_EVERY = (
+    1.0,
+    1000,
+)  # between two signs of life, and how many polls between looks at the clock
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     group = parser.add_argument_group("the jobs")
     group.add_argument("--scenario", metavar="NAME", help="one of: " + ", ".join(SCENARIOS))
-    group.add_argument("--durations", metavar="D", help="'uniform 2m..15m', 'lognormal 5m x1.6', "
-                       "a FILE with a duration a line, used in order, or ledger:PATH: those of its jobs")
-    group.add_argument("--jobs", metavar="N", type=_jobs, help="how many (default: 200, or all that are listed)")
-    group.add_argument("--arrive", metavar="A", help="burst, 'every 10m', 'over 1h' or 'poisson 40/m' (default: burst)")
-    group.add_argument("--warm-up", metavar="N", type=_count, default=0, help="leave the first N out of the figures")
-    group.add_argument("--timeout", metavar="D", type=_timeout,
-                       help="how long to wait for a job: 90s, 10m, or never (the default)")
+    group.add_argument(
+        "--durations",
+        metavar="D",
+        help="'uniform 2m..15m', 'lognormal 5m x1.6', "
+        "a FILE with a duration a line, used in order, or ledger:PATH: those of its jobs",
+    )
+    group.add_argument(
+        "--jobs", metavar="N", type=_jobs, help="how many (default: 200, or all that are listed)"
+    )
+    group.add_argument(
+        "--arrive",
+        metavar="A",
+        help="burst, 'every 10m', 'over 1h' or 'poisson 40/m' (default: burst)",
+    )
+    group.add_argument(
+        "--warm-up",
+        metavar="N",
+        type=_count,
+        default=0,
+        help="leave the first N out of the figures",
+    )
+    group.add_argument(
+        "--timeout",
+        metavar="D",
+        type=_timeout,
+        help="how long to wait for a job: 90s, 10m, or never (the default)",
+    )
     group = parser.add_argument_group("the server")
     group.add_argument("--limit", metavar="L", help="60/m, '10/s burst 20', or none")
-    group.add_argument("--window", choices=WINDOWS, default="fixed",
-                       help="how it counts: in fixed windows (the default), or as a token bucket")
-    group.add_argument("--unknown-limit", action="store_true", help="the poller is not told the limit: it finds out")
-    group.add_argument("--timestamps", action="store_true", help="replies say when a job began and ended")
-    group.add_argument("--latency", metavar="D", default="0s", help="how long an exchange takes (default: 0s)")
-    group.add_argument("--fault-rate", metavar="R", type=_rate, default=0.0,
-                       help="the share of requests that are answered with a 500: 0.02, 2%% (default: 0)")
+    group.add_argument(
+        "--window",
+        choices=WINDOWS,
+        default="fixed",
+        help="how it counts: in fixed windows (the default), or as a token bucket",
+    )
+    group.add_argument(
+        "--unknown-limit",
+        action="store_true",
+        help="the poller is not told the limit: it finds out",
+    )
+    group.add_argument(
+        "--timestamps", action="store_true", help="replies say when a job began and ended"
+    )
+    group.add_argument(
+        "--latency", metavar="D", default="0s", help="how long an exchange takes (default: 0s)"
+    )
+    group.add_argument(
+        "--fault-rate",
+        metavar="R",
+        type=_rate,
+        default=0.0,
+        help="the share of requests that are answered with a 500: 0.02, 2%% (default: 0)",
+    )
     group = parser.add_argument_group("the poller")
-    group.add_argument("--pace", metavar="SPEC", action="append", type=_pace,
-                       help="a pace to compare; may be repeated (default: %s)" % ", ".join(
-                           "'%s'" % pace for pace in USUAL_PACES))
-    group.add_argument("--workers", metavar="N", type=flags.count, default=8,
-                       help="requests under way at once (default: 8)")
-    group.add_argument("--price", metavar="D", default="1s",
-                       help="what one poll is worth, in time of delay (default: 1s)")
+    group.add_argument(
+        "--pace",
+        metavar="SPEC",
+        action="append",
+        type=_pace,
+        help="a pace to compare; may be repeated (default: %s)"
+        % ", ".join("'%s'" % pace for pace in USUAL_PACES),
+    )
+    group.add_argument(
+        "--workers",
+        metavar="N",
+        type=flags.count,
+        default=8,
+        help="requests under way at once (default: 8)",
+    )
+    group.add_argument(
+        "--price",
+        metavar="D",
+        default="1s",
+        help="what one poll is worth, in time of delay (default: 1s)",
+    )
     group = parser.add_argument_group("output")
-    group.add_argument("--seed", metavar="N", type=int, default=1, help="other numbers, other chance (default: 1)")
+    group.add_argument(
+        "--seed", metavar="N", type=int, default=1, help="other numbers, other chance (default: 1)"
+    )
     group.add_argument("--json", action="store_true", help="the figures as one line of JSON")
-    group.add_argument("--svg", metavar="FILE", type=flags.path, help="draw the frontier, and the requests per minute")
+    group.add_argument(
+        "--svg",
+        metavar="FILE",
+        type=flags.path,
+        help="draw the frontier, and the requests per minute",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate each pace, and print what came of it."""
     if arguments.scenario is None and arguments.durations is None:
-        raise ConfigError("which jobs? Give --scenario NAME (%s) or --durations" % ", ".join(SCENARIOS))
+        raise ConfigError(
+            "which jobs? Give --scenario NAME (%s) or --durations" % ", ".join(SCENARIOS)
+        )
     if arguments.scenario is not None and arguments.scenario not in SCENARIOS:
-        raise ConfigError(unknown_name_error("scenario", arguments.scenario, list(SCENARIOS)) + "; there is "
-                          + ", ".join(SCENARIOS))
+        raise ConfigError(
+            unknown_name_error("scenario", arguments.scenario, list(SCENARIOS))
+            + "; there is "
+            + ", ".join(SCENARIOS)
+        )
     if arguments.svg is not None:
         _check_writable(arguments.svg)
     simulation = Simulation(
-        arguments.scenario, None if arguments.durations is None else _durations(arguments.durations), arguments.jobs,
-        arguments.arrive, arguments.limit, arguments.window, arguments.warm_up, arguments.timestamps, arguments.price,
-        arguments.seed, arguments.timeout, arguments.workers, arguments.latency, arguments.fault_rate,
-        not arguments.unknown_limit)
+        arguments.scenario,
+        None if arguments.durations is None else _durations(arguments.durations),
+        arguments.jobs,
+        arguments.arrive,
+        arguments.limit,
+        arguments.window,
+        arguments.warm_up,
+        arguments.timestamps,
+        arguments.price,
+        arguments.seed,
+        arguments.timeout,
+        arguments.workers,
+        arguments.latency,
+        arguments.fault_rate,
+        not arguments.unknown_limit,
+    )
     with _SignOfLife() as sign:
         found = [simulation.run(pace, sign.on_poll) for pace in arguments.pace or USUAL_PACES]
         pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:], sign)
@@ -96,17 +175,38 @@ def run(arguments: argparse.Namespace) -> int:
     shown = found + matched
     if arguments.svg is not None:
         from ..charts.picture import draw_svg
+
         _write(arguments.svg, draw_svg(simulation, found, matched))
     if arguments.json:
-        sys.stdout.write(as_json({"scenario": simulation.name, "jobs": simulation.count,
-                                  "paces": [one.as_dict() for one in shown]}))
+        sys.stdout.write(
+            as_json(
+                {
+                    "scenario": simulation.name,
+                    "jobs": simulation.count,
+                    "paces": [one.as_dict() for one in shown],
+                }
+            )
+        )
         return 0
     width, style = _width(), style_for(sys.stdout, os.environ)
     sentences = frontier.recommendation(found, simulation.limit, _given_up(arguments, found), width)
-    sys.stdout.write(as_text("%s\n\n%s\n%s\n%s" % (
-        _headline(simulation, width), frontier.table(shown, simulation.optimum),
-        frontier.chart(shown, simulation.optimum, [best for _, best in simulation.frontier], style.unicode, width),
-        (sentences + frontier.comparison(pairs, width)).rstrip("\n"))))
+    sys.stdout.write(
+        as_text(
+            "%s\n\n%s\n%s\n%s"
+            % (
+                _headline(simulation, width),
+                frontier.table(shown, simulation.optimum),
+                frontier.chart(
+                    shown,
+                    simulation.optimum,
+                    [best for _, best in simulation.frontier],
+                    style.unicode,
+                    width,
+                ),
+                (sentences + frontier.comparison(pairs, width)).rstrip("\n"),
+            )
+        )
+    )
     return 0
 
 
@@ -120,9 +220,17 @@ def _width() -> int:
 def _given_up(arguments: argparse.Namespace, found: List[Figures]) -> List[str]:
     """Why jobs may have been given up, of what was asked for."""
     has_attempts = any(isinstance(one.pace, Fixed) and one.pace.attempts for one in found)
-    causes = [(arguments.timeout is not None, "the timeout is too short for these jobs (try a longer --timeout)"),
-              (has_attempts, "the attempts are too few (try more attempts=)"),
-              (arguments.fault_rate, "there are too many faults in a row (batch and run have --max-faults)")]
+    causes = [
+        (
+            arguments.timeout is not None,
+            "the timeout is too short for these jobs (try a longer --timeout)",
+        ),
+        (has_attempts, "the attempts are too few (try more attempts=)"),
+        (
+            arguments.fault_rate,
+            "there are too many faults in a row (batch and run have --max-faults)",
+        ),
+    ]
     return [words for is_cause, words in causes if is_cause]
 
 
@@ -156,13 +264,17 @@ class _SignOfLife:
             pass  # a terminal that is gone: the figures matter
 
 
-def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures],
-             sign: _SignOfLife) -> List[Tuple[Figures, Figures]]:
+def _matched(
+    simulation: Simulation, adaptive: Figures, rivals: List[Figures], sign: _SignOfLife
+) -> List[Tuple[Figures, Figures]]:
     """Adaptive with as many polls as each rival that is not worse in both respects already."""
     pairs = []
     for rival in rivals:
-        if rival.mean is not None and adaptive.mean is not None and not (
-                adaptive.polls_per_job <= rival.polls_per_job and adaptive.mean <= rival.mean):
+        if (
+            rival.mean is not None
+            and adaptive.mean is not None
+            and not (adaptive.polls_per_job <= rival.polls_per_job and adaptive.mean <= rival.mean)
+        ):
             found = simulation.matched(rival, sign.on_poll)
             pairs += [] if found is None else [(found, rival)]
     return pairs
@@ -171,20 +283,27 @@ def _matched(simulation: Simulation, adaptive: Figures, rivals: List[Figures],
 def _headline(simulation: Simulation, width: int) -> str:
     """What was simulated."""
     name = simulation.name
-    about = SCENARIOS[name].about + "; " + described(simulation.spreads) if name in SCENARIOS else ""
-    parts = [simulation.arrive if simulation.arrive != "burst" else "all at once",
-             "no limit" if simulation.limit is None else "limit %s" % (simulation.limit,),
-             "a poll is worth %s" % duration_text(simulation.price), "seed %d" % simulation.seed]
+    about = (
+        SCENARIOS[name].about + "; " + described(simulation.spreads) if name in SCENARIOS else ""
+    )
+    parts = [
+        simulation.arrive if simulation.arrive != "burst" else "all at once",
+        "no limit" if simulation.limit is None else "limit %s" % (simulation.limit,),
+        "a poll is worth %s" % duration_text(simulation.price),
+        "seed %d" % simulation.seed,
+    ]
     if simulation.warm_up:
         parts.insert(0, "the first %d not counted" % simulation.warm_up)
     jobs = "1 job" if simulation.count == 1 else "%d jobs" % simulation.count
-    return fill("%s%s: %s, %s." % (name, " (%s)" % about if about else "", jobs, ", ".join(parts)), width)
+    return fill(
+        "%s%s: %s, %s." % (name, " (%s)" % about if about else "", jobs, ", ".join(parts)), width
+    )
 
 
 def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
     """A spread as it is written, from the lines of a file, or from a ledger."""
     if text.startswith("ledger:"):
-        return _from_ledger(text[len("ledger:"):])
+        return _from_ledger(text[len("ledger:") :])
     if text.lower().split()[:1] in (["uniform"], ["lognormal"]):
         return parse_distribution(text)
     try:
@@ -192,8 +311,10 @@ def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
             data = file.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError("durations %r: write 'uniform 2m..15m' or 'lognormal 5m x1.6', or name a file that can be "
-                          "read (%s), or ledger:PATH" % (text, what)) from None
+        raise ConfigError(
+            "durations %r: write 'uniform 2m..15m' or 'lognormal 5m x1.6', or name a file that can be "
+            "read (%s), or ledger:PATH" % (text, what)
+        ) from None
     if len(data) > LARGEST_FILE:
         raise ConfigError("%s is too large for a list of durations" % text)
     durations = []
@@ -212,14 +333,23 @@ def _from_ledger(path: str) -> Dict[str, Lasting]:
     if not path:
         raise ConfigError("ledger: the name of the ledger's file is missing: write ledger:PATH")
     from ...edges.ledger.ledger import Ledger  # late: it takes sqlite3
+
     with Ledger(flags.path(path), create=False) as ledger:
-        kinds = {kind: found for kind, found in ledger.durations_by_kind().items() if max(found)[1] > 0.0}
+        kinds = {
+            kind: found for kind, found in ledger.durations_by_kind().items() if max(found)[1] > 0.0
+        }
     if not kinds:
         raise ConfigError("%s has no durations yet: no job in it was seen to end" % path)
-    name = one_line("ledger:%s%s" % (path, ", %d kinds of jobs" % len(kinds) if len(kinds) > 1 else ""))
-    return {":".join(filter(None, kind)): Measured.from_durations(
-        [point_between(least_s, most_s, i + 1) for i, (least_s, most_s) in enumerate(found)], name)
-        for kind, found in kinds.items()}
+    name = one_line(
+        "ledger:%s%s" % (path, ", %d kinds of jobs" % len(kinds) if len(kinds) > 1 else "")
+    )
+    return {
+        ":".join(filter(None, kind)): Measured.from_durations(
+            [point_between(least_s, most_s, i + 1) for i, (least_s, most_s) in enumerate(found)],
+            name,
+        )
+        for kind, found in kinds.items()
+    }
 
 
 def _check_writable(path: str) -> None:
@@ -229,9 +359,15 @@ def _check_writable(path: str) -> None:
         raise ConfigError("--svg - is no file, and stdout has the figures: name one, f.svg say")
     # A pipe that nobody reads would never be opened.
     is_odd = os.path.exists(path) and not os.path.isfile(path)
-    if is_odd or not os.path.isdir(folder) or not os.access(path if os.path.exists(path) else folder, os.W_OK):
-        raise ConfigError("--svg %r can't be written: is it an ordinary file, in a folder that exists and is yours?"
-                          % path)
+    if (
+        is_odd
+        or not os.path.isdir(folder)
+        or not os.access(path if os.path.exists(path) else folder, os.W_OK)
+    ):
+        raise ConfigError(
+            "--svg %r can't be written: is it an ordinary file, in a folder that exists and is yours?"
+            % path
+        )
 
 
 def _write(path: str, text: str) -> None:
@@ -256,7 +392,9 @@ def _count(text: str) -> int:
 
 def _whole(text: str, least: int, most: int) -> int:
     if not text.isdecimal() or not least <= int(text[:12]) <= most:
-        raise argparse.ArgumentTypeError("%r is not a whole number from %d to %d" % (text, least, most))
+        raise argparse.ArgumentTypeError(
+            "%r is not a whole number from %d to %d" % (text, least, most)
+        )
     return int(text)
 
 

@@ -10,6 +10,7 @@ examples:
   pollkit status jobs.db --state failed --state unreachable --rows 500
   pollkit status jobs.db job_1 --json
 """
+
 import argparse
 import sys
 import time
@@ -36,13 +37,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
     add_ledger(parser)
     add_ids(parser, "only these jobs")
-    parser.add_argument("--state", metavar="S", action="append", default=[], choices=STATES,
-                        help="only those in this state: %s; may be repeated" % ", ".join(STATES))
+    parser.add_argument(
+        "--state",
+        metavar="S",
+        action="append",
+        default=[],
+        choices=STATES,
+        help="only those in this state: %s; may be repeated" % ", ".join(STATES),
+    )
     parser.add_argument("--profile", metavar="NAME", help="only those of this profile")
     parser.add_argument("--label", metavar="L", help="only those of this label")
-    parser.add_argument("--rows", metavar="N", type=flags.count, default=50,
-                        help="how many jobs to show in the table (default: 50)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object, with all of the jobs")
+    parser.add_argument(
+        "--rows",
+        metavar="N",
+        type=flags.count,
+        default=50,
+        help="how many jobs to show in the table (default: 50)",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object, with all of the jobs"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,9 +73,15 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _summary(arguments: argparse.Namespace, ledger: Ledger) -> Summary:
     """What is in the ledger; with ids or filters, of what they leave."""
-    kind = {name: getattr(arguments, name) for name in ("profile", "label") if getattr(arguments, name) is not None}
+    kind = {
+        name: getattr(arguments, name)
+        for name in ("profile", "label")
+        if getattr(arguments, name) is not None
+    }
     if kind and any(ledger.rows(outcomes=False)) and not any(ledger.rows(outcomes=False, **kind)):
-        raise ConfigError("no job in the ledger has " + " and ".join("%s %s" % pair for pair in kind.items()))
+        raise ConfigError(
+            "no job in the ledger has " + " and ".join("%s %s" % pair for pair in kind.items())
+        )
     if not arguments.ids:
         return ledger.summary(arguments.state, **kind)
     states, oldest_at, untold, gave_up = dict.fromkeys(STATES, 0), NEVER, 0, 0
@@ -71,7 +91,9 @@ def _summary(arguments: argparse.Namespace, ledger: Ledger) -> Summary:
             oldest_at = min(oldest_at, row.added_at)
         untold += row.ended_at is not None and row.told_at is None and not row.gave_up_telling
         gave_up += row.gave_up_telling
-    return Summary(states, None if oldest_at == NEVER else max(0.0, time.time() - oldest_at), untold, gave_up)
+    return Summary(
+        states, None if oldest_at == NEVER else max(0.0, time.time() - oldest_at), untold, gave_up
+    )
 
 
 def _rows(arguments: argparse.Namespace, ledger: Ledger, outcomes: bool = True) -> Iterator[JobRow]:
@@ -96,9 +118,15 @@ def _headline(summary: Summary) -> str:
     if summary.oldest_s is not None:
         text += "; the oldest waits for %s" % _age(summary.oldest_s)
     if summary.pending_notifications:
-        text += "; %d end%s to be told" % (summary.pending_notifications, "s" * (summary.pending_notifications > 1))
+        text += "; %d end%s to be told" % (
+            summary.pending_notifications,
+            "s" * (summary.pending_notifications > 1),
+        )
     if summary.gave_up_telling:
-        text += "; %d end%s could not be told" % (summary.gave_up_telling, "s" * (summary.gave_up_telling > 1))
+        text += "; %d end%s could not be told" % (
+            summary.gave_up_telling,
+            "s" * (summary.gave_up_telling > 1),
+        )
     return text + "\n"
 
 
@@ -115,8 +143,10 @@ def _print_table(summary: Summary, rows: Iterator[JobRow]) -> None:
 
 def _table(cells: List[Tuple[str, ...]]) -> str:
     widths = [max(len(line[i]) for line in cells) for i in range(len(HEADS))]
-    return "".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() + "\n"
-                   for line in cells)
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() + "\n"
+        for line in cells
+    )
 
 
 def _cells(row: JobRow, now: float) -> Tuple[str, ...]:
@@ -129,8 +159,15 @@ def _cells(row: JobRow, now: float) -> Tuple[str, ...]:
     status = status or ""
     if error and row.state != State.DONE.value:
         status += (": " if status else "") + str(error.get("message") or error.get("code") or "")
-    return (_cut(row.job.id), _words(row.state), _cut(status) or "-",
-            "-" if fraction is None else "%d%%" % percent(fraction), str(about["polls"]), when, _told(row))
+    return (
+        _cut(row.job.id),
+        _words(row.state),
+        _cut(status) or "-",
+        "-" if fraction is None else "%d%%" % percent(fraction),
+        str(about["polls"]),
+        when,
+        _told(row),
+    )
 
 
 def _told(row: JobRow) -> str:
@@ -147,13 +184,23 @@ def _about(row: JobRow) -> Dict[str, Any]:
     if row.outcome is not None:
         return {field: row.outcome.get(field) for field in ("status", "progress", "polls", "error")}
     saved = row.progress
-    return {"status": saved.get("status"), "progress": saved.get("fraction"), "polls": saved.get("polls", 0),
-            "error": None}
+    return {
+        "status": saved.get("status"),
+        "progress": saved.get("fraction"),
+        "polls": saved.get("polls", 0),
+        "error": None,
+    }
 
 
 def _print_json(summary: Summary, rows: Iterator[JobRow]) -> None:
-    head = output.as_json({"states": summary.states, "oldest_s": summary.oldest_s, "untold": summary.pending_notifications,
-                           "gave_up_telling": summary.gave_up_telling}).rstrip("\n")
+    head = output.as_json(
+        {
+            "states": summary.states,
+            "oldest_s": summary.oldest_s,
+            "untold": summary.pending_notifications,
+            "gave_up_telling": summary.gave_up_telling,
+        }
+    ).rstrip("\n")
     sys.stdout.write(head[:-1] + ', "jobs": [')
     for number, row in enumerate(rows):
         sys.stdout.write((",\n " if number else "\n ") + output.as_json(_as_dict(row)).rstrip("\n"))
@@ -162,13 +209,27 @@ def _print_json(summary: Summary, rows: Iterator[JobRow]) -> None:
 
 def _as_dict(row: JobRow) -> Dict[str, Any]:
     job, about = row.job, _about(row)
-    return {"id": job.id, "url": job.url, "profile": job.profile, "label": job.label, "size": job.size,
-            "metadata": job.metadata, "state": row.state, "status": about["status"], "progress": about["progress"],
-            "polls": about["polls"], "added_at": iso_text(row.added_at), "due_at": _iso(row.due_at),
-            # With the id it names an end, so it is the one that was told.
-            "ended_at": (row.outcome or {}).get("ended_at") or _iso(row.ended_at),
-            "told_at": _iso(row.told_at), "tells": row.tells, "tell_error": row.tell_error,
-            "gave_up_telling": row.gave_up_telling, "outcome": row.outcome}
+    return {
+        "id": job.id,
+        "url": job.url,
+        "profile": job.profile,
+        "label": job.label,
+        "size": job.size,
+        "metadata": job.metadata,
+        "state": row.state,
+        "status": about["status"],
+        "progress": about["progress"],
+        "polls": about["polls"],
+        "added_at": iso_text(row.added_at),
+        "due_at": _iso(row.due_at),
+        # With the id it names an end, so it is the one that was told.
+        "ended_at": (row.outcome or {}).get("ended_at") or _iso(row.ended_at),
+        "told_at": _iso(row.told_at),
+        "tells": row.tells,
+        "tell_error": row.tell_error,
+        "gave_up_telling": row.gave_up_telling,
+        "outcome": row.outcome,
+    }
 
 
 def _iso(at: Optional[float]) -> Optional[str]:

@@ -6,6 +6,7 @@ examples:
   pollkit wait job_1 --profile knowhere --timeout 10m --result > result.json
   pollkit wait https://api.internal/v1/jobs/42 --token-env API_TOKEN --pace 'fixed 5s'
 """
+
 import argparse
 
 from ...core.model import Outcome, State
@@ -20,8 +21,12 @@ from ..running import Terminated
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's arguments."""
-    parser.add_argument("job", metavar="URL|ID", help="the job's own URL, or its id if a profile says where to ask")
-    parser.add_argument("--result", action="store_true", help="print the result alone, as it is if it is text")
+    parser.add_argument(
+        "job", metavar="URL|ID", help="the job's own URL, or its id if a profile says where to ask"
+    )
+    parser.add_argument(
+        "--result", action="store_true", help="print the result alone, as it is if it is text"
+    )
     flags.add_arguments(parser)
     flags.add_bucket(parser)
     flags.add_history(parser)
@@ -33,9 +38,16 @@ def run(arguments: argparse.Namespace) -> int:
     profile = flags.profile_from(arguments)
     job = flags.job_from(arguments, arguments.job, profile)
     shown = display.display_from(arguments, title=redact_url(job.id), limit=profile.limit)
-    with flags.history_from(arguments, shown.say) as history:  # saved last: the outcome matters more
-        with Poller(profile, headers=flags.headers_from(arguments), on_event=shown.on_event,
-                    bucket=flags.bucket_from(arguments, profile.limit), history=history) as poller, shown:
+    with flags.history_from(
+        arguments, shown.say
+    ) as history:  # saved last: the outcome matters more
+        with Poller(
+            profile,
+            headers=flags.headers_from(arguments),
+            on_event=shown.on_event,
+            bucket=flags.bucket_from(arguments, profile.limit),
+            history=history,
+        ) as poller, shown:
             try:
                 outcome = poller.poll(job)
             except (KeyboardInterrupt, Terminated):

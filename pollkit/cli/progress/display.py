@@ -7,6 +7,7 @@
 What to show is decided in drawing and event_log; this only brings it to the terminal. Workers
 that tell of events never wait for a painting: a thread of its own does that, ten times a second.
 """
+
 import argparse
 import os
 import sys
@@ -28,25 +29,48 @@ PROGRESS = ("auto", "bar", "log", "none")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of every command that shows progress; `display_from` reads them."""
     group = parser.add_argument_group("progress, on stderr")
-    group.add_argument("--progress", choices=PROGRESS, default="auto",
-                       help="auto (the default): a live display on a terminal, a log of changes elsewhere")
+    group.add_argument(
+        "--progress",
+        choices=PROGRESS,
+        default="auto",
+        help="auto (the default): a live display on a terminal, a log of changes elsewhere",
+    )
     group.add_argument("--log-json", action="store_true", help="log as JSON lines")
-    group.add_argument("-v", "--verbose", action="count", default=0, help="log every poll, and what was made of it")
+    group.add_argument(
+        "-v", "--verbose", action="count", default=0, help="log every poll, and what was made of it"
+    )
     group.add_argument("--quiet", action="store_true", help="no progress and no log; errors only")
 
 
-def display_from(arguments: argparse.Namespace, batch: bool = False, title: str = "",
-                 limit: Union[str, Limit, None] = None) -> "Display":
+def display_from(
+    arguments: argparse.Namespace,
+    batch: bool = False,
+    title: str = "",
+    limit: Union[str, Limit, None] = None,
+) -> "Display":
     """The display that a command's flags ask for; see display_for."""
-    return display_for(arguments.progress, arguments.verbose, arguments.quiet, arguments.log_json,
-                       batch, title, limit)
+    return display_for(
+        arguments.progress,
+        arguments.verbose,
+        arguments.quiet,
+        arguments.log_json,
+        batch,
+        title,
+        limit,
+    )
 
 
 class Display:
     """Where a command's progress goes. Use it in a `with` block: leaving it clears the terminal."""
 
-    def __init__(self, stream: Optional[IO[str]], view: "Optional[View]", log: EventLog, hears: bool,
-                 environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        stream: Optional[IO[str]],
+        view: "Optional[View]",
+        log: EventLog,
+        hears: bool,
+        environ: Mapping[str, str],
+    ) -> None:
         self._stream, self._view, self._log = stream, view, log
         self._terminal = Terminal(stream)
         self._style = style_for(stream, environ)
@@ -111,9 +135,17 @@ class Display:
         self._terminal.paint(lines_within(lines, size))
 
 
-def display_for(progress: str = "auto", verbose: int = 0, quiet: bool = False, log_json: bool = False,
-                batch: bool = False, title: str = "", limit: Union[str, Limit, None] = None,
-                stream: Optional[IO[str]] = None, environ: Optional[Mapping[str, str]] = None) -> Display:
+def display_for(
+    progress: str = "auto",
+    verbose: int = 0,
+    quiet: bool = False,
+    log_json: bool = False,
+    batch: bool = False,
+    title: str = "",
+    limit: Union[str, Limit, None] = None,
+    stream: Optional[IO[str]] = None,
+    environ: Optional[Mapping[str, str]] = None,
+) -> Display:
     """The display that the flags ask for and the terminal can show.
 
     `progress` is auto, bar, log or none. A bar needs a terminal of 40 columns that can move its
@@ -131,6 +163,13 @@ def display_for(progress: str = "auto", verbose: int = 0, quiet: bool = False, l
     view: "Optional[View]" = None
     if draws:
         from .views import ManyJobs, OneJob  # late: cron watches no bar
+
         now = time.monotonic()
-        view = ManyJobs(now, parse_limit(limit) if isinstance(limit, str) else limit) if batch else OneJob(title, now)
-    return Display(stream, view, EventLog(level, log_json), bool(progress != "none" or verbose), environ)
+        view = (
+            ManyJobs(now, parse_limit(limit) if isinstance(limit, str) else limit)
+            if batch
+            else OneJob(title, now)
+        )
+    return Display(
+        stream, view, EventLog(level, log_json), bool(progress != "none" or verbose), environ
+    )

@@ -1,4 +1,5 @@
 """Events as lines of a log: changes rather than polls, each trouble once."""
+
 import json
 import time
 from typing import Dict, Optional
@@ -18,7 +19,9 @@ class EventLog:
 
     def __init__(self, level: int, as_json: bool = False) -> None:
         self.level, self._as_json = level, as_json
-        self._troubles: Dict[str, str] = {}   # what each job is in trouble with, as far as it was said
+        self._troubles: Dict[
+            str, str
+        ] = {}  # what each job is in trouble with, as far as it was said
 
     def line(self, event: Event, wall: float) -> Optional[str]:
         """The line for an event, or None."""
@@ -30,9 +33,19 @@ class EventLog:
             polls = "poll" if progress.polls == 1 else "polls"
             text += " (%s, %d %s)" % (waited, progress.polls, polls)
         if not self._as_json:
-            return "%s %s" % (_time_of_day(wall), one_line("%s: %s" % (_cut(event.id, LONGEST // 2), text), LONGEST))
-        return _json(wall, id=_cut(event.id), event=event.kind, text=one_line(text, LONGEST),
-                     status=progress.status and _cut(progress.status), progress=progress.fraction, polls=progress.polls)
+            return "%s %s" % (
+                _time_of_day(wall),
+                one_line("%s: %s" % (_cut(event.id, LONGEST // 2), text), LONGEST),
+            )
+        return _json(
+            wall,
+            id=_cut(event.id),
+            event=event.kind,
+            text=one_line(text, LONGEST),
+            status=progress.status and _cut(progress.status),
+            progress=progress.fraction,
+            polls=progress.polls,
+        )
 
     def note(self, text: str, wall: float) -> str:
         """A line that belongs to no job."""
@@ -62,14 +75,16 @@ class EventLog:
         progress = event.progress
         if progress.ending is not None or (event.kind == PAUSE and progress.why != RETRY_AFTER):
             return False  # told by the end; our own limit is no trouble
-        what = event.text if event.kind == FAULT else PAUSE  # how long a pause is differs a little each time
+        what = (
+            event.text if event.kind == FAULT else PAUSE
+        )  # how long a pause is differs a little each time
         is_new = self._troubles.get(progress.job.id) != what
         self._troubles[progress.job.id] = what
         return is_new
 
 
 def _cut(text: str, longest: int = LONGEST) -> str:
-    return text if len(text) <= longest else text[:longest - 3] + "..."
+    return text if len(text) <= longest else text[: longest - 3] + "..."
 
 
 def _json(wall: float, **fields: object) -> str:

@@ -4,6 +4,7 @@ The block is painted in place, and the cursor rests at its top left corner. So i
 one 'erase below', also after a resize that folded its lines, or a ^C that was echoed into it. Nothing is
 ever written to the last column, where terminals disagree on what comes next.
 """
+
 import os
 import re
 import sys
@@ -12,9 +13,9 @@ import time
 from contextlib import contextmanager
 from typing import IO, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-REDRAW_S = 0.1        # the shortest time between two paintings
-NARROWEST = 40        # columns that a bar needs
-HURRY_S = 1.0         # for a terminal that takes no more text, at the end
+REDRAW_S = 0.1  # the shortest time between two paintings
+NARROWEST = 40  # columns that a bar needs
+HURRY_S = 1.0  # for a terminal that takes no more text, at the end
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "faint": "2"}
 _SGR = re.compile("\x1b\\[[0-9;]*m")
 _NO_WRAP, _WRAP, _ERASE_LINE, _ERASE_BELOW = "\x1b[?7l", "\x1b[?7h", "\x1b[K", "\x1b[J"
@@ -29,7 +30,11 @@ class Style(NamedTuple):
 
     def paint(self, text: str, colour: str) -> str:
         """Text in a colour, where there are colours."""
-        return "\x1b[%sm%s\x1b[0m" % (_COLOURS[colour], text) if self.colour and colour and text else text
+        return (
+            "\x1b[%sm%s\x1b[0m" % (_COLOURS[colour], text)
+            if self.colour and colour and text
+            else text
+        )
 
 
 class Size(NamedTuple):
@@ -47,8 +52,10 @@ def width_of(text: str) -> int:
         return len(text)
     except UnicodeError:
         from unicodedata import category, east_asian_width
-    return sum(0 if category(char) in ("Mn", "Me", "Cf") else 2 if east_asian_width(char) in "WF" else 1
-               for char in text)
+    return sum(
+        0 if category(char) in ("Mn", "Me", "Cf") else 2 if east_asian_width(char) in "WF" else 1
+        for char in text
+    )
 
 
 def clip(text: str, width: int) -> str:
@@ -110,8 +117,8 @@ class Terminal:
     def __init__(self, stream: Optional[IO[str]]) -> None:
         self._stream = stream
         self._lock = threading.RLock()
-        self._block: Tuple[str, ...] = ()   # what was painted last, or is to be painted again
-        self._is_up = False                 # whether it stands there now
+        self._block: Tuple[str, ...] = ()  # what was painted last, or is to be painted again
+        self._is_up = False  # whether it stands there now
         self._painted_at = float("-inf")
 
     def paint(self, lines: Sequence[str]) -> None:
@@ -163,8 +170,16 @@ class Terminal:
 
     def _paint(self) -> None:
         up = len(self._block) - 1
-        self._write("\r%s%s%s%s\r%s" % (
-            _NO_WRAP, (_ERASE_LINE + "\n").join(self._block), _ERASE_BELOW, _WRAP, "\x1b[%dA" % up if up else ""))
+        self._write(
+            "\r%s%s%s%s\r%s"
+            % (
+                _NO_WRAP,
+                (_ERASE_LINE + "\n").join(self._block),
+                _ERASE_BELOW,
+                _WRAP,
+                "\x1b[%dA" % up if up else "",
+            )
+        )
         self._is_up, self._painted_at = True, time.monotonic()
 
     def _erase(self) -> None:
@@ -184,4 +199,4 @@ class Terminal:
 
 def lines_within(lines: List[str], size: Size) -> List[str]:
     """As many lines as a terminal has room for, below the line that the reader came from."""
-    return lines[:max(1, size.lines - 1)]
+    return lines[: max(1, size.lines - 1)]

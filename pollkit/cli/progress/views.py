@@ -4,6 +4,7 @@ House rules: `hear` and `count` take in what happened, `lines` says what to show
 nothing; the instant, the size and the style of the terminal come in, and nothing here writes.
 Hearing an event costs the same however many jobs there are; `lines` looks at a few of them.
 """
+
 from collections import deque
 from itertools import islice
 from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -11,18 +12,23 @@ from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from ...core.events import END, FAULT, POLL, Event
 from ...core.machine import FAULT as FOR_FAULT
 from ...core.machine import LIMIT, RETRY_AFTER, Progress
-from ...core.model import State, one_line, display_id
+from ...core.model import State, display_id, one_line
 from ...core.units import Limit, duration_text, percent
 from .terminal import Size, Style, clip, width_of
 
 BAR_MOST, BAR_LEAST = 40, 8
 SLOWEST_SHOWN, SLOWEST_AMONG = 3, 50
 RATE_OVER_S = 60
-ENOUGH_ENDED = 5          # jobs that must have ended before their number says when all will have
+ENOUGH_ENDED = 5  # jobs that must have ended before their number says when all will have
 GAP = "  "
 _WHY = {LIMIT: "rate limit", RETRY_AFTER: "the server said so", FOR_FAULT: "fault"}
-_STATES = ((State.DONE, "done", "green"), (State.FAILED, "failed", "red"), (State.TIMED_OUT, "timed out", "yellow"),
-           (State.UNREACHABLE, "unreachable", "red"), (State.CANCELLED, "cancelled", "yellow"))
+_STATES = (
+    (State.DONE, "done", "green"),
+    (State.FAILED, "failed", "red"),
+    (State.TIMED_OUT, "timed out", "yellow"),
+    (State.UNREACHABLE, "unreachable", "red"),
+    (State.CANCELLED, "cancelled", "yellow"),
+)
 
 
 class Numbers(NamedTuple):
@@ -44,7 +50,9 @@ class Piece(NamedTuple):
     colour: str = ""
 
 
-def line(pieces: Sequence[Piece], width: int, style: Style, fraction: Optional[float] = None) -> str:
+def line(
+    pieces: Sequence[Piece], width: int, style: Style, fraction: Optional[float] = None
+) -> str:
     """Pieces on one line of at most `width` columns, a bar in front where there is a fraction to show."""
     room = width - (BAR_LEAST + len(GAP) if fraction is not None else 0)
     chosen = [0] * len(pieces)
@@ -93,7 +101,9 @@ class OneJob(View):
         self._title, self._began = one_line(title, 80), began
         self._progress: Optional[Progress] = None
         self._trouble = ""
-        self._first: Optional[Tuple[float, float]] = None   # the first progress that was reported, and when
+        self._first: Optional[Tuple[float, float]] = (
+            None  # the first progress that was reported, and when
+        )
         self._latest: Tuple[float, float] = (0.0, 0.0)
 
     def on_event(self, event: Event) -> None:
@@ -109,8 +119,18 @@ class OneJob(View):
     def lines(self, now: float, size: Size, style: Style) -> List[str]:
         progress, width = self._progress, size.columns - 1
         if progress is None:
-            return [line([Piece(0, [spinner(now)]), Piece(1, ["waiting for the first answer", "no answer yet"]),
-                          Piece(2, [clock_text(now - self._began)]), Piece(3, [self._title, ""])], width, style)]
+            return [
+                line(
+                    [
+                        Piece(0, [spinner(now)]),
+                        Piece(1, ["waiting for the first answer", "no answer yet"]),
+                        Piece(2, [clock_text(now - self._began)]),
+                        Piece(3, [self._title, ""]),
+                    ],
+                    width,
+                    style,
+                )
+            ]
         fraction, left = progress.fraction, eta(self._first, self._latest, now)
         status = one_line(progress.status or "no status yet", 60)
         pieces = [
@@ -118,7 +138,11 @@ class OneJob(View):
             Piece(4, [status, clip(status, 16), clip(status, 8)]),
             Piece(1, [clock_text(now - progress.started_at)]),
             Piece(3, ["" if left is None else "ETA " + clock_text(left), ""]),
-            Piece(4, next_poll_age(progress, now, self._trouble), "yellow" if progress.why != "pace" else ""),
+            Piece(
+                4,
+                next_poll_age(progress, now, self._trouble),
+                "yellow" if progress.why != "pace" else "",
+            ),
             Piece(5, [self._title, clip(self._title, 24), ""], "faint"),
         ]
         return [line(pieces, width, style, fraction)]
@@ -129,11 +153,13 @@ class ManyJobs(View):
 
     def __init__(self, began: float, limit: Optional[Limit] = None) -> None:
         self._began, self._limit = began, limit
-        self._waiting: Dict[str, Progress] = {}   # those that were polled, the first of them first
+        self._waiting: Dict[str, Progress] = {}  # those that were polled, the first of them first
         self._ended: Dict[State, int] = {}
         self._polls = 0
         self._numbers = Numbers()
-        self._counts: Deque[Tuple[float, int]] = deque([(began, 0)], maxlen=RATE_OVER_S)  # requests, each second
+        self._counts: Deque[Tuple[float, int]] = deque(
+            [(began, 0)], maxlen=RATE_OVER_S
+        )  # requests, each second
 
     def on_event(self, event: Event) -> None:
         progress = event.progress
@@ -156,17 +182,23 @@ class ManyJobs(View):
         longest = max([0] + [width_of(display_id(progress.job)) for progress in slowest])
         name_width = min(longest, max(8, width // 4))
         return [self._jobs_line(now, width, style), self._requests_line(now, width, style)] + [
-            slow_job(progress, now, name_width, width, style) for progress in slowest]
+            slow_job(progress, now, name_width, width, style) for progress in slowest
+        ]
 
     def _jobs_line(self, now: float, width: int, style: Style) -> str:
         ended, total = sum(self._ended.values()), self._numbers.total
         waiting = len(self._waiting) if total is None else max(0, total - ended)
-        pieces = [Piece(1, ["%d %s" % (self._ended.get(state, 0), word)], colour)
-                  for state, word, colour in _STATES if self._ended.get(state) or state is State.DONE]
+        pieces = [
+            Piece(1, ["%d %s" % (self._ended.get(state, 0), word)], colour)
+            for state, word, colour in _STATES
+            if self._ended.get(state) or state is State.DONE
+        ]
         pieces.append(Piece(1, ["%d waiting" % waiting]))
         pieces.append(Piece(2, [clock_text(now - self._began)]))
         if total and waiting and ended >= max(ENOUGH_ENDED, total / 10):
-            pieces.append(Piece(3, ["ETA about " + clock_text((now - self._began) * waiting / ended), ""]))
+            pieces.append(
+                Piece(3, ["ETA about " + clock_text((now - self._began) * waiting / ended), ""])
+            )
         return line(pieces, width, style, ended / total if total else None)
 
     def _requests_line(self, now: float, width: int, style: Style) -> str:
@@ -175,32 +207,57 @@ class ManyJobs(View):
         pieces = [Piece(2, ["%d requests" % numbers.polls])]
         if rate is not None:
             limit = None if self._limit is None else self._limit.polls / self._limit.per * 60
-            pieces.append(Piece(1, ["%.0f a minute" % rate, "%.0f/min" % rate] if limit is None else
-                                ["%.0f a minute of %.0f allowed" % (rate, limit), "%.0f/%.0f a min" % (rate, limit)]))
+            pieces.append(
+                Piece(
+                    1,
+                    ["%.0f a minute" % rate, "%.0f/min" % rate]
+                    if limit is None
+                    else [
+                        "%.0f a minute of %.0f allowed" % (rate, limit),
+                        "%.0f/%.0f a min" % (rate, limit),
+                    ],
+                )
+            )
         if numbers.rate_limited:
-            pieces.append(Piece(1, ["told to slow down (429): %d" % numbers.rate_limited,
-                                    "429s: %d" % numbers.rate_limited], "yellow"))
+            pieces.append(
+                Piece(
+                    1,
+                    [
+                        "told to slow down (429): %d" % numbers.rate_limited,
+                        "429s: %d" % numbers.rate_limited,
+                    ],
+                    "yellow",
+                )
+            )
         return line(pieces, width, style)
 
     def _slowest(self) -> List[Progress]:
         some = islice(self._waiting.values(), SLOWEST_AMONG)
-        return sorted(some, key=lambda progress: (progress.started_at, progress.fraction or 0.0))[:SLOWEST_SHOWN]
+        return sorted(some, key=lambda progress: (progress.started_at, progress.fraction or 0.0))[
+            :SLOWEST_SHOWN
+        ]
 
 
 def slow_job(progress: Progress, now: float, name_width: int, width: int, style: Style) -> str:
     """The line of one of a batch's jobs."""
     name = _encodable(one_line(display_id(progress.job), 200), style)
     if "://" in name and width_of(name) > name_width:
-        name = ".." + name[2 - name_width:]  # URLs differ at their ends
+        name = ".." + name[2 - name_width :]  # URLs differ at their ends
     name = clip(name, name_width)
     status = one_line(progress.status or "", 40)
-    return line([
-        Piece(0, [GAP + name + " " * (name_width - width_of(name))]),
-        Piece(0, ["%4s" % ("" if progress.fraction is None else share(progress.fraction))]),
-        Piece(2, [clock_text(now - progress.started_at)]),
-        Piece(1, [status, clip(status, 12), clip(status, 8)]),
-        Piece(3, next_poll_age(progress, now, ""), "yellow" if progress.why != "pace" else "faint"),
-    ], width, style)
+    return line(
+        [
+            Piece(0, [GAP + name + " " * (name_width - width_of(name))]),
+            Piece(0, ["%4s" % ("" if progress.fraction is None else share(progress.fraction))]),
+            Piece(2, [clock_text(now - progress.started_at)]),
+            Piece(1, [status, clip(status, 12), clip(status, 8)]),
+            Piece(
+                3, next_poll_age(progress, now, ""), "yellow" if progress.why != "pace" else "faint"
+            ),
+        ],
+        width,
+        style,
+    )
 
 
 def next_poll_age(progress: Progress, now: float, trouble: str) -> List[str]:
@@ -212,7 +269,12 @@ def next_poll_age(progress: Progress, now: float, trouble: str) -> List[str]:
         return ["looking now", "now", ""]
     left = "%.1fs" % max(0.1, wait) if wait < 9.95 else duration_text(round(wait))
     why = _WHY.get(progress.why, "")
-    wordings = ["next look in %s%s" % (left, why and " (%s)" % why), "next in " + left, "in " + left, ""]
+    wordings = [
+        "next look in %s%s" % (left, why and " (%s)" % why),
+        "next in " + left,
+        "in " + left,
+        "",
+    ]
     if trouble and progress.why == FOR_FAULT:
         wordings.insert(0, "next look in %s (%s)" % (left, one_line(trouble, 90)))
     elif why:
@@ -220,7 +282,9 @@ def next_poll_age(progress: Progress, now: float, trouble: str) -> List[str]:
     return wordings
 
 
-def eta(first: Optional[Tuple[float, float]], latest: Tuple[float, float], now: float) -> Optional[float]:
+def eta(
+    first: Optional[Tuple[float, float]], latest: Tuple[float, float], now: float
+) -> Optional[float]:
     """Seconds to the end, if all goes on as it has since the first report; None where nothing is known."""
     if first is None or latest[0] <= first[0] or latest[1] <= first[1]:
         return None

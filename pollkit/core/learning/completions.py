@@ -1,16 +1,21 @@
 """What an ended wait teaches about jobs of its kind, and in which order."""
+
 from typing import Dict, List, Optional, Set, Tuple
 
 from ..machine import Progress
 from ..model import State
 from .durations import Completion
 
-TICK_S = 1e-6       # by which jobs that begin at once are kept apart
+TICK_S = 1e-6  # by which jobs that begin at once are kept apart
 NEXT, NEARLY_ALL = 50, 45  # waits in line that are looked at
-AT_ONCE_S = 2.0     # a first look that was answered so soon was not put off: an exchange takes its time
+AT_ONCE_S = (
+    2.0  # a first look that was answered so soon was not put off: an exchange takes its time
+)
 
 
-def observed_duration(progress: Progress, is_since_submitted: bool = True) -> Optional[Tuple[float, float]]:
+def observed_duration(
+    progress: Progress, is_since_submitted: bool = True
+) -> Optional[Tuple[float, float]]:
     """Between which ages a job ended: the same twice where that is known, None where nothing is.
 
     Ages count from the start of the wait, as they do for the pace. Where a job was created long
@@ -30,12 +35,17 @@ def observed_duration(progress: Progress, is_since_submitted: bool = True) -> Op
     # A delay of nothing at all is one of clocks that disagree: it would teach the look's own age.
     age = found - ending.notice_delay_s if ending.notice_delay_s else looked
     told = ending.duration_s
-    if told is not None and (age <= looked or progress.seen_at is None or abs(told - age) <= AT_ONCE_S):
+    if told is not None and (
+        age <= looked or progress.seen_at is None or abs(told - age) <= AT_ONCE_S
+    ):
         return told, told
     if age > looked:
         return age, age
-    if progress.seen_at is None and not progress.slept.pace and (
-            not is_since_submitted or found <= AT_ONCE_S):
+    if (
+        progress.seen_at is None
+        and not progress.slept.pace
+        and (not is_since_submitted or found <= AT_ONCE_S)
+    ):
         return None
     return looked, found
 
@@ -63,9 +73,9 @@ class StartOrder:
 
     def __init__(self) -> None:
         # Waits are numbered, and no more than that is kept of those that run: there may be 100,000.
-        self._first = self._next = 0               # of those that are neither handed on nor passed over
-        self._over: Dict[int, List[Completion]] = {}   # what those of them teach that are over
-        self._passed: Set[int] = set()             # those that were passed over, and run
+        self._first = self._next = 0  # of those that are neither handed on nor passed over
+        self._over: Dict[int, List[Completion]] = {}  # what those of them teach that are over
+        self._passed: Set[int] = set()  # those that were passed over, and run
         self._last = 0.0
 
     def begin(self) -> int:
@@ -73,7 +83,9 @@ class StartOrder:
         self._next += 1
         return self._next - 1
 
-    def end(self, turn: int, began: float, between: Optional[Tuple[float, float]]) -> List[Completion]:
+    def end(
+        self, turn: int, began: float, between: Optional[Tuple[float, float]]
+    ) -> List[Completion]:
         """A wait is over, its job having ended between these ages if that is known; what is to be learned now."""
         lesson = [] if between is None else [Completion(*between, began=began)]
         if turn in self._passed:
@@ -94,5 +106,7 @@ class StartOrder:
 
     def _moves_up(self) -> bool:
         """Whether the first in line is to be learned from by now, or passed over."""
-        over = [turn in self._over for turn in range(self._first, min(self._first + NEXT, self._next))]
+        over = [
+            turn in self._over for turn in range(self._first, min(self._first + NEXT, self._next))
+        ]
         return sum(over) >= (max(1, len(over) / 2) if over and over[0] else NEARLY_ALL)

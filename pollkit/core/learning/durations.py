@@ -31,6 +31,7 @@ Of jobs that began together the short ones end first. So neither "the last 200 t
 order says anything about jobs: what counts is when they began. The last 200 to begin are kept, in
 that order; and what comes out of turn, after jobs that began later, is no witness of drift.
 """
+
 from bisect import bisect_left, bisect_right
 from math import sqrt
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
@@ -38,23 +39,23 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 from ...errors import ConfigError
 
 PRIOR_S = 8.0
-PRIOR_WEIGHT = 0.25     # in completions
+PRIOR_WEIGHT = 0.25  # in completions
 # Where jobs compete for tokens, so short a scale would starve the old for the young. Measured on
 # 500 jobs of five models, 40 jobs and 60 polls a minute, p95 as the mean of three seeds: 183 s with
 # 8 s, 124 s with 300 s, 119 s for whoever was not looked at for longest. All orders tie where the
 # jobs are of one kind.
 RIVAL_PRIOR_S = 300.0
-RECENT = 200            # completions that are kept
-ENOUGH = 5              # completions from which on they know better than a table
-MOST_COUNTED = 10 ** 9  # completions ever: what is beyond was not counted by us
+RECENT = 200  # completions that are kept
+ENOUGH = 5  # completions from which on they know better than a table
+MOST_COUNTED = 10**9  # completions ever: what is beyond was not counted by us
 GAP = 6.0
-SIDE = 2                # spacings on either side that a gap must have to be judged by
-GOLDEN = 0.6180339887   # its multiples spread evenly over [0, 1), however many there are
+SIDE = 2  # spacings on either side that a gap must have to be judged by
+GOLDEN = 0.6180339887  # its multiples spread evenly over [0, 1), however many there are
 LONGEST_S = 10 * 365 * 86400.0
-LATEST = 1e12           # an instant that no clock of ours will reach
+LATEST = 1e12  # an instant that no clock of ours will reach
 EDGE, IN_ROW, KEPT_OF_ROW = 0.05, 4, 3
 OFF_CENTRE, FITS, KEPT_OF_FITS = 0.29, 12, 11
-_NEWTON_STEPS = 40      # four to eight do; the bound is for what nobody thought of
+_NEWTON_STEPS = 40  # four to eight do; the bound is for what nobody thought of
 
 
 def accrued_delay(looked: float, age: float, scale: float = RIVAL_PRIOR_S) -> float:
@@ -123,8 +124,10 @@ class Curve:
             height = first + since * self._slopes[i]
             area = self._areas[i] + since * (first + height) / 2
         weight = count + PRIOR_WEIGHT
-        return ((count * height + PRIOR_WEIGHT / root) / weight,
-                (count * area + PRIOR_WEIGHT * 2 * PRIOR_S * (root - 1.0)) / weight)
+        return (
+            (count * height + PRIOR_WEIGHT / root) / weight,
+            (count * area + PRIOR_WEIGHT * 2 * PRIOR_S * (root - 1.0)) / weight,
+        )
 
     def done_by(self, age: float) -> float:
         """F, the share of jobs done at an age; of those that end just then, half.
@@ -146,8 +149,14 @@ class Curve:
         survival, integral = self.at(looked)
         return (age - looked) - (self.at(age)[1] - integral) / survival
 
-    def next_poll_age(self, looked: float, price: float, least: float, most: float,
-                  foreseen: Optional[ProgressEstimate] = None) -> float:
+    def next_poll_age(
+        self,
+        looked: float,
+        price: float,
+        least: float,
+        most: float,
+        foreseen: Optional[ProgressEstimate] = None,
+    ) -> float:
         """How long after a look that saw 'not done' the next one is due; from `least` to `most`."""
         looked = max(0.0, looked)
         wait = self._worth_a_look(looked, price, least, most, foreseen)
@@ -155,8 +164,14 @@ class Curve:
             return self._drawn_back(looked, price, least, most, wait)
         return wait
 
-    def _worth_a_look(self, looked: float, price: float, least: float, most: float,
-                      foreseen: Optional[ProgressEstimate] = None) -> float:
+    def _worth_a_look(
+        self,
+        looked: float,
+        price: float,
+        least: float,
+        most: float,
+        foreseen: Optional[ProgressEstimate] = None,
+    ) -> float:
         """How long after a look the accrued delay is worth `price`."""
         at = self.at
         survival, integral = at(looked)
@@ -190,7 +205,9 @@ class Curve:
                 return least
         return wait
 
-    def _drawn_back(self, looked: float, price: float, least: float, most: float, wait: float) -> float:
+    def _drawn_back(
+        self, looked: float, price: float, least: float, most: float, wait: float
+    ) -> float:
         """A look in an empty stretch comes at its beginning, where it sees all that it would see later.
 
         Without this, jobs that take just 90 s each would be looked at when the delay of one is worth
@@ -205,7 +222,11 @@ class Curve:
         edge = ages[i]
         if ages[i - 1] < edge:  # else it is sharp: many ended just then
             saved = self.accrued(looked, looked + wait) - self.accrued(looked, edge)
-            risked = self._worth_a_look(edge, price, least, most) / (self.count + 1) / self.survival(looked)
+            risked = (
+                self._worth_a_look(edge, price, least, most)
+                / (self.count + 1)
+                / self.survival(looked)
+            )
             if saved <= risked:
                 return wait
         return max(least, edge - looked)
@@ -271,7 +292,9 @@ class Durations:
     def __init__(self, recent: Iterable[float] = ()) -> None:
         # As they are: a list may be sorted, which would look like drift.
         self._recent = [round(float(each), 6) for each in recent if _is_duration(each)][-RECENT:]
-        self._begun = [0.0] * len(self._recent)   # when each of them began; never one before the one before it
+        self._begun = [0.0] * len(
+            self._recent
+        )  # when each of them began; never one before the one before it
         self._fits: List[float] = []
         self._count = len(self._recent)
         self._curve: Optional[Curve] = None
@@ -292,7 +315,9 @@ class Durations:
             curve = self._curve = Curve(self._recent)
         return curve
 
-    def record(self, duration: float, began: Optional[float] = None, is_witness: bool = True) -> bool:
+    def record(
+        self, duration: float, began: Optional[float] = None, is_witness: bool = True
+    ) -> bool:
         """Learn how long a job took, the last that began unless told when; False where that is no duration.
 
         One that comes after others that began later is no witness of drift.
@@ -304,7 +329,7 @@ class Durations:
         duration = round(float(duration), 6)
         if is_witness and began >= latest:
             # The last few may be of after a change: they would hide it, and fill a gap that the next falls into.
-            curve = self.curve if len(self._recent) < 2 * FITS else Curve(self._recent[:1 - FITS])
+            curve = self.curve if len(self._recent) < 2 * FITS else Curve(self._recent[: 1 - FITS])
             self._fits = (self._fits + [round(curve.done_by(duration), 6)])[-FITS:]
         place = bisect_right(self._begun, began)
         self._recent = (self._recent[:place] + [duration] + self._recent[place:])[-RECENT:]
@@ -314,7 +339,9 @@ class Durations:
         self._forget()
         return True
 
-    def record_between(self, left: float, right: float, began: Optional[float] = None, is_witness: bool = True) -> bool:
+    def record_between(
+        self, left: float, right: float, began: Optional[float] = None, is_witness: bool = True
+    ) -> bool:
         """Learn that a job ended after the age `left` and by the age `right`."""
         if not (_is_duration(left) and _is_duration(right) and left <= right):
             return False
@@ -338,15 +365,23 @@ class Durations:
         anew = Durations()
         for least_s, most_s in ends:
             anew.record_between(least_s, most_s)
-        self._recent, self._begun, self._fits, self._count = anew._recent, anew._begun, anew._fits, anew._count
+        self._recent, self._begun, self._fits, self._count = (
+            anew._recent,
+            anew._begun,
+            anew._fits,
+            anew._count,
+        )
         self._curve = None
 
     def _forget(self) -> None:
         """Let go of what is past, where the last completions say that things have changed."""
         fits = self._fits
         row = fits[-IN_ROW:]
-        if len(row) == IN_ROW and (max(row) < EDGE or min(row) > 1.0 - EDGE
-                                   or max(min(fit, 1.0 - fit) for fit in row) < EDGE / 2):
+        if len(row) == IN_ROW and (
+            max(row) < EDGE
+            or min(row) > 1.0 - EDGE
+            or max(min(fit, 1.0 - fit) for fit in row) < EDGE / 2
+        ):
             keep = KEPT_OF_ROW
         elif len(fits) == FITS and abs(sum(fits) / FITS - 0.5) > OFF_CENTRE:
             keep = KEPT_OF_FITS
@@ -373,8 +408,12 @@ class Durations:
 
     def as_dict(self) -> Dict[str, Any]:
         """All there is to remember, as JSON has it."""
-        return {"durations": list(self._recent), "begun": list(self._begun), "fits": list(self._fits),
-                "count": self._count}
+        return {
+            "durations": list(self._recent),
+            "begun": list(self._begun),
+            "fits": list(self._fits),
+            "count": self._count,
+        }
 
     @classmethod
     def from_dict(cls, value: Any, now: float = LATEST) -> "Durations":
@@ -383,17 +422,42 @@ class Durations:
         What ended after `now`, by a clock that was set back since, is taken to have ended just now.
         """
         if not isinstance(value, dict) or set(value) != {"durations", "begun", "fits", "count"}:
-            raise ConfigError("durations are kept as {durations, begun, fits, count}, and this is something else")
-        recent, begun, fits, count = value["durations"], value["begun"], value["fits"], value["count"]
-        if not (isinstance(recent, list) and len(recent) <= RECENT and all(map(_is_duration, recent))):
+            raise ConfigError(
+                "durations are kept as {durations, begun, fits, count}, and this is something else"
+            )
+        recent, begun, fits, count = (
+            value["durations"],
+            value["begun"],
+            value["fits"],
+            value["count"],
+        )
+        if not (
+            isinstance(recent, list) and len(recent) <= RECENT and all(map(_is_duration, recent))
+        ):
             raise ConfigError("durations must be a list of at most %d numbers of seconds" % RECENT)
-        if not (isinstance(begun, list) and len(begun) == len(recent) and all(_is_number(at, LATEST) for at in begun)):
+        if not (
+            isinstance(begun, list)
+            and len(begun) == len(recent)
+            and all(_is_number(at, LATEST) for at in begun)
+        ):
             raise ConfigError("begun must be a list of as many instants as there are durations")
-        if not (isinstance(fits, list) and len(fits) <= FITS and all(_is_number(fit, 1.0) for fit in fits)):
+        if not (
+            isinstance(fits, list)
+            and len(fits) <= FITS
+            and all(_is_number(fit, 1.0) for fit in fits)
+        ):
             raise ConfigError("fits must be a list of at most %d numbers from 0 to 1" % FITS)
-        if isinstance(count, bool) or not isinstance(count, int) or not len(recent) <= count <= MOST_COUNTED:
-            raise ConfigError("count must be a whole number from the number of durations to %d" % MOST_COUNTED)
-        pairs = sorted(((max(0.0, min(at, now - each)), each) for at, each in zip(begun, recent)), key=_first)
+        if (
+            isinstance(count, bool)
+            or not isinstance(count, int)
+            or not len(recent) <= count <= MOST_COUNTED
+        ):
+            raise ConfigError(
+                "count must be a whole number from the number of durations to %d" % MOST_COUNTED
+            )
+        pairs = sorted(
+            ((max(0.0, min(at, now - each)), each) for at, each in zip(begun, recent)), key=_first
+        )
         kept = cls(each for _, each in pairs)
         kept._begun = [float(at) for at, _ in pairs]
         kept._fits, kept._count = [float(fit) for fit in fits], count

@@ -2,6 +2,7 @@
 
 House rules: what is said here is read from the same values that decided; nothing decides by it.
 """
+
 from typing import Optional
 
 from ..machine import FAULT, PACE, Progress, WaitSettings
@@ -9,7 +10,7 @@ from ..pace import FEW, Adaptive
 from ..units import duration_text
 from .durations import ENOUGH
 
-MOST = 0.1, 0.9     # between these shares of past jobs end 'most' of them
+MOST = 0.1, 0.9  # between these shares of past jobs end 'most' of them
 TRUSTED = 0.5
 
 
@@ -26,15 +27,22 @@ def reason(progress: Progress, rules: WaitSettings, now: float) -> Optional[str]
     known = 0 if rules.durations is None else len(rules.durations)
     every = pace.every if known < ENOUGH else None
     said = _by_progress(progress, age) or (
-        _by_past_jobs(rules, age) if known and every is None else _by_little(progress, every))
-    return "%s; looking again in %s%s" % (said, age_text(wait), _bound(pace, progress.pace_wait, every))
+        _by_past_jobs(rules, age) if known and every is None else _by_little(progress, every)
+    )
+    return "%s; looking again in %s%s" % (
+        said,
+        age_text(wait),
+        _bound(pace, progress.pace_wait, every),
+    )
 
 
 def _by_progress(progress: Progress, age: float) -> Optional[str]:
     foreseen = progress.forecast and progress.forecast.foreseen
     if not foreseen or foreseen.trust < TRUSTED:
         return None
-    return "its progress points to an end at %s" % span_text(max(age, foreseen.earliest), foreseen.latest)
+    return "its progress points to an end at %s" % span_text(
+        max(age, foreseen.earliest), foreseen.latest
+    )
 
 
 def _by_past_jobs(rules: WaitSettings, age: float) -> str:
@@ -54,7 +62,9 @@ def _by_little(progress: Progress, every: Optional[float]) -> str:
     said = "nothing known of jobs like this yet"
     if every is not None:
         said = "every=%s until %d jobs like this have ended" % (duration_text(every), ENOUGH)
-    return said + (", and its progress says little" if progress.forecast and progress.forecast.foreseen else "")
+    return said + (
+        ", and its progress says little" if progress.forecast and progress.forecast.foreseen else ""
+    )
 
 
 def _bound(pace: Adaptive, wait: float, every: Optional[float]) -> str:

@@ -17,22 +17,26 @@ They never rise above three to one. Then, even where a forecast is wrong and nev
 jobs still have a quarter of the say. Intervals go with its square root: they double at most,
 which costs at most a quarter more, for near its best, cost is flat: (2 + 1/2) / 2.
 """
+
 from math import sqrt
 from typing import NamedTuple, Optional
 
 from .durations import LONGEST_S, Curve, ProgressEstimate
 
 FIRST_SPREAD, LEAST_SPREAD = 0.25, 0.04
-VARIANCES = 3.0         # an even spread reaches as far as the root of so many variances
+VARIANCES = 3.0  # an even spread reaches as far as the root of so many variances
 FIRST_ODDS, MOST_ODDS, LEAST_ODDS = 0.7, 3.0, 0.02
-NEWS = 4.0              # a reading is news altogether once the age has grown by a quarter of itself
-NEAR_DEVIATIONS = 2.0   # a reading that is off by no more agrees with those before it, within
-NEAREST, FARTHEST = 0.1, 0.3  # shares of it at the least and the most: who jumps about agrees with nothing
-FAR = 2.0               # and differs from so many times that on
+NEWS = 4.0  # a reading is news altogether once the age has grown by a quarter of itself
+NEAR_DEVIATIONS = 2.0  # a reading that is off by no more agrees with those before it, within
+NEAREST, FARTHEST = (
+    0.1,
+    0.3,
+)  # shares of it at the least and the most: who jumps about agrees with nothing
+FAR = 2.0  # and differs from so many times that on
 DIFFERED = 0.25
-MEMORY = 0.3            # what the newest reading counts for, at least
+MEMORY = 0.3  # what the newest reading counts for, at least
 MOST_READINGS = 9
-JUMP = 4.0              # a reading moves the end as if it were at most so many times later
+JUMP = 4.0  # a reading moves the end as if it were at most so many times later
 
 
 class Forecast(NamedTuple):
@@ -40,10 +44,10 @@ class Forecast(NamedTuple):
 
     from_age: float
     from_fraction: float
-    at: float               # the age at the last look
+    at: float  # the age at the last look
     readings: int = 0
-    end: float = 0.0        # an age
-    off: float = 0.0        # the variance of what the readings point to, as a share of it
+    end: float = 0.0  # an age
+    off: float = 0.0  # the variance of what the readings point to, as a share of it
     odds: float = 0.0
 
     @property
@@ -56,14 +60,21 @@ class Forecast(NamedTuple):
         """As the rule takes it; None where it counts for nothing."""
         if self.odds <= LEAST_ODDS:
             return None
-        return ProgressEstimate(self.end - self.spread, self.end + self.spread, self.odds / (1.0 + self.odds))
+        return ProgressEstimate(
+            self.end - self.spread, self.end + self.spread, self.odds / (1.0 + self.odds)
+        )
 
 
 FROM_START = Forecast(0.0, 0.0, 0.0)
 
 
-def update_forecast(forecast: Optional[Forecast], fraction: Optional[float], age: float, curve: Curve,
-             is_fresh: bool) -> Optional[Forecast]:
+def update_forecast(
+    forecast: Optional[Forecast],
+    fraction: Optional[float],
+    age: float,
+    curve: Curve,
+    is_fresh: bool,
+) -> Optional[Forecast]:
     """The forecast after a look at `age` that saw 'not done', and was told a fraction or not.
 
     A job that is fresh began when the wait did.
@@ -88,7 +99,9 @@ def update_forecast(forecast: Optional[Forecast], fraction: Optional[float], age
         return _agreed(forecast, end, since)
     if end >= latest or age <= begun:
         return forecast
-    return forecast._replace(at=age, readings=1, end=end, off=FIRST_SPREAD ** 2 / VARIANCES, odds=FIRST_ODDS)
+    return forecast._replace(
+        at=age, readings=1, end=end, off=FIRST_SPREAD**2 / VARIANCES, odds=FIRST_ODDS
+    )
 
 
 def _agreed(forecast: Forecast, end: float, since: float) -> Forecast:
@@ -102,8 +115,11 @@ def _agreed(forecast: Forecast, end: float, since: float) -> Forecast:
         odds *= DIFFERED
     gain = max(MEMORY, 1.0 / (forecast.readings + 1))
     return forecast._replace(
-        readings=min(forecast.readings + 1, MOST_READINGS), end=forecast.end + gain * (end - forecast.end),
-        off=forecast.off + gain * (off * off - forecast.off), odds=_within(odds))
+        readings=min(forecast.readings + 1, MOST_READINGS),
+        end=forecast.end + gain * (end - forecast.end),
+        off=forecast.off + gain * (off * off - forecast.off),
+        odds=_within(odds),
+    )
 
 
 def _outlived(forecast: Forecast, age: float, curve: Curve) -> Forecast:

@@ -19,17 +19,18 @@ ends that. From then on the bucket has a rate of its own: half of what it was do
 told off, growing back slowly, halved again at the next 429 (additive increase would need to know
 the scale; doubling every DOUBLING_S does not).
 """
+
 from typing import NamedTuple, Optional, Tuple
 
 from ..reading.headers import Quota
 from ..reading.reader import Reading, Verdict
 from ..units import Limit
 
-DOUBLING_S = 300.0   # a learned rate doubles in this time without a 429
-FLOW_S = 10.0        # over how long one's own flow is measured
+DOUBLING_S = 300.0  # a learned rate doubles in this time without a 429
+FLOW_S = 10.0  # over how long one's own flow is measured
 LOWEST_RATE = 1 / 60.0
 START_RATE, START_BURST, ENOUGH_RATE = 10.0, 5.0, 10000.0
-LOW_QUOTA = 10.0     # with fewer requests left than this, or than a tenth of the limit, slow down
+LOW_QUOTA = 10.0  # with fewer requests left than this, or than a tenth of the limit, slow down
 NEVER = float("-inf")
 ALWAYS = float("inf")
 
@@ -37,19 +38,19 @@ ALWAYS = float("inf")
 class Bucket(NamedTuple):
     """The state of one limit."""
 
-    rate: Optional[float]           # grants a second; None: no limit known
+    rate: Optional[float]  # grants a second; None: no limit known
     burst: float = 1.0
-    learned: bool = False           # the rate was found out by being told off
+    learned: bool = False  # the rate was found out by being told off
     full_at: float = NEVER
     paused_until: float = NEVER
-    pause_count: int = 0                 # how many there were: slots reserved before the last are void
-    slow_interval: float = 0.0      # what is left of a quota, spread until it is renewed
+    pause_count: int = 0  # how many there were: slots reserved before the last are void
+    slow_interval: float = 0.0  # what is left of a quota, spread until it is renewed
     slow_until: float = NEVER
     slow_next: float = NEVER
-    flow: float = 0.0               # grants, each fading away over FLOW_S
+    flow: float = 0.0  # grants, each fading away over FLOW_S
     flow_from: float = NEVER
     flow_at: float = NEVER
-    rate_at: float = NEVER          # when a learned rate was last changed
+    rate_at: float = NEVER  # when a learned rate was last changed
 
 
 _FULL_AT = Bucket._fields.index("full_at")
@@ -68,7 +69,9 @@ def bucket_from_limit(limit: Optional[Limit]) -> Bucket:
     return Bucket(limit.polls / limit.per * 58 / 60)
 
 
-def reserve(bucket: Bucket, now: float, latest: float = ALWAYS, last_look: bool = False) -> Tuple[Bucket, float]:
+def reserve(
+    bucket: Bucket, now: float, latest: float = ALWAYS, last_look: bool = False
+) -> Tuple[Bucket, float]:
     """Take the next slot: the instant at which it may be used.
 
     A slot later than `latest` is told but not taken. What only we ourselves think wise, a
@@ -89,8 +92,10 @@ def reserve(bucket: Bucket, now: float, latest: float = ALWAYS, last_look: bool 
         bucket = _flowed(bucket, now)
     full_at = max(bucket.full_at, ready_at) + interval
     if not slow and bucket.slow_next == NEVER:  # as a rule; and _replace takes its time
-        return Bucket._make(bucket[:_FULL_AT] + (full_at,) + bucket[_FULL_AT + 1:]), ready_at
-    return bucket._replace(full_at=full_at, slow_next=ready_at + bucket.slow_interval if slow else NEVER), ready_at
+        return Bucket._make(bucket[:_FULL_AT] + (full_at,) + bucket[_FULL_AT + 1 :]), ready_at
+    return bucket._replace(
+        full_at=full_at, slow_next=ready_at + bucket.slow_interval if slow else NEVER
+    ), ready_at
 
 
 def is_guess(bucket: Bucket) -> bool:
@@ -111,8 +116,12 @@ def pause(bucket: Bucket, now: float, until: float) -> Bucket:
     interval = 1 / rate if rate else 0.0
     # Of the slots up to here, those that count were used by now: no more than that is owed.
     owed = min(bucket.full_at, now + bucket.burst * interval)
-    return bucket._replace(full_at=max(owed, until + (bucket.burst - 1) * interval), slow_next=NEVER,
-                           paused_until=until, pause_count=bucket.pause_count + 1)
+    return bucket._replace(
+        full_at=max(owed, until + (bucket.burst - 1) * interval),
+        slow_next=NEVER,
+        paused_until=until,
+        pause_count=bucket.pause_count + 1,
+    )
 
 
 def apply_feedback(bucket: Bucket, reading: Reading, now: float, until: float) -> Bucket:
@@ -132,7 +141,9 @@ def apply_429(bucket: Bucket, now: float, until: float) -> Bucket:
         rate = bucket.flow / min(FLOW_S, max(1.0, now - bucket.flow_from))
         if bucket.learned:
             rate = _rate(bucket, now) or rate
-        bucket = bucket._replace(rate=max(LOWEST_RATE, rate / 2), burst=1.0, learned=True, rate_at=max(now, until))
+        bucket = bucket._replace(
+            rate=max(LOWEST_RATE, rate / 2), burst=1.0, learned=True, rate_at=max(now, until)
+        )
     return pause(bucket, now, until)
 
 
@@ -147,8 +158,11 @@ def apply_quota(bucket: Bucket, quota: Quota, now: float) -> Bucket:
     if quota.remaining < 1:
         return pause(bucket, now, now + quota.reset_s)
     interval = quota.reset_s / quota.remaining
-    return bucket._replace(slow_interval=interval, slow_until=now + quota.reset_s,
-                           slow_next=max(bucket.slow_next, now + interval))
+    return bucket._replace(
+        slow_interval=interval,
+        slow_until=now + quota.reset_s,
+        slow_next=max(bucket.slow_next, now + interval),
+    )
 
 
 def _rate(bucket: Bucket, now: float) -> Optional[float]:

@@ -24,6 +24,7 @@ A rate limit refuses every job with the same chance p, which the replies to othe
 refuses one job n times in a row with the chance p^n. If that is below LONELY_CHANCE, the job is
 lonely, and its errors are no evidence against the origin.
 """
+
 from collections import deque
 from typing import Deque, Dict, NamedTuple
 
@@ -32,14 +33,14 @@ from ..reading.reader import Reading, Verdict
 
 GATEWAY_ERRORS = (502, 503, 504)
 GOOD = (Verdict.DONE, Verdict.FAILED, Verdict.PENDING, Verdict.SEE_OTHER)
-WINDOW_S = 120.0        # how long a reply is remembered
-MOST_REPLIES = 40       # of an origin that are remembered
-SEVERAL = 3             # jobs with errors that make an overload
-LEAST_SHARE = 1 / 5     # of errors among the replies, and of jobs with errors among the jobs
-MOST_ROUNDS = 3         # of errors without a good reply; more of them make an outage
-ROUND_S = 1.0           # errors within this time are one round: they were under way together
-LONELY_ERRORS = 3       # in a row, at least, of a lonely job
-LONELY_CHANCE = 0.01    # that a rate limit would refuse it so often in a row, at most
+WINDOW_S = 120.0  # how long a reply is remembered
+MOST_REPLIES = 40  # of an origin that are remembered
+SEVERAL = 3  # jobs with errors that make an overload
+LEAST_SHARE = 1 / 5  # of errors among the replies, and of jobs with errors among the jobs
+MOST_ROUNDS = 3  # of errors without a good reply; more of them make an outage
+ROUND_S = 1.0  # errors within this time are one round: they were under way together
+LONELY_ERRORS = 3  # in a row, at least, of a lonely job
+LONELY_CHANCE = 0.01  # that a rate limit would refuse it so often in a row, at most
 NEVER = float("-inf")
 
 
@@ -59,7 +60,7 @@ class _Origin:
     def __init__(self) -> None:
         self.replies: Deque[_Seen] = deque(maxlen=MOST_REPLIES)
         self.error_at = NEVER
-        self.rounds = 0            # of errors since the last good reply
+        self.rounds = 0  # of errors since the last good reply
         self.round_at = NEVER
 
     def note_good(self, job_id: str, now: float) -> None:
@@ -98,8 +99,8 @@ class _Origin:
     def is_lonely(self, job_id: str, errors: int) -> bool:
         """Whether a rate limit would hardly refuse this job so often, and others so rarely."""
         others = [seen.is_good for seen in self.replies if seen.job_id != job_id]
-        chance = (others.count(False) + 1) / (len(others) + 2)    # rule of succession: never 0
-        return errors >= LONELY_ERRORS and chance ** errors < LONELY_CHANCE
+        chance = (others.count(False) + 1) / (len(others) + 2)  # rule of succession: never 0
+        return errors >= LONELY_ERRORS and chance**errors < LONELY_CHANCE
 
 
 class Overloads:

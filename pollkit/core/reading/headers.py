@@ -4,32 +4,48 @@ House rules: servers are believed only where they make sense. What is malformed,
 absurd is left out, and never raises. Instants are seconds since 1970; those of one reply are
 compared with that reply's own Date, so that a wrong clock on either side does no harm.
 """
+
 import re
 from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
 
 LONGEST_S = 366 * 86400.0  # a server that asks for more than a year is not to be believed
-LONGEST_VALUE = 1000       # characters of a header that is parsed; a longer one counts as malformed
-_LONGEST_INSTANT = 100     # characters of a timestamp
+LONGEST_VALUE = 1000  # characters of a header that is parsed; a longer one counts as malformed
+_LONGEST_INSTANT = 100  # characters of a timestamp
 
 # A reply with none of these has nothing to say here, and most replies have none.
-HEADERS = frozenset(("retry-after", "ratelimit", "ratelimit-remaining", "x-ratelimit-remaining",
-                     "x-rate-limit-remaining", "retry-after-ms", "x-ms-retry-after-ms"))
+HEADERS = frozenset(
+    (
+        "retry-after",
+        "ratelimit",
+        "ratelimit-remaining",
+        "x-ratelimit-remaining",
+        "x-rate-limit-remaining",
+        "retry-after-ms",
+        "x-ms-retry-after-ms",
+    )
+)
 
-_MONTHS = {name: i + 1 for i, name in enumerate(
-    "jan feb mar apr may jun jul aug sep oct nov dec".split())}
+_MONTHS = {
+    name: i + 1 for i, name in enumerate("jan feb mar apr may jun jul aug sep oct nov dec".split())
+}
 _NUMBER = re.compile(r"\d{1,18}(?:\.\d{1,9})?", re.ASCII)
 _FIXDATE = re.compile(
-    r"\w{3,9}, ?(\d{1,2})[ -](\w{3})[ -](\d{2,4}) (\d\d):(\d\d):(\d\d)(?: GMT| UTC)?", re.ASCII)
+    r"\w{3,9}, ?(\d{1,2})[ -](\w{3})[ -](\d{2,4}) (\d\d):(\d\d):(\d\d)(?: GMT| UTC)?", re.ASCII
+)
 _ASCTIME = re.compile(r"\w{3} (\w{3}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})", re.ASCII)
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|[+-]\d\d:?\d\d)?",
-                  re.IGNORECASE | re.ASCII)
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)? ?(Z|[+-]\d\d:?\d\d)?",
+    re.IGNORECASE | re.ASCII,
+)
 _POLICY = re.compile(r'"([^"]*)"((?:\s*;\s*[\w*.-]+=(?:"[^"]*"|[^;,"\s]+))*)')
 # A name is matched from its beginning only: from each of its letters would take quadratic time.
-_PARAMETER = re.compile(r'(?<![\w*.-])([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])', re.ASCII)
+_PARAMETER = re.compile(r"(?<![\w*.-])([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])", re.ASCII)
 _WAITS = (("retry-after-ms", 0.001), ("x-ms-retry-after-ms", 0.001), ("retry-after", 1.0))
-_COUNTS = tuple((prefix + "remaining", prefix + "reset", prefix + "limit")
-                for prefix in ("ratelimit-", "x-ratelimit-", "x-rate-limit-"))
+_COUNTS = tuple(
+    (prefix + "remaining", prefix + "reset", prefix + "limit")
+    for prefix in ("ratelimit-", "x-ratelimit-", "x-rate-limit-")
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -46,7 +62,9 @@ class Quota(NamedTuple):
         return "%g%s requests left%s" % (self.remaining, of, reset)
 
 
-def parse_retry_after(headers: Mapping[str, str], received_at: Optional[float]) -> Tuple[Optional[float], str]:
+def parse_retry_after(
+    headers: Mapping[str, str], received_at: Optional[float]
+) -> Tuple[Optional[float], str]:
     """Seconds to wait, and a complaint where the header is there but can't be meant.
 
     RFC 9110, 10.2.3: seconds, or an HTTP-date; a date is measured against the server's own
@@ -72,8 +90,9 @@ def usable_etag(headers: Mapping[str, str]) -> Optional[str]:
     return found if found is not None and len(found) <= LONGEST_VALUE else None
 
 
-def _wait(text: str, unit: float, headers: Mapping[str, str],
-          received_at: Optional[float]) -> Optional[float]:
+def _wait(
+    text: str, unit: float, headers: Mapping[str, str], received_at: Optional[float]
+) -> Optional[float]:
     """The seconds that a header asks to wait; None if it is malformed."""
     longest = max(text.split(","), key=lambda part: _number(part) or 0.0)  # it may be sent twice
     wait = _number(longest)
@@ -101,8 +120,11 @@ def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Opt
     for remaining, reset, limit in _COUNTS:
         left = _number(headers[remaining]) if remaining in headers else None
         if left is not None:
-            return Quota(left, _reset(headers, reset, received_at) if reset in headers else None,
-                         _number(headers[limit].partition(",")[0]) if limit in headers else None)
+            return Quota(
+                left,
+                _reset(headers, reset, received_at) if reset in headers else None,
+                _number(headers[limit].partition(",")[0]) if limit in headers else None,
+            )
     return None
 
 
@@ -154,7 +176,9 @@ def parse_http_date(text: str) -> Optional[float]:
     number = int(year)
     if len(year) == 2:  # the obsolete form: a year that seems 50 years ahead is in the past
         number += 2000 if number < 70 else 1900
-    return _instant(number, _MONTHS.get(month.lower(), 0), int(day), int(hour), int(minute), int(second))
+    return _instant(
+        number, _MONTHS.get(month.lower(), 0), int(day), int(hour), int(minute), int(second)
+    )
 
 
 def server_time(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[float]:
@@ -196,7 +220,9 @@ def _since_1970(value: float) -> Optional[float]:
     return value / 1000 if value > 1e11 else float(value)
 
 
-def _instant(year: int, month: int, day: int, hour: int, minute: int, second: int) -> Optional[float]:
+def _instant(
+    year: int, month: int, day: int, hour: int, minute: int, second: int
+) -> Optional[float]:
     try:
         # A leap second (…:60) is a legal HTTP-date; datetime knows none.
         at = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=timezone.utc)

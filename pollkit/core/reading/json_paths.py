@@ -2,6 +2,7 @@
 
 House rules: a path that leads nowhere finds None; no path raises for the data's sake.
 """
+
 import json
 import re
 from typing import Any, NamedTuple, Tuple
@@ -14,14 +15,14 @@ DEEPEST = 100  # levels of lists and objects: whoever reads an outcome may not b
 # Decoding takes up to 90 times as much memory as the text: `{},` is 260 bytes on Python 3.6. So the
 # memory is estimated beforehand, from the characters that each value needs. The figures are the
 # most that was measured for such a character on 3.6 to 3.13, with keys that are all distinct.
-MOST_MEMORY = 48 << 20         # of a body and its data; with what malloc keeps, this is below 64 MB
+MOST_MEMORY = 48 << 20  # of a body and its data; with what malloc keeps, this is below 64 MB
 _MOST_INSIDE = MOST_MEMORY // 2  # of JSON inside a string, which comes on top of it
-_HARMLESS_BYTES = 300000       # of JSON, which take 27 MB at most: these need no estimate
+_HARMLESS_BYTES = 300000  # of JSON, which take 27 MB at most: these need no estimate
 _MEMORY_PER = ((b"{", 260), (b"[", 125), (b":", 180), (b",", 85))
-_MEMORY_PER_PIECE = 82         # older Pythons build a list of the pieces of a text with escapes
+_MEMORY_PER_PIECE = 82  # older Pythons build a list of the pieces of a text with escapes
 _FOUR_BYTE_LEADS = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
-_CONTINUATION_BYTES = bytes(range(0x80, 0xc0))
-LONGEST_NUMBER = 4300          # digits, as Python has it from 3.11 on: 2 million took 17 s before
+_CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
+LONGEST_NUMBER = 4300  # digits, as Python has it from 3.11 on: 2 million took 17 s before
 _FOUR_DIGITS = re.compile(rb"[0-9]{4}")
 
 
@@ -57,7 +58,9 @@ class Path(NamedTuple("Path", [("text", str), ("steps", Tuple[str, ...])])):
         for part in text.strip().split("."):
             key, bar, filter_name = part.partition("|")
             if not key or (bar and filter_name != "json"):
-                raise ConfigError("path %r: write it as data.state, items.0.id or data.made|json.urls" % text)
+                raise ConfigError(
+                    "path %r: write it as data.state, items.0.id or data.made|json.urls" % text
+                )
             steps += [key, _DECODE] if bar else [key]
         return super().__new__(cls, text.strip(), tuple(steps))
 
@@ -82,7 +85,9 @@ class JsonTooCostly(ValueError):
 def decode_json(body: bytes) -> Any:
     """The data of a JSON body, or a ValueError."""
     # UTF-8 is what JSON is written in (RFC 8259, 8.1); older software may still send UTF-16 or 32.
-    is_usual = body[0] < 0x80 and b"\0" not in body[:4]  # no byte-order mark, and no wide characters
+    is_usual = (
+        body[0] < 0x80 and b"\0" not in body[:4]
+    )  # no byte-order mark, and no wide characters
     most = MOST_MEMORY
     if not is_usual:
         most -= len(body)
@@ -102,8 +107,10 @@ def _decoder_for(body: bytes, most: int) -> json.JSONDecoder:
     if len(body) <= LONGEST_NUMBER:
         return _DECODER
     if len(body) > _HARMLESS_BYTES and memory_needed(body) > most:
-        raise JsonTooCostly("JSON that can't be read: it has so many values, or such a long text, "
-                         "that it could take over %d MB of memory" % (MOST_MEMORY >> 20))
+        raise JsonTooCostly(
+            "JSON that can't be read: it has so many values, or such a long text, "
+            "that it could take over %d MB of memory" % (MOST_MEMORY >> 20)
+        )
     # A number that is too long has at least four digits among each thousandth of the characters.
     may_have_long_number = _FOUR_DIGITS.search(body[::1000]) is not None
     return _CAREFUL_DECODER if may_have_long_number else _DECODER
@@ -112,8 +119,10 @@ def _decoder_for(body: bytes, most: int) -> json.JSONDecoder:
 def memory_needed(body: bytes) -> int:
     """An upper limit of the memory, in bytes, that JSON in UTF-8 and its data take."""
     # Python stores a text in 1, 2 or 4 bytes per character, as its widest character needs.
-    characters = sum(len(body[at:at + 65536].translate(None, _CONTINUATION_BYTES))
-                     for at in range(0, len(body), 65536))  # in parts: no copy of the whole
+    characters = sum(
+        len(body[at : at + 65536].translate(None, _CONTINUATION_BYTES))
+        for at in range(0, len(body), 65536)
+    )  # in parts: no copy of the whole
     text_width = 1
     if characters < len(body):
         text_width = 4 if any(lead in body for lead in _FOUR_BYTE_LEADS) else 2
@@ -139,7 +148,7 @@ def data_text(value: Any) -> str:
     text = ""
     try:
         for piece in _ENCODER.iterencode(value):
-            text += piece[:LONGEST_TEXT + 1]
+            text += piece[: LONGEST_TEXT + 1]
             if len(text) > LONGEST_TEXT:
                 return text[:LONGEST_TEXT] + "..."
     except (ValueError, RecursionError):  # it holds itself, or is nested too deep

@@ -18,6 +18,7 @@ How HTTP itself is read (RFC 9110, 15), before any body:
     408 425 5xx  a fault, and so is any 3xx that led nowhere
     other 4xx    refused
 """
+
 from enum import Enum
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -27,10 +28,10 @@ from ..urls import join_url, redact_url
 from . import conventions as places
 from . import headers as hints
 from .headers import Quota
-from .json_paths import Path, JsonTooCostly, data_text, decode_json, to_plain_json
+from .json_paths import JsonTooCostly, Path, data_text, decode_json, to_plain_json
 from .status_field import Candidate, StatusFinder
 from .status_words import StatusWords
-from .values import parse_amount, flat_word, parse_fraction
+from .values import flat_word, parse_amount, parse_fraction
 
 
 class Verdict(Enum):
@@ -64,11 +65,13 @@ class Reading(NamedTuple):
     duration_s: Optional[float] = None
     notice_delay_s: Optional[float] = None
     warnings: Tuple[str, ...] = ()
-    accepted: bool = False    # pending by HTTP's 202 alone: the first reply without it is the result
-    total: Optional[float] = None        # what the fraction is a fraction of, where that is said: pages, say
+    accepted: bool = False  # pending by HTTP's 202 alone: the first reply without it is the result
+    total: Optional[float] = (
+        None  # what the fraction is a fraction of, where that is said: pages, say
+    )
     quotes_server: bool = False  # `because` or `status` quotes untrusted text: to be scrubbed
-    code: Optional[FaultCode] = None     # of a fault, and of what else decisions depend on
-    http_status: Optional[int] = None    # of a fault that is an HTTP reply
+    code: Optional[FaultCode] = None  # of a fault, and of what else decisions depend on
+    http_status: Optional[int] = None  # of a fault that is an HTTP reply
 
 
 _HINTED = Reading._fields.index("retry_after")  # and the quota after it
@@ -82,8 +85,20 @@ _RETRIED = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the server asks for an
 class Reader:
     """Reads replies the way one profile's API means them."""
 
-    __slots__ = ("_words", "_unknown", "_status", "_result", "_error", "_code", "_progress",
-                 "_total", "_created", "_finished", "_items", "_item_id")
+    __slots__ = (
+        "_words",
+        "_unknown",
+        "_status",
+        "_result",
+        "_error",
+        "_code",
+        "_progress",
+        "_total",
+        "_created",
+        "_finished",
+        "_items",
+        "_item_id",
+    )
 
     def __init__(self, profile: Profile) -> None:
         self._words = StatusWords(profile.done, profile.failed, profile.pending)
@@ -93,7 +108,9 @@ class Reader:
         self._error = _places(profile.error, places.ERROR_PLACES)
         self._code = _places(profile.error_code, places.CODE_PLACES)
         part, _, total = (profile.progress or "").partition(" / ")
-        self._progress = [(path.steps[0], path) for path in _places(part or None, places.PROGRESS_PLACES)]
+        self._progress = [
+            (path.steps[0], path) for path in _places(part or None, places.PROGRESS_PLACES)
+        ]
         self._total = Path(total) if total else None
         self._created = _places(profile.created, places.CREATED_PLACES)
         self._finished = _places(profile.finished, places.FINISHED_PLACES)
@@ -109,10 +126,15 @@ class Reader:
         if isinstance(seen, Reply):
             return self._read_reply(seen, moved, accepted)
         if isinstance(seen, Fault):
-            return Reading(Verdict.REFUSED if seen.final else Verdict.FAULT, str(seen), code=seen.code)
+            return Reading(
+                Verdict.REFUSED if seen.final else Verdict.FAULT, str(seen), code=seen.code
+            )
         if isinstance(seen, bool):
-            return (Reading(Verdict.DONE, "true: done", result=True) if seen
-                    else Reading(Verdict.PENDING, "false: pending"))
+            return (
+                Reading(Verdict.DONE, "true: done", result=True)
+                if seen
+                else Reading(Verdict.PENDING, "false: pending")
+            )
         return self._judge(seen, None)
 
     def read_many(self, seen: Seen, ids: Sequence[str]) -> Tuple[Reading, List[Reading]]:
@@ -132,11 +154,17 @@ class Reader:
         if items is None:
             whole = Reading(Verdict.FAULT, because, code=FaultCode.UNREADABLE)
             return self._with_hints(whole, seen), [whole] * len(ids)
-        whole = self._with_hints(Reading(Verdict.PENDING, "%d jobs in one answer" % len(items)), seen)
+        whole = self._with_hints(
+            Reading(Verdict.PENDING, "%d jobs in one answer" % len(items)), seen
+        )
         return whole, [
-            _passed_on(self._judge(items[name], None))._replace(retry_after=whole.retry_after) if name in items
-            else Reading(Verdict.PENDING, "not in the answer: pending", retry_after=whole.retry_after)
-            for name in ids]
+            _passed_on(self._judge(items[name], None))._replace(retry_after=whole.retry_after)
+            if name in items
+            else Reading(
+                Verdict.PENDING, "not in the answer: pending", retry_after=whole.retry_after
+            )
+            for name in ids
+        ]
 
     def list_candidates(self, reply: Reply) -> List[Candidate]:
         """Return the fields of a 2xx reply that may be the status, if it is uncertain which is."""
@@ -148,7 +176,9 @@ class Reader:
             return []
 
     def _find_items(self, data: Any) -> Optional[Dict[str, Any]]:
-        for found in [data] if isinstance(data, list) else [path.find(data) for path in self._items]:
+        for found in (
+            [data] if isinstance(data, list) else [path.find(data) for path in self._items]
+        ):
             if isinstance(found, dict):
                 return found
             if isinstance(found, list):
@@ -179,7 +209,7 @@ class Reader:
         if complaint:
             reading = reading._replace(warnings=reading.warnings + (complaint,))
         # Every poll comes by here, and _replace takes its time.
-        return Reading._make(reading[:_HINTED] + (wait, left) + reading[_HINTED + 2:])
+        return Reading._make(reading[:_HINTED] + (wait, left) + reading[_HINTED + 2 :])
 
     def _read_body(self, reply: Reply, moved: bool, accepted: bool) -> Reading:
         body = reply.body
@@ -201,15 +231,24 @@ class Reader:
             return self._judge(text, reply)
         kind = reply.headers.get("content-type", "").lower()
         if "xml" in kind and "html" not in kind or text.startswith("<?xml"):
-            return Reading(Verdict.FAULT, "an XML document where JSON should be: %s" % _brief(text),
-                           code=FaultCode.UNREADABLE)
+            return Reading(
+                Verdict.FAULT,
+                "an XML document where JSON should be: %s" % _brief(text),
+                code=FaultCode.UNREADABLE,
+            )
         if "html" in kind or text[:1] == "<":
-            return Reading(Verdict.FAULT, "an HTML page where JSON should be (a login page, or a proxy's?)",
-                           code=FaultCode.HTML)
-        return Reading(Verdict.FAULT, "a body that is not JSON: %s" % _brief(text),
-                       code=FaultCode.UNREADABLE)
+            return Reading(
+                Verdict.FAULT,
+                "an HTML page where JSON should be (a login page, or a proxy's?)",
+                code=FaultCode.HTML,
+            )
+        return Reading(
+            Verdict.FAULT, "a body that is not JSON: %s" % _brief(text), code=FaultCode.UNREADABLE
+        )
 
-    def _judge(self, data: Any, reply: Optional[Reply], moved: bool = False, accepted: bool = False) -> Reading:
+    def _judge(
+        self, data: Any, reply: Optional[Reply], moved: bool = False, accepted: bool = False
+    ) -> Reading:
         """What decoded data says."""
         word, place = self._status.find(data)
         meaning, is_literal = (None, True) if word is None else self._words.look_up(word)
@@ -219,7 +258,9 @@ class Reader:
             return self._read_no_status(data, reply, place)
         verdict = _MEANINGS[meaning or self._unknown]
         if verdict is Verdict.DONE and self._status.is_guess and self._went_wrong(data, word):
-            verdict = Verdict.FAILED  # such as google.longrunning.Operation: done, and error or response
+            verdict = (
+                Verdict.FAILED
+            )  # such as google.longrunning.Operation: done, and error or response
         warnings: Tuple[str, ...] = ()
         if not is_literal:
             word = flat_word(word)
@@ -230,8 +271,11 @@ class Reader:
         if verdict is Verdict.PENDING:
             reading = _pending(reply, because, word, fraction, total, warnings)
         else:
-            reading = self._read_end(data, reply, Reading(
-                verdict, because, word, fraction=fraction, warnings=warnings, total=total))
+            reading = self._read_end(
+                data,
+                reply,
+                Reading(verdict, because, word, fraction=fraction, warnings=warnings, total=total),
+            )
         if is_literal and place in self._status.known_places:
             return reading
         code = FaultCode.UNKNOWN_STATUS if meaning is None else None
@@ -244,8 +288,9 @@ class Reader:
             return _pending(reply, "an operation that is not done: pending")
         where = "nothing at " + place
         if not place:
-            where = ("none of the common places has one; a profile can say where it is "
-                     "(status = ...)")
+            where = (
+                "none of the common places has one; a profile can say where it is (status = ...)"
+            )
         return Reading(Verdict.FAULT, "no status found: " + where, code=FaultCode.NO_STATUS)
 
     def _read_end(self, data: Any, reply: Optional[Reply], ended: Reading) -> Reading:
@@ -258,9 +303,14 @@ class Reader:
         duration, delay = self._find_times(data, reply)
         is_counted = is_done and ended.fraction is not None
         reading = ended._replace(
-            result=self._find_result(data) if is_done else None, warnings=warnings,
-            error_code=code, error_message=message, duration_s=duration, notice_delay_s=delay,
-            fraction=1.0 if is_counted else ended.fraction)
+            result=self._find_result(data) if is_done else None,
+            warnings=warnings,
+            error_code=code,
+            error_message=message,
+            duration_s=duration,
+            notice_delay_s=delay,
+            fraction=1.0 if is_counted else ended.fraction,
+        )
         return reading if reply is None else _passed_on(reading)
 
     def _went_wrong(self, data: Any, status: str) -> bool:
@@ -268,10 +318,13 @@ class Reader:
         verdicts = [path.find(data) for path in places.VERDICTS]
         if isinstance(data, dict) and status.lower() in places.OVER:
             verdicts.append(data.get("result"))  # Azure DevOps: "completed" and "failed"
-        return (any(path.find(data) for path in places.BLAMES)
-                or any(path.find(data) is False for path in places.DENIALS)
-                or any(isinstance(word, str) and self._words.meaning(word) == "failed"
-                       for word in verdicts))
+        return (
+            any(path.find(data) for path in places.BLAMES)
+            or any(path.find(data) is False for path in places.DENIALS)
+            or any(
+                isinstance(word, str) and self._words.meaning(word) == "failed" for word in verdicts
+            )
+        )
 
     def _find_progress(self, data: Any) -> Tuple[Optional[float], Optional[float]]:
         """How far the job has come, as a fraction, and of how much where two paths say so."""
@@ -279,11 +332,17 @@ class Reader:
             return None, None
         for key, path in self._progress:
             value = path.find(data) if key in data else None
-            if value is None or type(value) is dict:  # as a rule; places inside it are looked at in their turn
+            if (
+                value is None or type(value) is dict
+            ):  # as a rule; places inside it are looked at in their turn
                 continue
             if self._total is not None:
                 value, total = parse_amount(value), parse_amount(self._total.find(data))
-                return (min(1.0, value / total), total) if value is not None and total else (None, None)
+                return (
+                    (min(1.0, value / total), total)
+                    if value is not None and total
+                    else (None, None)
+                )
             fraction = parse_fraction(value)
             if fraction is not None:
                 return fraction, None
@@ -297,14 +356,18 @@ class Reader:
         return data if len(self._result) > 1 else None
 
     def _find_error(self, data: Any) -> Tuple[Optional[str], Optional[str]]:
-        code = next((str(v) for v in (p.find(data) for p in self._code) if isinstance(v, (str, int))), None)
+        code = next(
+            (str(v) for v in (p.find(data) for p in self._code) if isinstance(v, (str, int))), None
+        )
         for path in self._error:
             value = path.find(data)
             if value:
                 return code, value if isinstance(value, str) else data_text(value)
         return code, None
 
-    def _find_times(self, data: Any, reply: Optional[Reply]) -> Tuple[Optional[float], Optional[float]]:
+    def _find_times(
+        self, data: Any, reply: Optional[Reply]
+    ) -> Tuple[Optional[float], Optional[float]]:
         finished = _first_timestamp(self._finished, data)
         if finished is None:
             return None, None
@@ -319,12 +382,24 @@ def _read_status(reply: Reply, accepted: bool) -> Reading:
     status = reply.status
     if status == 304:
         return Reading(Verdict.PENDING, "304: unchanged", accepted=accepted)
-    if status in REDIRECTS and "location" in reply.headers and hints.parse_retry_after(reply.headers, reply.received_at)[0]:
+    if (
+        status in REDIRECTS
+        and "location" in reply.headers
+        and hints.parse_retry_after(reply.headers, reply.received_at)[0]
+    ):
         there = join_url(reply.url, reply.headers["location"])
-        return Reading(Verdict.PENDING, "%d: to be followed, though not at once" % status, location=there,
-                       accepted=accepted)
+        return Reading(
+            Verdict.PENDING,
+            "%d: to be followed, though not at once" % status,
+            location=there,
+            accepted=accepted,
+        )
     if status == 303 and linked_url(reply):
-        return Reading(Verdict.SEE_OTHER, "303: look at %s" % redact_url(linked_url(reply) or ""), location=linked_url(reply))
+        return Reading(
+            Verdict.SEE_OTHER,
+            "303: look at %s" % redact_url(linked_url(reply) or ""),
+            location=linked_url(reply),
+        )
     if status == 429:
         return Reading(Verdict.LIMITED, "429: too many requests")
     if status in (401, 403):
@@ -341,23 +416,47 @@ def _read_empty(reply: Reply, is_result: bool) -> Reading:
     if is_result:
         return _arrived(reply, None)
     if reply.status in (202, 204):
-        return _pending(reply, "%d without a body: pending" % reply.status, accepted=reply.status == 202)
-    return Reading(Verdict.FAULT, "%d with an empty body: no status to read" % reply.status,
-                   code=FaultCode.NO_STATUS)
+        return _pending(
+            reply, "%d without a body: pending" % reply.status, accepted=reply.status == 202
+        )
+    return Reading(
+        Verdict.FAULT,
+        "%d with an empty body: no status to read" % reply.status,
+        code=FaultCode.NO_STATUS,
+    )
 
 
-def _pending(reply: Optional[Reply], because: str, word: Optional[str] = None, fraction: Optional[float] = None,
-             total: Optional[float] = None, warnings: Tuple[str, ...] = (), accepted: bool = False) -> Reading:
+def _pending(
+    reply: Optional[Reply],
+    because: str,
+    word: Optional[str] = None,
+    fraction: Optional[float] = None,
+    total: Optional[float] = None,
+    warnings: Tuple[str, ...] = (),
+    accepted: bool = False,
+) -> Reading:
     if reply is None:
-        return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total)
-    return Reading(Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total,
-                   location=linked_url(reply) if reply.status in (201, 202) else None,
-                   etag=hints.usable_etag(reply.headers), accepted=accepted)
+        return Reading(
+            Verdict.PENDING, because, word, fraction=fraction, warnings=warnings, total=total
+        )
+    return Reading(
+        Verdict.PENDING,
+        because,
+        word,
+        fraction=fraction,
+        warnings=warnings,
+        total=total,
+        location=linked_url(reply) if reply.status in (201, 202) else None,
+        etag=hints.usable_etag(reply.headers),
+        accepted=accepted,
+    )
 
 
 def _arrived(reply: Reply, result: Any) -> Reading:
     """What comes after a bare 202 or a 303 is the result, unless it has a status of its own."""
-    return _passed_on(Reading(Verdict.DONE, "%d with the result: done" % reply.status, result=result))
+    return _passed_on(
+        Reading(Verdict.DONE, "%d with the result: done" % reply.status, result=result)
+    )
 
 
 def _passed_on(ended: Reading) -> Reading:

@@ -34,6 +34,7 @@ its `success` counts: a GitLab pipeline, for example, has a user whose state is 
 Each level is searched up to MOST_VALUES values. Because large objects and lists come last, they
 can't use up this number before the job beside them is reached.
 """
+
 import re
 from itertools import islice
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
@@ -46,30 +47,31 @@ from .status_words import StatusWords
 from .values import LONGEST_WORD, parse_word
 
 DEEPEST_LEVEL = 4
-MOST_VALUES = 20000   # per level; searching them takes less time than decoding them did
+MOST_VALUES = 20000  # per level; searching them takes less time than decoding them did
 LARGE = 1000
 MOST_LISTED = 20
-_LONGEST_KEY = 100    # characters; a longer key names no status
+_LONGEST_KEY = 100  # characters; a longer key names no status
 _LONGEST_PLACE = 120  # characters of a path that are shown
 
 _KEYS = frozenset(("status", "state", "phase", "stage", "lifecycle"))
 _ENDINGS = ("_status", "_state", "-status", "-state")
 _CAMEL_ENDINGS = ("Status", "State")
-_TOP_KEYS = _KEYS.union(path.text.lower() for path in places.STATUS_PLACES
-                        if "." not in path.text) - {"done"}
+_TOP_KEYS = _KEYS.union(
+    path.text.lower() for path in places.STATUS_PLACES if "." not in path.text
+) - {"done"}
 _NOT_SEARCHED = frozenset(("result", "output", "response"))
-_POSTAL = frozenset(
-    "city town street zip zipcode zip_code postcode postalcode postal_code".split())
+_POSTAL = frozenset("city town street zip zipcode zip_code postcode postalcode postal_code".split())
 _SINGLE_WORD = re.compile(r"[^\W\d_][\w.!-]*")  # begins with a letter
 _END_TIMES = tuple(path for path in places.FINISHED_PLACES if "." not in path.text) + tuple(
-    map(Path, "end_date date_done finishTime finish_time complete_time stopped_at".split()))
+    map(Path, "end_date date_done finishTime finish_time complete_time stopped_at".split())
+)
 
 # Smaller decides; see rules 3 and 4.
 _RANK_IN_OBJECT: Dict[Optional[str], int] = {"pending": 0, "failed": 1, "done": 2, None: 3}
 _RANK_IN_LEVEL: Dict[Optional[str], int] = {"pending": 0, None: 1, "failed": 2, "done": 3}
 
-_Found = Tuple[Optional[str], str]       # a status word and its path
-_Part = Tuple[Tuple[str, ...], Any]      # the steps that lead to an object or list, and it
+_Found = Tuple[Optional[str], str]  # a status word and its path
+_Part = Tuple[Tuple[str, ...], Any]  # the steps that lead to an object or list, and it
 
 
 class Candidate(NamedTuple):
@@ -172,6 +174,7 @@ class StatusFinder:
 
     def _choose(self, groups: Iterable[List[Candidate]]) -> Optional[Candidate]:
         """Return the candidate that decides for one level; each group is from one object."""
+
         def rank_in_object(candidate: Candidate) -> int:
             return _RANK_IN_OBJECT[self._words.meaning(candidate.word)]
 
@@ -199,8 +202,9 @@ class StatusFinder:
             yield groups
             level = deeper
 
-    def _search(self, steps: Tuple[str, ...], data: Dict[Any, Any],
-                most: int) -> Tuple[List[Candidate], List[_Part]]:
+    def _search(
+        self, steps: Tuple[str, ...], data: Dict[Any, Any], most: int
+    ) -> Tuple[List[Candidate], List[_Part]]:
         """Return the candidates in one object, and the objects and lists to search inside it."""
         found: List[Candidate] = []
         inside: List[_Part] = []
@@ -226,7 +230,8 @@ class StatusFinder:
         if self._words.meaning(word) is not None:
             return word
         is_place = key.lower() == "state" and not _POSTAL.isdisjoint(
-            name.lower() for name in islice(siblings, LARGE) if isinstance(name, str))
+            name.lower() for name in islice(siblings, LARGE) if isinstance(name, str)
+        )
         return word if _SINGLE_WORD.fullmatch(word) and not is_place else None
 
 
@@ -268,8 +273,11 @@ def _is_envelope_word(word: str) -> bool:
 
 def _has_envelope(data: Any) -> bool:
     """Whether a common place on the top level has a word that may only say that the call worked."""
-    words = (parse_word(path.find(data)) for path in places.STATUS_PLACES
-             if "." not in path.text and path.text != "done")
+    words = (
+        parse_word(path.find(data))
+        for path in places.STATUS_PLACES
+        if "." not in path.text and path.text != "done"
+    )
     return any(word is not None and _is_envelope_word(word) for word in words)
 
 
@@ -280,4 +288,4 @@ def _has_ended(data: Any) -> bool:
 
 def _shown_path(candidate: Candidate) -> str:
     """Return the path as it may be shown; its keys are the server's."""
-    return one_line(candidate.path[:10 * _LONGEST_PLACE], _LONGEST_PLACE)
+    return one_line(candidate.path[: 10 * _LONGEST_PLACE], _LONGEST_PLACE)

@@ -8,29 +8,37 @@ A word is literal if it is in the table as it was sent, apart from case and join
 word may be shown and stored as it is. Any other word is untrusted text, even if its meaning is
 known: everything before 'state_' is ignored, so 'SECRETstate_running' means pending.
 """
+
 from typing import FrozenSet, Iterable, Optional, Tuple
 
 from .values import LONGEST_WORD
 
 LONGEST_KNOWN = 200  # characters; a longer word is unknown, unless a profile names one that long
 
-DONE: FrozenSet[str] = frozenset((
-    "done completed complete success succeeded successful successfully finished finish ready "
-    "ok passed ended available processed resolved fulfilled").split())
-FAILED: FrozenSet[str] = frozenset((
-    "failed failure fail error errored cancelled canceled aborted expired dismissed "
-    "revoked stopped timeout timedout terminated killed rejected crashed dead deleted invalid "
-    "unsuccessful upstreamfailed nodefail outofmemory").split())
-PENDING: FrozenSet[str] = frozenset((
-    "pending queued queueing queuing enqueued waiting wait running run processing process started "
-    "starting start inprogress progress active working created new submitted accepted received "
-    "scheduled validating validated finalizing finalising preparing initializing initialising "
-    "generating rendering uploading downloading executing cancelling canceling cancelrequested "
-    "stopping aborting terminating retry retrying upforretry upforreschedule deferred "
-    "paused suspended notstarted delayed assigned throttled transcoding training updating creating "
-    "deleting resuming held blocked idle sent").split())
-
-
+DONE: FrozenSet[str] = frozenset(
+    (
+        "done completed complete success succeeded successful successfully finished finish ready "
+        "ok passed ended available processed resolved fulfilled"
+    ).split()
+)
+FAILED: FrozenSet[str] = frozenset(
+    (
+        "failed failure fail error errored cancelled canceled aborted expired dismissed "
+        "revoked stopped timeout timedout terminated killed rejected crashed dead deleted invalid "
+        "unsuccessful upstreamfailed nodefail outofmemory"
+    ).split()
+)
+PENDING: FrozenSet[str] = frozenset(
+    (
+        "pending queued queueing queuing enqueued waiting wait running run processing process started "
+        "starting start inprogress progress active working created new submitted accepted received "
+        "scheduled validating validated finalizing finalising preparing initializing initialising "
+        "generating rendering uploading downloading executing cancelling canceling cancelrequested "
+        "stopping aborting terminating retry retrying upforretry upforreschedule deferred "
+        "paused suspended notstarted delayed assigned throttled transcoding training updating creating "
+        "deleting resuming held blocked idle sent"
+    ).split()
+)
 
 
 def normalize_word(word: str) -> str:
@@ -50,14 +58,21 @@ class StatusWords:
 
     __slots__ = ("_meanings", "_longest")
 
-    def __init__(self, done: Optional[Iterable[str]] = None, failed: Optional[Iterable[str]] = None,
-                 pending: Optional[Iterable[str]] = None) -> None:
+    def __init__(
+        self,
+        done: Optional[Iterable[str]] = None,
+        failed: Optional[Iterable[str]] = None,
+        pending: Optional[Iterable[str]] = None,
+    ) -> None:
         # An API that names its words of one kind means just those; the common words then serve
         # the other kinds only, and never contradict one that was named.
         meanings = {"true": "done", "false": "pending"}
-        for meaning, own, common in (("pending", pending, PENDING), ("failed", failed, FAILED),
-                                     ("done", done, DONE)):
-            for word in (common if own is None else ()):
+        for meaning, own, common in (
+            ("pending", pending, PENDING),
+            ("failed", failed, FAILED),
+            ("done", done, DONE),
+        ):
+            for word in common if own is None else ():
                 meanings[word] = meaning
         own_by_meaning = (("pending", pending), ("failed", failed), ("done", done))
         own_words = [(word, meaning) for meaning, own in own_by_meaning for word in own or ()]

@@ -1,4 +1,5 @@
 """Single values as replies write them: a status word, an amount, a progress."""
+
 from sys import intern
 from typing import Any, Optional
 
@@ -11,13 +12,15 @@ def parse_word(value: Any) -> Optional[str]:
     """A status word."""
     if isinstance(value, str):
         word = value.strip()
-        return (intern(word) if len(word) <= LONGEST_WORD else word) or None  # one for all 100,000 jobs that say so
+        return (
+            intern(word) if len(word) <= LONGEST_WORD else word
+        ) or None  # one for all 100,000 jobs that say so
     return str(value).lower() if isinstance(value, int) else None  # also True and False
 
 
 def flat_word(word: str) -> str:
     """Return an untrusted status word on one line, and truncated."""
-    flat = one_line(word[:10 * LONGEST_WORD], LONGEST_WORD)
+    flat = one_line(word[: 10 * LONGEST_WORD], LONGEST_WORD)
     return word if flat == word else flat  # keep the interned one
 
 
@@ -25,7 +28,11 @@ def parse_fraction(value: Any) -> Optional[float]:
     """A progress as a fraction: '45%' and 45 are percents, and so is any number above 1."""
     if isinstance(value, str):
         amount = parse_amount(value.strip().rstrip("%"))
-        return None if amount is None else min(1.0, amount / 100 if "%" in value or amount > 1 else amount)
+        return (
+            None
+            if amount is None
+            else min(1.0, amount / 100 if "%" in value or amount > 1 else amount)
+        )
     amount = parse_amount(value)
     if amount is None:
         return None

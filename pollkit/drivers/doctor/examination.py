@@ -1,4 +1,5 @@
 """The doctor's examination: every step of the way to a job, and one poll; core/findings judges."""
+
 import time
 from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 
@@ -23,7 +24,9 @@ _Step = Tuple[str, Callable[[], Finding]]
 class Examination:
     """Examines the way to one job; whatever is wrong in the arguments is a ConfigError."""
 
-    def __init__(self, job: Job, profile: Profile, headers: Optional[Mapping[str, str]] = None) -> None:
+    def __init__(
+        self, job: Job, profile: Profile, headers: Optional[Mapping[str, str]] = None
+    ) -> None:
         self._asker = Client(profile, None, Default.AS_PROFILE, headers, None, None, None, None)
         self._manner = self._asker.manner(job)
         self._profile = self._manner.profile
@@ -42,7 +45,9 @@ class Examination:
         """The findings, each as soon as it is known."""
         try:
             for finding in self._findings():
-                yield finding._replace(text=self._shown(finding.text), advice=self._shown(finding.advice))
+                yield finding._replace(
+                    text=self._shown(finding.text), advice=self._shown(finding.advice)
+                )
         finally:
             self._asker.close()
 
@@ -73,8 +78,13 @@ class Examination:
         """The steps up to a connection that requests can be sent on."""
         is_https = self._address.scheme == "https"
         profile = self._profile
-        probe = Probe(route, self._timeout, TlsSettings(
-            profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict))
+        probe = Probe(
+            route,
+            self._timeout,
+            TlsSettings(
+                profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict
+            ),
+        )
 
         def tried(what: str, step: Callable[[], Finding]) -> _Step:
             def take() -> Finding:
@@ -82,6 +92,7 @@ class Examination:
                     return step()
                 except ConnectError as error:
                     return findings.faulty(what, error.fault)
+
             return what, take
 
         try:
@@ -117,8 +128,12 @@ class Examination:
         except ConnectError as error:
             if error.fault.code not in CERTIFICATE_FAULTS:
                 raise
-            return findings.distrusted(error.fault, probe.look_at_certificate(),
-                                       trusted_cas(self._profile.ca_file), time.time())
+            return findings.distrusted(
+                error.fault,
+                probe.look_at_certificate(),
+                trusted_cas(self._profile.ca_file),
+                time.time(),
+            )
         return findings.secured(version, certificate, time.time(), time.monotonic() - began)
 
     def _credential(self, without_route: bool) -> Finding:
@@ -137,8 +152,12 @@ class Examination:
                 else:
                     self._manner.transport.check(self._url)
             except ConfigError as error:
-                return Finding(Level.PROBLEM, "credential", str(error),
-                               "provide it, or name another: --token-env, --token-file, or auth = in a profile")
+                return Finding(
+                    Level.PROBLEM,
+                    "credential",
+                    str(error),
+                    "provide it, or name another: --token-env, --token-file, or auth = in a profile",
+                )
             return findings.credential(source.origin, source.is_open, is_plain)
         secret = [name for name in self._headers if is_secret(name)]
         if secret:
@@ -168,7 +187,9 @@ class Examination:
         yield findings.clocks(seen.headers, sent_at, received_at)
 
     def _sends_credential(self) -> bool:
-        return bool(self._profile.auth or self._address.userinfo or any(map(is_secret, self._headers)))
+        return bool(
+            self._profile.auth or self._address.userinfo or any(map(is_secret, self._headers))
+        )
 
     def _shown(self, text: str) -> str:
         """Words that may quote a server or a setting, fit to be shown."""

@@ -3,6 +3,7 @@
 House rules: a spread is an immutable value that prints as the text it parses from. It knows its
 survival function and its quantiles; the random numbers come from outside.
 """
+
 import math
 from bisect import bisect_right
 from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
@@ -12,14 +13,14 @@ from ...core.units import duration_text, to_seconds
 from ...errors import ConfigError
 from .optimum import Grid, Optimum, grid_ages, optimum, schedule_cost
 
-TAIL = 1e-7           # a share of jobs so small that it does not matter when they end
-JUST_BEFORE = 1e-9    # of an age: where the survival function jumps, the age before the jump
-FINE, ROUGH = (4000, 1000), (900, 200)    # ages and shares of a grid: to measure by, and to draw
+TAIL = 1e-7  # a share of jobs so small that it does not matter when they end
+JUST_BEFORE = 1e-9  # of an age: where the survival function jumps, the age before the jump
+FINE, ROUGH = (4000, 1000), (900, 200)  # ages and shares of a grid: to measure by, and to draw
 _HALVINGS = 44
 LARGEST_FACTOR = 20.0
-FEWEST = 20           # durations that can be halved and still say something
-MOST_LISTED = 2000    # of a list's durations: more of them tell nothing new
-SAMPLED, GO_ON = 1500, 1.25   # ages of a sample's grid, and how far beyond the longest it goes
+FEWEST = 20  # durations that can be halved and still say something
+MOST_LISTED = 2000  # of a list's durations: more of them tell nothing new
+SAMPLED, GO_ON = 1500, 1.25  # ages of a sample's grid, and how far beyond the longest it goes
 
 
 class Uniform(NamedTuple):
@@ -80,12 +81,21 @@ class Lognormal(NamedTuple):
 
     def _beyond(self, age: float) -> float:
         """The share that would last longer, were there no bounds."""
-        return _normal_tail(math.log(age / self.median) / math.log(self.factor)) if age > 0.0 else 1.0
+        return (
+            _normal_tail(math.log(age / self.median) / math.log(self.factor)) if age > 0.0 else 1.0
+        )
 
     def __str__(self) -> str:
-        text = "lognormal %s x%s" % (duration_text(self.median), ("%.4f" % self.factor).rstrip("0").rstrip("."))
+        text = "lognormal %s x%s" % (
+            duration_text(self.median),
+            ("%.4f" % self.factor).rstrip("0").rstrip("."),
+        )
         bounded = self.low > 0.0 or self.high < math.inf
-        return text + (" within %s..%s" % (duration_text(self.low), duration_text(self.high)) if bounded else "")
+        return text + (
+            " within %s..%s" % (duration_text(self.low), duration_text(self.high))
+            if bounded
+            else ""
+        )
 
 
 class Measured(NamedTuple):
@@ -96,7 +106,9 @@ class Measured(NamedTuple):
     name: str
 
     @classmethod
-    def from_durations(cls, durations: Sequence[Union[str, float]], name: str = "a list") -> "Measured":
+    def from_durations(
+        cls, durations: Sequence[Union[str, float]], name: str = "a list"
+    ) -> "Measured":
         """From durations as people write them."""
         read = tuple(to_seconds(duration) for duration in durations)
         if not read or max(read) <= 0.0:
@@ -123,7 +135,9 @@ class Measured(NamedTuple):
 Spread = Union[Uniform, Lognormal, Measured]
 
 
-def optimal_schedules(spread: Spread, prices: Sequence[float], is_rough: bool = False, jobs: int = 0) -> List[Optimum]:
+def optimal_schedules(
+    spread: Spread, prices: Sequence[float], is_rough: bool = False, jobs: int = 0
+) -> List[Optimum]:
     """The best schedule for jobs that last so, at each price of a poll.
 
     For a list, of which a sample is all that is known: the best schedule for what the sample says
@@ -150,21 +164,36 @@ def optimal_schedules(spread: Spread, prices: Sequence[float], is_rough: bool = 
     for i, duration in enumerate(known):
         halves[int(i * GOLDEN % 1 * 2)].append(duration)
     whole, grids = _as_learned(known), [_as_learned(half) for half in halves]
-    return [_middle(optimum(whole, price), [
-        schedule_cost(optimum(grid, price).looks, rest, price) for grid, rest in zip(grids, halves[::-1])]) for price in prices]
+    return [
+        _middle(
+            optimum(whole, price),
+            [
+                schedule_cost(optimum(grid, price).looks, rest, price)
+                for grid, rest in zip(grids, halves[::-1])
+            ],
+        )
+        for price in prices
+    ]
 
 
 def _as_learned(durations: Sequence[float]) -> Grid:
     """What a sample says, on a grid."""
     longest = max(durations) + JUST_BEFORE
     marks = _edges(sorted(set(durations)))
-    return Grid.from_survival(Curve(durations).survival, grid_ages(lambda share: longest, GO_ON * longest, marks, SAMPLED, 1))
+    return Grid.from_survival(
+        Curve(durations).survival,
+        grid_ages(lambda share: longest, GO_ON * longest, marks, SAMPLED, 1),
+    )
 
 
 def _middle(best: Optimum, crossed: List[Optimum]) -> Optimum:
     one, other = crossed
-    return Optimum(best.cost / 2 + (one.cost + other.cost) / 4, best.polls / 2 + (one.polls + other.polls) / 4,
-                   best.delay / 2 + (one.delay + other.delay) / 4, best.looks)
+    return Optimum(
+        best.cost / 2 + (one.cost + other.cost) / 4,
+        best.polls / 2 + (one.polls + other.polls) / 4,
+        best.delay / 2 + (one.delay + other.delay) / 4,
+        best.looks,
+    )
 
 
 def parse_distribution(text: str) -> Spread:
@@ -192,7 +221,11 @@ def _parse_uniform(words: List[str]) -> Spread:
 
 
 def _parse_lognormal(words: List[str]) -> Spread:
-    if len(words) not in (2, 4) or not words[1].startswith("x") or words[2:3] not in ([], ["within"]):
+    if (
+        len(words) not in (2, 4)
+        or not words[1].startswith("x")
+        or words[2:3] not in ([], ["within"])
+    ):
         raise ConfigError("write it as 'lognormal 5m x1.6', perhaps with 'within 1m..20m'")
     median, factor = to_seconds(words[0]), _factor(words[1][1:])
     if median <= 0.0:
@@ -200,12 +233,18 @@ def _parse_lognormal(words: List[str]) -> Spread:
     spread = Lognormal(median, factor)
     if words[2:]:
         spread = Lognormal(median, factor, *_range(words[3]))
-        if not spread.low < spread.high or spread._beyond(spread.low) - spread._beyond(spread.high) < TAIL:
+        if (
+            not spread.low < spread.high
+            or spread._beyond(spread.low) - spread._beyond(spread.high) < TAIL
+        ):
             raise ConfigError("next to nothing of it lies within %s" % words[3])
     return spread
 
 
-_PARSERS: Dict[str, Callable[[List[str]], Spread]] = {"uniform": _parse_uniform, "lognormal": _parse_lognormal}
+_PARSERS: Dict[str, Callable[[List[str]], Spread]] = {
+    "uniform": _parse_uniform,
+    "lognormal": _parse_lognormal,
+}
 
 
 def _range(text: str) -> Tuple[float, float]:
@@ -224,7 +263,9 @@ def _factor(text: str) -> float:
     except ValueError:
         factor = math.nan
     if not 1.0 < factor <= LARGEST_FACTOR:
-        raise ConfigError("its factor is a number above 1, up to %d, not %r" % (LARGEST_FACTOR, text))
+        raise ConfigError(
+            "its factor is a number above 1, up to %d, not %r" % (LARGEST_FACTOR, text)
+        )
     return factor
 
 

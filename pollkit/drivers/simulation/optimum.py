@@ -14,6 +14,7 @@ in S(x), with slope y and intercept V(y) - I(y); so the minimum is the lower env
 come with falling slopes and are asked at rising S. Each line is then put in and taken out once at
 most: a grid of thousands of ages takes milliseconds.
 """
+
 from bisect import bisect_left
 from math import ceil
 from typing import Callable, Iterable, List, NamedTuple, Sequence, Tuple
@@ -40,7 +41,10 @@ class Grid(NamedTuple):
         """From rising ages; whoever outlasts the last ends there."""
         ages = [0.0] + [age for age in ages if age > 0.0]
         left = [survival(age) for age in ages]
-        left[0], left[-1] = 1.0, 0.0  # at first nobody has been looked at, not even a job that took no time
+        left[0], left[-1] = (
+            1.0,
+            0.0,
+        )  # at first nobody has been looked at, not even a job that took no time
         areas = [0.0]
         for i in range(1, len(ages)):
             areas.append(areas[-1] + (ages[i] - ages[i - 1]) * (left[i] + left[i - 1]) / 2)
@@ -63,9 +67,11 @@ def optimum(grid: Grid, price: float) -> Optimum:
     return Optimum(cost, polls, max(0.0, cost - price * polls), tuple(looks))
 
 
-def _solved(ages: List[float], left: List[float], areas: List[float], price: float) -> Tuple[float, List[int]]:
+def _solved(
+    ages: List[float], left: List[float], areas: List[float], price: float
+) -> Tuple[float, List[int]]:
     """V(0), and for each age of the grid the index of the look that follows."""
-    slopes: List[float] = []      # the lower envelope, as far as it has not been passed
+    slopes: List[float] = []  # the lower envelope, as far as it has not been passed
     heights: List[float] = []
     owners: List[int] = []
     best, value = 0, 0.0
@@ -73,15 +79,20 @@ def _solved(ages: List[float], left: List[float], areas: List[float], price: flo
     for i in range(len(ages) - 2, -1, -1):
         slope, height = ages[i + 1], value - areas[i + 1]
         # A line that is above its neighbours wherever it could be lowest is of no use.
-        while len(slopes) > 1 and ((height - heights[-1]) * (slopes[-2] - slopes[-1])
-                                   <= (heights[-1] - heights[-2]) * (slopes[-1] - slope)):
+        while len(slopes) > 1 and (
+            (height - heights[-1]) * (slopes[-2] - slopes[-1])
+            <= (heights[-1] - heights[-2]) * (slopes[-1] - slope)
+        ):
             del slopes[-1], heights[-1], owners[-1]
         slopes.append(slope)
         heights.append(height)
         owners.append(i + 1)
         best = min(best, len(slopes) - 1)
         here = left[i]
-        while best < len(slopes) - 1 and (slopes[best + 1] - slopes[best]) * here + heights[best + 1] <= heights[best]:
+        while (
+            best < len(slopes) - 1
+            and (slopes[best + 1] - slopes[best]) * here + heights[best + 1] <= heights[best]
+        ):
             best += 1
         following[i] = owners[best]
         value = (price - ages[i]) * here + areas[i] + slopes[best] * here + heights[best]
@@ -98,11 +109,14 @@ def schedule_cost(looks: Sequence[float], durations: Sequence[float], price: flo
         polls += i + 1 if not more else i + more
         delay += (looks[-1] + more * step if more else looks[i]) - duration
     count = len(durations)
-    return Optimum(price * polls / count + delay / count, polls / count, delay / count, tuple(looks))
+    return Optimum(
+        price * polls / count + delay / count, polls / count, delay / count, tuple(looks)
+    )
 
 
-def grid_ages(quantile: Callable[[float], float], last: float, marks: Iterable[float], young: int,
-             shares: int) -> List[float]:
+def grid_ages(
+    quantile: Callable[[float], float], last: float, marks: Iterable[float], young: int, shares: int
+) -> List[float]:
     """Ages for a grid: `young` of them finer early on, `shares` that divide the jobs evenly, and the marks."""
     ages = {last * ((i + 1) / young) ** 2 for i in range(young)}
     ages.update(quantile((i + 0.5) / shares) for i in range(shares))

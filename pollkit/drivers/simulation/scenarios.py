@@ -1,4 +1,5 @@
 """What is simulated: which jobs come, when, how long they take; the scenarios that have a name."""
+
 import math
 from itertools import cycle
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
@@ -17,7 +18,7 @@ class Scenario(NamedTuple):
     about: str
     jobs: int
     arrive: str
-    durations: Tuple[Tuple[str, str], ...]     # label and spread; each label as often as the others
+    durations: Tuple[Tuple[str, str], ...]  # label and spread; each label as often as the others
     limit: Optional[str] = "60/m"
 
 
@@ -28,12 +29,24 @@ def _of_one_kind(about: str, jobs: int, arrive: str, durations: str) -> Scenario
 # Of the article's six only healthcare's durations are stated; the others are what such work may take.
 SCENARIOS: Dict[str, Scenario] = {
     "lipsync": _of_one_kind("videos of 2 to 15 minutes' work", 300, "over 1d", "uniform 2m..15m"),
-    "documents": Scenario("by size: small, medium, large", 600, "over 1d", (
-        ("small", "uniform 10s..30s"), ("medium", "uniform 30s..2m"), ("large", "uniform 2m..5m"))),
-    "models": Scenario("five models, pictures to films", 1000, "over 1d", (
-        ("nano-banana", "lognormal 17s x1.86 within 5s..60s"), ("flux-2", "lognormal 17s x1.86 within 5s..60s"),
-        ("sora-2", "lognormal 190s x1.78 within 60s..600s"), ("veo-3-1", "lognormal 190s x1.78 within 60s..600s"),
-        ("suno", "lognormal 95s x1.78 within 30s..300s"))),
+    "documents": Scenario(
+        "by size: small, medium, large",
+        600,
+        "over 1d",
+        (("small", "uniform 10s..30s"), ("medium", "uniform 30s..2m"), ("large", "uniform 2m..5m")),
+    ),
+    "models": Scenario(
+        "five models, pictures to films",
+        1000,
+        "over 1d",
+        (
+            ("nano-banana", "lognormal 17s x1.86 within 5s..60s"),
+            ("flux-2", "lognormal 17s x1.86 within 5s..60s"),
+            ("sora-2", "lognormal 190s x1.78 within 60s..600s"),
+            ("veo-3-1", "lognormal 190s x1.78 within 60s..600s"),
+            ("suno", "lognormal 95s x1.78 within 30s..300s"),
+        ),
+    ),
     "media-agency": _of_one_kind("500 a day", 500, "over 1d", "lognormal 5m x1.6"),
     "e-learning": _of_one_kind("1,000 a week", 1000, "over 7d", "lognormal 8m x1.5"),
     "healthcare": _of_one_kind("200 a day", 200, "over 1d", "uniform 2m..15m"),
@@ -48,11 +61,20 @@ def spreads_of(scenario: Scenario) -> Dict[Optional[str], Spread]:
     return {label or None: parse_distribution(text) for label, text in scenario.durations}
 
 
-def jobs_of(spreads: Dict[Optional[str], Spread], count: int, arrive: str, rng: Callable[[], float]) -> List[SimJob]:
+def jobs_of(
+    spreads: Dict[Optional[str], Spread], count: int, arrive: str, rng: Callable[[], float]
+) -> List[SimJob]:
     """The jobs, in the order of their arrival; of a label with a list as many as it is long, on average."""
-    labels = [label for label, spread in spreads.items()
-              for _ in range(len(spread.durations) if isinstance(spread, Measured) else 1)]
-    lists = {label: cycle(spread.durations) for label, spread in spreads.items() if isinstance(spread, Measured)}
+    labels = [
+        label
+        for label, spread in spreads.items()
+        for _ in range(len(spread.durations) if isinstance(spread, Measured) else 1)
+    ]
+    lists = {
+        label: cycle(spread.durations)
+        for label, spread in spreads.items()
+        if isinstance(spread, Measured)
+    }
     jobs = []
     for i, at in enumerate(arrivals(arrive, count, rng)):
         label = labels[int(rng() * len(labels))]
@@ -99,4 +121,6 @@ def described(spreads: Dict[Optional[str], Spread]) -> str:
     texts = list(map(str, spreads.values()))
     if len(set(texts)) == 1:
         return texts[0]
-    return ", ".join((label + " " if label else "") + str(spread) for label, spread in spreads.items())
+    return ", ".join(
+        (label + " " if label else "") + str(spread) for label, spread in spreads.items()
+    )

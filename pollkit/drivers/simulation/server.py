@@ -1,4 +1,5 @@
 """A job API that exists in virtual time alone: its jobs, its limiter, its faults."""
+
 import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
@@ -67,8 +68,15 @@ class SimJob(NamedTuple):
 class SimulatedApi:
     """Answers about jobs as an HTTP API would, as far as a Reading goes."""
 
-    def __init__(self, jobs: List[SimJob], limit: Optional[Limit] = None, window: str = "fixed",
-                 fault_rate: float = 0.0, timestamps: bool = False, rng: Optional[Callable[[], float]] = None) -> None:
+    def __init__(
+        self,
+        jobs: List[SimJob],
+        limit: Optional[Limit] = None,
+        window: str = "fixed",
+        fault_rate: float = 0.0,
+        timestamps: bool = False,
+        rng: Optional[Callable[[], float]] = None,
+    ) -> None:
         self._jobs: Dict[str, SimJob] = {job.id: job for job in jobs}
         self._limiter = limiter(limit, window)
         self._fault_rate, self._timestamps, self._rng = fault_rate, timestamps, rng
@@ -83,6 +91,13 @@ class SimulatedApi:
         job = self._jobs[job_id]
         if at < job.ends_at:
             return PENDING
-        duration, delay = (job.duration, back_at - job.ends_at) if self._timestamps else (None, None)
-        return Reading(Verdict.DONE, 'status "done" at status: done', "done", duration_s=duration,
-                       notice_delay_s=delay)
+        duration, delay = (
+            (job.duration, back_at - job.ends_at) if self._timestamps else (None, None)
+        )
+        return Reading(
+            Verdict.DONE,
+            'status "done" at status: done',
+            "done",
+            duration_s=duration,
+            notice_delay_s=delay,
+        )

@@ -1,9 +1,22 @@
 """`Simulation`: the same machine, agenda, bucket and paces as `BatchPoller`, on a clock that waits for nobody."""
+
 import math
 import threading
 from heapq import heappop, heappush
 from random import Random
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from ...core.agenda import Agenda, Entry, Lane
 from ...core.learning.completions import StartOrder, observed_duration
@@ -18,16 +31,25 @@ from ...edges.clock import VirtualClock
 from ...edges.limits.token_bucket import TokenBucket
 from ...errors import ConfigError
 from ..dispatch import apply_feedback, next_work
-from .distributions import Measured, Lognormal, Spread, Uniform, optimal_schedules, parse_distribution
+from .distributions import (
+    Lognormal,
+    Measured,
+    Spread,
+    Uniform,
+    optimal_schedules,
+    parse_distribution,
+)
 from .optimum import Optimum
 from .scenarios import MOST_JOBS, SCENARIOS, described, jobs_of, spreads_of
 from .server import WINDOWS, SimJob, SimulatedApi
 
 NEVER = float("inf")
 USUAL_JOBS = 200
-TRIES, MANY = 5, 2000      # one try where each takes seconds
-MOST_POLLS = 3000000       # of a pace: three to seven minutes of this program's time
-POLLS_A_JOB = 20           # and where jobs are many, so many on average: a million jobs may take half an hour
+TRIES, MANY = 5, 2000  # one try where each takes seconds
+MOST_POLLS = 3000000  # of a pace: three to seven minutes of this program's time
+POLLS_A_JOB = (
+    20  # and where jobs are many, so many on average: a million jobs may take half an hour
+)
 
 OnPoll = Callable[[float, str], object]
 Lasting = Union[str, Spread, Sequence[float]]
@@ -49,7 +71,7 @@ class Figures(NamedTuple):
     timed_out: int
     cost: Optional[float]
     optimum_cost: float
-    per_minute: Dict[int, int]     # requests in each minute that had any, all jobs counted
+    per_minute: Dict[int, int]  # requests in each minute that had any, all jobs counted
     jobs: int
 
     @property
@@ -60,10 +82,17 @@ class Figures(NamedTuple):
     def as_dict(self) -> Dict[str, Any]:
         """The figures as JSON has them."""
         return {
-            "pace": str(self.pace), "polls_per_job": _rounded(self.polls_per_job),
-            "notice_delay_s": {name: _rounded(getattr(self, name)) for name in ("mean", "p50", "p95", "max")},
-            "rate_limited": self.rate_limited, "timed_out": self.timed_out, "cost": _rounded(self.cost),
-            "optimum_cost": _rounded(self.optimum_cost), "cost_ratio": _rounded(self.cost_ratio)}
+            "pace": str(self.pace),
+            "polls_per_job": _rounded(self.polls_per_job),
+            "notice_delay_s": {
+                name: _rounded(getattr(self, name)) for name in ("mean", "p50", "p95", "max")
+            },
+            "rate_limited": self.rate_limited,
+            "timed_out": self.timed_out,
+            "cost": _rounded(self.cost),
+            "optimum_cost": _rounded(self.optimum_cost),
+            "cost_ratio": _rounded(self.cost_ratio),
+        }
 
 
 class Simulation:
@@ -81,45 +110,82 @@ class Simulation:
     (5, 2.4, 0)
     """
 
-    def __init__(self, scenario: Optional[str] = None, durations: Union[Lasting, Mapping[str, Lasting], None] = None,
-                 jobs: Optional[int] = None, arrive: Optional[str] = None, limit: Union[str, Limit, None] = None,
-                 window: str = "fixed", warm_up: int = 0, timestamps: bool = False,
-                 price: Union[str, float] = 1.0, seed: int = 1, timeout: Union[str, float, None] = None,
-                 workers: int = 8, latency: Union[str, float] = 0.0, fault_rate: float = 0.0,
-                 knows_limit: bool = True) -> None:
+    def __init__(
+        self,
+        scenario: Optional[str] = None,
+        durations: Union[Lasting, Mapping[str, Lasting], None] = None,
+        jobs: Optional[int] = None,
+        arrive: Optional[str] = None,
+        limit: Union[str, Limit, None] = None,
+        window: str = "fixed",
+        warm_up: int = 0,
+        timestamps: bool = False,
+        price: Union[str, float] = 1.0,
+        seed: int = 1,
+        timeout: Union[str, float, None] = None,
+        workers: int = 8,
+        latency: Union[str, float] = 0.0,
+        fault_rate: float = 0.0,
+        knows_limit: bool = True,
+    ) -> None:
         self._set_scenario(scenario, durations, jobs, arrive, limit)
         self.window, self.warm_up, self.timestamps = _one_of(WINDOWS, window), warm_up, timestamps
         self.price, self.seed = to_seconds(price, "price"), seed
         self._timeout = None if timeout in (None, "never") else to_seconds(timeout, "timeout")
         self._workers = validate_count("workers", workers)
-        self._latency, self._fault_rate, self._knows_limit = to_seconds(latency, "latency"), fault_rate, knows_limit
+        self._latency, self._fault_rate, self._knows_limit = (
+            to_seconds(latency, "latency"),
+            fault_rate,
+            knows_limit,
+        )
         self._check()
         self._most_polls = max(MOST_POLLS, POLLS_A_JOB * self.count)
-        self.jobs: List[SimJob] = jobs_of(self.spreads, self.count, self.arrive, Random("jobs %r" % seed).random)
+        self.jobs: List[SimJob] = jobs_of(
+            self.spreads, self.count, self.arrive, Random("jobs %r" % seed).random
+        )
         (self.optimum,) = self._optima([self.price])
         self._frontier: List[Tuple[float, Optimum]] = []  # worked out when asked for
 
-    def _set_scenario(self, name: Optional[str], durations: Any, jobs: Optional[int], arrive: Optional[str],
-                      limit: Union[str, Limit, None]) -> None:
+    def _set_scenario(
+        self,
+        name: Optional[str],
+        durations: Any,
+        jobs: Optional[int],
+        arrive: Optional[str],
+        limit: Union[str, Limit, None],
+    ) -> None:
         if (name is None) == (durations is None):
             raise ConfigError("a simulation needs a scenario, or durations; and not both")
         if name is not None:
             known = SCENARIOS.get(name) if isinstance(name, str) else None
             if known is None:
-                raise ConfigError("there is no scenario %r: there is %s" % (name, ", ".join(SCENARIOS)))
+                raise ConfigError(
+                    "there is no scenario %r: there is %s" % (name, ", ".join(SCENARIOS))
+                )
             self.spreads: Dict[Optional[str], Spread] = spreads_of(known)
-            jobs, arrive = known.jobs if jobs is None else jobs, known.arrive if arrive is None else arrive
+            jobs, arrive = (
+                known.jobs if jobs is None else jobs,
+                known.arrive if arrive is None else arrive,
+            )
             limit = known.limit if limit is None else limit
         else:
-            labelled = durations if isinstance(durations, Mapping) and durations else {None: durations}
+            labelled = (
+                durations if isinstance(durations, Mapping) and durations else {None: durations}
+            )
             if not all(label is None or isinstance(label, str) for label in labelled):
                 raise ConfigError("labels are text, not %r" % (list(labelled),))
             self.spreads = {label: _spread(each) for label, each in labelled.items()}
-            listed = sum(len(spread.durations) for spread in self.spreads.values() if isinstance(spread, Measured))
+            listed = sum(
+                len(spread.durations)
+                for spread in self.spreads.values()
+                if isinstance(spread, Measured)
+            )
             jobs = listed or USUAL_JOBS if jobs is None else jobs
         self.name = name or described(self.spreads)
         self.count, self.arrive = jobs, "burst" if arrive is None else arrive
-        self.limit = (None if limit == "none" else parse_limit(limit)) if isinstance(limit, str) else limit
+        self.limit = (
+            (None if limit == "none" else parse_limit(limit)) if isinstance(limit, str) else limit
+        )
 
     def _check(self) -> None:
         _check_whole("jobs", self.count, 1, MOST_JOBS)
@@ -127,7 +193,9 @@ class Simulation:
         if self.price <= 0.0:
             raise ConfigError("a poll's price must be above zero")
         if not isinstance(self._fault_rate, (int, float)) or not 0.0 <= self._fault_rate < 1.0:
-            raise ConfigError("a fault rate is a number from 0 to below 1, not %r" % (self._fault_rate,))
+            raise ConfigError(
+                "a fault rate is a number from 0 to below 1, not %r" % (self._fault_rate,)
+            )
         if not isinstance(self.limit, (Limit, type(None))):
             raise ConfigError("a limit is text such as '60/m', or 'none', not %r" % (self.limit,))
         if not isinstance(self.arrive, str):
@@ -149,7 +217,13 @@ class Simulation:
         """So many polls a pace makes at least: known before minutes are spent on them."""
         if self._fault_rate:
             return 0.0  # waits after a fault are longer
-        wait = pace.every if isinstance(pace, Fixed) else pace.cap if isinstance(pace, Backoff) else pace.max
+        wait = (
+            pace.every
+            if isinstance(pace, Fixed)
+            else pace.cap
+            if isinstance(pace, Backoff)
+            else pace.max
+        )
         apart = max(wait, SHORTEST_S) + self._latency
         most = pace.attempts if isinstance(pace, Fixed) and pace.attempts else NEVER
         timeout = NEVER if self._timeout is None else self._timeout
@@ -160,8 +234,10 @@ class Simulation:
         return min(polls, rate * max(job.ends_at for job in self.jobs))
 
     def _too_many_polls(self, pace: Pace) -> ConfigError:
-        return ConfigError("pace '%s' makes more than %d polls of this: take fewer jobs, or a slower pace"
-                           % (pace, self._most_polls))
+        return ConfigError(
+            "pace '%s' makes more than %d polls of this: take fewer jobs, or a slower pace"
+            % (pace, self._most_polls)
+        )
 
     def matched(self, rival: Figures, on_poll: Optional[OnPoll] = None) -> Optional[Figures]:
         """Adaptive at a price at which it makes no more polls than another pace did; None if there is no such price.
@@ -171,7 +247,9 @@ class Simulation:
         tries, wanted = (TRIES, 0.985) if self.count <= MANY else (1, 0.94)
         wanted *= rival.polls_per_job
         known = [(best.polls, price) for price, best in self.frontier]
-        between = [(one, other) for one, other in zip(known, known[1:]) if one[0] >= wanted > other[0]]
+        between = [
+            (one, other) for one, other in zip(known, known[1:]) if one[0] >= wanted > other[0]
+        ]
         if not between or rival.timed_out:
             return None
         (more, low), (fewer, high) = between[0]
@@ -180,7 +258,11 @@ class Simulation:
         for _ in range(tries):
             found = self.run(Adaptive(price=float("%.2g" % price)), on_poll)
             ratio = found.polls_per_job / rival.polls_per_job
-            if ratio <= 1.0 and not found.timed_out and (best is None or found.polls_per_job > best.polls_per_job):
+            if (
+                ratio <= 1.0
+                and not found.timed_out
+                and (best is None or found.polls_per_job > best.polls_per_job)
+            ):
                 best = found
             if 0.97 <= ratio <= 1.0:
                 break
@@ -189,8 +271,14 @@ class Simulation:
 
     def api(self) -> SimulatedApi:
         """The server that the jobs run on, as it is at the beginning."""
-        return SimulatedApi(self.jobs, self.limit, self.window, self._fault_rate, self.timestamps,
-                            Random("faults %r" % self.seed).random)
+        return SimulatedApi(
+            self.jobs,
+            self.limit,
+            self.window,
+            self._fault_rate,
+            self.timestamps,
+            Random("faults %r" % self.seed).random,
+        )
 
     @property
     def frontier(self) -> List[Tuple[float, Optimum]]:
@@ -203,27 +291,46 @@ class Simulation:
     def _optima(self, prices: Sequence[float], is_rough: bool = False) -> List[Optimum]:
         """The best there is at each price, for the jobs that count, each label by its own best schedule."""
         every = [job.label for job in self.jobs]
-        counted = every[self.warm_up:]
+        counted = every[self.warm_up :]
         polls, delays = [0.0] * len(prices), [0.0] * len(prices)
         for label, spread in self.spreads.items():
             share = counted.count(label) / len(counted)
-            for i, best in enumerate(optimal_schedules(spread, prices, is_rough, every.count(label))):
+            for i, best in enumerate(
+                optimal_schedules(spread, prices, is_rough, every.count(label))
+            ):
                 polls[i] += share * best.polls
                 delays[i] += share * best.delay
-        return [Optimum(price * one + other, one, other, ()) for price, one, other in zip(prices, polls, delays)]
+        return [
+            Optimum(price * one + other, one, other, ())
+            for price, one, other in zip(prices, polls, delays)
+        ]
 
     def _priced(self, pace: Union[Pace, str]) -> Pace:
         read = to_pace(pace)
         has_price = not isinstance(pace, str) or "price=" in pace.lower()
-        return read._replace(price=self.price) if isinstance(read, Adaptive) and not has_price else read
+        return (
+            read._replace(price=self.price)
+            if isinstance(read, Adaptive) and not has_price
+            else read
+        )
 
     def _figures(self, run: "_Run") -> Figures:
         count, delays = self.count - self.warm_up, sorted(run.delays)
         polls, mean = run.polls / count, math.fsum(delays) / len(delays) if delays else None
         return Figures(
-            run.pace, polls, mean, _percentile(delays, 0.5), _percentile(delays, 0.95), _percentile(delays, 1.0),
-            run.rate_limited, count - len(delays), None if mean is None else self.price * polls + mean,
-            self.optimum.cost, run.per_minute, count)
+            run.pace,
+            polls,
+            mean,
+            _percentile(delays, 0.5),
+            _percentile(delays, 0.95),
+            _percentile(delays, 1.0),
+            run.rate_limited,
+            count - len(delays),
+            None if mean is None else self.price * polls + mean,
+            self.optimum.cost,
+            run.per_minute,
+            count,
+        )
 
 
 class _Run:
@@ -240,13 +347,21 @@ class _Run:
         self._warm_up = simulation.warm_up
         self._rng = Random(simulation.seed).random
         self._api = simulation.api()
-        bucket = TokenBucket.from_limit(simulation.limit if simulation._knows_limit else None, VirtualClock())
+        bucket = TokenBucket.from_limit(
+            simulation.limit if simulation._knows_limit else None, VirtualClock()
+        )
         self._lane = Lane(bucket)
         profile = Profile(pace=pace, timeout=simulation._timeout)
         # Jobs are waited for from the moment they are submitted; and each teaches those of its label.
-        self._durations = {label: Durations() for label in simulation.spreads if isinstance(pace, Adaptive)}
-        self._rules = {label: WaitSettings.from_profile(profile, bucket.spacing, self._durations.get(label), is_fresh=True)
-                       for label in simulation.spreads}
+        self._durations = {
+            label: Durations() for label in simulation.spreads if isinstance(pace, Adaptive)
+        }
+        self._rules = {
+            label: WaitSettings.from_profile(
+                profile, bucket.spacing, self._durations.get(label), is_fresh=True
+            )
+            for label in simulation.spreads
+        }
         self._orders = {label: StartOrder() for label in self._durations}
         self._agenda = Agenda(simulation._workers, self._learn)
         self._lock = threading.Lock()  # for next_work; nobody else ever holds it
@@ -262,7 +377,14 @@ class _Run:
                 self._finish(entries, reading, now)
             while arrived < len(jobs) and jobs[arrived].starts_at <= now:
                 job = jobs[arrived]
-                entry = agenda.add(Job(job.id, label=job.label), "", self._rules[job.label], self._lane, now, arrived)
+                entry = agenda.add(
+                    Job(job.id, label=job.label),
+                    "",
+                    self._rules[job.label],
+                    self._lane,
+                    now,
+                    arrived,
+                )
                 if self._orders:
                     entry.turn = self._orders[job.label].begin()
                 arrived += 1
@@ -272,8 +394,11 @@ class _Run:
             if work.entries:
                 self._ask(work.entries, now)
                 continue
-            now = min(work.next_at, replies[0][0] if replies else NEVER,
-                      jobs[arrived].starts_at if arrived < len(jobs) else NEVER)
+            now = min(
+                work.next_at,
+                replies[0][0] if replies else NEVER,
+                jobs[arrived].starts_at if arrived < len(jobs) else NEVER,
+            )
             if now == NEVER:
                 return
 
@@ -304,7 +429,9 @@ class _Run:
         """From a wait that is over, as BatchPoller does."""
         if entry.turn is not None:
             label, began = entry.progress.job.label, entry.progress.started_at
-            for lesson in self._orders[label].end(entry.turn, began, observed_duration(entry.progress)):
+            for lesson in self._orders[label].end(
+                entry.turn, began, observed_duration(entry.progress)
+            ):
                 self._durations[label].record_between(*lesson)
 
     def _count(self, entry: Entry, ended: Progress) -> None:
@@ -322,13 +449,18 @@ def _spread(durations: Optional[Lasting]) -> Spread:
     if isinstance(durations, str):
         return parse_distribution(durations)
     if not isinstance(durations, Iterable) or isinstance(durations, bytes):
-        raise ConfigError("durations are text such as 'uniform 2m..15m', or a list of seconds, not %r" % (durations,))
+        raise ConfigError(
+            "durations are text such as 'uniform 2m..15m', or a list of seconds, not %r"
+            % (durations,)
+        )
     return Measured.from_durations(tuple(durations))
 
 
 def _check_whole(name: str, value: object, least: int, most: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ConfigError("%s must be a whole number from %d to %d, not %r" % (name, least, most, value))
+        raise ConfigError(
+            "%s must be a whole number from %d to %d, not %r" % (name, least, most, value)
+        )
 
 
 def _one_of(words: Sequence[str], word: str) -> str:

@@ -4,6 +4,7 @@ Everything that waits is a generator for the multiplexer (edges/multiplexer.py),
 code serves a caller that blocks and a worker with many exchanges. Each problem becomes a
 ConnectError with a Fault that says what happened and what to try.
 """
+
 import errno
 import os
 import re
@@ -31,8 +32,9 @@ MANY_SMALL_READS = 5000
 SMALL_READ_PAUSE_S = 0.002
 
 CERTIFICATE_REQUIRED = "TLSV13_ALERT_CERTIFICATE_REQUIRED"  # as OpenSSL names it
-CLIENT_CERTIFICATE_ADVICE = ("the server wants a certificate of the client: --client-cert and "
-                             "--client-key")
+CLIENT_CERTIFICATE_ADVICE = (
+    "the server wants a certificate of the client: --client-cert and --client-key"
+)
 FOLLOW_ANY = "redirects = any in a profile follows it, without credentials"
 
 FamilyAndAddress = Tuple[int, Any]
@@ -80,7 +82,7 @@ class IdleState(Enum):
 
     QUIET = "quiet"
     CLOSED = "closed"
-    STRAY = "stray"      # bytes that answer no request
+    STRAY = "stray"  # bytes that answer no request
 
 
 class Connection:
@@ -95,7 +97,7 @@ class Connection:
         self.sock = sock
         self.descriptor = sock.fileno()
         self._is_blocking = False
-        self._read_limit_s = 0.0    # how long a blocking read may take
+        self._read_limit_s = 0.0  # how long a blocking read may take
 
     def set_blocking(self, is_blocking: bool) -> None:
         """Allow reads that block; only for an exchange that has its thread to itself."""
@@ -221,8 +223,9 @@ def _end(parser: ResponseParser) -> Response:
 
 def no_response(error: OSError) -> NoResponse:
     """The connection broke before a response began."""
-    return NoResponse("the connection broke without a reply: %s" % describe(error),
-                      tls_reason(error))
+    return NoResponse(
+        "the connection broke without a reply: %s" % describe(error), tls_reason(error)
+    )
 
 
 def tls_reason(error: OSError) -> str:
@@ -240,8 +243,13 @@ def describe(error: OSError) -> str:
     return _TLS_NOISE.sub("", str(error.strerror or error))
 
 
-def open_connection(route: Route, tls: TlsSettings, calls: BackgroundCalls, deadline: float,
-                    only_public: bool = False) -> "Steps[Connection]":
+def open_connection(
+    route: Route,
+    tls: TlsSettings,
+    calls: BackgroundCalls,
+    deadline: float,
+    only_public: bool = False,
+) -> "Steps[Connection]":
     """A connection that is ready for requests, or a ConnectError.
 
     With `only_public`, an internal address is refused: a public server has pointed to it.
@@ -256,6 +264,7 @@ def open_connection(route: Route, tls: TlsSettings, calls: BackgroundCalls, dead
             yield from open_tunnel(connection, route, deadline)
         if route.address.scheme == "https":
             from .tls import secure, tls_context  # late: ssl is slow to import
+
             secured = yield from secure(connection, route.address, tls_context(tls), deadline)
             return secured
         return connection
@@ -272,12 +281,18 @@ def _check_public(route: Route, found: List[FamilyAndAddress]) -> None:
 
 def not_public(address: Address) -> Fault:
     """The fault if a public server points to an internal address."""
-    return Fault("a public server points to %s, an internal address, which is not followed"
-                 % address.authority, FOLLOW_ANY, final=True, code=FaultCode.REDIRECT)
+    return Fault(
+        "a public server points to %s, an internal address, which is not followed"
+        % address.authority,
+        FOLLOW_ANY,
+        final=True,
+        code=FaultCode.REDIRECT,
+    )
 
 
-def resolve(route: Route, calls: BackgroundCalls,
-            deadline: float) -> "Steps[List[FamilyAndAddress]]":
+def resolve(
+    route: Route, calls: BackgroundCalls, deadline: float
+) -> "Steps[List[FamilyAndAddress]]":
     """The addresses to connect to. getaddrinfo can't be interrupted, so it runs in a thread."""
     address = route.first_hop
     name = route.first_hop_name
@@ -295,19 +310,28 @@ def resolve(route: Route, calls: BackgroundCalls,
         found = yield from calls.wait((host, address.port), look_up, deadline)
         return found
     except NotFinished:
-        raise ConnectError(Fault("the name of %s was not resolved in time" % name,
-                                 "is DNS reachable from here?", code=FaultCode.NAME)) from None
+        raise ConnectError(
+            Fault(
+                "the name of %s was not resolved in time" % name,
+                "is DNS reachable from here?",
+                code=FaultCode.NAME,
+            )
+        ) from None
     except TooManyCalls as error:
-        raise ConnectError(Fault("the name of %s can't be looked up: %s" % (name, error),
-                                 code=FaultCode.NAME)) from None
+        raise ConnectError(
+            Fault("the name of %s can't be looked up: %s" % (name, error), code=FaultCode.NAME)
+        ) from None
     except (OSError, UnicodeError):
-        raise ConnectError(Fault("can't resolve the name of %s" % name,
-                                 "check the spelling, DNS, and whether a proxy is needed",
-                                 code=FaultCode.NAME)) from None
+        raise ConnectError(
+            Fault(
+                "can't resolve the name of %s" % name,
+                "check the spelling, DNS, and whether a proxy is needed",
+                code=FaultCode.NAME,
+            )
+        ) from None
 
 
-def connect(found: List[FamilyAndAddress], route: Route,
-            deadline: float) -> "Steps[socket.socket]":
+def connect(found: List[FamilyAndAddress], route: Route, deadline: float) -> "Steps[socket.socket]":
     """A socket connected to the first of the addresses that accepts."""
     name = route.first_hop_name
     fault = Fault("no connection to %s" % name, code=FaultCode.CONNECT)
@@ -347,11 +371,17 @@ def _connect_one(sock: socket.socket, target: Any, until: float) -> "Steps[Optio
 
 def _connect_fault(name: str, problem: int) -> Fault:
     if problem == errno.ETIMEDOUT:
-        return Fault("no answer from %s to a connection" % name,
-                     "is a firewall in between, or a proxy needed?", code=FaultCode.CONNECT)
+        return Fault(
+            "no answer from %s to a connection" % name,
+            "is a firewall in between, or a proxy needed?",
+            code=FaultCode.CONNECT,
+        )
     if problem == errno.ECONNREFUSED:
-        return Fault("%s refused the connection" % name, "is the server up, and the port right?",
-                     code=FaultCode.CONNECT)
+        return Fault(
+            "%s refused the connection" % name,
+            "is the server up, and the port right?",
+            code=FaultCode.CONNECT,
+        )
     return Fault("no connection to %s: %s" % (name, os.strerror(problem)), code=FaultCode.CONNECT)
 
 
@@ -362,12 +392,14 @@ def open_tunnel(connection: Connection, route: Route, deadline: float) -> "Steps
     try:
         response = yield from connection.exchange(connect_request(route), True, deadline)
     except DeadlinePassed:
-        raise ConnectError(Fault("the proxy at %s did not open a tunnel in time" % name,
-                                 code=FaultCode.PROXY)) from None
+        raise ConnectError(
+            Fault("the proxy at %s did not open a tunnel in time" % name, code=FaultCode.PROXY)
+        ) from None
     except (OSError, BadResponse, NoResponse) as error:
         why = _without_echo(str(error), route.proxy.userinfo)
-        raise ConnectError(Fault("the proxy at %s did not open a tunnel: %s" % (name, why),
-                                 code=FaultCode.PROXY)) from None
+        raise ConnectError(
+            Fault("the proxy at %s did not open a tunnel: %s" % (name, why), code=FaultCode.PROXY)
+        ) from None
     if not 200 <= response.status < 300:
         raise ConnectError(proxy_refusal(route, response.status))
 
@@ -381,12 +413,13 @@ def _without_echo(text: str, userinfo: str) -> str:
     if not userinfo or start is None:
         return text
     from urllib.parse import unquote
+
     plain = unquote(userinfo)
-    quote = text[start.end():]
+    quote = text[start.end() :]
     escaped = repr(plain.encode("utf-8"))[2:-1]
     encoded = basic(userinfo).partition(" ")[2]
     for secret in (userinfo, plain, plain.partition(":")[2], escaped, encoded):
         run = min(len(secret), SHORTEST_SECRET)
-        if run and any(secret[i:i + run] in quote for i in range(len(secret) - run + 1)):
-            return text[:start.start()] + "text that repeats the proxy's credentials"
+        if run and any(secret[i : i + run] in quote for i in range(len(secret) - run + 1)):
+            return text[: start.start()] + "text that repeats the proxy's credentials"
     return text

@@ -11,21 +11,22 @@ Rules
     lines, 9.3 for whether the connection can be used again.
   * Memory and work are bounded, whatever the server sends. Each limit is a constant below.
 """
+
 import re
 import zlib
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
-MAX_BODY = 10 * 1024 * 1024     # bytes, also after decompression
-MAX_HEAD = 64 * 1024            # bytes of status line and headers
+MAX_BODY = 10 * 1024 * 1024  # bytes, also after decompression
+MAX_HEAD = 64 * 1024  # bytes of status line and headers
 MAX_CHUNK_LINE = 4 * 1024
-MAX_FRAMING = 768 * 1024        # bytes of chunk lines and trailers: 150,000 chunks, 0.3 s of CPU
-MAX_INTERIM = 50                # 1xx responses before the final one
+MAX_FRAMING = 768 * 1024  # bytes of chunk lines and trailers: 150,000 chunks, 0.3 s of CPU
+MAX_INTERIM = 50  # 1xx responses before the final one
 MAX_GZIP_MEMBERS = 100
 
 _START = "HTTP/1."
 _STATUS_LINE = re.compile(r"HTTP/1\.[0-9] [1-9][0-9][0-9](?![^ \r\n])")
 _HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may end a line
-_LONGEST_LENGTH = 18                 # digits: more are too large in any case
+_LONGEST_LENGTH = 18  # digits: more are too large in any case
 
 
 class BadResponse(Exception):
@@ -46,8 +47,8 @@ class Response(NamedTuple):
     status: int
     headers: Dict[str, str]
     body: bytes
-    can_reuse: bool      # whether the connection can carry another request
-    has_surplus: bool    # whether bytes followed that belong to no response we asked for
+    can_reuse: bool  # whether the connection can carry another request
+    has_surplus: bool  # whether bytes followed that belong to no response we asked for
 
 
 class ResponseParser:
@@ -57,13 +58,25 @@ class ResponseParser:
     succeeds.
     """
 
-    __slots__ = ("_buffer", "_scanned", "_step", "_has_no_body", "_status", "_headers",
-                 "_is_http_1_0", "_length", "_body", "_framing", "_interim", "_response")
+    __slots__ = (
+        "_buffer",
+        "_scanned",
+        "_step",
+        "_has_no_body",
+        "_status",
+        "_headers",
+        "_is_http_1_0",
+        "_length",
+        "_body",
+        "_framing",
+        "_interim",
+        "_response",
+    )
 
     def __init__(self, has_no_body: bool = False) -> None:
         self._has_no_body = has_no_body
         self._buffer: Union[bytes, bytearray] = b""  # a bytearray once it has to grow
-        self._scanned = 0                            # bytes known not to end the head
+        self._scanned = 0  # bytes known not to end the head
         self._interim = 0
         self._response: Optional[Response] = None
         # A function, not a bound method: that would be a reference cycle, and keep the body in
@@ -117,8 +130,8 @@ class ResponseParser:
             self._check_unfinished_head()
             self._scanned = max(0, len(buffer) - 2)
             return False
-        self._parse_head(buffer[:end.start()].decode("latin-1"))
-        self._buffer = buffer[end.end():]
+        self._parse_head(buffer[: end.start()].decode("latin-1"))
+        self._buffer = buffer[end.end() :]
         if self._status < 200:
             self._skip_interim()
             return True
@@ -126,7 +139,7 @@ class ResponseParser:
 
     def _check_unfinished_head(self) -> None:
         start = self._buffer[:40].decode("latin-1")
-        if start[:len(_START)] != _START[:len(start)]:
+        if start[: len(_START)] != _START[: len(start)]:
             raise BadResponse("the response is not HTTP/1.x: %r" % start)
         if len(self._buffer) > MAX_HEAD:
             raise BadResponse("the headers exceed %d kB" % (MAX_HEAD // 1024))
@@ -240,11 +253,12 @@ class ResponseParser:
         end = buffer.find(b"\n", 0, MAX_CHUNK_LINE)
         if end < 0:
             if len(buffer) >= MAX_CHUNK_LINE:
-                raise BadResponse("a line of chunk framing exceeds %d kB"
-                                  % (MAX_CHUNK_LINE // 1024))
+                raise BadResponse(
+                    "a line of chunk framing exceeds %d kB" % (MAX_CHUNK_LINE // 1024)
+                )
             return None
         line = bytes(buffer[:end]).rstrip(b"\r")
-        del buffer[:end + 1]
+        del buffer[: end + 1]
         self._framing += end + 1
         if self._framing > MAX_FRAMING:
             raise BadResponse("the chunk framing exceeds %d kB" % (MAX_FRAMING // 1024))
@@ -323,8 +337,9 @@ def _parse_length(text: str) -> int:
     length = int(digits[:_LONGEST_LENGTH] or "0")
     if length > MAX_BODY:
         shown = digits if len(digits) <= 40 else digits[:37] + "..."
-        raise ResponseTooLarge("the body has %s bytes; the limit is %d MB"
-                               % (shown, MAX_BODY >> 20))
+        raise ResponseTooLarge(
+            "the body has %s bytes; the limit is %d MB" % (shown, MAX_BODY >> 20)
+        )
     return length
 
 
@@ -341,8 +356,9 @@ def _decompress(body: bytes, coding: str) -> bytes:
     if known in ("", "identity"):
         return body
     if known not in ("gzip", "x-gzip"):
-        raise BadResponse("the content coding is %r: pollkit asks for none, and reads only gzip"
-                          % coding[:40])
+        raise BadResponse(
+            "the content coding is %r: pollkit asks for none, and reads only gzip" % coding[:40]
+        )
     try:
         return _gunzip(body)
     except zlib.error:

@@ -6,6 +6,7 @@ previous request, they could be read as the answer to the next job. The check ca
 if they arrive just after it. So after the first such sighting no connection to that origin is
 reused for the rest of the process, and a reply that came on a reused one is asked for again.
 """
+
 import sys
 from typing import Dict, List, Optional, Set
 
@@ -27,9 +28,11 @@ def add_stray_sender(origin: str) -> None:
     _stray_senders.add(origin)
     if "logging" in sys.modules:  # otherwise nobody reads the log, and it is slow to import
         import logging
+
         logging.getLogger("pollkit").warning(
             "%s sent a reply that was not asked for: every request now uses a new connection",
-            origin)
+            origin,
+        )
 
 
 class ConnectionPool:
@@ -66,7 +69,7 @@ class ConnectionPool:
             return
         connections = self._idle.get(origin)
         if connections is None:
-            for oldest in list(self._idle)[:-MAX_ORIGINS + 1]:
+            for oldest in list(self._idle)[: -MAX_ORIGINS + 1]:
                 _close_all(self._idle.pop(oldest, []))
             connections = self._idle.setdefault(origin, [])
         connections.append(connection)

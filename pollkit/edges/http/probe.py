@@ -1,4 +1,5 @@
 """The way to an origin, walked one step at a time, so that each can be looked at by itself."""
+
 import os
 import time
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 # Names for these came with Python 3.10, or never; OpenSSL has had them since 1.0.2 and 1.1.0.
 _PARTIAL_CHAIN, _NO_CHECK_TIME = 0x80000, 0x200000
 _SHOWN_NAMES = 4
-CERTIFICATE_FAULTS = (FaultCode.CERTIFICATE, FaultCode.CERTIFICATE_DATE, FaultCode.CERTIFICATE_NAME,
-                      FaultCode.CERTIFICATE_STRICT)
+CERTIFICATE_FAULTS = (
+    FaultCode.CERTIFICATE,
+    FaultCode.CERTIFICATE_DATE,
+    FaultCode.CERTIFICATE_NAME,
+    FaultCode.CERTIFICATE_STRICT,
+)
 
 
 class Certificate(NamedTuple):
@@ -78,6 +83,7 @@ class Probe:
     def secure(self) -> Secured:
         """TLS, verified as for a poll."""
         from .tls import tls_context
+
         sock = self._secured(tls_context(self._tls))
         return Secured(sock.version() or "TLS", _certificate(sock.getpeercert() or {}))
 
@@ -88,6 +94,7 @@ class Probe:
         is, and then connects once more with that very certificate as the only one to trust.
         """
         import ssl
+
         trusting = _careless()
         trusting.verify_mode = ssl.CERT_NONE
         try:
@@ -109,6 +116,7 @@ class Probe:
 
     def _secured(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
         from .tls import secure
+
         assert self._connection is not None, "connect first"
         secured = run(secure(self._connection, self._route.address, context, self._deadline()))
         self._connection = secured
@@ -127,6 +135,7 @@ def trusted_cas(ca_file: Optional[str]) -> str:
     if ca_file:
         return ca_file
     import ssl
+
     paths = ssl.get_default_verify_paths()
     variables = (paths.openssl_cafile_env, paths.openssl_capath_env)
     named = [name for name in variables if os.environ.get(name)]
@@ -134,7 +143,10 @@ def trusted_cas(ca_file: Optional[str]) -> str:
     missing = [name for name in named if not os.path.exists(os.environ[name])]
     if missing:
         found = "%s (%s names %s, which is not there)" % (
-            found or "nothing", missing[0], os.environ[missing[0]])
+            found or "nothing",
+            missing[0],
+            os.environ[missing[0]],
+        )
     elif named:
         found += " (from %s)" % " and ".join(named)
     return found or "nothing: this Python finds no CA certificates"
@@ -144,6 +156,7 @@ def _careless() -> "ssl.SSLContext":
     import ssl
 
     from .tls import require_tls_1_2
+
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     require_tls_1_2(context)
@@ -153,6 +166,7 @@ def _careless() -> "ssl.SSLContext":
 def _certificate(shown: Any) -> Certificate:
     """A certificate from the dict that ssl makes of it."""
     import ssl
+
     names = tuple(value for kind, value in shown.get("subjectAltName", ()))
     issuer = {name: value for pairs in shown.get("issuer", ()) for name, value in pairs}
     issuers = [issuer[name] for name in ("commonName", "organizationName") if name in issuer]

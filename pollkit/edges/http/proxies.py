@@ -3,6 +3,7 @@
 urllib.request is imported only when a proxy variable is set: importing it costs more than
 importing all of pollkit.
 """
+
 import os
 import sys
 from typing import Dict, NamedTuple, Optional, Tuple
@@ -48,8 +49,9 @@ def route_to(address: Address, proxy: str) -> Route:
     if "://" not in url:
         url = "http://" + url
     if not url.lower().startswith("http://"):
-        raise ConfigError("the proxy %s can't be used: only http:// proxies are supported"
-                          % redact_url(url))
+        raise ConfigError(
+            "the proxy %s can't be used: only http:// proxies are supported" % redact_url(url)
+        )
     try:
         return Route(address, parse_url(url))
     except ConfigError as error:
@@ -68,6 +70,7 @@ def choose_proxy(address: Address, proxy: str) -> Tuple[Optional[str], str]:
     if not has_system_settings and not has_variables:
         return None, not_set
     from urllib.request import getproxies, proxy_bypass
+
     proxies = getproxies()
     scheme = address.scheme if proxies.get(address.scheme) else "all"
     if not proxies.get(scheme):
@@ -96,6 +99,7 @@ def basic(userinfo: str) -> str:
     """Basic authentication from a URL's 'user:password' (RFC 7617)."""
     from base64 import b64encode
     from urllib.parse import unquote
+
     return "Basic " + b64encode(unquote(userinfo).encode("utf-8")).decode("ascii")
 
 
@@ -117,13 +121,22 @@ def proxy_refusal(route: Route, status: int) -> Fault:
     # tinyproxy answers 401 to a wrong password.
     wants_password = status == 407 or (status == 401 and has_password)
     if wants_password and has_password:
-        return Fault("the proxy at %s refused: %d" % (authority, status),
-                     "it does not accept the user name and password that it got",
-                     final=True, code=FaultCode.PROXY)
+        return Fault(
+            "the proxy at %s refused: %d" % (authority, status),
+            "it does not accept the user name and password that it got",
+            final=True,
+            code=FaultCode.PROXY,
+        )
     if wants_password:
-        return Fault("the proxy at %s refused: %d" % (authority, status),
-                     "set its user name and password: %s_proxy=http://user:password@%s"
-                     % (route.address.scheme, authority), final=True, code=FaultCode.PROXY)
-    return Fault("the proxy at %s refused a tunnel to %s: %d"
-                 % (authority, route.address.authority, status),
-                 "does no_proxy lack this host?", code=FaultCode.PROXY)
+        return Fault(
+            "the proxy at %s refused: %d" % (authority, status),
+            "set its user name and password: %s_proxy=http://user:password@%s"
+            % (route.address.scheme, authority),
+            final=True,
+            code=FaultCode.PROXY,
+        )
+    return Fault(
+        "the proxy at %s refused a tunnel to %s: %d" % (authority, route.address.authority, status),
+        "does no_proxy lack this host?",
+        code=FaultCode.PROXY,
+    )

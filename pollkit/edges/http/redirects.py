@@ -9,6 +9,7 @@ reachable from everywhere; internal ones are those of this machine and of privat
 (core/origins.py). A name is judged by what it resolves to when a connection is opened. Behind a
 proxy, which resolves names itself, only the URL can be judged: a name counts as public there.
 """
+
 from typing import Dict, Optional, Set, Tuple
 
 from ...core.model import Fault, FaultCode
@@ -44,28 +45,37 @@ class Redirects:
                 return
         self._note(route.address.origin, {host})
 
-    def refusal(self, url: str, there: str, home: str,
-                deadline: float) -> "Steps[Optional[Fault]]":
+    def refusal(self, url: str, there: str, home: str, deadline: float) -> "Steps[Optional[Fault]]":
         """Why a redirect or link from one URL to another is not followed; None if it is."""
         here, target = parse_url(url), parse_url(there)
         if here.origin == target.origin or self._policy == "any":
             return None
         if self._policy == "same-origin":
-            return Fault("the server points to %s, another origin, which redirects = same-origin "
-                         "forbids" % redact_url(there)[:200], final=True, code=FaultCode.REDIRECT)
+            return Fault(
+                "the server points to %s, another origin, which redirects = same-origin "
+                "forbids" % redact_url(there)[:200],
+                final=True,
+                code=FaultCode.REDIRECT,
+            )
         if here.scheme == "https" and target.scheme == "http":
-            return Fault("the server points from https to %s, which is not followed"
-                         % redact_url(there)[:200], FOLLOW_ANY, final=True, code=FaultCode.REDIRECT)
+            return Fault(
+                "the server points from https to %s, which is not followed"
+                % redact_url(there)[:200],
+                FOLLOW_ANY,
+                final=True,
+                code=FaultCode.REDIRECT,
+            )
         try:
             refusal = yield from self._refusal_of_address(here, target, home, deadline)
             return refusal
         except ConnectError as error:  # a name that is needed to decide can't be resolved
             return error.fault
-        except ConfigError as error:   # a proxy can't be used
+        except ConfigError as error:  # a proxy can't be used
             return Fault(str(error), final=True, code=FaultCode.CONFIG)
 
-    def _refusal_of_address(self, here: Address, target: Address, home: str,
-                            deadline: float) -> "Steps[Optional[Fault]]":
+    def _refusal_of_address(
+        self, here: Address, target: Address, home: str, deadline: float
+    ) -> "Steps[Optional[Fault]]":
         is_from_public = yield from self._is_public(here.origin, deadline)
         if not is_from_public:
             return None

@@ -1,4 +1,5 @@
 """Requests as bytes: the profile's method, headers and credential, for one URL."""
+
 import re
 from collections import deque
 from typing import (
@@ -21,7 +22,7 @@ from ...core.profile import Profile
 from ...core.urls import Address, is_secret, parse_url, secrets_in_header
 from ...errors import ConfigError
 from .proxies import Route, basic, proxy_headers, route_to
-from .user_headers import validate_headers, merge_headers
+from .user_headers import merge_headers, validate_headers
 
 if TYPE_CHECKING:
     from ..credentials import Credential
@@ -45,11 +46,25 @@ class Request:
     to the reason why a link in its reply must not be followed.
     """
 
-    __slots__ = ("url", "home", "etag", "fresh_credential", "moved", "may_block", "hops",
-                 "refused_link")
+    __slots__ = (
+        "url",
+        "home",
+        "etag",
+        "fresh_credential",
+        "moved",
+        "may_block",
+        "hops",
+        "refused_link",
+    )
 
-    def __init__(self, url: str, home: str, etag: Optional[str] = None,
-                 fresh_credential: bool = False, moved: bool = False) -> None:
+    def __init__(
+        self,
+        url: str,
+        home: str,
+        etag: Optional[str] = None,
+        fresh_credential: bool = False,
+        moved: bool = False,
+    ) -> None:
         self.url = url
         self.home = home
         self.etag = etag
@@ -65,8 +80,8 @@ class Site(NamedTuple):
 
     origin: str
     route: Route
-    before: bytes     # between the method and the target
-    after: bytes      # after the target: the headers, each with its line end
+    before: bytes  # between the method and the target
+    after: bytes  # after the target: the headers, each with its line end
 
 
 class RequestBuilder:
@@ -126,8 +141,9 @@ class RequestBuilder:
             self._sites.clear()
             self._starts.clear()
 
-    def build(self, url: str, home: str, method: bytes, body: bytes,
-              etag: Optional[str]) -> Tuple[Site, bytes]:
+    def build(
+        self, url: str, home: str, method: bytes, body: bytes, etag: Optional[str]
+    ) -> Tuple[Site, bytes]:
         """The site of a URL, and the whole request."""
         site, start = self._starts.get((url, home)) or self._start(url, home)
         if body or method in (b"POST", b"PUT", b"PATCH"):
@@ -173,18 +189,26 @@ class RequestBuilder:
 
     def _headers_for(self, address: Address, home: str) -> Dict[str, str]:
         """The headers for an origin; only the job's own gets credentials and the user's headers."""
-        headers = {"Accept": "application/json, */*;q=0.5", "Accept-Encoding": "identity",
-                   "User-Agent": "pollkit/" + __version__}
+        headers = {
+            "Accept": "application/json, */*;q=0.5",
+            "Accept-Encoding": "identity",
+            "User-Agent": "pollkit/" + __version__,
+        }
         if self.body:
             headers["Content-Type"] = "application/json"
         if address.origin != home:
-            own = {name: value for name, value in self._headers.items()
-                   if name.lower() in _SENT_EVERYWHERE}
+            own = {
+                name: value
+                for name, value in self._headers.items()
+                if name.lower() in _SENT_EVERYWHERE
+            }
             return merge_headers(headers, own)
         check_credential_origin("%s://%s/" % (address.scheme, address.authority), self._bound)
         if address.userinfo:
             headers["Authorization"] = basic(address.userinfo)
-            self.add_link_secrets(secrets_in_header(headers["Authorization"]))  # it may be from a link
+            self.add_link_secrets(
+                secrets_in_header(headers["Authorization"])
+            )  # it may be from a link
         if self._credential is not None:
             name, value = self._credential.header(address.host)
             headers = merge_headers(headers, {name: value})
@@ -196,4 +220,5 @@ def _credential_from(specification: Optional[str]) -> "Optional[Credential]":
     if not specification:
         return None
     from ..credentials import Credential  # late: many hosts poll without one
+
     return Credential(specification)

@@ -3,6 +3,7 @@
 Nothing imports this module before an https URL is polled: importing ssl takes as long as
 importing the rest of pollkit.
 """
+
 import functools
 import socket
 import ssl
@@ -28,19 +29,21 @@ from .connection import (
 # basicConstraints not critical, 92 no key usage, and so on. 79 (invalid CA) has other causes, too,
 # but a certificate that the rules before 3.13 refuse is not accepted without the flag, either.
 _STRICT_ERRORS = range(78, 94)
-_STRICT_ADVICE = ("Python 3.13 and later check this, earlier versions don't: have the certificate "
-                  "reissued as RFC 5280 demands, or set tls_strict = no in a profile, which clears "
-                  "VERIFY_X509_STRICT and nothing else")
+_STRICT_ADVICE = (
+    "Python 3.13 and later check this, earlier versions don't: have the certificate "
+    "reissued as RFC 5280 demands, or set tls_strict = no in a profile, which clears "
+    "VERIFY_X509_STRICT and nothing else"
+)
 
 
-_NAME_ERRORS = (62, 63, 64)   # X509_V_ERR_HOSTNAME_MISMATCH, EMAIL_MISMATCH, IP_ADDRESS_MISMATCH
-_DATE_ERRORS = (9, 10)        # X509_V_ERR_CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
+_NAME_ERRORS = (62, 63, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, EMAIL_MISMATCH, IP_ADDRESS_MISMATCH
+_DATE_ERRORS = (9, 10)  # X509_V_ERR_CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
 _ADVICE = {
     FaultCode.CERTIFICATE: "is the CA in use the right one? --ca-file or SSL_CERT_FILE name "
-                           "another",
+    "another",
     FaultCode.CERTIFICATE_STRICT: _STRICT_ADVICE,
     FaultCode.CERTIFICATE_NAME: "the server is another one than the URL names, or has the wrong "
-                                "certificate",
+    "certificate",
     FaultCode.CERTIFICATE_DATE: "the server needs a new one, unless this host's clock is wrong",
 }
 
@@ -92,7 +95,7 @@ def _ends_within_record(data: bytes) -> bool:
     """Whether TLS records (RFC 8446, 5.1) end with an unfinished one."""
     at = 0
     while at < len(data):
-        at += 5 + int.from_bytes(data[at + 3:at + 5], "big")  # a header of 5 bytes, then the rest
+        at += 5 + int.from_bytes(data[at + 3 : at + 5], "big")  # a header of 5 bytes, then the rest
     return at > len(data)
 
 
@@ -116,8 +119,10 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
         why = getattr(error, "strerror", None) or error
         if asked:
             why = "the key has a passphrase"
-        raise ConfigError("can't use the certificate files (%s): %s"
-                          % (", ".join(file for file in files if file), why)) from None
+        raise ConfigError(
+            "can't use the certificate files (%s): %s"
+            % (", ".join(file for file in files if file), why)
+        ) from None
     if not settings.strict:
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     require_tls_1_2(context)
@@ -133,21 +138,29 @@ def require_tls_1_2(context: ssl.SSLContext) -> None:
         context.minimum_version = ssl.TLSVersion.TLSv1_2
 
 
-def secure(connection: Connection, address: Address, context: ssl.SSLContext,
-           deadline: float) -> "Steps[TlsConnection]":
+def secure(
+    connection: Connection, address: Address, context: ssl.SSLContext, deadline: float
+) -> "Steps[TlsConnection]":
     """Put TLS on a connection, which it takes over, or raise a ConnectError."""
     name = address.authority
     try:
         address.host.encode("idna")  # wrap_socket would raise ValueError and leave a socket open
     except UnicodeError:
-        raise ConnectError(Fault("%s is no name that TLS can verify" % name, final=True,
-                                 code=FaultCode.TLS)) from None
+        raise ConnectError(
+            Fault("%s is no name that TLS can verify" % name, final=True, code=FaultCode.TLS)
+        ) from None
     try:
-        secured = TlsConnection(context.wrap_socket(
-            connection.detach(), server_hostname=address.host, do_handshake_on_connect=False))
+        secured = TlsConnection(
+            context.wrap_socket(
+                connection.detach(), server_hostname=address.host, do_handshake_on_connect=False
+            )
+        )
     except OSError as error:
-        raise ConnectError(Fault("%s broke off the TLS handshake: %s" % (name, describe(error)),
-                                 code=FaultCode.TLS)) from None
+        raise ConnectError(
+            Fault(
+                "%s broke off the TLS handshake: %s" % (name, describe(error)), code=FaultCode.TLS
+            )
+        ) from None
     try:
         yield from _shake_hands(secured, name, deadline)
         return secured
@@ -165,8 +178,11 @@ def _handshake_error(name: str, error: BaseException, context: ssl.SSLContext) -
             return ConnectError(_certificate_fault(name, error, context))
         return ConnectError(_tls_fault(name, error))
     if isinstance(error, OSError):
-        return ConnectError(Fault("%s broke off the TLS handshake: %s" % (name, describe(error)),
-                                  code=FaultCode.TLS))
+        return ConnectError(
+            Fault(
+                "%s broke off the TLS handshake: %s" % (name, describe(error)), code=FaultCode.TLS
+            )
+        )
     return error
 
 
@@ -181,16 +197,18 @@ def _shake_hands(secured: TlsConnection, name: str, deadline: float) -> "Steps[N
             direction = WRITE
         is_ready = yield secured.descriptor, direction, deadline
         if not is_ready:
-            raise ConnectError(Fault("no TLS handshake with %s in time" % name,
-                                     code=FaultCode.TIMEOUT))
+            raise ConnectError(
+                Fault("no TLS handshake with %s in time" % name, code=FaultCode.TIMEOUT)
+            )
 
 
 def _certificate_fault(name: str, error: Exception, context: ssl.SSLContext) -> Fault:
     """Why we don't accept the server's certificate."""
     why = getattr(error, "verify_message", "") or str(error)
     code = _certificate_code(error, context)
-    return Fault("the certificate of %s was not accepted: %s" % (name, why), _ADVICE[code],
-                 code=code)
+    return Fault(
+        "the certificate of %s was not accepted: %s" % (name, why), _ADVICE[code], code=code
+    )
 
 
 def _certificate_code(error: Exception, context: ssl.SSLContext) -> FaultCode:
@@ -213,8 +231,11 @@ def _tls_fault(name: str, error: ssl.SSLError) -> Fault:
     """Why there is no TLS at all."""
     reason = tls_reason(error)
     if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"):
-        return Fault("%s does not speak TLS" % name, "is it http:// rather than https://?",
-                     code=FaultCode.TLS)
+        return Fault(
+            "%s does not speak TLS" % name,
+            "is it http:// rather than https://?",
+            code=FaultCode.TLS,
+        )
     advice = ""
     code = FaultCode.TLS
     if reason in ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "VERSION_TOO_LOW"):

@@ -7,6 +7,7 @@ raises because of the network.
 `exchange` is a generator for the multiplexer (edges/multiplexer.py); `fetch` drives it to its end
 in the caller's thread.
 """
+
 import os
 import time
 from typing import Mapping, Optional, Union
@@ -39,7 +40,7 @@ from .redirects import Redirects
 from .request import Request, RequestBuilder, Site
 
 _MAX_REDIRECTS = 5
-_SENT_AT_ONCE = 4096    # bytes: a send of so many never blocks, if all before them were received
+_SENT_AT_ONCE = 4096  # bytes: a send of so many never blocks, if all before them were received
 
 Answer = Union[Reply, Fault]
 
@@ -51,10 +52,12 @@ class Transport:
         profile = validate_profile(profile)
         self._timeout = to_seconds(profile.request_timeout)
         self._builder = RequestBuilder(profile, headers or {})
-        self._tls = TlsSettings(profile.ca_file, profile.client_cert, profile.client_key,
-                                profile.tls_strict)
+        self._tls = TlsSettings(
+            profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict
+        )
         if profile.ca_file or profile.client_cert or profile.client_key:
             from .tls import tls_context
+
             tls_context(self._tls)  # bad files are reported before the first poll
         self._policy = profile.redirects
         self._proxy = profile.proxy
@@ -110,6 +113,7 @@ class Transport:
 
     def _read_credential_again(self, request: Request, timeout: Optional[float]) -> "Steps[None]":
         """In the background: a command may print it, or a pipe deliver it."""
+
         def read() -> None:
             self._builder.read_credential_again(request.url, timeout)
 
@@ -130,8 +134,11 @@ class Transport:
         for _ in range(_MAX_REDIRECTS + 1):
             site, data = self._builder.build(url, request.home, method, body, etag)
             if body and site.origin != request.home:
-                return Fault("redirected to %s: a body is not sent to another origin"
-                             % redact_url(url), final=True, code=FaultCode.REDIRECT)
+                return Fault(
+                    "redirected to %s: a body is not sent to another origin" % redact_url(url),
+                    final=True,
+                    code=FaultCode.REDIRECT,
+                )
             try:
                 response = yield from self._send(site, data, request, deadline)
             except (BadResponse, NoResponse, DeadlinePassed, OSError) as error:
@@ -142,8 +149,12 @@ class Transport:
                 return answer
             there = join_url(url, link)
             if there is None:
-                return Fault("redirected to %r, which is no http or https URL that can be used"
-                             % redact_url(link)[:80], final=True, code=FaultCode.REDIRECT)
+                return Fault(
+                    "redirected to %r, which is no http or https URL that can be used"
+                    % redact_url(link)[:80],
+                    final=True,
+                    code=FaultCode.REDIRECT,
+                )
             refusal = yield from self._check_hop(request, site, url, there, deadline)
             if refusal is not None:
                 return refusal
@@ -152,11 +163,14 @@ class Transport:
             if response.status in (301, 302) and method == b"POST":
                 method = b"GET"  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
                 body = b""
-        return Fault("redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redact_url(url)),
-                     code=FaultCode.REDIRECT)
+        return Fault(
+            "redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redact_url(url)),
+            code=FaultCode.REDIRECT,
+        )
 
-    def _send(self, site: Site, data: bytes, request: Request,
-              deadline: float) -> "Steps[Response]":
+    def _send(
+        self, site: Site, data: bytes, request: Request, deadline: float
+    ) -> "Steps[Response]":
         """Send on an idle connection, or on a new one."""
         origin = site.origin
         only_public = False
@@ -166,8 +180,7 @@ class Transport:
             connection = self._pool.take(origin)
             if connection is not None:
                 try:
-                    response = yield from self._send_on(connection, origin, data, request,
-                                                        deadline)
+                    response = yield from self._send_on(connection, origin, data, request, deadline)
                     if not is_stray_sender(origin):
                         return response
                     # It may be the reply to an earlier request: ask again, on a new connection.
@@ -176,14 +189,14 @@ class Transport:
         tls = self._tls
         if origin != request.home:  # a client certificate is a credential, too
             tls = tls._replace(client_cert=None, client_key=None)
-        connection = yield from open_connection(site.route, tls, self._calls, deadline,
-                                                only_public)
+        connection = yield from open_connection(site.route, tls, self._calls, deadline, only_public)
         self._redirects.note_peer(site.route, connection)
         response = yield from self._send_on(connection, origin, data, request, deadline)
         return response
 
-    def _send_on(self, connection: Connection, origin: str, data: bytes, request: Request,
-                 deadline: float) -> "Steps[Response]":
+    def _send_on(
+        self, connection: Connection, origin: str, data: bytes, request: Request, deadline: float
+    ) -> "Steps[Response]":
         has_no_body = data.startswith(b"HEAD ")
         try:
             connection.set_blocking(request.may_block and len(data) <= _SENT_AT_ONCE)
@@ -199,8 +212,9 @@ class Transport:
                 add_stray_sender(origin)
         return response
 
-    def _check_hop(self, request: Request, site: Site, url: str, there: str,
-                   deadline: float) -> "Steps[Optional[Fault]]":
+    def _check_hop(
+        self, request: Request, site: Site, url: str, there: str, deadline: float
+    ) -> "Steps[Optional[Fault]]":
         """Why a redirect or link from one URL to another must not be followed; None if it may."""
         shown = redact_url(there)
         # A secret that the server put into the link under another name stays a secret.
@@ -211,15 +225,20 @@ class Transport:
             request.hops.append(address)
         return refusal
 
-    def _finish(self, response: Response, url: str, site: Site, request: Request,
-                deadline: float) -> "Steps[Answer]":
+    def _finish(
+        self, response: Response, url: str, site: Site, request: Request, deadline: float
+    ) -> "Steps[Answer]":
         status = response.status
         if status == 407 and site.route.proxy is not None:
             return proxy_refusal(site.route, 407)
         if status in (401, 403) and site.origin != request.home:
-            return Fault("%d from %s, another origin than the job's" % (status, redact_url(url)),
-                         "credentials go to %s only: no redirect or link to another origin "
-                         "carries them" % request.home, final=True, code=FaultCode.REDIRECT)
+            return Fault(
+                "%d from %s, another origin than the job's" % (status, redact_url(url)),
+                "credentials go to %s only: no redirect or link to another origin "
+                "carries them" % request.home,
+                final=True,
+                code=FaultCode.REDIRECT,
+            )
         # _make: the header names are in lower case already.
         reply = Reply._make((status, response.headers, response.body, url, time.time()))
         link = None if status == 200 else linked_url(reply)
@@ -230,8 +249,10 @@ class Transport:
     def _fault_of(self, error: Exception, url: str) -> Fault:
         host = redact_url(url).partition("://")[2].partition("/")[0].rpartition("@")[2]
         if isinstance(error, DeadlinePassed):
-            return Fault("no complete reply from %s within %g s" % (host, self._timeout),
-                         code=FaultCode.TIMEOUT)
+            return Fault(
+                "no complete reply from %s within %g s" % (host, self._timeout),
+                code=FaultCode.TIMEOUT,
+            )
         if isinstance(error, ResponseTooLarge):
             return Fault(str(error), final=True, code=FaultCode.TOO_LARGE)
         if isinstance(error, IncompleteResponse):
@@ -241,15 +262,17 @@ class Transport:
         if isinstance(error, NoResponse):
             return _no_reply_fault(host, error)
         assert isinstance(error, OSError)
-        return Fault("the connection to %s broke: %s" % (host, describe(error)),
-                     code=FaultCode.BROKEN)
+        return Fault(
+            "the connection to %s broke: %s" % (host, describe(error)), code=FaultCode.BROKEN
+        )
 
 
 def _no_reply_fault(host: str, error: NoResponse) -> Fault:
     # TLS 1.3 demands a client certificate only after the handshake, in place of a reply.
     if error.reason == CERTIFICATE_REQUIRED:
-        return Fault("%s: %s" % (host, error), CLIENT_CERTIFICATE_ADVICE,
-                     code=FaultCode.CLIENT_CERTIFICATE)
+        return Fault(
+            "%s: %s" % (host, error), CLIENT_CERTIFICATE_ADVICE, code=FaultCode.CLIENT_CERTIFICATE
+        )
     return Fault("%s: %s" % (host, error), code=FaultCode.NO_REPLY)
 
 

@@ -1,4 +1,5 @@
 """Headers that users give: checked before anything is sent, and put together."""
+
 import re
 from typing import Dict, Mapping
 
@@ -17,7 +18,9 @@ def validate_headers(headers: Mapping[str, str]) -> Dict[str, str]:
         try:
             value.encode("latin-1")
         except UnicodeError:
-            raise ConfigError("the header %s has characters that headers can't carry" % name) from None
+            raise ConfigError(
+                "the header %s has characters that headers can't carry" % name
+            ) from None
         if name.lower() in ("host", "content-length", "transfer-encoding", "connection"):
             raise ConfigError("the header %s is not yours to set" % name)
     return dict(headers)
@@ -26,4 +29,7 @@ def validate_headers(headers: Mapping[str, str]) -> Dict[str, str]:
 def merge_headers(headers: Mapping[str, str], stronger: Mapping[str, str]) -> Dict[str, str]:
     """Both, each header once, whatever the case of its name."""
     replaced = {name.lower() for name in stronger}
-    return {**{name: value for name, value in headers.items() if name.lower() not in replaced}, **stronger}
+    return {
+        **{name: value for name, value in headers.items() if name.lower() not in replaced},
+        **stronger,
+    }

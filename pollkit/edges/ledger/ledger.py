@@ -17,14 +17,34 @@ across restarts: the job's own timeout, or the one that the rules have today, co
 job was added. One that passes while nobody runs ends no job unseen: it gets its last look when it
 is claimed (`Claim.resumed`).
 """
+
 import json
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+)
 
 from ...core.learning.completions import observed_duration
 from ...core.machine import Progress, WaitSettings, start
 from ...core.model import NOTHING_COUNTED, Counts, Job, Outcome, State
-from ...core.snapshot import with_current_deadline, is_instant, progress_from_row, progress_to_row, with_last_look
+from ...core.snapshot import (
+    is_instant,
+    progress_from_row,
+    progress_to_row,
+    with_current_deadline,
+    with_last_look,
+)
 from ...core.units import Limit
 from ...errors import ConfigError
 from ..clock import Clock
@@ -37,7 +57,7 @@ from .statistics import LedgerHistory, Rows, filters, read_some
 
 WAITING, LEASED = "waiting", "leased"
 LONGEST_LEASE_S = 600.0  # so long a job may lie idle after whoever had it was killed
-PAGE = 500               # rows that are read, or ids that are named, in one statement
+PAGE = 500  # rows that are read, or ids that are named, in one statement
 _JOB = "key, id, url, profile, label, size, metadata, timeout_s"
 _T = TypeVar("_T")
 _STATES = (WAITING, LEASED) + tuple(state.value for state in State)
@@ -61,8 +81,8 @@ class Claim(NamedTuple):
     key: int
     owner: str
     job: Job
-    added_at: float                   # on the ledger's clock, as every instant here
-    saved: Optional[Dict[str, Any]]   # its wait as it was last written, if it was begun
+    added_at: float  # on the ledger's clock, as every instant here
+    saved: Optional[Dict[str, Any]]  # its wait as it was last written, if it was begun
     offset: float
 
     def resumed(self, url: str, rules: WaitSettings, now: float) -> Progress:
@@ -74,7 +94,9 @@ class Claim(NamedTuple):
         progress = start(self.job, url, rules, min(now, self.added_at))
         if self.saved is not None:
             try:
-                progress = with_current_deadline(progress_from_row(self.saved, self.job, url, self.offset), rules)
+                progress = with_current_deadline(
+                    progress_from_row(self.saved, self.job, url, self.offset), rules
+                )
             except (KeyError, TypeError, ValueError):
                 pass  # somebody meddled with it: from the beginning, then
         return with_last_look(progress, now)
@@ -87,10 +109,10 @@ class JobRow(NamedTuple):
     state: str
     added_at: float
     due_at: Optional[float]
-    progress: Dict[str, Any]             # of a wait that was begun: polls, status, fraction and the like
+    progress: Dict[str, Any]  # of a wait that was begun: polls, status, fraction and the like
     ended_at: Optional[float]
-    outcome: Optional[Dict[str, Any]]    # as JSON has it, unless it was left out
-    tells: int                           # times that telling was tried
+    outcome: Optional[Dict[str, Any]]  # as JSON has it, unless it was left out
+    tells: int  # times that telling was tried
     told_at: Optional[float]
     tell_error: Optional[str]
     gave_up_telling: bool
@@ -99,8 +121,8 @@ class JobRow(NamedTuple):
 class Summary(NamedTuple):
     """What is in a ledger."""
 
-    states: Dict[str, int]               # waiting, leased and those of outcomes
-    oldest_s: Optional[float]            # how long ago the oldest that has not ended was added
+    states: Dict[str, int]  # waiting, leased and those of outcomes
+    oldest_s: Optional[float]  # how long ago the oldest that has not ended was added
     pending_notifications: int
     gave_up_telling: int
 
@@ -118,8 +140,13 @@ class Ledger(LedgerHistory):
     2
     """
 
-    def __init__(self, path: str, clock: Optional[Clock] = None, create: bool = True,
-                 warn: Optional[Callable[[str], object]] = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        clock: Optional[Clock] = None,
+        create: bool = True,
+        warn: Optional[Callable[[str], object]] = None,
+    ) -> None:
         self.clock = clock or Clock()
         super().__init__(ledger_file(path, create, warn), Stopwatch(self.clock))
 
@@ -146,16 +173,23 @@ class Ledger(LedgerHistory):
         def work(db: Connection) -> Added:
             at, known = self._time(db).at, []
             for row in rows:
-                if not db.execute("INSERT OR IGNORE INTO jobs (id, url, profile, label, size, "
-                                  "metadata, timeout_s, state, added_at, free_at, due_at) "
-                                  "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                                  row + (WAITING, at, at, at)).rowcount:
-                    there = db.execute("SELECT url, profile FROM jobs WHERE id = ?", row[:1]).fetchone()
+                if not db.execute(
+                    "INSERT OR IGNORE INTO jobs (id, url, profile, label, size, "
+                    "metadata, timeout_s, state, added_at, free_at, due_at) "
+                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    row + (WAITING, at, at, at),
+                ).rowcount:
+                    there = db.execute(
+                        "SELECT url, profile FROM jobs WHERE id = ?", row[:1]
+                    ).fetchone()
                     if there != row[1:3]:
-                        raise ConfigError("%r is in the ledger already, with another URL or profile: an id stands "
-                                          "for one job; forget that one first, or use another ledger" % row[0])
+                        raise ConfigError(
+                            "%r is in the ledger already, with another URL or profile: an id stands "
+                            "for one job; forget that one first, or use another ledger" % row[0]
+                        )
                     known.append(row[0])
             return Added(len(rows) - len(known), known)
+
         return self._file.write(work)
 
     def retry(self, ids: Iterable[str]) -> List[str]:
@@ -163,41 +197,54 @@ class Ledger(LedgerHistory):
 
         A job's own timeout stays and counts from now.
         """
+
         def work(db: Connection) -> List[str]:
             at, keys = self._time(db).at, self._keys(db, ids, "state != ?", WAITING)
             for key in keys:
-                db.execute("UPDATE jobs SET state = ?, added_at = ?, free_at = ?, due_at = ?, ended_at = NULL, "
-                           "tell_at = NULL, tell_from = NULL, tells = 0, tell_error = NULL, told_at = NULL "
-                           "WHERE key = ?", (WAITING, at, at, at, key))
+                db.execute(
+                    "UPDATE jobs SET state = ?, added_at = ?, free_at = ?, due_at = ?, ended_at = NULL, "
+                    "tell_at = NULL, tell_from = NULL, tells = 0, tell_error = NULL, told_at = NULL "
+                    "WHERE key = ?",
+                    (WAITING, at, at, at, key),
+                )
                 db.execute("DELETE FROM outcomes WHERE key = ?", (key,))
             return list(keys.values())
+
         ids = list(_several(ids))
         return self._file.write(work)
 
     def forget(self, ids: Iterable[str]) -> List[str]:
         """Take jobs out, whatever they are doing; those that were there."""
+
         def work(db: Connection) -> List[str]:
             keys = self._keys(db, ids)
             for key in keys:
                 db.execute("DELETE FROM jobs WHERE key = ?", (key,))
                 db.execute("DELETE FROM outcomes WHERE key = ?", (key,))
             return list(keys.values())
+
         ids = list(_several(ids))
         return self._file.write(work)
 
     def forget_finished(self, older_than_s: float = 0.0, untold_too: bool = True) -> int:
         """Take out what ended so long ago; how many there were."""
+
         def work(db: Connection) -> int:
             before = self._time(db).at - older_than_s
             which = "ended_at <= ?" + ("" if untold_too else " AND tell_at IS NULL")
-            db.execute("DELETE FROM outcomes WHERE key IN (SELECT key FROM jobs WHERE %s)" % which, (before,))
+            db.execute(
+                "DELETE FROM outcomes WHERE key IN (SELECT key FROM jobs WHERE %s)" % which,
+                (before,),
+            )
             return db.execute("DELETE FROM jobs WHERE " + which, (before,)).rowcount
+
         return self._file.write(work)
 
     # Claiming, and what only the one who claimed may do
 
-    def claim(self, most: int, lease_s: float = 60.0, horizon_s: float = 0.0,
-              token: Optional[str] = None) -> List[Claim]:
+    def claim(
+        self, most: int, lease_s: float = 60.0, horizon_s: float = 0.0, token: Optional[str] = None
+    ) -> List[Claim]:
         """Take jobs that are due, now or within `horizon_s`, the earliest first; nobody else has them then.
 
         Who may be broken off here by a signal brings a `new_token()`, to `take_back` what was claimed by it.
@@ -209,77 +256,132 @@ class Ledger(LedgerHistory):
 
         def work(db: Connection) -> List[Claim]:
             time, owner = self._time(db), token or new_token()
-            rows = db.execute("SELECT %s, added_at, progress FROM jobs WHERE free_at <= ? AND (owner IS NULL OR "
-                              "free_at <= ?) ORDER BY free_at LIMIT ?" % _JOB,
-                              (time.at + horizon_s, time.at, most)).fetchall()
-            db.executemany("UPDATE jobs SET owner = ?, free_at = ? WHERE key = ?",
-                           [(owner, time.at + lease_s, row[0]) for row in rows])
-            return [Claim(row[0], owner, self._job(row[1:8]), row[8] - time.offset,
-                          self._saved(row[9]), time.offset) for row in rows]
+            rows = db.execute(
+                "SELECT %s, added_at, progress FROM jobs WHERE free_at <= ? AND (owner IS NULL OR "
+                "free_at <= ?) ORDER BY free_at LIMIT ?" % _JOB,
+                (time.at + horizon_s, time.at, most),
+            ).fetchall()
+            db.executemany(
+                "UPDATE jobs SET owner = ?, free_at = ? WHERE key = ?",
+                [(owner, time.at + lease_s, row[0]) for row in rows],
+            )
+            return [
+                Claim(
+                    row[0],
+                    owner,
+                    self._job(row[1:8]),
+                    row[8] - time.offset,
+                    self._saved(row[9]),
+                    time.offset,
+                )
+                for row in rows
+            ]
+
         # Mostly nothing is due, and to see that takes no lock.
         due_at = self.next_due()
-        return [] if due_at is None or due_at > self.clock.now() + horizon_s else self._file.write(work)
+        return (
+            []
+            if due_at is None or due_at > self.clock.now() + horizon_s
+            else self._file.write(work)
+        )
 
-    def save(self, claim: Claim, progress: Progress, url: str = "", counts: Counts = NOTHING_COUNTED) -> bool:
+    def save(
+        self, claim: Claim, progress: Progress, url: str = "", counts: Counts = NOTHING_COUNTED
+    ) -> bool:
         """Write down how far a wait has come; False if the lease was lost, and only the counts were written.
 
         `url` is what the job's profile says, so that only another one needs to be written.
         """
+
         def work(db: Connection) -> bool:
             time = self._time(db)
             row = json.dumps(progress_to_row(progress, url, time.offset), separators=(",", ":"))
             self._count(db, time, claim.job.profile, counts)
-            return db.execute("UPDATE jobs SET progress = ?, due_at = ? WHERE key = ? AND owner = ?",
-                              (row, progress.next_at + time.offset, claim.key, claim.owner)).rowcount > 0
+            return (
+                db.execute(
+                    "UPDATE jobs SET progress = ?, due_at = ? WHERE key = ? AND owner = ?",
+                    (row, progress.next_at + time.offset, claim.key, claim.owner),
+                ).rowcount
+                > 0
+            )
+
         return self._file.write(work)
 
-    def settle(self, claim: Claim, progress: Progress, outcome: Outcome, counts: Counts = NOTHING_COUNTED) -> bool:
+    def settle(
+        self, claim: Claim, progress: Progress, outcome: Outcome, counts: Counts = NOTHING_COUNTED
+    ) -> bool:
         """Write down how a wait ended; False if the lease was lost, and only the counts were written."""
         text = json.dumps(outcome.as_dict(), separators=(",", ":"))
 
         def work(db: Connection) -> bool:
             time, mine = self._time(db), (claim.key, claim.owner)
             self._count(db, time, claim.job.profile, counts)
-            if not db.execute("UPDATE jobs SET state = ?, ended_at = ?, tell_at = ?, free_at = NULL, due_at = NULL, "
-                              "owner = NULL, progress = NULL, notice_delay_s = ? WHERE key = ? AND owner = ?",
-                              (outcome.state.value, time.at, time.at, outcome.notice_delay_s) + mine).rowcount:
+            if not db.execute(
+                "UPDATE jobs SET state = ?, ended_at = ?, tell_at = ?, free_at = NULL, due_at = NULL, "
+                "owner = NULL, progress = NULL, notice_delay_s = ? WHERE key = ? AND owner = ?",
+                (outcome.state.value, time.at, time.at, outcome.notice_delay_s) + mine,
+            ).rowcount:
                 return False
-            db.execute("INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)", (claim.key, text))
+            db.execute(
+                "INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)", (claim.key, text)
+            )
             duration = observed_duration(progress)
             if duration is not None:
-                self._learn(db, (outcome.profile or "", outcome.label or ""), duration,
-                            (claim.added_at + claim.offset, claim.key))
+                self._learn(
+                    db,
+                    (outcome.profile or "", outcome.label or ""),
+                    duration,
+                    (claim.added_at + claim.offset, claim.key),
+                )
             return True
+
         return self._file.write(work)
 
     def renew(self, claims: Sequence[Claim], lease_s: float = 60.0) -> List[Claim]:
         """Keep jobs for longer; those that are still ours."""
+
         def work(db: Connection) -> List[Claim]:
             until = self._time(db).at + lease_s
-            return [claim for claim in claims
-                    if db.execute("UPDATE jobs SET free_at = ? WHERE key = ? AND owner = ?",
-                                  (until, claim.key, claim.owner)).rowcount]
+            return [
+                claim
+                for claim in claims
+                if db.execute(
+                    "UPDATE jobs SET free_at = ? WHERE key = ? AND owner = ?",
+                    (until, claim.key, claim.owner),
+                ).rowcount
+            ]
+
         return self._file.write(work) if claims else []
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Give jobs back that have not ended: they wait again, as they were last saved."""
         if claims:
-            self._file.write(lambda db: db.executemany(
-                "UPDATE jobs SET owner = NULL, free_at = due_at WHERE key = ? AND owner = ?",
-                [(claim.key, claim.owner) for claim in claims]))
+            self._file.write(
+                lambda db: db.executemany(
+                    "UPDATE jobs SET owner = NULL, free_at = due_at WHERE key = ? AND owner = ?",
+                    [(claim.key, claim.owner) for claim in claims],
+                )
+            )
 
     def take_back(self, token: str) -> None:
         """Give all jobs back that were claimed by this token."""
-        self._file.write(lambda db: db.execute(
-            "UPDATE jobs SET owner = NULL, free_at = due_at WHERE free_at > ? AND owner = ?",
-            (self._time(db).at, token)))
+        self._file.write(
+            lambda db: db.execute(
+                "UPDATE jobs SET owner = NULL, free_at = due_at WHERE free_at > ? AND owner = ?",
+                (self._time(db).at, token),
+            )
+        )
 
     def put_off(self, claims: Sequence[Claim], for_s: float) -> None:
         """Give jobs back that can't be asked about: nobody is to try again so soon, unless `resume` is called."""
+
         def work(db: Connection) -> None:
             at = self._time(db).at + for_s
-            db.executemany("UPDATE jobs SET owner = NULL, free_at = MAX(due_at, ?) WHERE key = ? AND owner = ?",
-                           [(at, claim.key, claim.owner) for claim in claims])
+            db.executemany(
+                "UPDATE jobs SET owner = NULL, free_at = MAX(due_at, ?) WHERE key = ? AND owner = ?",
+                [(at, claim.key, claim.owner) for claim in claims],
+            )
+
         if claims:
             self._file.write(work)
 
@@ -287,10 +389,13 @@ class Ledger(LedgerHistory):
         """Let jobs that were put off be claimed again, behind all that is due by now."""
         keys = [claim.key for claim in claims]
         if keys:
-            self._file.write(lambda db: db.executemany(
-                "UPDATE jobs SET due_at = MAX(due_at, ?), free_at = MAX(due_at, ?) "
-                "WHERE key = ? AND owner IS NULL AND free_at > due_at",
-                [(at, at, key) for at in [self._time(db).at] for key in keys]))
+            self._file.write(
+                lambda db: db.executemany(
+                    "UPDATE jobs SET due_at = MAX(due_at, ?), free_at = MAX(due_at, ?) "
+                    "WHERE key = ? AND owner IS NULL AND free_at > due_at",
+                    [(at, at, key) for at in [self._time(db).at] for key in keys],
+                )
+            )
 
     # Looking
 
@@ -300,12 +405,18 @@ class Ledger(LedgerHistory):
 
     def are_all_put_off(self) -> bool:
         """Whether nothing waits, or nothing but what can't be asked about."""
-        return self._file.read(lambda db: db.execute(
-            "SELECT 1 FROM jobs WHERE free_at IS NOT NULL AND (owner IS NOT NULL OR free_at <= due_at) LIMIT 1"
-        ).fetchone()) is None
+        return (
+            self._file.read(
+                lambda db: db.execute(
+                    "SELECT 1 FROM jobs WHERE free_at IS NOT NULL AND (owner IS NOT NULL OR free_at <= due_at) LIMIT 1"
+                ).fetchone()
+            )
+            is None
+        )
 
-    def summary(self, states: Sequence[str] = (), profile: Optional[str] = None,
-                label: Optional[str] = None) -> Summary:
+    def summary(
+        self, states: Sequence[str] = (), profile: Optional[str] = None, label: Optional[str] = None
+    ) -> Summary:
         """What is in the ledger, counted: all of it, or what is asked for."""
         which, values = filters(profile, label)
 
@@ -313,27 +424,40 @@ class Ledger(LedgerHistory):
             at, counts = self._time(db, note=False).at, dict.fromkeys(_STATES, 0)
             oldest_at, untold, gave_up = None, 0, 0
             for state, leased, count, added_at, telling, given_up in db.execute(
-                    "SELECT state, owner IS NOT NULL AND free_at > ?, COUNT(*), MIN(added_at), COUNT(tell_at), "
-                    "SUM(ended_at IS NOT NULL AND tell_at IS NULL AND told_at IS NULL) FROM jobs WHERE %s GROUP BY 1, 2"
-                    % " AND ".join(["1"] + which), [at] + values):
+                "SELECT state, owner IS NOT NULL AND free_at > ?, COUNT(*), MIN(added_at), COUNT(tell_at), "
+                "SUM(ended_at IS NOT NULL AND tell_at IS NULL AND told_at IS NULL) FROM jobs WHERE %s GROUP BY 1, 2"
+                % " AND ".join(["1"] + which),
+                [at] + values,
+            ):
                 shown = LEASED if leased else state
                 if not states or shown in states:
                     counts[shown] += count
                     untold, gave_up = untold + telling, gave_up + given_up
                     if state == WAITING:
                         oldest_at = added_at if oldest_at is None else min(oldest_at, added_at)
-            return Summary(counts, None if oldest_at is None else max(0.0, at - oldest_at), untold, gave_up)
+            return Summary(
+                counts, None if oldest_at is None else max(0.0, at - oldest_at), untold, gave_up
+            )
+
         return self._file.read(work)
 
-    def rows(self, states: Iterable[str] = (), profile: Optional[str] = None, label: Optional[str] = None,
-             ids: Iterable[str] = (), outcomes: bool = True) -> Iterator[JobRow]:
+    def rows(
+        self,
+        states: Iterable[str] = (),
+        profile: Optional[str] = None,
+        label: Optional[str] = None,
+        ids: Iterable[str] = (),
+        outcomes: bool = True,
+    ) -> Iterator[JobRow]:
         """Jobs in the order in which they were added, all or those that are asked for; read page by page.
 
         Without `outcomes` these are None: they may be large, and who only counts needs none.
         """
         wanted = set(states)
         if wanted - set(_STATES):
-            raise ConfigError("there is no state %r: %s" % (sorted(wanted - set(_STATES))[0], ", ".join(_STATES)))
+            raise ConfigError(
+                "there is no state %r: %s" % (sorted(wanted - set(_STATES))[0], ", ".join(_STATES))
+            )
         which, values = filters(profile, label)
         which.insert(0, "key > ?")
         if wanted:
@@ -345,7 +469,9 @@ class Ledger(LedgerHistory):
         for name in named or [""]:
             last, more = 0, True
             while more:
-                time, (found, more) = self._page(which, [last] + values + [name] * bool(named), outcomes)
+                time, (found, more) = self._page(
+                    which, [last] + values + [name] * bool(named), outcomes
+                )
                 more = more or len(found) == PAGE
                 for row in found:
                     last = row[0]
@@ -353,27 +479,57 @@ class Ledger(LedgerHistory):
                     if not wanted or state in wanted:
                         yield self._shown(row, state, time)
 
-    def _page(self, which: List[str], values: List[Any], outcomes: bool) -> Tuple[Time, Tuple[Rows, bool]]:
+    def _page(
+        self, which: List[str], values: List[Any], outcomes: bool
+    ) -> Tuple[Time, Tuple[Rows, bool]]:
         source = ("outcome", " LEFT JOIN outcomes USING (key)") if outcomes else ("NULL", "")
-        return self._file.read(lambda db: (self._time(db, note=False), read_some(db.execute(
-            "SELECT %s, owner IS NOT NULL, free_at, state, added_at, due_at, progress, ended_at, %s, tells, "
-            "told_at, tell_error, tell_at FROM jobs%s WHERE %s ORDER BY key LIMIT ?"
-            % ((_JOB,) + source + (" AND ".join(which),)), values + [PAGE]), 15)))
+        return self._file.read(
+            lambda db: (
+                self._time(db, note=False),
+                read_some(
+                    db.execute(
+                        "SELECT %s, owner IS NOT NULL, free_at, state, added_at, due_at, progress, ended_at, %s, tells, "
+                        "told_at, tell_error, tell_at FROM jobs%s WHERE %s ORDER BY key LIMIT ?"
+                        % ((_JOB,) + source + (" AND ".join(which),)),
+                        values + [PAGE],
+                    ),
+                    15,
+                ),
+            )
+        )
 
     def _shown(self, row: Tuple[Any, ...], state: str, time: Time) -> JobRow:
         added_at, due_at, progress, ended_at, outcome = row[11:16]
         tells, told_at, tell_error, tell_at = row[16:]
         return JobRow(
-            self._job(row[1:8]), state, added_at + time.skew, time.shown(due_at),
-            {field: value for field, value in (self._saved(progress) or {}).items() if not is_instant(field)},
-            time.shown(ended_at), self._json(outcome) if outcome else None,
-            tells, time.shown(told_at), tell_error, ended_at is not None and tell_at is None and told_at is None)
+            self._job(row[1:8]),
+            state,
+            added_at + time.skew,
+            time.shown(due_at),
+            {
+                field: value
+                for field, value in (self._saved(progress) or {}).items()
+                if not is_instant(field)
+            },
+            time.shown(ended_at),
+            self._json(outcome) if outcome else None,
+            tells,
+            time.shown(told_at),
+            tell_error,
+            ended_at is not None and tell_at is None and told_at is None,
+        )
 
-    def _keys(self, db: Connection, ids: Iterable[str], which: str = "1", *values: Any) -> Dict[int, str]:
+    def _keys(
+        self, db: Connection, ids: Iterable[str], which: str = "1", *values: Any
+    ) -> Dict[int, str]:
         """The keys of jobs, with their ids."""
         keys: Dict[int, str] = {}
         for name in ids:
-            keys.update(db.execute("SELECT key, id FROM jobs WHERE id = ? AND " + which, (name,) + values).fetchall())
+            keys.update(
+                db.execute(
+                    "SELECT key, id FROM jobs WHERE id = ? AND " + which, (name,) + values
+                ).fetchall()
+            )
         return keys
 
     def _saved(self, progress: Optional[str]) -> Optional[Dict[str, Any]]:

@@ -16,6 +16,7 @@ the boot it belongs to, and what has passed since is
 So the time of a ledger begins as wall-clock time and goes on as time really passes; it never goes
 back, and nothing that is written down has to be changed when the clock is.
 """
+
 from typing import NamedTuple
 
 from ..clock import Clock

@@ -1,4 +1,5 @@
 """How a ledger writes a job to its row; the columns are explained in ledger_schema.py."""
+
 import json
 from math import isfinite
 from typing import Any, Optional, Tuple, Union
@@ -17,11 +18,16 @@ def job_to_row(job: Job) -> Tuple[Any, ...]:
     """A job as it is written, or a ConfigError."""
     for url in filter(None, (job.url, job.id if is_url(job.id) else None)):
         if redact_url(url) != url:
-            raise ConfigError("%s has a secret in it, which a ledger would keep: leave it out, and name the "
-                              "credential in a profile (auth = ...)" % redact_url(url))
+            raise ConfigError(
+                "%s has a secret in it, which a ledger would keep: leave it out, and name the "
+                "credential in a profile (auth = ...)" % redact_url(url)
+            )
     try:
-        metadata = None if job.metadata is None else json.dumps(
-            dict(job.metadata), separators=(",", ":"), allow_nan=False)
+        metadata = (
+            None
+            if job.metadata is None
+            else json.dumps(dict(job.metadata), separators=(",", ":"), allow_nan=False)
+        )
         if metadata is not None:
             to_plain_json(json.loads(metadata))  # complains where it is nested too deep
         size = None if job.size is None else float(job.size)
@@ -30,8 +36,13 @@ def job_to_row(job: Job) -> Tuple[Any, ...]:
         text = "".join(text for text in job[:4] + (metadata,) if text is not None)
         if "\0" in text:
             raise ValueError("it has a NUL character in it")
-        if len(text.encode("utf-8")) > LARGEST_JOB:  # a program gets it in its environment, which takes no more
-            raise ValueError("its id, URL and metadata have over %d KB: keep them elsewhere" % (LARGEST_JOB >> 10))
+        if (
+            len(text.encode("utf-8")) > LARGEST_JOB
+        ):  # a program gets it in its environment, which takes no more
+            raise ValueError(
+                "its id, URL and metadata have over %d KB: keep them elsewhere"
+                % (LARGEST_JOB >> 10)
+            )
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ConfigError("%.80r can't be put in a ledger: %s" % (job.id, error)) from None
     if not job.id:

@@ -11,6 +11,7 @@ the job has ended. `tell_at` is likewise when somebody may tell of its end; NULL
 `timeout_s` is the job's own timeout: NULL if it has none, so that the run or the profile decides;
 infinite if the job must not time out.
 """
+
 from typing import Callable, NamedTuple, Optional
 
 from ...errors import LedgerError
@@ -41,16 +42,16 @@ MIGRATIONS = [
             name TEXT PRIMARY KEY, rule TEXT NOT NULL, boot TEXT NOT NULL, now REAL NOT NULL, wall REAL NOT NULL,
             state TEXT NOT NULL)""",
     ),
-    (   # What jobs teach goes by when they began, and of those added together by their keys.
+    (  # What jobs teach goes by when they began, and of those added together by their keys.
         "ALTER TABLE durations ADD COLUMN began_at REAL NOT NULL DEFAULT 0",
         "ALTER TABLE durations ADD COLUMN job INTEGER NOT NULL DEFAULT 0",
         "DROP INDEX durations_of",
         "CREATE INDEX durations_of ON durations (profile, label, began_at, job)",
     ),
-    (   # So that figures can be made without reading outcomes, which may be large.
+    (  # So that figures can be made without reading outcomes, which may be large.
         "ALTER TABLE jobs ADD COLUMN notice_delay_s REAL",
     ),
-    (   # A job may have its own timeout.
+    (  # A job may have its own timeout.
         "ALTER TABLE jobs ADD COLUMN timeout_s REAL",
     ),
 ]
@@ -61,28 +62,37 @@ class Time(NamedTuple):
     """This instant in the ledger's time, and what is to be added to get there or away."""
 
     at: float
-    offset: float   # to an instant of the clock that waits run on, to have it in the ledger's time
-    skew: float     # to an instant of the ledger, to have it in wall-clock time
-    is_news: bool   # and should be noted: there is another boot, or the wall clock was set back
+    offset: float  # to an instant of the clock that waits run on, to have it in the ledger's time
+    skew: float  # to an instant of the ledger, to have it in wall-clock time
+    is_news: bool  # and should be noted: there is another boot, or the wall clock was set back
 
     def shown(self, at: Optional[float]) -> Optional[float]:
         """An instant of the ledger in wall-clock time, if there is one."""
         return None if at is None else at + self.skew
 
 
-def ledger_file(path: str, create: bool = True, warn: Optional[Callable[[str], object]] = None) -> SqliteFile:
+def ledger_file(
+    path: str, create: bool = True, warn: Optional[Callable[[str], object]] = None
+) -> SqliteFile:
     """A file with the tables of a ledger."""
     return SqliteFile(path, lambda db: is_current(db, path), migrate, create, warn)
 
 
 def is_current(db: Connection, path: str) -> bool:
     """Whether the tables are those of this version; a LedgerError if they are none that it can use."""
-    db.execute("BEGIN")  # so that both are of the same instant: somebody else may be just making them
-    version, tables = _version(db), {name for name, in db.execute("SELECT name FROM sqlite_master")}
+    db.execute(
+        "BEGIN"
+    )  # so that both are of the same instant: somebody else may be just making them
+    version, tables = (
+        _version(db),
+        {name for (name,) in db.execute("SELECT name FROM sqlite_master")},
+    )
     db.execute("COMMIT")
     if version > len(MIGRATIONS):
-        raise LedgerError("%s was written by a newer pollkit (its version is %d, the newest known here is %d): "
-                          "use that one" % (path, version, len(MIGRATIONS)))
+        raise LedgerError(
+            "%s was written by a newer pollkit (its version is %d, the newest known here is %d): "
+            "use that one" % (path, version, len(MIGRATIONS))
+        )
     if "jobs" not in tables if version else tables:
         raise LedgerError("%s is an SQLite file of another program: name another" % path)
     return version == len(MIGRATIONS)

@@ -13,6 +13,7 @@ seconds were taken within W + block/rate seconds: at most rate·W + block + burs
 for a burst that is smaller by one block, and what is used never exceeds rate·W + burst. Where the
 burst is too small to be shared out like this, tokens are taken one by one.
 """
+
 import json
 from typing import Any, Callable, Dict, Optional, Tuple, Union
 
@@ -45,8 +46,13 @@ class SharedBucket(TokenBucket):
     [0, 0, 1, 2]
     """
 
-    def __init__(self, path: Union[str, SqliteFile], limit: Union[str, Limit, None] = None, name: str = "default",
-                 clock: Optional[Clock] = None) -> None:
+    def __init__(
+        self,
+        path: Union[str, SqliteFile],
+        limit: Union[str, Limit, None] = None,
+        name: str = "default",
+        clock: Optional[Clock] = None,
+    ) -> None:
         super().__init__(clock=clock)
         self._file = path if isinstance(path, SqliteFile) else ledger_file(path)
         self._stopwatch = Stopwatch(self._clock)
@@ -91,7 +97,8 @@ class SharedBucket(TokenBucket):
             if ready_at > latest:
                 return ready_at
             ready_at, self._spare, self._spare_until = self._file.write(
-                lambda db: self._take(db, now, latest, last_look))
+                lambda db: self._take(db, now, latest, last_look)
+            )
         return ready_at
 
     def pause(self, now: float, until: float) -> None:
@@ -103,10 +110,15 @@ class SharedBucket(TokenBucket):
         if reading.verdict is Verdict.LIMITED or reading.quota is not None:
             self._change(lambda bucket: arithmetic.apply_feedback(bucket, reading, now, until))
 
-    def _take(self, db: Connection, now: float, latest: float, last_look: bool) -> Tuple[float, int, float]:
+    def _take(
+        self, db: Connection, now: float, latest: float, last_look: bool
+    ) -> Tuple[float, int, float]:
         """A slot, and how many more may be used until when."""
         row, at = self._row(db), self._stopwatch.read()
-        before, now_really = self._bucket_of(row, at), max(now, at.now)  # the transaction had to be waited for
+        before, now_really = (
+            self._bucket_of(row, at),
+            max(now, at.now),
+        )  # the transaction had to be waited for
         latest = max(latest, now_really)
         bucket, ready_at = arithmetic.reserve(_thrifty(before), now_really, latest, last_look)
         if ready_at > latest:
@@ -118,8 +130,11 @@ class SharedBucket(TokenBucket):
                 break
             spare += 1
         self._write(db, row[0], bucket._replace(burst=before.burst), at)
-        return (now if ready_at <= now_really else ready_at,
-                spare, now_really + block / before.rate if before.rate and spare else NEVER)
+        return (
+            now if ready_at <= now_really else ready_at,
+            spare,
+            now_really + block / before.rate if before.rate and spare else NEVER,
+        )
 
     def _change(self, change: Callable[[Bucket], Bucket]) -> None:
         def work(db: Connection) -> None:
@@ -128,22 +143,38 @@ class SharedBucket(TokenBucket):
             thrifty = _thrifty(before)
             after = change(thrifty)
             if after is not thrifty:
-                self._write(db, row[0], after._replace(burst=before.burst) if _block(before) else after, at)
+                self._write(
+                    db, row[0], after._replace(burst=before.burst) if _block(before) else after, at
+                )
+
         with self._lock:
             self._spare = 0
             self._file.write(work)
 
     def _agree(self, db: Connection, limit: Optional[Limit]) -> None:
         """See to it that the file has the bucket, and keeps the limit, if one is named."""
-        row, at, rule, bucket = self._row(db), self._stopwatch.read(), str(limit or ""), arithmetic.bucket_from_limit(limit)
+        row, at, rule, bucket = (
+            self._row(db),
+            self._stopwatch.read(),
+            str(limit or ""),
+            arithmetic.bucket_from_limit(limit),
+        )
         if row is None:
             self._write(db, rule, bucket, at)
         elif limit is not None and row[0] != rule:
             before, interval = self._bucket_of(row, at), arithmetic.grant_interval(bucket)
             full_at = min(max(before.full_at, at.now), at.now + bucket.burst * interval)
             # Slots that were reserved under the other limit are void.
-            self._write(db, rule, bucket._replace(
-                full_at=full_at, paused_until=before.paused_until, pause_count=before.pause_count + 1), at)
+            self._write(
+                db,
+                rule,
+                bucket._replace(
+                    full_at=full_at,
+                    paused_until=before.paused_until,
+                    pause_count=before.pause_count + 1,
+                ),
+                at,
+            )
 
     def _now(self) -> Bucket:
         row, at = self._file.read(lambda db: (self._row(db), self._stopwatch.read()))
@@ -159,26 +190,39 @@ class SharedBucket(TokenBucket):
         return bucket
 
     def _row(self, db: Connection) -> Any:
-        return db.execute("SELECT rule, boot, now, wall, state FROM buckets WHERE name = ?", (self._name,)).fetchone()
+        return db.execute(
+            "SELECT rule, boot, now, wall, state FROM buckets WHERE name = ?", (self._name,)
+        ).fetchone()
 
     def _bucket_of(self, row: Any, at: Moment) -> Bucket:
         """A row as a bucket, its instants on our clock."""
         if row is None:
-            raise LedgerError("%s no longer has the bucket %r: was the file replaced?" % (self._file.path, self._name))
+            raise LedgerError(
+                "%s no longer has the bucket %r: was the file replaced?"
+                % (self._file.path, self._name)
+            )
         begin = convert_moment(Moment(*row[1:4]), at)
         try:
             state: Dict[str, Any] = json.loads(row[4])
-            known = {field: value + begin if field in INSTANTS else value
-                     for field, value in state.items() if field in Bucket._fields}
+            known = {
+                field: value + begin if field in INSTANTS else value
+                for field, value in state.items()
+                if field in Bucket._fields
+            }
             return Bucket(**known)
         except (ValueError, TypeError):
             raise LedgerError("%s is damaged: move it away" % self._file.path) from None
 
     def _write(self, db: Connection, rule: str, bucket: Bucket, at: Moment) -> None:
-        state = {field: value - at.now if field in INSTANTS else value
-                 for field, value in bucket._asdict().items() if value != NEVER}
-        db.execute("INSERT OR REPLACE INTO buckets (name, rule, boot, now, wall, state) VALUES (?, ?, ?, ?, ?, ?)",
-                   (self._name, rule) + at + (json.dumps(state, separators=(",", ":")),))
+        state = {
+            field: value - at.now if field in INSTANTS else value
+            for field, value in bucket._asdict().items()
+            if value != NEVER
+        }
+        db.execute(
+            "INSERT OR REPLACE INTO buckets (name, rule, boot, now, wall, state) VALUES (?, ?, ?, ?, ?, ?)",
+            (self._name, rule) + at + (json.dumps(state, separators=(",", ":")),),
+        )
 
 
 def _block(bucket: Bucket) -> int:

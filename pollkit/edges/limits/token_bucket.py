@@ -1,4 +1,5 @@
 """TokenBucket: one limit for the threads of a process."""
+
 import threading
 from typing import Optional, Union
 
@@ -21,8 +22,13 @@ class TokenBucket:
     [100.0, 100.0, 100.0, 100.0, 100.0, 101.0, 102.0]
     """
 
-    def __init__(self, count: Optional[float] = None, per: Union[str, float] = 1.0, burst: float = 1,
-                 clock: Optional[Clock] = None) -> None:
+    def __init__(
+        self,
+        count: Optional[float] = None,
+        per: Union[str, float] = 1.0,
+        burst: float = 1,
+        clock: Optional[Clock] = None,
+    ) -> None:
         if count is not None and not (_number(count) and count > 0):
             raise ConfigError("a bucket's count must be above zero, not %r" % (count,))
         if to_seconds(per, "per") <= 0:
@@ -30,15 +36,23 @@ class TokenBucket:
         if not _number(burst) or burst < 1:
             raise ConfigError("a bucket's burst is at least 1, not %r" % (burst,))
         rate = None if count is None else count / to_seconds(per)
-        self._bucket = arithmetic.bucket_from_limit(None) if rate is None else arithmetic.Bucket(rate, float(burst))
+        self._bucket = (
+            arithmetic.bucket_from_limit(None)
+            if rate is None
+            else arithmetic.Bucket(rate, float(burst))
+        )
         self._clock = clock or Clock()
         self._lock = threading.Lock()
 
     @classmethod
-    def from_limit(cls, limit: Union[str, Limit, None], clock: Optional[Clock] = None) -> "TokenBucket":
+    def from_limit(
+        cls, limit: Union[str, Limit, None], clock: Optional[Clock] = None
+    ) -> "TokenBucket":
         """A bucket for a limit as profiles write it: '60/m', '10/s burst 20'."""
         bucket = cls(clock=clock)
-        bucket._bucket = arithmetic.bucket_from_limit(parse_limit(limit) if isinstance(limit, str) else limit)
+        bucket._bucket = arithmetic.bucket_from_limit(
+            parse_limit(limit) if isinstance(limit, str) else limit
+        )
         return bucket
 
     @property
@@ -56,7 +70,9 @@ class TokenBucket:
         """How far two polls are always apart: the interval, where there is no burst to draw on."""
         return self.interval if self._bucket.burst < 2 else 0.0
 
-    def reserve(self, now: float, latest: float = arithmetic.ALWAYS, last_look: bool = False) -> float:
+    def reserve(
+        self, now: float, latest: float = arithmetic.ALWAYS, last_look: bool = False
+    ) -> float:
         """Take the next slot: the instant it may be used; one after `latest` is told, not taken.
 
         For a `last_look` only a pause and a known limit count, not what was learned or guessed.
@@ -65,14 +81,18 @@ class TokenBucket:
             self._bucket, ready_at = arithmetic.reserve(self._bucket, now, latest, last_look)
         return ready_at
 
-    def acquire(self, timeout: Union[str, float, None] = None, stop: Optional[threading.Event] = None) -> bool:
+    def acquire(
+        self, timeout: Union[str, float, None] = None, stop: Optional[threading.Event] = None
+    ) -> bool:
         """Wait for a token; False where none came within `timeout`, or `stop` was set."""
         now = self._clock.now()
         latest = arithmetic.ALWAYS if timeout is None else now + to_seconds(timeout, "timeout")
         pauses = -1
         while True:
             if pauses != self.pause_count:
-                pauses = self.pause_count  # before reserving: a pause in between then costs a slot, not a limit
+                pauses = (
+                    self.pause_count
+                )  # before reserving: a pause in between then costs a slot, not a limit
                 ready_at = self.reserve(now, latest)
             if ready_at > latest or (stop is not None and stop.is_set()):
                 return False

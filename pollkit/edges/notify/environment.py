@@ -1,4 +1,5 @@
 """What a program of --exec inherits: the environment, without the credentials in it."""
+
 from typing import Iterable, Optional, Set
 
 from ...core.profile import Profile
@@ -15,8 +16,13 @@ class CredentialVariables:
     `kept` are variables that programs get all the same.
     """
 
-    def __init__(self, profile: Profile, names: Iterable[Optional[str]], profiles: Optional[str],
-                 kept: Iterable[str]) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        names: Iterable[Optional[str]],
+        profiles: Optional[str],
+        kept: Iterable[str],
+    ) -> None:
         self._profiles = profiles
         self._kept = set(kept)
         self._known: Set[Optional[str]] = {None}

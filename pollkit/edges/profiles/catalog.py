@@ -7,6 +7,7 @@ included; one without a `url` changes only the keys it has. [name:label] inherit
 
 A profile is put together when it is asked for: a mistake in one is no concern of the others.
 """
+
 import functools
 import os
 import re
@@ -69,7 +70,11 @@ def all_profiles(path: Optional[str] = None) -> List[ListedProfile]:
     listed = []
     for name in sorted(entries):
         profile, problems = _assembled(name, entries[name])
-        listed.append(ListedProfile(name, None if problems else profile, tuple(entries[name].sources), problems))
+        listed.append(
+            ListedProfile(
+                name, None if problems else profile, tuple(entries[name].sources), problems
+            )
+        )
     return listed
 
 
@@ -88,7 +93,9 @@ def check_file(path: str) -> List[Problem]:
         files = [one for one in _files(None) if one.source != path] + [file]
     except ConfigError:  # another file's trouble
         files = [_built_in(), file]
-    found = [problem for name, entry in _entries(files).items() for problem in _assembled(name, entry)[1]]
+    found = [
+        problem for name, entry in _entries(files).items() for problem in _assembled(name, entry)[1]
+    ]
     return sorted(whole + [problem for problem in found if problem.source == path])
 
 
@@ -110,7 +117,9 @@ def _hint(source: str) -> str:
 
 @functools.lru_cache(maxsize=None)  # it never changes, and nobody changes what it says
 def _built_in() -> IniFile:
-    return parse(BUILT_IN, (get_data("pollkit.edges.profiles", "builtin.ini") or b"").decode("utf-8"))
+    return parse(
+        BUILT_IN, (get_data("pollkit.edges.profiles", "builtin.ini") or b"").decode("utf-8")
+    )
 
 
 def _files(path: Optional[str]) -> List[IniFile]:
@@ -121,7 +130,9 @@ def _files(path: Optional[str]) -> List[IniFile]:
         text = read_text(usual, optional=True) if usual else None
         if usual and text is not None:
             files.append(_sound(parse(usual, text)))
-    return files + [_sound(_own(named)) for named in (os.environ.get("POLLKIT_PROFILES"), path) if named]
+    return files + [
+        _sound(_own(named)) for named in (os.environ.get("POLLKIT_PROFILES"), path) if named
+    ]
 
 
 def _entries(files: List[IniFile]) -> Dict[str, _Entry]:
@@ -158,11 +169,21 @@ def _add(entries: Dict[str, _Entry], file: IniFile, section: str, parts: Tuple[s
         entry.sources.append(file.source)
     entry.problems += [problem for problem in file.problems if problem.section == section]
     if name == _NO_NAME:
-        entry.problems.append(_about(
-            file, section, "there are no defaults for all profiles: write what they share into each"))
+        entry.problems.append(
+            _about(
+                file,
+                section,
+                "there are no defaults for all profiles: write what they share into each",
+            )
+        )
     elif not _NAME.fullmatch(name) or (colon and not label):
-        entry.problems.append(_about(
-            file, section, "write it as [name] or [name:label], the name of letters, digits, . _ and -"))
+        entry.problems.append(
+            _about(
+                file,
+                section,
+                "write it as [name] or [name:label], the name of letters, digits, . _ and -",
+            )
+        )
 
 
 def _assembled(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
@@ -171,8 +192,15 @@ def _assembled(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
     is_name = name != _NO_NAME and _NAME.fullmatch(name)  # otherwise that is what is wrong with it
     for label in entry.labels if entry.own is None and is_name else ():
         source, line = entry.lines[label]
-        problems.append(Problem(source, line, "%s:%s" % (name, label), "",
-                                "there is no [%s] that it could inherit from" % name))
+        problems.append(
+            Problem(
+                source,
+                line,
+                "%s:%s" % (name, label),
+                "",
+                "there is no [%s] that it could inherit from" % name,
+            )
+        )
     own = _values(name, entry.own or {}, problems)
     profile = Profile(name=name)._replace(**own)
     labels: Dict[str, Profile] = {}
@@ -181,33 +209,49 @@ def _assembled(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
         values["headers"] = merge_headers(profile.headers, values.get("headers", {}))
         labels[label] = profile._replace(label=label, **values)
         problems += _contradicted("%s:%s" % (name, label), settings, labels[label])
-        twin = [other for other, one in labels.items() if one.up_to == labels[label].up_to is not None]
+        twin = [
+            other for other, one in labels.items() if one.up_to == labels[label].up_to is not None
+        ]
         if len(twin) > 1:
             at = settings["up_to"]
-            problems.append(Problem(at.source, at.line, "%s:%s" % (name, label), "up_to",
-                                    "is the same as that of %s, which would never leave it a job" % twin[0]))
+            problems.append(
+                Problem(
+                    at.source,
+                    at.line,
+                    "%s:%s" % (name, label),
+                    "up_to",
+                    "is the same as that of %s, which would never leave it a job" % twin[0],
+                )
+            )
     profile = profile._replace(labels=labels)
     return profile, problems + _contradicted(name, entry.own or {}, profile)
 
 
 def _contradicted(section: str, settings: Settings, profile: Profile) -> List[Problem]:
     """What this section's own keys say against others."""
-    return [Problem(settings[key].source, settings[key].line, section, key, what)
-            for key, what in contradictions(profile) if key in settings]
+    return [
+        Problem(settings[key].source, settings[key].line, section, key, what)
+        for key, what in contradictions(profile)
+        if key in settings
+    ]
 
 
 def _values(section: str, settings: Settings, problems: List[Problem]) -> Dict[str, Any]:
     """The fields that a section sets; what is wrong with it goes to the problems."""
     values: Dict[str, Any] = {}
     headers: Dict[str, str] = {}
-    seen: Dict[Tuple[str, str], int] = {}  # the lines of headers; a later file may write them in other letters
+    seen: Dict[
+        Tuple[str, str], int
+    ] = {}  # the lines of headers; a later file may write them in other letters
     for key, setting in settings.items():
         try:
             if key.startswith(HEADER):
-                name = key[len(HEADER):]
+                name = key[len(HEADER) :]
                 line = seen.setdefault((setting.source, name.lower()), setting.line)
                 if line != setting.line:
-                    raise ConfigError("stands twice: it is on line %d already, in other letters" % line)
+                    raise ConfigError(
+                        "stands twice: it is on line %d already, in other letters" % line
+                    )
                 headers = merge_headers(headers, {name: read_header(name, setting.text)})
             elif key not in KEYS:
                 raise ConfigError(unknown_key(key))
@@ -233,13 +277,20 @@ def _with_base(profile: Profile, base: str) -> Profile:
     def with_base(one: Profile) -> Profile:
         return one._replace(base=base) if "{base}" in "%s %s" % (one.url, one.batch_url) else one
 
-    return with_base(profile)._replace(labels={label: with_base(one) for label, one in profile.labels.items()})
+    return with_base(profile)._replace(
+        labels={label: with_base(one) for label, one in profile.labels.items()}
+    )
 
 
 def _no_such(name: str, known: Dict[str, _Entry]) -> str:
     import difflib
+
     profile, colon, label = name.partition(":")
     if colon and profile in known:
-        return "there is no profile %r: a label is given by itself, as --profile %s --label %s" % (name, profile, label)
+        return "there is no profile %r: a label is given by itself, as --profile %s --label %s" % (
+            name,
+            profile,
+            label,
+        )
     near = difflib.get_close_matches(name, list(known), 1)
     return "there is no profile %r%s" % (name, " (did you mean %s?)" % near[0] if near else "")

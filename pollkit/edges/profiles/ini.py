@@ -3,6 +3,7 @@
 configparser reads the texts. It stops at the first key that stands twice, and forgets line
 numbers, so a scan beside it, by the same rules of indentation, notes where everything is.
 """
+
 import configparser
 import os
 import re
@@ -29,7 +30,11 @@ class Problem(NamedTuple):
     def __str__(self) -> str:
         where = "%s:%d:" % (self.source, self.line) if self.line else self.source + ":"
         section, key = "[%s]" % self.section if self.section else "", self.key and self.key + ":"
-        return " ".join(part for part in (where, section if key else section and section + ":", key, self.what) if part)
+        return " ".join(
+            part
+            for part in (where, section if key else section and section + ":", key, self.what)
+            if part
+        )
 
 
 class Setting(NamedTuple):
@@ -69,7 +74,9 @@ def read_text(path: str, optional: bool = False) -> Optional[str]:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ConfigError("the profile file %s is not UTF-8 text: see line %d" % (path, line)) from None
+        raise ConfigError(
+            "the profile file %s is not UTF-8 text: see line %d" % (path, line)
+        ) from None
 
 
 def parse(source: str, text: str) -> IniFile:
@@ -78,22 +85,37 @@ def parse(source: str, text: str) -> IniFile:
     problems: List[Problem] = []
     parser = _parsed(lines)
     if isinstance(parser, configparser.MissingSectionHeaderError):
-        problems.append(Problem(source, parser.lineno, "", "", "a [section] must come before anything else"))
+        problems.append(
+            Problem(source, parser.lineno, "", "", "a [section] must come before anything else")
+        )
         _empty_before_sections(lines)
         parser = _parsed(lines)
     if isinstance(parser, configparser.ParsingError):
         # Emptied, so that what is wrong elsewhere is found, too. Not quoted: it may be a secret.
         for number, _ in getattr(parser, "errors", ()):
-            problems.append(Problem(source, number, "", "", "this is neither [section] nor key = value"))
+            problems.append(
+                Problem(source, number, "", "", "this is neither [section] nor key = value")
+            )
             lines[number - 1] = ""
         parser = _parsed(lines)
     if isinstance(parser, configparser.Error):
-        return IniFile(source, {}, {}, problems or [Problem(source, 0, "", "", "this is not an INI file")])
+        return IniFile(
+            source, {}, {}, problems or [Problem(source, 0, "", "", "this is not an INI file")]
+        )
     places, repeated = _scan(source, lines)
     sections = {
-        name: {key: Setting(value, source, places.get((name, key), 0)) for key, value in parser.items(name)}
-        for name in parser.sections()}
-    return IniFile(source, sections, {name: places.get((name, ""), 0) for name in sections}, problems + repeated)
+        name: {
+            key: Setting(value, source, places.get((name, key), 0))
+            for key, value in parser.items(name)
+        }
+        for name in parser.sections()
+    }
+    return IniFile(
+        source,
+        sections,
+        {name: places.get((name, ""), 0) for name in sections},
+        problems + repeated,
+    )
 
 
 class _Parser(configparser.ConfigParser):
@@ -102,8 +124,13 @@ class _Parser(configparser.ConfigParser):
 
 def _parsed(lines: List[str]) -> Union[configparser.ConfigParser, configparser.Error]:
     parser = _Parser(
-        interpolation=None, strict=False, default_section="\n", comment_prefixes=("#", ";"),
-        inline_comment_prefixes=(";",), empty_lines_in_values=False)
+        interpolation=None,
+        strict=False,
+        default_section="\n",
+        comment_prefixes=("#", ";"),
+        inline_comment_prefixes=(";",),
+        empty_lines_in_values=False,
+    )
     parser.optionxform = str  # type: ignore[assignment,method-assign]
     try:
         parser.read_file([line + "\n" for line in lines])
@@ -131,7 +158,11 @@ def _scan(source: str, lines: List[str]) -> Tuple[Dict[Tuple[str, str], int], Li
     for number, section, key in _heads(lines):
         first = places.setdefault((section, key), number)
         if first != number:
-            problems.append(Problem(source, number, section, key, "stands twice: it is on line %d already" % first))
+            problems.append(
+                Problem(
+                    source, number, section, key, "stands twice: it is on line %d already" % first
+                )
+            )
     return places, problems
 
 

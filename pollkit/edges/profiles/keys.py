@@ -4,13 +4,14 @@ Every reader takes a key's text and gives the value that stands in the Profile, 
 ConfigError. Messages never repeat what may be a secret. What `as_ini` writes reads back to the
 same profile, but for secrets, which are written as ***.
 """
+
 import os
 import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ...core.origins import REDIRECT_POLICIES, credential_origins, parse_origin
 from ...core.pace import parse_pace
-from ...core.profile import Profile, validate_base, validate_size, validate_count
+from ...core.profile import Profile, validate_base, validate_count, validate_size
 from ...core.reading.json_paths import Path
 from ...core.reading.status_words import normalize_word
 from ...core.units import duration_text, parse_limit, to_seconds
@@ -48,15 +49,23 @@ def read_header(name: str, text: str) -> str:
 def unknown_key(key: str) -> str:
     """There is no such key; perhaps the nearest one was meant."""
     import difflib
+
     near = difflib.get_close_matches(key.lower(), KEYS + [HEADER + "NAME"], 1)
-    return "there is no such key" + (": did you mean %s?" % near[0] if near else "; see pollkit help profiles")
+    return "there is no such key" + (
+        ": did you mean %s?" % near[0] if near else "; see pollkit help profiles"
+    )
 
 
 def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
     """Keys that make no sense beside the others, and why."""
     if profile.client_key and not profile.client_cert:
         yield "client_key", "is of no use without client_cert"
-    urls = [url for one in (profile, *profile.labels.values()) for url in (one.url, one.batch_url) if url]
+    urls = [
+        url
+        for one in (profile, *profile.labels.values())
+        for url in (one.url, one.batch_url)
+        if url
+    ]
     if profile.base and urls and not any("{base}" in url for url in urls):
         yield "base", "is of no use without {base} in url"
     try:
@@ -72,7 +81,10 @@ def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
     for key in ("done", "failed", "pending"):
         for word in getattr(profile, key) or ():
             if said.setdefault(normalize_word(word), key) != key:
-                yield key, "has %r, which is said to be %s already" % (word, said[normalize_word(word)])
+                yield (
+                    key,
+                    "has %r, which is said to be %s already" % (word, said[normalize_word(word)]),
+                )
 
 
 def _path(text: str) -> str:
@@ -129,6 +141,7 @@ def _one_of(*words: str) -> Callable[[str], str]:
         if text not in words:
             raise ConfigError("is %s, not %r" % (" or ".join(words), text))
         return text
+
     return read
 
 
@@ -153,18 +166,26 @@ def _yes_or_no(text: str) -> bool:
 
 def _template(needed: str, *others: str) -> Callable[[str], str]:
     """A URL in which one placeholder must stand, and others may."""
+
     def read(text: str) -> str:
         for name in _PLACEHOLDER.findall(text):
             if name != needed and name not in others:
-                raise ConfigError("there is no {%s}: %s may stand here"
-                                  % (name, ", ".join("{%s}" % one for one in (needed,) + others)))
-        plain = _PLACEHOLDER.sub("x", text.replace("{base}", "https://base", 1) if text.startswith("{base}") else text)
+                raise ConfigError(
+                    "there is no {%s}: %s may stand here"
+                    % (name, ", ".join("{%s}" % one for one in (needed,) + others))
+                )
+        plain = _PLACEHOLDER.sub(
+            "x", text.replace("{base}", "https://base", 1) if text.startswith("{base}") else text
+        )
         if "{base}" in text[1:] or set(plain) & set("{} "):
-            raise ConfigError("is not a URL: it has a space, half a pair of braces, or {base} not at its start")
+            raise ConfigError(
+                "is not a URL: it has a space, half a pair of braces, or {base} not at its start"
+            )
         parse_url(plain)
         if "{%s}" % needed not in text:
             raise ConfigError("has no {%s} in it: where does it go?" % needed)
         return text
+
     return read
 
 
@@ -176,24 +197,56 @@ def _auth(text: str, folder: str) -> str:
     source = parse_credential(text)[2]
     if not source.startswith("file:"):
         return text
-    return text[:-len(source)] + "file:" + _absolute(source[len("file:"):], folder)
+    return text[: -len(source)] + "file:" + _absolute(source[len("file:") :], folder)
 
 
 READERS: Dict[str, Callable[[str], Any]] = {
-    "url": _template("id", "label", "base"), "base": validate_base, "method": _method, "body": str,
-    "status": _path, "done": _words, "failed": _words, "pending": _words, "unknown": _one_of("pending", "failed"),
-    "result": _path, "error": _path, "error_code": _path, "progress": _progress,
-    "created": _path, "finished": _path,
-    "limit": parse_limit, "pace": parse_pace, "retry": parse_pace, "timeout": _timeout,
-    "request_timeout": _above_zero, "max_faults": _count, "not_found_grace": to_seconds,
-    "retry_after_default": to_seconds, "up_to": _up_to, "proxy": _proxy,
-    "origins": _origins, "redirects": _one_of(*REDIRECT_POLICIES), "tls_strict": _yes_or_no,
-    "batch_url": _template("ids", "base"), "batch_items": _path, "batch_id": _path, "batch_size": _count,
+    "url": _template("id", "label", "base"),
+    "base": validate_base,
+    "method": _method,
+    "body": str,
+    "status": _path,
+    "done": _words,
+    "failed": _words,
+    "pending": _words,
+    "unknown": _one_of("pending", "failed"),
+    "result": _path,
+    "error": _path,
+    "error_code": _path,
+    "progress": _progress,
+    "created": _path,
+    "finished": _path,
+    "limit": parse_limit,
+    "pace": parse_pace,
+    "retry": parse_pace,
+    "timeout": _timeout,
+    "request_timeout": _above_zero,
+    "max_faults": _count,
+    "not_found_grace": to_seconds,
+    "retry_after_default": to_seconds,
+    "up_to": _up_to,
+    "proxy": _proxy,
+    "origins": _origins,
+    "redirects": _one_of(*REDIRECT_POLICIES),
+    "tls_strict": _yes_or_no,
+    "batch_url": _template("ids", "base"),
+    "batch_items": _path,
+    "batch_id": _path,
+    "batch_size": _count,
 }
 # In the order in which they are written.
-KEYS: List[str] = ["up_to", "url", "base", "auth", "method", "body", *(
-    key for key in READERS if key not in ("up_to", "url", "base", "method", "body")),
-    "ca_file", "client_cert", "client_key"]
+KEYS: List[str] = [
+    "up_to",
+    "url",
+    "base",
+    "auth",
+    "method",
+    "body",
+    *(key for key in READERS if key not in ("up_to", "url", "base", "method", "body")),
+    "ca_file",
+    "client_cert",
+    "client_key",
+]
 
 
 def profile_to_ini(profile: Profile) -> str:
@@ -201,7 +254,10 @@ def profile_to_ini(profile: Profile) -> str:
     # The pace is always written: it decides how often a job is polled, and a section without a url
     # changes an earlier file's section, which may set another one.
     parts = [_section(profile.name or "", profile, Profile(pace="always written"))]
-    parts += [_section("%s:%s" % (profile.name, name), one, profile) for name, one in profile.labels.items()]
+    parts += [
+        _section("%s:%s" % (profile.name, name), one, profile)
+        for name, one in profile.labels.items()
+    ]
     return "\n".join(parts)
 
 

@@ -1,4 +1,5 @@
 """The adaptive pace in the machine: what learned durations and progress foretell, and why in words."""
+
 import random
 from functools import lru_cache
 
@@ -10,11 +11,17 @@ from pollkit.cli.commands.help import text_of
 from pollkit.core import agenda as agenda_module
 from pollkit.core import events
 from pollkit.core.agenda import Agenda, Lane
-from pollkit.core.learning.durations import NOTHING_KNOWN, Curve, Durations, accrued_delay, cold_interval
+from pollkit.core.learning.durations import (
+    NOTHING_KNOWN,
+    Curve,
+    Durations,
+    accrued_delay,
+    cold_interval,
+)
 from pollkit.core.learning.explanations import age_text, reason, span_text
 from pollkit.core.learning.progress import LEAST_ODDS, MOST_ODDS, update_forecast
 from pollkit.core.limits.bucket import Bucket
-from pollkit.core.machine import WaitSettings, Sleep, hold, next_action, observe, start
+from pollkit.core.machine import Sleep, WaitSettings, hold, next_action, observe, start
 from pollkit.core.pace import POSTPONED
 from pollkit.core.reading.reader import Reading, Verdict
 
@@ -28,7 +35,11 @@ def wait_for(duration, by, says=None, end=DONE):
             now = action.until
             continue
         times.append(now)
-        reading = end if now >= duration else PENDING._replace(fraction=says(now, duration) if says else None)
+        reading = (
+            end
+            if now >= duration
+            else PENDING._replace(fraction=says(now, duration) if says else None)
+        )
         progress = observe(progress, by, reading, now, 0.5)
     return progress, times
 
@@ -40,22 +51,31 @@ def cost(duration, by, says=None):
 
 # The first look
 
-@pytest.mark.parametrize("pace, durations, is_fresh, first", [
-    (Adaptive(), None, False, 0.0),
-    (Adaptive(), STEADY, False, 0.0),          # it may have ended long ago
-    (Adaptive(), None, True, cold_interval(1, 0)),
-    (Adaptive(first=60), None, False, 60.0),
-    (Adaptive(first=60), [10.0] * 4, False, 60.0),
-    (Adaptive(first=0), STEADY, True, 0.0),
-    (Fixed(5), STEADY, True, 0.0),
-    (Backoff(5, 9), STEADY, True, 0.0)])
-def test_the_first_look_is_at_once_unless_the_job_is_known_to_be_fresh(pace, durations, is_fresh, first):
+
+@pytest.mark.parametrize(
+    "pace, durations, is_fresh, first",
+    [
+        (Adaptive(), None, False, 0.0),
+        (Adaptive(), STEADY, False, 0.0),  # it may have ended long ago
+        (Adaptive(), None, True, cold_interval(1, 0)),
+        (Adaptive(first=60), None, False, 60.0),
+        (Adaptive(first=60), [10.0] * 4, False, 60.0),
+        (Adaptive(first=0), STEADY, True, 0.0),
+        (Fixed(5), STEADY, True, 0.0),
+        (Backoff(5, 9), STEADY, True, 0.0),
+    ],
+)
+def test_the_first_look_is_at_once_unless_the_job_is_known_to_be_fresh(
+    pace, durations, is_fresh, first
+):
     assert start(JOB, URL, rules(durations, pace, is_fresh), 0.0).next_at == pytest.approx(first)
 
 
 @pytest.mark.parametrize("pace, is_fresh", [(Adaptive(), True), (Adaptive(first=60), False)])
 def test_a_fresh_job_is_first_looked_at_when_such_jobs_begin_to_end(pace, is_fresh):
-    assert 290 < start(JOB, URL, rules(STEADY, pace._replace(max=1000.0), is_fresh), 0.0).next_at < 320
+    assert (
+        290 < start(JOB, URL, rules(STEADY, pace._replace(max=1000.0), is_fresh), 0.0).next_at < 320
+    )
 
 
 def test_a_job_that_is_done_already_is_noticed_at_once_whatever_past_jobs_took():
@@ -68,11 +88,14 @@ def test_a_timeout_of_zero_looks_once_and_at_once():
 
 def test_no_bound_holds_for_a_first_that_is_given_and_the_help_says_so():
     pace = Adaptive(first=10, every=10, max=2)
-    assert start(JOB, URL, rules([], pace), 0.0).next_at == 10 and pace.delay(1, 0.0, 10.0, 0.5) == 2
+    assert (
+        start(JOB, URL, rules([], pace), 0.0).next_at == 10 and pace.delay(1, 0.0, 10.0, 0.5) == 2
+    )
     assert "the bounds of every wait but first;" in text_of("paces")
 
 
 # Learned durations
+
 
 def test_a_table_holds_until_five_jobs_have_ended():
     pace, by = Adaptive(first=60, every=15), Durations()
@@ -84,7 +107,9 @@ def test_a_table_holds_until_five_jobs_have_ended():
 
 
 def test_a_table_without_every_leaves_the_rest_to_the_rule():
-    assert Adaptive(first=60).delay(1, 0, 60, 0.5, Durations()) == pytest.approx(cold_interval(1, 60))
+    assert Adaptive(first=60).delay(1, 0, 60, 0.5, Durations()) == pytest.approx(
+        cold_interval(1, 60)
+    )
 
 
 def test_jobs_that_wait_profit_from_those_that_end():
@@ -117,6 +142,7 @@ def test_other_paces_heed_neither(pace):
 
 # Progress
 
+
 def steady(rng):
     return lambda age, whole: min(1.0, age / whole * rng.uniform(0.9, 1.1))
 
@@ -140,18 +166,22 @@ def test_steady_progress_saves_much():
     assert share(steady) < 0.6
 
 
-@pytest.mark.parametrize("lie", [
-    lambda rng: lambda age, whole: 0.05,
-    lambda rng: lambda age, whole: 0.95,
-    lambda rng: lambda age, whole: 1.0,
-    lambda rng: lambda age, whole: 17.0,
-    lambda rng: lambda age, whole: 0.0,
-    lambda rng: lambda age, whole: 1e-300,
-    lambda rng: lambda age, whole: rng.random(),
-    lambda rng: lambda age, whole: 1 - age / whole,
-    lambda rng: lambda age, whole: 0.5 * age / whole,
-    lambda rng: lambda age, whole: min(1.0, 3 * age / whole),
-    lambda rng: lambda age, whole: rng.choice([None, 0.3, 0.9])])
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda rng: lambda age, whole: 0.05,
+        lambda rng: lambda age, whole: 0.95,
+        lambda rng: lambda age, whole: 1.0,
+        lambda rng: lambda age, whole: 17.0,
+        lambda rng: lambda age, whole: 0.0,
+        lambda rng: lambda age, whole: 1e-300,
+        lambda rng: lambda age, whole: rng.random(),
+        lambda rng: lambda age, whole: 1 - age / whole,
+        lambda rng: lambda age, whole: 0.5 * age / whole,
+        lambda rng: lambda age, whole: min(1.0, 3 * age / whole),
+        lambda rng: lambda age, whole: rng.choice([None, 0.3, 0.9]),
+    ],
+)
 def test_progress_that_lies_costs_little(lie):
     assert share(lie) < 1.3
 
@@ -180,7 +210,9 @@ def reckon(readings, is_fresh=True, curve=NOTHING_KNOWN):
 
 def test_a_fraction_points_to_an_end_and_agreement_narrows_it():
     once = reckon([(100.0, 0.25)])
-    assert once.end == 400 and (once.foreseen.earliest, once.foreseen.latest) == pytest.approx((300, 500))
+    assert once.end == 400 and (once.foreseen.earliest, once.foreseen.latest) == pytest.approx(
+        (300, 500)
+    )
     thrice = reckon([(100.0, 0.25), (150.0, 0.375), (200.0, 0.5)])
     assert thrice.end == pytest.approx(400) and thrice.odds > once.odds
     assert thrice.foreseen.earliest > 300 and thrice.foreseen.latest < 500
@@ -223,16 +255,31 @@ def test_a_look_without_a_reading_keeps_the_forecast_and_outliving_it_ends_it():
 
 # In words
 
-@pytest.mark.parametrize("age, text", [
-    (0.02, "20 ms"), (0.0999, "0.1 s"), (0.5, "0.5 s"),
-    (38.2, "38 s"), (89.0, "89 s"), (90.0, "1.5 min"), (240.0, "4 min"), (5400.0, "1.5 h"),
-    (86400.0, "24 h")])
+
+@pytest.mark.parametrize(
+    "age, text",
+    [
+        (0.02, "20 ms"),
+        (0.0999, "0.1 s"),
+        (0.5, "0.5 s"),
+        (38.2, "38 s"),
+        (89.0, "89 s"),
+        (90.0, "1.5 min"),
+        (240.0, "4 min"),
+        (5400.0, "1.5 h"),
+        (86400.0, "24 h"),
+    ],
+)
 def test_ages_in_words(age, text):
     assert age_text(age) == text
 
 
 def test_spans_in_words():
-    assert span_text(240, 360) == "4-6 min" and span_text(30, 240) == "0.5-4 min" and span_text(3.01, 3.02) == "3 s"
+    assert (
+        span_text(240, 360) == "4-6 min"
+        and span_text(30, 240) == "0.5-4 min"
+        and span_text(3.01, 3.02) == "3 s"
+    )
 
 
 def texts(by, *readings):
@@ -246,30 +293,70 @@ def texts(by, *readings):
 def test_the_poll_event_says_why():
     by = rules([240.0 + i for i in range(121)])
     at_five, late = texts(by, (300.0, PENDING), (400.0, PENDING))
-    assert at_five == "poll 1: pending; most jobs like this end at 4.2-5.8 min; looking again in 11 s"
-    assert late.startswith("poll 2: pending; most jobs like this end by 5.8 min, this one is late; looking again in ")
-    told = texts(by, (200.0, PENDING._replace(fraction=0.6)), (300.0, PENDING._replace(fraction=0.9)))[1]
-    assert told.startswith("poll 2: pending; its progress points to an end at 5-6.3 min; looking again in ")
+    assert (
+        at_five == "poll 1: pending; most jobs like this end at 4.2-5.8 min; looking again in 11 s"
+    )
+    assert late.startswith(
+        "poll 2: pending; most jobs like this end by 5.8 min, this one is late; looking again in "
+    )
+    told = texts(
+        by, (200.0, PENDING._replace(fraction=0.6)), (300.0, PENDING._replace(fraction=0.9))
+    )[1]
+    assert told.startswith(
+        "poll 2: pending; its progress points to an end at 5-6.3 min; looking again in "
+    )
 
 
-@pytest.mark.parametrize("by, why", [
-    (rules(None), "nothing known of jobs like this yet; looking again in 36 s"),
-    (rules([]), "nothing known of jobs like this yet; looking again in 36 s"),
-    (rules([], Adaptive(max=20)), "nothing known of jobs like this yet; looking again in 20 s (max)"),
-    (rules([9.0] * 4, Adaptive(every=15)), "every=15s until 5 jobs like this have ended; looking again in 15 s"),
-    (rules([], Adaptive(every=15, max=15)), "every=15s until 5 jobs like this have ended; looking again in 15 s"),
-    (rules([], Adaptive(every=15, min=15)), "every=15s until 5 jobs like this have ended; looking again in 15 s"),
-    (rules([], Adaptive(every=15, max=4)), "every=15s until 5 jobs like this have ended; looking again in 4 s (max)"),
-    (rules([], Adaptive(every=1, min=4)), "every=1s until 5 jobs like this have ended; looking again in 4 s (min)"),
-    (rules([300.0 + i for i in range(9)], Adaptive(max=4, every=15), is_fresh=False),
-     "going by 9 jobs like this, most end at 5-5.1 min; looking again in 4 s (max)"),
-    (rules([1.0] * 60, Adaptive(min=0.02, price=1e-6)),
-     "most jobs like this end by 1 s, this one is late; looking again in 35 ms"),
-    (rules([400.0]), "going by 1 job like this, most end at 4-9.3 min; looking again in 25 s"),
-    (rules([20.0, 30.0]), "going by 2 jobs like this, most end by 37 s, this one is late; looking again in 36 s"),
-    (rules(STEADY, timeout=301.0), "the deadline: a last look in 1 s"),
-    (rules(STEADY, Fixed(5), timeout=301.5), "the deadline: a last look in 1.5 s"),
-    (rules(STEADY, Fixed(5))._replace(timeout=310.0, spacing=6.0), "the deadline: a last look in 10 s")])
+@pytest.mark.parametrize(
+    "by, why",
+    [
+        (rules(None), "nothing known of jobs like this yet; looking again in 36 s"),
+        (rules([]), "nothing known of jobs like this yet; looking again in 36 s"),
+        (
+            rules([], Adaptive(max=20)),
+            "nothing known of jobs like this yet; looking again in 20 s (max)",
+        ),
+        (
+            rules([9.0] * 4, Adaptive(every=15)),
+            "every=15s until 5 jobs like this have ended; looking again in 15 s",
+        ),
+        (
+            rules([], Adaptive(every=15, max=15)),
+            "every=15s until 5 jobs like this have ended; looking again in 15 s",
+        ),
+        (
+            rules([], Adaptive(every=15, min=15)),
+            "every=15s until 5 jobs like this have ended; looking again in 15 s",
+        ),
+        (
+            rules([], Adaptive(every=15, max=4)),
+            "every=15s until 5 jobs like this have ended; looking again in 4 s (max)",
+        ),
+        (
+            rules([], Adaptive(every=1, min=4)),
+            "every=1s until 5 jobs like this have ended; looking again in 4 s (min)",
+        ),
+        (
+            rules([300.0 + i for i in range(9)], Adaptive(max=4, every=15), is_fresh=False),
+            "going by 9 jobs like this, most end at 5-5.1 min; looking again in 4 s (max)",
+        ),
+        (
+            rules([1.0] * 60, Adaptive(min=0.02, price=1e-6)),
+            "most jobs like this end by 1 s, this one is late; looking again in 35 ms",
+        ),
+        (rules([400.0]), "going by 1 job like this, most end at 4-9.3 min; looking again in 25 s"),
+        (
+            rules([20.0, 30.0]),
+            "going by 2 jobs like this, most end by 37 s, this one is late; looking again in 36 s",
+        ),
+        (rules(STEADY, timeout=301.0), "the deadline: a last look in 1 s"),
+        (rules(STEADY, Fixed(5), timeout=301.5), "the deadline: a last look in 1.5 s"),
+        (
+            rules(STEADY, Fixed(5))._replace(timeout=310.0, spacing=6.0),
+            "the deadline: a last look in 10 s",
+        ),
+    ],
+)
 def test_each_look_has_its_reason(by, why):
     at = 300.0 if by.timeout or len(by.durations or ()) != 9 else 290.0
     assert texts(by, (at, PENDING))[0] == "poll 1: pending; " + why
@@ -280,28 +367,41 @@ def test_a_poll_that_the_limit_held_back_says_so():
     before = hold(observe(start(JOB, URL, by, 0.0), by, PENDING, 10.0, 0.5), 60.0, 1.0, 20.0)
     after = observe(before, by, PENDING, 60.0, 0.5)
     assert next(events.poll_events(before, after, PENDING, 60.0)).text.startswith(
-        "poll 2 (held back for 40s by the limit): pending; next in ")
+        "poll 2 (held back for 40s by the limit): pending; next in "
+    )
 
 
-@pytest.mark.parametrize("every, why", [
-    (None, "nothing known of jobs like this yet"), (15, "every=15s until 5 jobs like this have ended")])
+@pytest.mark.parametrize(
+    "every, why",
+    [
+        (None, "nothing known of jobs like this yet"),
+        (15, "every=15s until 5 jobs like this have ended"),
+    ],
+)
 def test_progress_of_which_too_little_is_known_is_named_as_such(every, why):
     readings = [(10.0, PENDING._replace(fraction=0.0)), (100.0, PENDING._replace(fraction=0.1))]
     said = texts(rules([], Adaptive(every=every)), *readings)
     assert said[0].startswith("poll 1: pending; %s; looking again in " % why)
-    assert said[1].startswith("poll 2: pending; %s, and its progress says little; looking again in " % why)
+    assert said[1].startswith(
+        "poll 2: pending; %s, and its progress says little; looking again in " % why
+    )
 
 
 def test_a_fault_and_the_deadline_and_a_look_at_once_have_their_reasons():
     by = rules(STEADY, timeout=100.0)
-    fault, other = Reading(Verdict.FAULT, "503"), Reading(Verdict.SEE_OTHER, "303", location="http://api/jobs/2")
+    fault, other = (
+        Reading(Verdict.FAULT, "503"),
+        Reading(Verdict.SEE_OTHER, "303", location="http://api/jobs/2"),
+    )
     assert texts(by, (99.9, fault))[0] == "poll 1: 503; the deadline: a last look in 0.1 s"
     assert "; next in " in texts(by, (10.0, fault))[0] and "(fault)" in texts(by, (10.0, fault))[0]
     assert texts(by, (10.0, other))[0] == "poll 1: 303; looking again at once"
 
 
-@pytest.mark.parametrize("by, reading", [
-    (rules(STEADY, Fixed(5)), PENDING), (rules(STEADY), PENDING._replace(retry_after=99.0))])
+@pytest.mark.parametrize(
+    "by, reading",
+    [(rules(STEADY, Fixed(5)), PENDING), (rules(STEADY), PENDING._replace(retry_after=99.0))],
+)
 def test_where_there_is_nothing_to_explain_it_is_what_the_wait_is_for(by, reading):
     progress = observe(start(JOB, URL, by, 0.0), by, reading, 300.0, 0.5)
     assert reason(progress, by, 300.0) is None
@@ -310,16 +410,25 @@ def test_where_there_is_nothing_to_explain_it_is_what_the_wait_is_for(by, readin
 
 def test_a_forecast_nobody_trusts_is_not_named():
     by = rules(STEADY)
-    said = texts(by, (100.0, PENDING._replace(fraction=0.9)), (200.0, PENDING._replace(fraction=0.1)))
+    said = texts(
+        by, (100.0, PENDING._replace(fraction=0.9)), (200.0, PENDING._replace(fraction=0.1))
+    )
     assert "most jobs like this" in said[-1]
 
 
 # Many jobs
 
+
 def test_among_jobs_of_several_kinds_the_token_goes_where_most_delay_has_built_up():
     lane, agenda = Lane(Bucket(0.01, 1)), Agenda(8)
-    kinds = {"short": [20.0 + i for i in range(10)], "long": [2000.0 + i for i in range(10)], "unknown": [9.0] * 4}
-    entries = {name: agenda.add(Job(name), URL, rules(known), lane, 0.0) for name, known in kinds.items()}
+    kinds = {
+        "short": [20.0 + i for i in range(10)],
+        "long": [2000.0 + i for i in range(10)],
+        "unknown": [9.0] * 4,
+    }
+    entries = {
+        name: agenda.add(Job(name), URL, rules(known), lane, 0.0) for name, known in kinds.items()
+    }
     urgency = {name: -agenda_module._place(entry, 100.0) for name, entry in entries.items()}
     assert urgency["short"] > 70 and urgency["long"] < 10
     assert urgency["unknown"] == pytest.approx(accrued_delay(0.0, 100.0))  # too few to go by

@@ -1,4 +1,5 @@
 """The adaptive pace in the machine: what ended waits teach, and in which order."""
+
 import pytest
 
 from adaptive_waits import DONE, JOB, PENDING, URL, rules
@@ -10,6 +11,7 @@ from pollkit.core.machine import cancel, observe, start
 from pollkit.core.reading.reader import Reading, Verdict
 
 # What an ended wait teaches
+
 
 def ended(reading, now=100.0, seen_at=(40.0,), by=None):
     by = by or rules([], Fixed(5), is_fresh=False)
@@ -28,7 +30,9 @@ def taught(progress):
 def test_a_duration_that_was_told_is_learned_as_it_is():
     assert taught(ended(DONE._replace(duration_s=77.0))) == [77.0]
     assert taught(ended(DONE._replace(duration_s=77.0, notice_delay_s=500.0), seen_at=())) == [77.0]
-    assert taught(ended(DONE._replace(duration_s=77.0, notice_delay_s=22.5))) == [77.0]  # Date has whole seconds
+    assert taught(ended(DONE._replace(duration_s=77.0, notice_delay_s=22.5))) == [
+        77.0
+    ]  # Date has whole seconds
 
 
 def test_a_notice_delay_tells_when_it_ended():
@@ -47,13 +51,20 @@ def test_a_notice_delay_of_nothing_is_one_of_clocks_that_disagree():
 
 def test_otherwise_it_ended_between_the_last_two_looks():
     assert taught(ended(DONE)) == [pytest.approx(40 + 60 * 0.618034)]
-    assert 40 < taught(ended(DONE._replace(notice_delay_s=90.0)))[0] < 100  # it was seen running after that
+    assert (
+        40 < taught(ended(DONE._replace(notice_delay_s=90.0)))[0] < 100
+    )  # it was seen running after that
 
 
 def test_a_fault_between_them_is_no_look():
     by = rules([], Fixed(5), is_fresh=False)
-    progress = observe(observe(start(JOB, URL, by, 0.0), by, PENDING, 10.0, 0.5), by,
-                       Reading(Verdict.FAULT, "reset"), 90.0, 0.5)
+    progress = observe(
+        observe(start(JOB, URL, by, 0.0), by, PENDING, 10.0, 0.5),
+        by,
+        Reading(Verdict.FAULT, "reset"),
+        90.0,
+        0.5,
+    )
     assert taught(observe(progress, by, DONE, 100.0, 0.5)) == [pytest.approx(10 + 90 * 0.618034)]
 
 
@@ -71,13 +82,22 @@ def test_a_job_found_ended_at_the_very_start_teaches_nothing(now):
 def test_one_found_ended_later_teaches_if_its_wait_began_when_it_was_submitted():
     found = ended(DONE, now=9.0, seen_at=())
     assert taught(found) == [pytest.approx(9 * 0.618034)]
-    assert learning.observed_duration(found, is_since_submitted=False) is None   # the limit or faults had put the look off
+    assert (
+        learning.observed_duration(found, is_since_submitted=False) is None
+    )  # the limit or faults had put the look off
 
 
 def test_a_first_look_that_the_pace_had_put_off_teaches_since_jobs_are_fresh_then():
-    for by in rules([], Adaptive(first=0.5), is_fresh=False), rules([], Adaptive(price=0.01), is_fresh=True):
+    for by in (
+        rules([], Adaptive(first=0.5), is_fresh=False),
+        rules([], Adaptive(price=0.01), is_fresh=True),
+    ):
         found = ended(DONE, now=1.0, seen_at=(), by=by)
-        assert learning.observed_duration(found, is_since_submitted=False) == learning.observed_duration(found) == (0.0, 1.0)
+        assert (
+            learning.observed_duration(found, is_since_submitted=False)
+            == learning.observed_duration(found)
+            == (0.0, 1.0)
+        )
 
 
 def test_a_wait_that_ended_otherwise_teaches_nothing():
@@ -89,9 +109,13 @@ def test_a_wait_that_ended_otherwise_teaches_nothing():
 
 # In which order waits teach
 
+
 def handed_on(order, turns, *ends):
     """Which jobs are learned from as these end, each named by how long it took."""
-    return [[lesson.most_s for lesson in order.end(turns[name], 100.0, (0.0, float(name)))] for name in ends]
+    return [
+        [lesson.most_s for lesson in order.end(turns[name], 100.0, (0.0, float(name)))]
+        for name in ends
+    ]
 
 
 def test_waits_teach_in_the_order_in_which_they_began():
@@ -104,7 +128,9 @@ def test_waits_teach_in_the_order_in_which_they_began():
 def test_waits_that_began_at_once_are_told_apart_by_the_order_in_which_they_were_begun():
     order = StartOrder()
     turns = [(order.begin(), at) for at in (100.0, 100.0, 99.0, 200.0)]
-    began = [lesson.began for turn, at in reversed(turns) for lesson in order.end(turn, at, (0.0, 1.0))]
+    began = [
+        lesson.began for turn, at in reversed(turns) for lesson in order.end(turn, at, (0.0, 1.0))
+    ]
     assert began == [100.0, 100.000001, 100.000002, 200.0]
 
 
@@ -132,4 +158,6 @@ def test_a_wait_that_outlasts_nine_in_ten_of_those_that_began_next_is_passed_ove
     turns = [order.begin() for name in range(50)]
     assert handed_on(order, turns, *range(1, 45)) == [[]] * 44
     assert handed_on(order, turns, 45) == [list(range(1, 43))]
-    assert order.end(turns[0], 100.0, (0.0, 99.0)) == [(0.0, 99.0, 100.0)]   # late: others are known by then
+    assert order.end(turns[0], 100.0, (0.0, 99.0)) == [
+        (0.0, 99.0, 100.0)
+    ]  # late: others are known by then

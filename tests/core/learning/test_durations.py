@@ -1,4 +1,5 @@
 """What past jobs teach about when to look: the model of one kind of job."""
+
 import json
 import math
 import random
@@ -7,7 +8,16 @@ import pytest
 
 from pollkit import ConfigError
 from pollkit.core.learning import durations as module
-from pollkit.core.learning.durations import ENOUGH, PRIOR_S, RECENT, Curve, Durations, ProgressEstimate, Completion, cold_interval
+from pollkit.core.learning.durations import (
+    ENOUGH,
+    PRIOR_S,
+    RECENT,
+    Completion,
+    Curve,
+    Durations,
+    ProgressEstimate,
+    cold_interval,
+)
 
 RNG = random.Random(6)
 UNIFORM = [RNG.uniform(120, 900) for _ in range(200)]
@@ -19,7 +29,8 @@ SHAPES = {
     "all the same": [90.0] * 50,
     "all nothing": [0.0] * 50,
     "whole minutes": [60.0 * RNG.randint(1, 8) for _ in range(200)],
-    "two kinds": [RNG.uniform(1.5, 2.5) for _ in range(100)] + [RNG.uniform(450, 510) for _ in range(100)],
+    "two kinds": [RNG.uniform(1.5, 2.5) for _ in range(100)]
+    + [RNG.uniform(450, 510) for _ in range(100)],
     "heavy tail": [5 * (1 - RNG.random()) ** -0.9 for _ in range(200)],
     "huge": [1e8, 2e8, 3e8],
     "tiny": [1e-6, 2e-6, 1e-6],
@@ -39,7 +50,11 @@ def test_survival_falls_from_one_and_never_to_zero_and_the_integral_is_its_integ
     for low, high in zip(ages, ages[1:]):
         grown = curve.integral(high) - curve.integral(low)
         slack = 1e-9 * (1 + longest)
-        assert curve.survival(high) * (high - low) - slack <= grown <= curve.survival(low) * (high - low) + slack
+        assert (
+            curve.survival(high) * (high - low) - slack
+            <= grown
+            <= curve.survival(low) * (high - low) + slack
+        )
 
 
 @every_shape
@@ -73,8 +88,10 @@ def test_after_a_cache_hit_a_look_waits_for_stragglers():
 
 def test_with_nothing_known_it_is_the_cold_law():
     for age in (0.0, 8.0, 60.0, 3600.0):
-        assert Durations().next_poll_age(age, 1.0, 0.5, 1e9) == pytest.approx(cold_interval(1.0, age), rel=1e-3)
-    assert Durations().accrued(0.0, 100.0) == pytest.approx((108 ** 0.5 - PRIOR_S ** 0.5) ** 2)
+        assert Durations().next_poll_age(age, 1.0, 0.5, 1e9) == pytest.approx(
+            cold_interval(1.0, age), rel=1e-3
+        )
+    assert Durations().accrued(0.0, 100.0) == pytest.approx((108**0.5 - PRIOR_S**0.5) ** 2)
 
 
 def test_a_history_says_what_its_curve_does():
@@ -87,8 +104,12 @@ def test_the_survival_mixes_past_jobs_with_the_prior():
     curve = Curve([100.0, 200.0, 300.0])
     prior = (1 + 200 / 8.0) ** -0.5
     assert curve.survival(200.0) == pytest.approx((3 * 0.5 + 0.25 * prior) / 3.25)
-    assert curve.survival(250.0) == pytest.approx((3 * 0.375 + 0.25 * (1 + 250 / 8.0) ** -0.5) / 3.25)
-    assert curve.survival(401.0) == pytest.approx(0.25 * (1 + 401 / 8.0) ** -0.5 / 3.25)  # past the last stretch
+    assert curve.survival(250.0) == pytest.approx(
+        (3 * 0.375 + 0.25 * (1 + 250 / 8.0) ** -0.5) / 3.25
+    )
+    assert curve.survival(401.0) == pytest.approx(
+        0.25 * (1 + 401 / 8.0) ** -0.5 / 3.25
+    )  # past the last stretch
 
 
 def test_jobs_known_well_are_looked_at_when_they_begin_to_end_and_closely_then():
@@ -106,7 +127,7 @@ def test_a_gap_stays_empty():
 
 
 def test_a_long_tail_is_no_gap():
-    ages = [float(2 ** i) for i in range(12)]
+    ages = [float(2**i) for i in range(12)]
     curve = Curve(ages)
     assert all(curve.survival(age * 1.5) < curve.survival(age) - 0.02 for age in ages[:-1])
 
@@ -127,7 +148,9 @@ def test_min_and_max_hold():
 
 def test_an_age_below_zero_counts_as_zero():
     durations = Durations(UNIFORM)
-    assert durations.next_poll_age(-1e9, 1.0, 0.5, 300) == durations.next_poll_age(0.0, 1.0, 0.5, 300)
+    assert durations.next_poll_age(-1e9, 1.0, 0.5, 300) == durations.next_poll_age(
+        0.0, 1.0, 0.5, 300
+    )
     assert durations.accrued(-100.0, -50.0) == 0.0
 
 
@@ -136,7 +159,7 @@ def test_the_search_is_bounded(monkeypatch):
     assert 0.5 <= Durations(UNIFORM).next_poll_age(150.0, 1.0, 0.5, 300.0) <= 300.0
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e12, 10 ** 400, None, "5", True])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e12, 10**400, None, "5", True])
 def test_what_is_no_duration_is_refused_and_changes_nothing(bad):
     durations = Durations([10.0, 20.0])
     before = durations.as_dict()
@@ -172,7 +195,9 @@ def test_only_the_last_completions_count():
 @pytest.mark.parametrize("factor", [5.0, 0.2])
 def test_after_four_in_a_row_at_one_edge_the_past_is_forgotten(factor):
     durations = Durations(UNIFORM)
-    for i, duration in enumerate([1300.0, 1400.0, 1500.0, 1600.0] if factor > 1 else [30.0, 25.0, 20.0, 15.0]):
+    for i, duration in enumerate(
+        [1300.0, 1400.0, 1500.0, 1600.0] if factor > 1 else [30.0, 25.0, 20.0, 15.0]
+    ):
         assert len(durations) == RECENT, i
         durations.record(duration)
     assert len(durations) == 3
@@ -202,7 +227,12 @@ def test_jobs_that_end_where_there_were_none_between_two_kinds_say_that_both_hav
 
 def test_two_kinds_that_now_end_on_either_side_of_what_was_known_have_changed():
     durations = Durations([5.0 + i / 20 if i % 2 else 60.0 + i / 5 for i in range(60)])
-    for duration in (1.0, 14.0, 1.1, 15.0):  # below all, and above those that they are nearer to, by ratio
+    for duration in (
+        1.0,
+        14.0,
+        1.1,
+        15.0,
+    ):  # below all, and above those that they are nearer to, by ratio
         assert len(durations) >= 60
         durations.record(duration)
     assert len(durations) == 3
@@ -216,7 +246,9 @@ def test_the_first_after_a_change_do_not_hide_it_from_those_that_follow():
     assert len(durations) == 11
 
 
-@pytest.mark.parametrize("name", ["uniform", "all the same", "whole minutes", "two kinds", "heavy tail"])
+@pytest.mark.parametrize(
+    "name", ["uniform", "all the same", "whole minutes", "two kinds", "heavy tail"]
+)
 def test_while_nothing_changes_nothing_is_forgotten(name):
     rng = random.Random(11)
     durations, forgotten = Durations(SHAPES[name]), 0
@@ -236,7 +268,10 @@ def test_it_is_kept_as_json_and_read_back(name):
     text = json.dumps(durations.as_dict())
     again = Durations.from_dict(json.loads(text))
     assert again.as_dict() == durations.as_dict()
-    assert sum(len(value) if isinstance(value, list) else 1 for value in json.loads(text).values()) <= 413
+    assert (
+        sum(len(value) if isinstance(value, list) else 1 for value in json.loads(text).values())
+        <= 413
+    )
     for one in (durations, again):
         one.record_between(2.0, 50.0)
     assert again.as_dict() == durations.as_dict()
@@ -246,15 +281,39 @@ def test_it_is_kept_as_json_and_read_back(name):
 KEPT = Durations([1.0, 2.0, 3.0]).as_dict()
 
 
-@pytest.mark.parametrize("damaged", [
-    None, [], "x", {}, {"durations": [1.0]}, dict(KEPT, more=1),
-    dict(KEPT, durations=None), dict(KEPT, durations=[1.0, "2"]), dict(KEPT, durations=[float("nan")]),
-    dict(KEPT, durations=[-1.0]), dict(KEPT, durations=[True]), dict(KEPT, durations=[1.0] * 201, count=500),
-    dict(KEPT, begun=None), dict(KEPT, begun=[1.0, 2.0]), dict(KEPT, begun=[1.0, 2.0, None]),
-    dict(KEPT, begun=[1.0, 2.0, float("nan")]), dict(KEPT, begun=[-1.0, 2.0, 3.0]), dict(KEPT, begun=[0, 0, 1e15]),
-    dict(KEPT, fits=[2.0]), dict(KEPT, fits=[0.5] * 13), dict(KEPT, fits="0"), dict(KEPT, fits=[None]),
-    dict(KEPT, count=-1), dict(KEPT, count=2), dict(KEPT, count=3.0), dict(KEPT, count=True), dict(KEPT, count=None),
-    dict(KEPT, count=10 ** 400)])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        None,
+        [],
+        "x",
+        {},
+        {"durations": [1.0]},
+        dict(KEPT, more=1),
+        dict(KEPT, durations=None),
+        dict(KEPT, durations=[1.0, "2"]),
+        dict(KEPT, durations=[float("nan")]),
+        dict(KEPT, durations=[-1.0]),
+        dict(KEPT, durations=[True]),
+        dict(KEPT, durations=[1.0] * 201, count=500),
+        dict(KEPT, begun=None),
+        dict(KEPT, begun=[1.0, 2.0]),
+        dict(KEPT, begun=[1.0, 2.0, None]),
+        dict(KEPT, begun=[1.0, 2.0, float("nan")]),
+        dict(KEPT, begun=[-1.0, 2.0, 3.0]),
+        dict(KEPT, begun=[0, 0, 1e15]),
+        dict(KEPT, fits=[2.0]),
+        dict(KEPT, fits=[0.5] * 13),
+        dict(KEPT, fits="0"),
+        dict(KEPT, fits=[None]),
+        dict(KEPT, count=-1),
+        dict(KEPT, count=2),
+        dict(KEPT, count=3.0),
+        dict(KEPT, count=True),
+        dict(KEPT, count=None),
+        dict(KEPT, count=10**400),
+    ],
+)
 def test_a_damaged_one_is_refused_in_one_line(damaged):
     with pytest.raises(ConfigError) as caught:
         Durations.from_dict(damaged)
@@ -263,16 +322,23 @@ def test_a_damaged_one_is_refused_in_one_line(damaged):
 
 # In which order
 
+
 def test_what_began_before_others_that_are_known_is_put_in_its_place_and_witnesses_no_drift():
     durations = Durations()
     for began in (10.0, 20.0, 30.0):
         durations.record(began, began)
     fits = durations.as_dict()["fits"]
     assert durations.record(25.0, 25.0) and durations.record_between(5.0, 5.0, 5.0)
-    assert durations.as_dict() == {"durations": [5.0, 10.0, 20.0, 25.0, 30.0], "begun": [5.0, 10.0, 20.0, 25.0, 30.0],
-                                   "fits": fits, "count": 5}
+    assert durations.as_dict() == {
+        "durations": [5.0, 10.0, 20.0, 25.0, 30.0],
+        "begun": [5.0, 10.0, 20.0, 25.0, 30.0],
+        "fits": fits,
+        "count": 5,
+    }
     assert durations.curve.survival(15.0) == Curve([5.0, 10.0, 20.0, 25.0, 30.0]).survival(15.0)
-    assert durations.record(40.0) and durations.as_dict()["begun"][-1] == 30.0  # it began last, for all we know
+    assert (
+        durations.record(40.0) and durations.as_dict()["begun"][-1] == 30.0
+    )  # it began last, for all we know
 
 
 def test_the_last_that_began_are_kept_and_not_the_last_that_ended():
@@ -310,30 +376,36 @@ def test_what_others_tell_of_jobs_that_ran_beside_known_ones_witnesses_no_drift(
         for duration in sorted(rng.uniform(120, 900) for _ in range(60)):
             durations.record_all(lessons_of([duration], 10000.0 * wave + rng.random()))
     assert len(durations) == RECENT
-    for i in range(4):      # but where each began when the one before it had ended, they do
-        durations.record_all(lessons_of([2000.0], 10.0 ** 6 + 3000 * i))
+    for i in range(4):  # but where each began when the one before it had ended, they do
+        durations.record_all(lessons_of([2000.0], 10.0**6 + 3000 * i))
     assert len(durations) == 3
 
 
 def test_what_one_process_tells_witnesses_drift_in_order_of_beginning():
     durations = Durations(UNIFORM)
-    durations.record_all(lessons_of([2000.0] * 3 + [3000.0] * 3, 10.0 ** 6, apart=1.0))
+    durations.record_all(lessons_of([2000.0] * 3 + [3000.0] * 3, 10.0**6, apart=1.0))
     assert durations.as_dict()["durations"] == [2000.0, 2000.0, 3000.0, 3000.0, 3000.0]
 
 
 def test_to_relearn_is_to_know_nothing_else_and_to_find_drift_again():
     durations, anew = Durations(UNIFORM), Durations()
-    ends = [(each, each + 5.0) for each in UNIFORM[:30]] + [(each, each) for each in (5e3, 6e3, 7e3, 8e3)]
+    ends = [(each, each + 5.0) for each in UNIFORM[:30]] + [
+        (each, each) for each in (5e3, 6e3, 7e3, 8e3)
+    ]
     before = durations.curve
     durations.relearn(ends)
     for least_s, most_s in ends:
         anew.record_between(least_s, most_s)
-    assert durations.as_dict() == anew.as_dict() and len(durations) == 3 and durations.curve is not before
+    assert (
+        durations.as_dict() == anew.as_dict()
+        and len(durations) == 3
+        and durations.curve is not before
+    )
 
 
 def test_what_ended_after_now_ended_just_now():
     """The clock was a year ahead once: what is learned today still counts for more than what was then."""
-    value = dict(KEPT, begun=[10.0, 5000.0, 10.0 ** 8])
+    value = dict(KEPT, begun=[10.0, 5000.0, 10.0**8])
     assert Durations.from_dict(value, 1000.0).as_dict()["begun"] == [10.0, 997.0, 998.0]
     assert Durations.from_dict(value).as_dict() == value
     unsorted = dict(KEPT, begun=[30.0, 10.0, 20.0])
@@ -352,6 +424,7 @@ def test_ages_by_share():
 
 # Another opinion
 
+
 @pytest.mark.parametrize("age", [0.0, 200.0, 480.0, 520.0])
 def test_an_opinion_is_mixed_in_by_how_far_it_is_trusted(age):
     curve = Curve(UNIFORM)
@@ -359,17 +432,23 @@ def test_an_opinion_is_mixed_in_by_how_far_it_is_trusted(age):
     wait = curve.next_poll_age(age, 1.0, 1e-3, 1e6, foreseen)
     end, steps = age + wait, 4000
     opens = max(450.0, age)
-    own = sum(max(0.0, end - (opens + (550.0 - opens) * (i + 0.5) / steps)) for i in range(steps)) / steps
+    own = (
+        sum(max(0.0, end - (opens + (550.0 - opens) * (i + 0.5) / steps)) for i in range(steps))
+        / steps
+    )
     assert 0.75 * own + 0.25 * curve.accrued(age, end) == pytest.approx(1.0, rel=0.01)
 
 
 def test_an_opinion_that_was_outlived_counts_for_nothing():
     curve = Curve(UNIFORM)
-    assert curve.next_poll_age(600.0, 1.0, 0.5, 300, ProgressEstimate(450.0, 550.0, 0.75)) == curve.next_poll_age(600.0, 1.0, 0.5, 300)
+    assert curve.next_poll_age(
+        600.0, 1.0, 0.5, 300, ProgressEstimate(450.0, 550.0, 0.75)
+    ) == curve.next_poll_age(600.0, 1.0, 0.5, 300)
     assert curve.next_poll_age(500.0, 1.0, 0.5, 300, ProgressEstimate(499.0, 500.2, 0.75)) < 5
 
 
 # It costs little
+
 
 def exact_cost(curve, draws):
     """Polls and delay of the rule, the mean over these durations."""
@@ -377,8 +456,10 @@ def exact_cost(curve, draws):
     while age < max(draws):
         age += curve.next_poll_age(age, 1.0, 0.5, 300.0)
         looks.append(age)
-    return sum(1 + sum(look < draw for look in looks) + min(look for look in looks if look >= draw) - draw
-               for draw in draws) / len(draws)
+    return sum(
+        1 + sum(look < draw for look in looks) + min(look for look in looks if look >= draw) - draw
+        for draw in draws
+    ) / len(draws)
 
 
 def test_the_rule_is_near_the_known_optimum_of_an_even_spread():

@@ -1,4 +1,5 @@
 """While few completions are known, the adaptive pace does not trust them with long waits."""
+
 import random
 
 import pytest
@@ -25,7 +26,9 @@ def uncapped(known, age=0.0, most=300.0):
 
 @pytest.mark.parametrize("age", [0.0, 20.0, 100.0, 500.0])
 @pytest.mark.parametrize("price", [1.0, 4.0])
-def test_while_fewer_than_20_completions_are_known_a_wait_is_at_most_three_cold_intervals(age, price):
+def test_while_fewer_than_20_completions_are_known_a_wait_is_at_most_three_cold_intervals(
+    age, price
+):
     cap = 3 * cold_interval(price, age)
     waits = [next_wait(ALIKE[:number], age, Adaptive(price=price)) for number in range(1, 20)]
     assert max(waits) <= cap + 1e-9
@@ -39,7 +42,10 @@ def test_from_20_completions_on_they_decide(age):
 
 
 def test_the_first_look_at_a_fresh_job_has_the_same_cap():
-    capped, free = [Adaptive().before_first(Durations(known), is_fresh=True) for known in (ALIKE[:19], ALIKE[:20])]
+    capped, free = [
+        Adaptive().before_first(Durations(known), is_fresh=True)
+        for known in (ALIKE[:19], ALIKE[:20])
+    ]
     assert capped == pytest.approx(3 * cold_interval(1, 0)) and free > 1.5 * capped
 
 
@@ -87,7 +93,10 @@ def cost_and_delay(duration, by):
 
 def test_with_three_completions_known_the_cap_saves_cost_and_shortens_the_worst_delay(monkeypatch):
     rng = random.Random(4)
-    cases = [(rng.uniform(120, 900), rules([rng.uniform(120, 900) for _ in range(3)])) for _ in range(400)]
+    cases = [
+        (rng.uniform(120, 900), rules([rng.uniform(120, 900) for _ in range(3)]))
+        for _ in range(400)
+    ]
     capped = [cost_and_delay(*case) for case in cases]
     monkeypatch.setattr(pace_module, "FEW", 0)
     free = [cost_and_delay(*case) for case in cases]

@@ -1,4 +1,5 @@
 """The rate limit as arithmetic, and as what threads share."""
+
 import random
 import threading
 
@@ -40,8 +41,15 @@ def test_a_slot_after_the_latest_instant_is_told_but_not_taken():
     assert gcra.reserve(bucket, 0.0, latest=3.0)[0] != bucket
 
 
-@pytest.mark.parametrize("text, rate, burst", [
-    ("60/m", 58 / 60, 1), ("10/s burst 20", 10, 20), ("1/s", 58 / 60, 1), ("1000/h", 1000 / 3600 * 58 / 60, 1)])
+@pytest.mark.parametrize(
+    "text, rate, burst",
+    [
+        ("60/m", 58 / 60, 1),
+        ("10/s burst 20", 10, 20),
+        ("1/s", 58 / 60, 1),
+        ("1000/h", 1000 / 3600 * 58 / 60, 1),
+    ],
+)
 def test_a_written_limit_leaves_room_unless_it_names_a_burst(text, rate, burst):
     bucket = gcra.bucket_from_limit(parse_limit(text))
     assert (bucket.rate, bucket.burst) == (pytest.approx(rate), burst)
@@ -115,9 +123,11 @@ def test_a_first_poll_that_is_told_off_does_not_stop_the_world():
 
 def test_a_learned_rate_grows_back_slowly_and_never_overflows():
     bucket = Bucket(2.0, learned=True, rate_at=0.0)
+
     def interval(at):
         slots = take(bucket, at, 2)[1]
         return slots[1] - slots[0]
+
     assert interval(0.0) == 0.5
     assert interval(gcra.DOUBLING_S) == pytest.approx(0.25)
     assert interval(1e6) > 0
@@ -143,7 +153,9 @@ def test_a_flow_that_stopped_long_ago_counts_no_more():
 
 
 def test_a_low_quota_is_spread_until_it_is_renewed():
-    bucket = gcra.apply_quota(gcra.bucket_from_limit(None), Quota(remaining=5, reset_s=20, limit=60), now=0.0)
+    bucket = gcra.apply_quota(
+        gcra.bucket_from_limit(None), Quota(remaining=5, reset_s=20, limit=60), now=0.0
+    )
     assert take(bucket, 0.0, 6)[1] == [4, 8, 12, 16, 20, 20]
 
 
@@ -159,14 +171,17 @@ def test_an_empty_quota_is_a_pause():
     assert take(bucket, 100.0, 1)[1] == [130.0]
 
 
-@pytest.mark.parametrize("quota", [
-    Quota(10, 30, 60), Quota(59, 60, 60), Quota(0, None, 60), Quota(150, 60, 1000)])
+@pytest.mark.parametrize(
+    "quota", [Quota(10, 30, 60), Quota(59, 60, 60), Quota(0, None, 60), Quota(150, 60, 1000)]
+)
 def test_a_comfortable_quota_or_one_without_a_reset_changes_nothing(quota):
     assert gcra.apply_quota(Bucket(5.0), quota, 0.0) == Bucket(5.0)
 
 
 def test_a_tenth_of_a_large_limit_counts_as_low():
-    assert gcra.apply_quota(Bucket(None), Quota(99, 60, 1000), 0.0).slow_interval == pytest.approx(60 / 99)
+    assert gcra.apply_quota(Bucket(None), Quota(99, 60, 1000), 0.0).slow_interval == pytest.approx(
+        60 / 99
+    )
 
 
 def test_replies_are_heard():
@@ -195,7 +210,9 @@ def test_walk_grants_never_exceed_rate_times_window_plus_burst(seed):
         elif what < 0.95:
             bucket = gcra.apply_feedback(bucket, LIMITED, now, now + rng.uniform(0, 20 / rate))
         else:
-            bucket = gcra.apply_quota(bucket, Quota(rng.randrange(10), rng.uniform(0, 20 / rate)), now)
+            bucket = gcra.apply_quota(
+                bucket, Quota(rng.randrange(10), rng.uniform(0, 20 / rate)), now
+            )
         due = [w for w in waiting if w[0] <= now]
         waiting = [w for w in waiting if w[0] > now]
         for ready_at, pauses in due:
@@ -213,6 +230,7 @@ def test_walk_grants_never_exceed_rate_times_window_plus_burst(seed):
 
 # TokenBucket: the same, shared by threads
 
+
 def test_the_thread_safe_form_counts_the_same():
     bucket = TokenBucket(60, per=60, burst=5)
     assert [bucket.reserve(0.0) for _ in range(7)] == [0, 0, 0, 0, 0, 1, 2]
@@ -220,10 +238,12 @@ def test_the_thread_safe_form_counts_the_same():
 
 def test_sixteen_threads_never_get_more_than_the_bucket_has():
     bucket, slots = TokenBucket(1000, per=1, burst=10), []
+
     def hammer():
         mine = [bucket.reserve(5.0) for _ in range(500)]
         assert mine == sorted(mine)
         slots.extend(mine)
+
     threads = [threading.Thread(target=hammer) for _ in range(16)]
     for thread in threads:
         thread.start()
@@ -248,11 +268,13 @@ def test_acquire_sees_a_pause_that_comes_while_it_sleeps():
     bucket = TokenBucket(1, per=10, clock=clock)
     bucket.acquire()
     sleep_until = clock.sleep_until
+
     def sleep_and_pause(at, stop=None):
         clock.sleep_until = sleep_until
         sleep_until(4)
         bucket.pause(clock.now(), until=30)
         sleep_until(at)
+
     clock.sleep_until = sleep_and_pause
     assert bucket.acquire()
     assert clock.now() == 30
@@ -277,16 +299,36 @@ def test_nobody_holds_the_lock_while_waiting():
         waiter.join()
 
 
-@pytest.mark.parametrize("limit, spacing", [
-    (TokenBucket(1, per=2), 2.0), (TokenBucket(10, per=1, burst=20), 0.0), (TokenBucket(), 0.0),
-    (TokenBucket.from_limit("60/m"), 60 / 58), (TokenBucket.from_limit(None), 0.0), (TokenBucket.from_limit(parse_limit("2/s")), 30 / 58)])
+@pytest.mark.parametrize(
+    "limit, spacing",
+    [
+        (TokenBucket(1, per=2), 2.0),
+        (TokenBucket(10, per=1, burst=20), 0.0),
+        (TokenBucket(), 0.0),
+        (TokenBucket.from_limit("60/m"), 60 / 58),
+        (TokenBucket.from_limit(None), 0.0),
+        (TokenBucket.from_limit(parse_limit("2/s")), 30 / 58),
+    ],
+)
 def test_spacing_is_known_where_no_burst_can_help(limit, spacing):
     assert limit.spacing == pytest.approx(spacing)
 
 
-@pytest.mark.parametrize("arguments", [
-    {"count": 0}, {"count": -1}, {"count": "60"}, {"count": True}, {"count": 60, "per": 0}, {"count": 60, "burst": 0},
-    {"count": 60, "burst": "x"}, {"count": float("inf")}, {"count": float("nan")}, {"count": 60, "per": "soon"}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"count": 0},
+        {"count": -1},
+        {"count": "60"},
+        {"count": True},
+        {"count": 60, "per": 0},
+        {"count": 60, "burst": 0},
+        {"count": 60, "burst": "x"},
+        {"count": float("inf")},
+        {"count": float("nan")},
+        {"count": 60, "per": "soon"},
+    ],
+)
 def test_a_bucket_that_makes_no_sense_is_refused(arguments):
     with pytest.raises(ConfigError):
         TokenBucket(**arguments)

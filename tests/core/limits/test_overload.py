@@ -1,4 +1,5 @@
 """502, 503 and 504: when they mean "too many requests", a broken job, or an outage."""
+
 import random
 from collections import Counter
 
@@ -25,6 +26,7 @@ ERROR = GUESS.read(Reply(503))
 
 # The decision
 
+
 class Feed:
     """Feeds replies to Overloads, one second apart unless said otherwise."""
 
@@ -33,8 +35,15 @@ class Feed:
 
     def __call__(self, job_id, reading=ERROR, errors_before=0, after_s=1.0, origin=HERE):
         self.now += after_s
-        progress = Progress(Job(job_id), "u", started_at=0.0, deadline=1e9, next_at=0.0, wait_from=0.0,
-                            trouble=Trouble(retries=errors_before))
+        progress = Progress(
+            Job(job_id),
+            "u",
+            started_at=0.0,
+            deadline=1e9,
+            next_at=0.0,
+            wait_from=0.0,
+            trouble=Trouble(retries=errors_before),
+        )
         return self.overloads.review(origin, progress, reading, self.now).verdict
 
     def goods(self, count, **more):
@@ -58,9 +67,15 @@ def test_errors_of_several_jobs_between_good_replies_are_a_rate_limit(feed, stat
     assert feed("a", error, errors_before=1) is Verdict.LIMITED
 
 
-@pytest.mark.parametrize("reading", [
-    GUESS.read(Reply(500)), GUESS.read(Reply(501)), GUESS.read(Reply(200, {}, b"<html>")),
-    Reading(Verdict.FAULT, "connection refused")])
+@pytest.mark.parametrize(
+    "reading",
+    [
+        GUESS.read(Reply(500)),
+        GUESS.read(Reply(501)),
+        GUESS.read(Reply(200, {}, b"<html>")),
+        Reading(Verdict.FAULT, "connection refused"),
+    ],
+)
 def test_other_faults_stay_faults(feed, reading):
     for job_id in "abcdef":
         assert feed(job_id, reading) is Verdict.FAULT
@@ -142,6 +157,7 @@ def test_memory_is_bounded(feed):
 
 # A server with a limit, on a clock that waits for nobody
 
+
 class Server:
     """Refuses with 503 what `is_refused(now, name)` says; "done" is the answer to a job's last poll."""
 
@@ -172,6 +188,7 @@ def at_most(rate):
             return True
         free_at[0] = now + 1 / rate
         return False
+
     return is_refused
 
 
@@ -187,7 +204,7 @@ def run(is_refused, names, polls=3, limit=None, **settings):
 
 
 JOBS = ["job_%d" % i for i in range(180)]
-NEVER_DONE = 10 ** 6
+NEVER_DONE = 10**6
 
 
 def test_a_batch_behind_a_limit_that_refuses_with_503_finishes_with_few_refusals():
@@ -211,6 +228,7 @@ def test_with_a_known_limit_every_poll_pauses_as_after_a_429():
 def test_a_job_that_fails_alone_ends_as_unreachable_and_slows_down_nobody():
     def is_refused(now, name):
         return name == "job_7"
+
     server, outcomes, stats = run(is_refused, JOBS[:20], polls=60, pace="fixed 2s")
     broken = outcomes.pop("job_7")
     assert (broken.state, broken.faults) == ("unreachable", 10)
@@ -222,6 +240,7 @@ def test_a_job_that_fails_alone_ends_as_unreachable_and_slows_down_nobody():
 def test_an_outage_counts_faults_until_every_job_is_unreachable():
     def is_refused(now, name):
         return now > 30
+
     server, outcomes, stats = run(is_refused, JOBS[:20], polls=NEVER_DONE, pace="fixed 2s")
     assert {outcome.state for outcome in outcomes.values()} == {"unreachable"}
     assert {outcome.faults for outcome in outcomes.values()} == {10}
@@ -233,6 +252,7 @@ def test_an_outage_that_follows_an_overload_ends_as_unreachable():
 
     def is_refused(now, name):
         return now > 30 or limit(now, name)
+
     server, outcomes, stats = run(is_refused, JOBS, polls=NEVER_DONE, pace="fixed 2s")
     assert {outcome.state for outcome in outcomes.values()} == {"unreachable"}
     assert max(now for now, _, _ in server.asked) < 30 + 20 * 60
@@ -261,4 +281,3 @@ def test_a_ledger_slows_its_shared_bucket_down_and_counts_nothing(clock, ledger)
     assert server.refused_share < 0.3
     assert max(row.outcome["faults"] for row in ledger.rows()) <= 2
     assert ledger.bucket(name="mine").pause_count > 0
-

@@ -1,4 +1,5 @@
 """The limits of what is read from a reply: long headers, large JSON, long numbers, long texts."""
+
 import json
 
 import pytest
@@ -20,6 +21,7 @@ def read(body):
 
 # Headers
 
+
 @pytest.mark.parametrize("length, wait", [(1000, 5.0), (1001, None)])
 def test_a_retry_after_of_over_1000_characters_is_ignored_with_a_warning(length, wait):
     found, complaint = hints.parse_retry_after({"retry-after": "5".rjust(length, ",")}, 0.0)
@@ -33,9 +35,17 @@ def test_a_long_rate_limit_header_is_ignored_and_another_one_counts():
     assert hints.parse_quota({"ratelimit": "x" * 32000}, 0.0) is None
 
 
-@pytest.mark.parametrize("text, remaining", [
-    ('"a";r=50;t=30', 50), ("limit=100, remaining=49, reset=30", 49), ("remaining = 48", 48),
-    ("x-remaining=1, remaining=47", 47), ("remaining=4x", None), ("x" * 500 + "=1", None)])
+@pytest.mark.parametrize(
+    "text, remaining",
+    [
+        ('"a";r=50;t=30', 50),
+        ("limit=100, remaining=49, reset=30", 49),
+        ("remaining = 48", 48),
+        ("x-remaining=1, remaining=47", 47),
+        ("remaining=4x", None),
+        ("x" * 500 + "=1", None),
+    ],
+)
 def test_parameters_of_rate_limits_are_matched_by_their_whole_name(text, remaining):
     found = hints.parse_quota({"ratelimit": text}, 0.0)
     assert (found and found.remaining) == remaining
@@ -60,6 +70,7 @@ def test_a_link_of_over_8000_characters_is_not_followed():
 
 # JSON
 
+
 def test_thousands_of_items_are_read():
     """A list of 5,000 objects with 20 fields each, 2.5 MB, is no hostile reply."""
     item = {"field_%d" % number: "value %d" % number for number in range(20)}
@@ -67,16 +78,29 @@ def test_thousands_of_items_are_read():
     assert (reading.verdict, len(reading.result)) == (Verdict.DONE, 5000)
 
 
-@pytest.mark.parametrize("text", [
-    "A line of prose, as documents have it: about eighty characters, then its end.\n" * 65000,
-    "\u4e2d\u6587" * 200000], ids=["5 MB of prose", "400,000 ideograms, escaped"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A line of prose, as documents have it: about eighty characters, then its end.\n" * 65000,
+        "\u4e2d\u6587" * 200000,
+    ],
+    ids=["5 MB of prose", "400,000 ideograms, escaped"],
+)
 def test_long_documents_are_read(text):
     assert read(json.dumps({"status": "done", "result": text})).result == text
 
 
-@pytest.mark.parametrize("body", [
-    b"[" + b",".join([b"{}"] * 99) + b"]", b'{"a": "\xe4\xb8\xad"}', b'"\\u4e2d ab\\n"',
-    b'"\\ud83d\\ude00"', '"\U0001f600"'.encode("utf-8"), b'"\\uD83D"'])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b",".join([b"{}"] * 99) + b"]",
+        b'{"a": "\xe4\xb8\xad"}',
+        b'"\\u4e2d ab\\n"',
+        b'"\\ud83d\\ude00"',
+        '"\U0001f600"'.encode("utf-8"),
+        b'"\\uD83D"',
+    ],
+)
 def test_the_estimate_of_memory_includes_body_text_and_data(body):
     text = body.decode("utf-8")
     assert memory_needed(body) >= len(body) + len(text) + len(json.loads(text))
@@ -114,9 +138,11 @@ def test_a_long_number_is_found_anywhere():
             decode_json(b"[" + b" " * place + b"1" * 4301 + b"]")
 
 
-@pytest.mark.parametrize("text", [
-    "[%s]" % ("9" * 4301), "[%s{}]" % ("{}," * 110000), "[%s" % ("[" * 5000)],
-    ids=["a long number", "many values", "too deep"])
+@pytest.mark.parametrize(
+    "text",
+    ["[%s]" % ("9" * 4301), "[%s{}]" % ("{}," * 110000), "[%s" % ("[" * 5000)],
+    ids=["a long number", "many values", "too deep"],
+)
 def test_json_inside_a_text_has_limits_too(text):
     assert lookup.Path("a|json").find({"a": text}) is None
 
@@ -139,6 +165,7 @@ def test_infinity_inside_a_result_is_null():
 
 
 # Texts
+
 
 def test_an_error_that_is_data_is_shown_up_to_10000_characters():
     shown = lookup.data_text([{"a": "x" * 50000}, {"b": 1}])

@@ -1,4 +1,5 @@
 """Status words that are not in the table: untrusted text, wherever it is shown or stored."""
+
 import json
 import time
 
@@ -20,7 +21,9 @@ HOSTILE = {
     "escapes": {"status": ESCAPES + "state_running"},
     "a secret in data": {"data": {"state": SECRET + "_STATE_PENDING"}},
     "a secret and escapes, inside an envelope": {
-        "status": "success", "a": {"b": {"state": ESCAPES + SECRET + "state_running"}}},
+        "status": "success",
+        "a": {"b": {"state": ESCAPES + SECRET + "state_running"}},
+    },
     "a secret as a key": {"status": "success", SECRET + ESCAPES: {"state": "running"}},
     "4 MB": {"status": "w" * 4000000 + SECRET + "state_running"},
     "4 MB, unknown": {"status": "w" * 4000000},
@@ -36,8 +39,13 @@ def here(tmp_path, monkeypatch):
 
 
 def profile_of(server, **keys):
-    return Profile(url=server.url("/jobs/{id}"), auth="bearer env:MY_TOKEN", proxy="none",
-                   pace="fixed 10ms", **keys)
+    return Profile(
+        url=server.url("/jobs/{id}"),
+        auth="bearer env:MY_TOKEN",
+        proxy="none",
+        pace="fixed 10ms",
+        **keys,
+    )
 
 
 def check_clean(text, longest=5000):
@@ -118,7 +126,8 @@ def test_nor_does_doctor(here, capsys, data):
 def test_nor_does_a_ledger(here, capsys, data):
     with RawServer(reply(json.dumps(data))) as server:
         (here / "mine.ini").write_text(
-            "[mine]\nurl = %s\nauth = bearer env:MY_TOKEN\nproxy = none\n" % server.url("/{id}"))
+            "[mine]\nurl = %s\nauth = bearer env:MY_TOKEN\nproxy = none\n" % server.url("/{id}")
+        )
         named = ["--profile", "mine", "--profiles", "mine.ini"]
         assert main(["add", "jobs.db", "1"] + named) == 0
         assert main(["run", "jobs.db", "--once", "--profiles", "mine.ini", "-vv"]) == 0

@@ -1,4 +1,5 @@
 """Simulation: what it predicts is what runs."""
+
 import json
 import random
 
@@ -25,6 +26,7 @@ def polls_of(simulation, pace):
 
 # What it predicts is what runs
 
+
 def through_batch(simulation, pace, **options):
     """The same jobs through BatchPoller and real HTTP, against the same simulated server."""
     clock, server, polls, kinds = VirtualClock(), simulation.api(), [], []
@@ -42,26 +44,54 @@ def through_batch(simulation, pace, **options):
         said = {"status": reading.status}
         if reading.duration_s is not None:
             begun = jobs[name].starts_at + clock.wall() - now
-            said.update(created_at=iso_text(begun), finished_at=iso_text(begun + reading.duration_s))
+            said.update(
+                created_at=iso_text(begun), finished_at=iso_text(begun + reading.duration_s)
+            )
         return 200, {}, said
+
     with JobApi(answer) as api:
-        profile = Profile(url=api.url + "/jobs/{id}", proxy="none", pace=pace, timeout=None, **options)
+        profile = Profile(
+            url=api.url + "/jobs/{id}", proxy="none", pace=pace, timeout=None, **options
+        )
         outcomes = []
-        with BatchPoller(profile, workers=1, clock=clock, rng=random.Random(simulation.seed).random) as batch:
+        with BatchPoller(
+            profile, workers=1, clock=clock, rng=random.Random(simulation.seed).random
+        ) as batch:
             for at in sorted({job.starts_at for job in simulation.jobs}):
                 clock.sleep_until(at)
-                outcomes += batch.run([Job(job.id, label=job.label) for job in simulation.jobs if job.starts_at == at])
+                outcomes += batch.run(
+                    [Job(job.id, label=job.label) for job in simulation.jobs if job.starts_at == at]
+                )
             limited = batch.stats.rate_limited
     return polls, kinds, outcomes, limited
 
 
-@pytest.mark.parametrize("pace, options", [
-    ("fixed 20s", {"durations": "uniform 20s..2m"}),
-    ("backoff 2s..30s x1.5", {"durations": "uniform 20s..2m", "limit": "60/m"}),
-    ("backoff 5s..60s x2 jitter=full", {"scenario": "documents", "limit": "60/m burst 20"}),
-    ("fixed 5s", {"durations": "lognormal 30s x2", "limit": "30/m burst 30", "fault_rate": 0.1, "seed": 5}),
-    ("fixed 5s", {"durations": "lognormal 30s x2", "limit": "30/m", "window": "bucket", "knows_limit": False}),
-])
+@pytest.mark.parametrize(
+    "pace, options",
+    [
+        ("fixed 20s", {"durations": "uniform 20s..2m"}),
+        ("backoff 2s..30s x1.5", {"durations": "uniform 20s..2m", "limit": "60/m"}),
+        ("backoff 5s..60s x2 jitter=full", {"scenario": "documents", "limit": "60/m burst 20"}),
+        (
+            "fixed 5s",
+            {
+                "durations": "lognormal 30s x2",
+                "limit": "30/m burst 30",
+                "fault_rate": 0.1,
+                "seed": 5,
+            },
+        ),
+        (
+            "fixed 5s",
+            {
+                "durations": "lognormal 30s x2",
+                "limit": "30/m",
+                "window": "bucket",
+                "knows_limit": False,
+            },
+        ),
+    ],
+)
 def test_the_same_polls_at_the_same_times_through_simulation_and_batchpoller(pace, options):
     simulation = Simulation(jobs=25, arrive="burst", workers=1, **options)
     expected, figures = polls_of(simulation, pace)
@@ -78,28 +108,45 @@ def test_the_same_polls_at_the_same_times_through_simulation_and_batchpoller(pac
 
 def in_waves(simulation, size, every):
     """Jobs teach those that begin after they are all through: so they come in several waves."""
-    simulation.jobs = [job._replace(starts_at=i // size * every) for i, job in enumerate(simulation.jobs)]
+    simulation.jobs = [
+        job._replace(starts_at=i // size * every) for i, job in enumerate(simulation.jobs)
+    ]
     return simulation
 
 
 @pytest.mark.parametrize("timestamps", [False, True])
 def test_the_same_polls_where_the_pace_learns(monkeypatch, timestamps):
     """BatchPoller is made to learn just as Simulation does: a wave that is through teaches the next one."""
-    simulation = in_waves(Simulation(durations="uniform 20s..2m", jobs=40, limit="60/m", workers=1,
-                                     timestamps=timestamps), 10, 600.0)
+    simulation = in_waves(
+        Simulation(
+            durations="uniform 20s..2m", jobs=40, limit="60/m", workers=1, timestamps=timestamps
+        ),
+        10,
+        600.0,
+    )
     expected, _ = polls_of(simulation, "adaptive")
     monkeypatch.setattr(asking, "WaitSettings", Fresh)
     polls, _, _, _ = through_batch(simulation, "adaptive", limit=simulation.limit)
     assert [job_id for _, job_id in polls] == [job_id for _, job_id in expected]
     tolerance = 0.05 if timestamps else 0.0  # timestamps are in milliseconds
-    assert [at for at, _ in polls] == pytest.approx([at for at, _ in expected], abs=tolerance, rel=0)
+    assert [at for at, _ in polls] == pytest.approx(
+        [at for at, _ in expected], abs=tolerance, rel=0
+    )
 
 
-@pytest.mark.parametrize("options", [
-    {"durations": "uniform 20s..2m"},
-    {"scenario": "documents"},
-    {"scenario": "models", "fault_rate": 0.05, "seed": 5},
-    {"durations": {"quick": [20.0, 22.0, 21.0], "slow": "lognormal 3m x1.5"}, "limit": "30/m burst 10"}], ids=repr)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"durations": "uniform 20s..2m"},
+        {"scenario": "documents"},
+        {"scenario": "models", "fault_rate": 0.05, "seed": 5},
+        {
+            "durations": {"quick": [20.0, 22.0, 21.0], "slow": "lognormal 3m x1.5"},
+            "limit": "30/m burst 10",
+        },
+    ],
+    ids=repr,
+)
 def test_the_same_polls_where_the_pace_learns_each_label_by_itself(options):
     """With nothing changed in either: a `first` says to both of them that jobs are fresh."""
     pace = "adaptive first=8s every=6s"
@@ -108,7 +155,9 @@ def test_the_same_polls_where_the_pace_learns_each_label_by_itself(options):
     polls, _, outcomes, _ = through_batch(simulation, pace, limit=simulation.limit)
     assert polls == expected and len(polls) > 80
     assert sum(outcome.polls for outcome in outcomes) == round(40 * figures.polls_per_job)
-    assert polls != polls_of(simulation, "adaptive first=8s every=6s price=9s")[0]  # the rule has its say
+    assert (
+        polls != polls_of(simulation, "adaptive first=8s every=6s price=9s")[0]
+    )  # the rule has its say
 
 
 class Fresh:
@@ -116,10 +165,13 @@ class Fresh:
 
     @staticmethod
     def from_profile(profile, spacing, durations, defaults):
-        return WaitSettings.from_profile(profile, spacing, durations, is_fresh=True, defaults=defaults)
+        return WaitSettings.from_profile(
+            profile, spacing, durations, is_fresh=True, defaults=defaults
+        )
 
 
 # The figures
+
 
 def test_the_figures_are_those_of_the_jobs():
     simulation = Simulation(durations=[12, 7, 30], arrive="every 1m")
@@ -164,10 +216,20 @@ def test_no_window_of_the_server_ever_sees_more_than_the_limit():
         assert figures.rate_limited == 0 and max(figures.per_minute.values()) <= 60
 
 
-@pytest.mark.parametrize("limit, window, is_refused", [
-    ("30/m burst 30", "fixed", True), ("30/m burst 30", "bucket", False), ("30/m", "fixed", False)])
-def test_only_a_burst_on_top_of_a_fixed_window_is_too_much_where_the_limit_is_known(limit, window, is_refused):
-    simulation = Simulation(durations="uniform 20s..60s", jobs=300, arrive="over 1h", limit=limit, window=window)
+@pytest.mark.parametrize(
+    "limit, window, is_refused",
+    [
+        ("30/m burst 30", "fixed", True),
+        ("30/m burst 30", "bucket", False),
+        ("30/m", "fixed", False),
+    ],
+)
+def test_only_a_burst_on_top_of_a_fixed_window_is_too_much_where_the_limit_is_known(
+    limit, window, is_refused
+):
+    simulation = Simulation(
+        durations="uniform 20s..60s", jobs=300, arrive="over 1h", limit=limit, window=window
+    )
     assert (simulation.run("backoff 2s..10s x1.5").rate_limited > 0) == is_refused
 
 
@@ -175,7 +237,9 @@ def test_latency_comes_on_top_and_no_more_exchanges_are_out_than_there_are_worke
     quick = Simulation(durations="uniform 1m..3m", jobs=40).run("fixed 10s")
     slow = Simulation(durations="uniform 1m..3m", jobs=40, latency="2s").run("fixed 10s")
     assert slow.mean > quick.mean + 0.5
-    polls, _ = polls_of(Simulation(durations=[5] * 12, workers=3, latency="1s", limit="none"), "fixed 1m")
+    polls, _ = polls_of(
+        Simulation(durations=[5] * 12, workers=3, latency="1s", limit="none"), "fixed 1m"
+    )
     first = [at for at, _ in polls[:12]]
     assert all(sum(1 for at in first if start <= at < start + 1) <= 3 for start in first)
 
@@ -196,21 +260,37 @@ def test_a_limit_that_nobody_tells_is_found_out():
 
 def test_each_label_has_its_own_optimum_weighted_by_its_jobs():
     simulation = Simulation("documents", jobs=300)
-    alone = {label: simulate.optimal_schedules(spread, [1.0])[0].cost for label, spread in simulation.spreads.items()}
+    alone = {
+        label: simulate.optimal_schedules(spread, [1.0])[0].cost
+        for label, spread in simulation.spreads.items()
+    }
     share = {label: sum(job.label == label for job in simulation.jobs) / 300 for label in alone}
-    assert simulation.optimum.cost == pytest.approx(sum(share[label] * alone[label] for label in alone))
+    assert simulation.optimum.cost == pytest.approx(
+        sum(share[label] * alone[label] for label in alone)
+    )
 
 
 def test_a_list_that_is_used_again_and_again_is_known_to_the_optimum():
     rng = random.Random(3)
     durations = {label: [rng.uniform(120, 900) for _ in range(25)] for label in "ab"}
-    best = sum(simulate.optimal_schedules(simulate.Measured.from_durations(one), [1.0], jobs=50)[0].cost for one in durations.values()) / 2
+    best = (
+        sum(
+            simulate.optimal_schedules(simulate.Measured.from_durations(one), [1.0], jobs=50)[
+                0
+            ].cost
+            for one in durations.values()
+        )
+        / 2
+    )
     assert Simulation(durations=durations, jobs=400).optimum.cost == pytest.approx(best, rel=0.02)
     assert Simulation(durations=durations, jobs=50).optimum.cost > 1.1 * best
 
 
 def test_the_same_seed_gives_the_same_figures_and_another_one_others():
-    one, again, other = [Simulation("healthcare", jobs=20, seed=seed).run("backoff 2s..60s x1.5") for seed in (1, 1, 2)]
+    one, again, other = [
+        Simulation("healthcare", jobs=20, seed=seed).run("backoff 2s..60s x1.5")
+        for seed in (1, 1, 2)
+    ]
     assert one == again and one != other
 
 
@@ -219,7 +299,10 @@ def test_every_scenario_runs_and_its_optimum_is_below_every_pace():
         simulation = Simulation(name, jobs=12)
         for pace in ("adaptive", "fixed 30s"):
             figures = simulation.run(pace)
-            assert figures.rate_limited == figures.timed_out == 0 and figures.cost_ratio > 0.8, (name, pace)
+            assert figures.rate_limited == figures.timed_out == 0 and figures.cost_ratio > 0.8, (
+                name,
+                pace,
+            )
 
 
 def test_a_pace_that_would_never_end_is_refused(monkeypatch):
@@ -229,10 +312,18 @@ def test_a_pace_that_would_never_end_is_refused(monkeypatch):
             Simulation(durations="uniform 2m..15m", jobs=10, limit="none").run(pace)
 
 
-@pytest.mark.parametrize("options, pace", [
-    ({}, "fixed 100ms attempts=60"), ({"timeout": "1s"}, "fixed 100ms"), ({"limit": "60/m"}, "fixed 100ms"),
-    ({"latency": "1m"}, "fixed 100ms"), ({"workers": 1, "latency": "10s"}, "backoff 1ms..10ms"),
-    ({"fault_rate": 0.99}, "fixed 100ms")], ids=repr)
+@pytest.mark.parametrize(
+    "options, pace",
+    [
+        ({}, "fixed 100ms attempts=60"),
+        ({"timeout": "1s"}, "fixed 100ms"),
+        ({"limit": "60/m"}, "fixed 100ms"),
+        ({"latency": "1m"}, "fixed 100ms"),
+        ({"workers": 1, "latency": "10s"}, "backoff 1ms..10ms"),
+        ({"fault_rate": 0.99}, "fixed 100ms"),
+    ],
+    ids=repr,
+)
 def test_a_pace_is_not_refused_for_polls_that_it_would_not_make(monkeypatch, options, pace):
     monkeypatch.setattr(simulate, "MOST_POLLS", 1000)
     assert Simulation(durations=[300] * 10, **options).run(pace).polls_per_job <= 100
@@ -241,7 +332,9 @@ def test_a_pace_is_not_refused_for_polls_that_it_would_not_make(monkeypatch, opt
 def test_a_pace_that_would_take_minutes_is_refused_at_once():
     asked = []
     with pytest.raises(ConfigError, match="'fixed 1ms' makes more than 3000000 polls"):
-        Simulation(durations="uniform 2m..15m").run("fixed 1ms", on_poll=lambda at, job_id: asked.append(at))
+        Simulation(durations="uniform 2m..15m").run(
+            "fixed 1ms", on_poll=lambda at, job_id: asked.append(at)
+        )
     assert not asked
 
 
@@ -250,41 +343,83 @@ def test_many_jobs_may_make_more_polls_than_few(monkeypatch):
     assert Simulation(durations=[50], jobs=300).run("fixed 10s").polls_per_job == 6
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"scenario": "nowhere"}, {"scenario": "models", "durations": "uniform 1s..2s"},
-    {"scenario": "models", "jobs": -1}, {"scenario": "models", "jobs": 0}, {"durations": [5], "jobs": 0},
-    {"durations": [5], "arrive": ""}, {"durations": [5], "limit": ""},
-    {"scenario": "models", "jobs": 10 ** 9}, {"scenario": "models", "jobs": 2.5}, {"scenario": "models", "price": 0},
-    {"scenario": "models", "warm_up": 1000}, {"scenario": "models", "window": "sliding"}, {"durations": []},
-    {"durations": {}}, {"durations": {"a": []}},
-    {"scenario": "models", "arrive": "soon"}, {"scenario": "models", "limit": "much"}, {"durations": [-1]},
-    {"scenario": "models", "fault_rate": 1.0}, {"scenario": "models", "workers": 0}, {"durations": "normal 5m"},
-    {"durations": 5}, {"durations": b"5"}, {"durations": {"a": 5}}, {"durations": {1: [5], 2: [6]}}, {"scenario": []},
-    {"durations": [5], "limit": 60}, {"durations": [5], "fault_rate": "2%"}, {"durations": [5], "fault_rate": None},
-    {"durations": [5], "jobs": "x"}, {"durations": [5], "jobs": b"5"}, {"durations": [5], "jobs": [5]},
-    {"durations": [5], "jobs": {}}, {"durations": [5], "warm_up": "x"}, {"durations": [5], "window": []},
-    {"durations": [5], "arrive": 5}, {"durations": [5], "seed": None}, {"durations": [5], "seed": "1"}], ids=repr)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"scenario": "nowhere"},
+        {"scenario": "models", "durations": "uniform 1s..2s"},
+        {"scenario": "models", "jobs": -1},
+        {"scenario": "models", "jobs": 0},
+        {"durations": [5], "jobs": 0},
+        {"durations": [5], "arrive": ""},
+        {"durations": [5], "limit": ""},
+        {"scenario": "models", "jobs": 10**9},
+        {"scenario": "models", "jobs": 2.5},
+        {"scenario": "models", "price": 0},
+        {"scenario": "models", "warm_up": 1000},
+        {"scenario": "models", "window": "sliding"},
+        {"durations": []},
+        {"durations": {}},
+        {"durations": {"a": []}},
+        {"scenario": "models", "arrive": "soon"},
+        {"scenario": "models", "limit": "much"},
+        {"durations": [-1]},
+        {"scenario": "models", "fault_rate": 1.0},
+        {"scenario": "models", "workers": 0},
+        {"durations": "normal 5m"},
+        {"durations": 5},
+        {"durations": b"5"},
+        {"durations": {"a": 5}},
+        {"durations": {1: [5], 2: [6]}},
+        {"scenario": []},
+        {"durations": [5], "limit": 60},
+        {"durations": [5], "fault_rate": "2%"},
+        {"durations": [5], "fault_rate": None},
+        {"durations": [5], "jobs": "x"},
+        {"durations": [5], "jobs": b"5"},
+        {"durations": [5], "jobs": [5]},
+        {"durations": [5], "jobs": {}},
+        {"durations": [5], "warm_up": "x"},
+        {"durations": [5], "window": []},
+        {"durations": [5], "arrive": 5},
+        {"durations": [5], "seed": None},
+        {"durations": [5], "seed": "1"},
+    ],
+    ids=repr,
+)
 def test_a_simulation_that_makes_no_sense_is_refused(options):
     with pytest.raises(ConfigError):
         Simulation(**options)
 
 
 def test_a_timeout_may_be_never():
-    assert Simulation(durations=[5, 6], timeout="never").run("fixed 4s") == Simulation(durations=[5, 6]).run("fixed 4s")
+    assert Simulation(durations=[5, 6], timeout="never").run("fixed 4s") == Simulation(
+        durations=[5, 6]
+    ).run("fixed 4s")
 
 
 # The simulated server
 
+
 def test_a_fixed_window_refuses_what_is_too_much_until_the_next_one_begins():
     limiter = FixedWindow(parse_limit("2/m"))
     assert [limiter.refuses(at) for at in (0.0, 10.0, 20.5, 59.9, 60.0, 61.0, 62.0)] == [
-        None, None, 40, 1, None, None, 58]
+        None,
+        None,
+        40,
+        1,
+        None,
+        None,
+        58,
+    ]
 
 
 def test_a_token_bucket_refuses_until_a_token_has_come_back():
     limiter = Tokens(parse_limit("2/m"))
-    assert [limiter.refuses(at) for at in (0.0, 0.0, 0.0, 15.0, 30.0, 30.0, 3000.0, 3000.0, 3000.0)] == [
-        None, None, 30, 15, None, 30, None, None, 30]
+    assert [
+        limiter.refuses(at) for at in (0.0, 0.0, 0.0, 15.0, 30.0, 30.0, 3000.0, 3000.0, 3000.0)
+    ] == [None, None, 30, 15, None, 30, None, None, 30]
     assert [Tokens(parse_limit("60/m burst 1")).refuses(0.0) for _ in range(2)] == [None, None]
 
 
@@ -297,17 +432,25 @@ def test_replies_tell_of_the_true_end_only_where_they_carry_timestamps():
     assert plain.answer("a", 160.0, 160.5).duration_s is None
 
 
-@pytest.mark.parametrize("text, check", [
-    ("burst", lambda at: set(at) == {0.0}),
-    ("every 10m", lambda at: at[:3] == [0.0, 600.0, 1200.0]),
-    ("over 1h", lambda at: at == sorted(at) and at[0] >= 0 and 3000 < at[-1] <= 3600),
-    ("Poisson  40/m", lambda at: at == sorted(at) and 200 * 1.5 * 0.8 < at[-1] < 200 * 1.5 * 1.2)])
+@pytest.mark.parametrize(
+    "text, check",
+    [
+        ("burst", lambda at: set(at) == {0.0}),
+        ("every 10m", lambda at: at[:3] == [0.0, 600.0, 1200.0]),
+        ("over 1h", lambda at: at == sorted(at) and at[0] >= 0 and 3000 < at[-1] <= 3600),
+        (
+            "Poisson  40/m",
+            lambda at: at == sorted(at) and 200 * 1.5 * 0.8 < at[-1] < 200 * 1.5 * 1.2,
+        ),
+    ],
+)
 def test_arrivals(text, check):
     assert check(arrivals(text, 200, random.Random(3).random))
 
 
-@pytest.mark.parametrize("text", [
-    "", "burst 5", "every", "every day", "over -1h", "poisson 0/m", "poisson 4/m burst 3"])
+@pytest.mark.parametrize(
+    "text", ["", "burst 5", "every", "every day", "over -1h", "poisson 0/m", "poisson 4/m burst 3"]
+)
 def test_arrivals_that_make_no_sense_are_refused(text):
     with pytest.raises(ConfigError, match="arrivals"):
         arrivals(text, 5, random.random)

@@ -1,4 +1,5 @@
 """Connections: kept and used again, replaced when they ended, and closed."""
+
 import contextlib
 import gc
 import os
@@ -21,10 +22,13 @@ DONE = reply('{"status": "done"}')
 
 # Keeping connections
 
+
 def test_polls_of_a_thread_share_one_connection(new_transport):
     transport = new_transport()
     with RawServer(DONE) as server:
-        got = [transport.fetch(Request(server.url("/jobs/%d" % i), server.origin)) for i in range(5)]
+        got = [
+            transport.fetch(Request(server.url("/jobs/%d" % i), server.origin)) for i in range(5)
+        ]
     assert [one.body for one in got] == [b'{"status": "done"}'] * 5
     assert server.targets == ["/jobs/%d" % i for i in range(5)]
     assert server.used == [0] * 5
@@ -56,7 +60,9 @@ def test_threads_that_ask_one_after_the_other_share_a_connection(new_transport):
     transport = new_transport()
     with RawServer(DONE) as server:
         for _ in range(3):
-            thread = threading.Thread(target=transport.fetch, args=(Request(server.url(), server.origin),))
+            thread = threading.Thread(
+                target=transport.fetch, args=(Request(server.url(), server.origin),)
+            )
             thread.start()
             thread.join()
     assert server.used == [0, 0, 0]
@@ -75,8 +81,12 @@ KEPT = {  # replies after which the connection carries the next poll: True, or i
     "more than the length": (reply(b"{}") + b"!", False),
     "more than a 204": (reply(b"", "204 No Content", length=False) + b"{}", False),
     "chunks and a length": (
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
-        b"2\r\n{}\r\n0\r\n\r\n"), False),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"2\r\n{}\r\n0\r\n\r\n"
+        ),
+        False,
+    ),
 }
 
 
@@ -131,9 +141,16 @@ def test_poll_is_not_repeated_twice(new_transport):
     assert server.used == [0, 0, 1]
 
 
-@pytest.mark.parametrize("answer, words", [
-    ([b"H", CLOSE], "closed the connection within"), ([DONE[:-1], CLOSE], "of 18 bytes"), ([b"nonsense"], "not HTTP"),
-    ([HANG], "no complete reply"), ([b"H", HANG], "no complete reply")])
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        ([b"H", CLOSE], "closed the connection within"),
+        ([DONE[:-1], CLOSE], "of 18 bytes"),
+        ([b"nonsense"], "not HTTP"),
+        ([HANG], "no complete reply"),
+        ([b"H", HANG], "no complete reply"),
+    ],
+)
 def test_poll_is_not_repeated_for_any_other_fault(answer, words, new_transport):
     """Once a byte has come, or the time is up, it is a fault, and the connection is dropped."""
     transport = new_transport(request_timeout=0.2 if HANG in answer else 10.0)
@@ -205,7 +222,15 @@ def test_forked_child_leaves_the_parents_connections_alone():
         transport.close()
     """)
     with RawServer(DONE) as server:
-        subprocess.run([sys.executable, "-W", "error", "-c", script, server.origin],
-                       cwd=ROOT, check=True, timeout=60)
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", script, server.origin],
+            cwd=ROOT,
+            check=True,
+            timeout=60,
+        )
     assert list(zip(server.targets, server.used)) == [
-        ("/parent", 0), ("/child", 1), ("/child", 1), ("/parent", 0)]
+        ("/parent", 0),
+        ("/child", 1),
+        ("/child", 1),
+        ("/parent", 0),
+    ]

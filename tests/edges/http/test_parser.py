@@ -1,4 +1,5 @@
 """The HTTP response parser: what it accepts and refuses, however the bytes are cut into pieces."""
+
 import gc
 import gzip
 import http.client
@@ -37,6 +38,7 @@ from pollkit.edges.http.parser import (
 
 # Feeding
 
+
 def outcome_of(pieces, is_head=False):
     """The comparable result of feeding these pieces, after which the server closes the connection.
 
@@ -57,14 +59,20 @@ def outcome_of(pieces, is_head=False):
         # What follows the colon quotes the bytes that had arrived.
         return type(error), str(error).partition(":")[0], needed_more
     left_over = any(pieces)
-    return (response.status, response.headers, response.body, needed_more,
-            response.can_reuse and not left_over, response.has_surplus or left_over)
+    return (
+        response.status,
+        response.headers,
+        response.body,
+        needed_more,
+        response.can_reuse and not left_over,
+        response.has_surplus or left_over,
+    )
 
 
 def assert_pieces_do_not_matter(data, is_head=False):
     """Feed the data whole, byte by byte and in every pair of pieces; the result when fed whole."""
     whole = outcome_of([data], is_head)
-    assert outcome_of([data[i:i + 1] for i in range(len(data))], is_head) == whole
+    assert outcome_of([data[i : i + 1] for i in range(len(data))], is_head) == whole
     for i in range(len(data) + 1):
         assert outcome_of([data[:i], data[i:]], is_head) == whole, (i, data)
     return whole
@@ -78,6 +86,7 @@ def parse(data, is_head=False):
 
 
 # Where the body ends
+
 
 @pytest.mark.parametrize("name", sorted(COMPLETE))
 def test_a_complete_response_is_the_same_in_any_pieces(name):
@@ -152,13 +161,17 @@ def test_a_response_in_another_protocol_is_quoted_in_the_same_way_in_any_pieces(
 
 # Requests whose response has no body
 
-@pytest.mark.parametrize("data", [
-    OK + b"\r\n",
-    OK + b"Content-Length: 1234\r\n\r\n",
-    OK + b"Transfer-Encoding: chunked\r\n\r\n",
-    OK + b"Content-Encoding: br\r\nContent-Length: 7\r\n\r\n",
-    b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 1\r\n\r\n",
-])
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        OK + b"\r\n",
+        OK + b"Content-Length: 1234\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n",
+        OK + b"Content-Encoding: br\r\nContent-Length: 7\r\n\r\n",
+        b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 1\r\n\r\n",
+    ],
+)
 def test_the_response_to_head_has_no_body_whatever_its_headers_say(data):
     found = assert_pieces_do_not_matter(data, is_head=True)
     assert (found[0], found[2:]) == (200, (b"", False, True, False))
@@ -171,31 +184,35 @@ def test_a_body_in_the_response_to_head_is_surplus():
 
 # Headers
 
-@pytest.mark.parametrize("lines, headers", [
-    ([], {}),
-    ([b"Server: nginx"], {"server": "nginx"}),
-    ([b"SERVER:nginx"], {"server": "nginx"}),
-    ([b"X-A: \t a b \t "], {"x-a": "a b"}),
-    ([b"X-A:"], {"x-a": ""}),
-    ([b"X-A: a:b: c"], {"x-a": "a:b: c"}),
-    ([b"X-A: \xe9\xff"], {"x-a": "\xe9\xff"}),
-    ([b"X-A: 1", b"x-a: 2", b"X-B: 3", b"X-A: 4"], {"x-a": "1, 2, 4", "x-b": "3"}),
-    ([b"X-A: 1", b"X-A:", b"X-A: 2"], {"x-a": "1, , 2"}),
-    ([b"X-A: 1,", b" 2,", b"\t3", b"X-B: 4"], {"x-a": "1, 2, 3", "x-b": "4"}),
-    ([b"X-A:", b" 1"], {"x-a": "1"}),
-    ([b"X-A: 1", b" ", b"X-B: 2"], {"x-a": "1", "x-b": "2"}),
-    ([b"X-A: 1", b" 2", b"X-A: 3", b" 4"], {"x-a": "1 2, 3 4"}),
-    # RFC 9112, 2.2: lines with whitespace in front, before the first header, are ignored.
-    ([b" X-A: 1", b"\tX-B: 2", b"X-C: 3"], {"x-c": "3"}),
-    # RFC 9112, 5.1: no whitespace before the colon; such a name is another name.
-    ([b"X-A : 1", b"X-B\t: 2"], {"x-a ": "1", "x-b\t": "2"}),
-    ([b"X-A : 1", b"X-A: 2", b"X-A: 3"], {"x-a ": "1", "x-a": "2, 3"}),
-    ([b"!: 1", b": 2"], {"!": "1", "": "2"}),
-    # Lines without a colon are not headers, and neither are lines folded onto them.
-    ([b"nonsense", b"X-A: 1"], {"x-a": "1"}),
-    ([b"X-A: 1", b"X-A: 2", b"nonsense", b" folded", b"X-B: 3"], {"x-a": "1, 2", "x-b": "3"}),
-    ([b"X-A: 1", b"\rX-A: 2\r"], {"x-a": "1", "\rx-a": "2"}),
-])
+
+@pytest.mark.parametrize(
+    "lines, headers",
+    [
+        ([], {}),
+        ([b"Server: nginx"], {"server": "nginx"}),
+        ([b"SERVER:nginx"], {"server": "nginx"}),
+        ([b"X-A: \t a b \t "], {"x-a": "a b"}),
+        ([b"X-A:"], {"x-a": ""}),
+        ([b"X-A: a:b: c"], {"x-a": "a:b: c"}),
+        ([b"X-A: \xe9\xff"], {"x-a": "\xe9\xff"}),
+        ([b"X-A: 1", b"x-a: 2", b"X-B: 3", b"X-A: 4"], {"x-a": "1, 2, 4", "x-b": "3"}),
+        ([b"X-A: 1", b"X-A:", b"X-A: 2"], {"x-a": "1, , 2"}),
+        ([b"X-A: 1,", b" 2,", b"\t3", b"X-B: 4"], {"x-a": "1, 2, 3", "x-b": "4"}),
+        ([b"X-A:", b" 1"], {"x-a": "1"}),
+        ([b"X-A: 1", b" ", b"X-B: 2"], {"x-a": "1", "x-b": "2"}),
+        ([b"X-A: 1", b" 2", b"X-A: 3", b" 4"], {"x-a": "1 2, 3 4"}),
+        # RFC 9112, 2.2: lines with whitespace in front, before the first header, are ignored.
+        ([b" X-A: 1", b"\tX-B: 2", b"X-C: 3"], {"x-c": "3"}),
+        # RFC 9112, 5.1: no whitespace before the colon; such a name is another name.
+        ([b"X-A : 1", b"X-B\t: 2"], {"x-a ": "1", "x-b\t": "2"}),
+        ([b"X-A : 1", b"X-A: 2", b"X-A: 3"], {"x-a ": "1", "x-a": "2, 3"}),
+        ([b"!: 1", b": 2"], {"!": "1", "": "2"}),
+        # Lines without a colon are not headers, and neither are lines folded onto them.
+        ([b"nonsense", b"X-A: 1"], {"x-a": "1"}),
+        ([b"X-A: 1", b"X-A: 2", b"nonsense", b" folded", b"X-B: 3"], {"x-a": "1, 2", "x-b": "3"}),
+        ([b"X-A: 1", b"\rX-A: 2\r"], {"x-a": "1", "\rx-a": "2"}),
+    ],
+)
 def test_headers_are_joined_and_stripped_and_their_names_in_lower_case(lines, headers):
     for line_end in b"\r\n", b"\n":
         data = line_end.join([b"HTTP/1.1 204 No Content"] + lines) + line_end * 2
@@ -203,20 +220,24 @@ def test_headers_are_joined_and_stripped_and_their_names_in_lower_case(lines, he
 
 
 OTHER_HEADERS = pytest.mark.parametrize(
-    "others", [b"", b"X: 1\r\nX: 2\r\n", b"X: 1\r\n 2\r\n", b"nonsense\r\n"])
+    "others", [b"", b"X: 1\r\nX: 2\r\n", b"X: 1\r\n 2\r\n", b"nonsense\r\n"]
+)
 
 
 @OTHER_HEADERS
-@pytest.mark.parametrize("line, body, needed_more", [
-    (b"Content-Length: 2", b"hi", False),
-    (b"CONTENT-LENGTH:2", b"hi", False),
-    (b"Content-Length:\r\n 2", b"hi", False),
-    (b"Content-Length : 2", b"hi!", True),
-    (b"Content-Length\t:2", b"hi!", True),
-    (b"\rContent-Length: 2", b"hi!", True),
-    (b"Content-Length\r", b"hi!", True),
-    (b"Transfer-Encoding : chunked", b"hi!", True),
-])
+@pytest.mark.parametrize(
+    "line, body, needed_more",
+    [
+        (b"Content-Length: 2", b"hi", False),
+        (b"CONTENT-LENGTH:2", b"hi", False),
+        (b"Content-Length:\r\n 2", b"hi", False),
+        (b"Content-Length : 2", b"hi!", True),
+        (b"Content-Length\t:2", b"hi!", True),
+        (b"\rContent-Length: 2", b"hi!", True),
+        (b"Content-Length\r", b"hi!", True),
+        (b"Transfer-Encoding : chunked", b"hi!", True),
+    ],
+)
 def test_other_headers_do_not_change_where_the_body_ends(line, body, needed_more, others):
     """A header counts or does not count, but that never depends on its neighbours."""
     found = assert_pieces_do_not_matter(OK + others + line + b"\r\n\r\nhi!")
@@ -226,7 +247,8 @@ def test_other_headers_do_not_change_where_the_body_ends(line, body, needed_more
 @OTHER_HEADERS
 def test_a_line_without_a_colon_has_no_meaning_whatever_other_headers_there_are(others):
     found = assert_pieces_do_not_matter(
-        OK + others + b"Transfer-Encoding\r\nContent-Length: 2\r\nConnection\r\n\r\nhi")
+        OK + others + b"Transfer-Encoding\r\nContent-Length: 2\r\nConnection\r\n\r\nhi"
+    )
     assert found[2:] == (b"hi", False, True, False)
 
 
@@ -238,14 +260,20 @@ def test_a_bad_content_length_is_quoted_as_it_came():
 
 # The parser's states
 
+
 def test_has_begun_says_whether_any_byte_of_a_response_has_arrived():
     parser = ResponseParser()
     assert not parser.has_begun
     assert parser.feed(b"") is None and not parser.has_begun
     parser.feed(b"H")
     assert parser.has_begun
-    for data in (b"HTTP/1.1 100 Continue\r\n\r\n", CHUNKED, OK + b"\r\n", with_body(b"x"),
-                 b"HTTP/1.1 204 No Content\r\n\r\n"):
+    for data in (
+        b"HTTP/1.1 100 Continue\r\n\r\n",
+        CHUNKED,
+        OK + b"\r\n",
+        with_body(b"x"),
+        b"HTTP/1.1 204 No Content\r\n\r\n",
+    ):
         parser = ResponseParser()
         parser.feed(data)
         assert parser.has_begun, data
@@ -255,7 +283,7 @@ def test_empty_pieces_change_nothing():
     for data, status, body, _ in COMPLETE.values():
         pieces = []
         for i in range(len(data)):
-            pieces += [b"", data[i:i + 1]]
+            pieces += [b"", data[i : i + 1]]
         found = outcome_of(pieces)
         assert (found[0], found[2]) == (status, body)
 
@@ -272,8 +300,15 @@ def test_a_complete_response_stays_as_it_is():
 
 def test_a_parser_that_is_dropped_frees_its_memory_at_once(no_garbage_collector):
     """Without reference cycles: a body may have 10 MB, and the garbage collector may come late."""
-    for data in (with_body(b"x"), with_body(b"xy")[:-1], CHUNKED + in_chunks(b"x"),
-                 CHUNKED + b"5\r\nx", CHUNKED + b"0\r\n", OK + b"\r\nx", b"HTTP"):
+    for data in (
+        with_body(b"x"),
+        with_body(b"xy")[:-1],
+        CHUNKED + in_chunks(b"x"),
+        CHUNKED + b"5\r\nx",
+        CHUNKED + b"0\r\n",
+        OK + b"\r\nx",
+        b"HTTP",
+    ):
         parser = ResponseParser()
         parser.feed(data)
         del parser
@@ -290,6 +325,7 @@ def no_garbage_collector():
 
 
 # Beside http.client, on valid responses
+
 
 class FakeSocket:
     def __init__(self, data):
@@ -332,13 +368,25 @@ def our_reading(data, is_head, random_cuts):
 
 
 # http.client keeps these connections; RFC 9112 tells us not to (6.1, 6.3, 9.3).
-OUR_CHOICE = {"chunked wins over Content-Length", "Transfer-Encoding: identity and Content-Length",
-              "HTTP/1.0 with chunked", "HTTP/1.0 with keep-alive and close",
-              "close in a second header"}
+OUR_CHOICE = {
+    "chunked wins over Content-Length",
+    "Transfer-Encoding: identity and Content-Length",
+    "HTTP/1.0 with chunked",
+    "HTTP/1.0 with keep-alive and close",
+    "close in a second header",
+}
 # http.client does not read these.
-NOT_ITS = {"several 1xx first", "the most 1xx allowed", "chunked with bare LF",
-           "identity, chunked", "identity", "an empty coding", "304 that claims to be chunked",
-           "Content-Length as a list of equal numbers", "gzip with padding"}
+NOT_ITS = {
+    "several 1xx first",
+    "the most 1xx allowed",
+    "chunked with bare LF",
+    "identity, chunked",
+    "identity",
+    "an empty coding",
+    "304 that claims to be chunked",
+    "Content-Length as a list of equal numbers",
+    "gzip with padding",
+}
 
 
 @pytest.mark.parametrize("name", sorted(set(COMPLETE) - NOT_ITS))
@@ -379,12 +427,15 @@ def test_random_responses_are_the_same_byte_by_byte_and_in_every_pair_of_pieces(
 
 # Hostile servers: memory and work are bounded
 
+
 @pytest.fixture
 def limits(monkeypatch):
     """Sets limits that are small enough to try every way of cutting the data."""
+
     def set_limits(**values):
         for name, value in values.items():
             monkeypatch.setattr(parser_module, name, value)
+
     return set_limits
 
 
@@ -417,14 +468,20 @@ def test_a_long_head_that_is_not_http_is_refused_as_such(limits):
     assert found[:2] == (BadResponse, "the response is not HTTP/1.x")
 
 
-@pytest.mark.parametrize("frame", [
-    lambda body: with_body(body),
-    lambda body: CHUNKED + in_chunks(body),
-    lambda body: CHUNKED + in_chunks(body[:7], body[7:]),
-    lambda body: OK + b"\r\n" + body,
-    lambda body: with_gzip(gzip.compress(body)),
-    lambda body: with_gzip(gzip.compress(body[:7]) + gzip.compress(body[7:]) + gzip.compress(b"")),
-], ids=["length", "one chunk", "two chunks", "until closed", "gzip", "gzip members"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda body: with_body(body),
+        lambda body: CHUNKED + in_chunks(body),
+        lambda body: CHUNKED + in_chunks(body[:7], body[7:]),
+        lambda body: OK + b"\r\n" + body,
+        lambda body: with_gzip(gzip.compress(body)),
+        lambda body: with_gzip(
+            gzip.compress(body[:7]) + gzip.compress(body[7:]) + gzip.compress(b"")
+        ),
+    ],
+    ids=["length", "one chunk", "two chunks", "until closed", "gzip", "gzip members"],
+)
 def test_a_body_may_be_as_long_as_the_limit_and_not_a_byte_longer(limits, frame):
     limits(MAX_BODY=128)
     assert assert_pieces_do_not_matter(frame(b"x" * 128))[2] == b"x" * 128
@@ -469,24 +526,33 @@ def fed_until_refused(start, endless):
     return fed, caught.value
 
 
-@pytest.mark.parametrize("start, part, most, words", [
-    (OK, b"X-A: 1\r\n", MAX_HEAD, "headers exceed 64 kB"),
-    (OK, b"X: 1\r\n 2\r\n", MAX_HEAD, "headers exceed 64 kB"),
-    (OK, b"x", MAX_HEAD, "headers exceed 64 kB"),
-    (OK, b"\r", MAX_HEAD, "headers exceed 64 kB"),
-    (b"HTTP/1.1 100 Go\r\n", b"X: 1\r\n", MAX_HEAD, "headers exceed 64 kB"),
-    (b"HTTP/1.1 100 Go\r\n\r\n", b"HTTP/1.1 100 Go\r\n\r\n", 16384, "over 50 interim"),
-    (OK + b"\r\n", b"x", MAX_BODY, "the body exceeds 10 MB"),
-    (CHUNKED, b"1\r\nx\r\n", 2 * MAX_FRAMING, "chunk framing exceeds 768 kB"),
-    (CHUNKED, b"4000\r\n" + b"x" * 16384 + b"\r\n", MAX_BODY, "the body exceeds 10 MB"),
-    (CHUNKED, b"1;" + b"x" * 99 + b"\r\nx\r\n", 2 * MAX_FRAMING, "chunk framing exceeds 768 kB"),
-    (CHUNKED + b"1;", b"x", MAX_CHUNK_LINE, "a line of chunk framing exceeds 4 kB"),
-    (CHUNKED + b"1", b"0", MAX_CHUNK_LINE, "a line of chunk framing exceeds 4 kB"),
-    (CHUNKED + b"1\r\nx", b"x", MAX_CHUNK_LINE, "a line of chunk framing exceeds 4 kB"),
-    (CHUNKED + b"0\r\n", b"X-A: 1\r\n", MAX_FRAMING, "chunk framing exceeds 768 kB"),
-    (CHUNKED + b"0\r\n", b"x", MAX_CHUNK_LINE, "a line of chunk framing exceeds 4 kB"),
-], ids="headers folds header CR interim-headers interim body chunks large-chunks extensions "
-       "extension digits chunk-end trailers trailer".split())
+@pytest.mark.parametrize(
+    "start, part, most, words",
+    [
+        (OK, b"X-A: 1\r\n", MAX_HEAD, "headers exceed 64 kB"),
+        (OK, b"X: 1\r\n 2\r\n", MAX_HEAD, "headers exceed 64 kB"),
+        (OK, b"x", MAX_HEAD, "headers exceed 64 kB"),
+        (OK, b"\r", MAX_HEAD, "headers exceed 64 kB"),
+        (b"HTTP/1.1 100 Go\r\n", b"X: 1\r\n", MAX_HEAD, "headers exceed 64 kB"),
+        (b"HTTP/1.1 100 Go\r\n\r\n", b"HTTP/1.1 100 Go\r\n\r\n", 16384, "over 50 interim"),
+        (OK + b"\r\n", b"x", MAX_BODY, "the body exceeds 10 MB"),
+        (CHUNKED, b"1\r\nx\r\n", 2 * MAX_FRAMING, "chunk framing exceeds 768 kB"),
+        (CHUNKED, b"4000\r\n" + b"x" * 16384 + b"\r\n", MAX_BODY, "the body exceeds 10 MB"),
+        (
+            CHUNKED,
+            b"1;" + b"x" * 99 + b"\r\nx\r\n",
+            2 * MAX_FRAMING,
+            "chunk framing exceeds 768 kB",
+        ),
+        (CHUNKED + b"1;", b"x", MAX_CHUNK_LINE, "a line of chunk framing exceeds 4 kB"),
+        (CHUNKED + b"1", b"0", MAX_CHUNK_LINE, "a line of chunk framing exceeds 4 kB"),
+        (CHUNKED + b"1\r\nx", b"x", MAX_CHUNK_LINE, "a line of chunk framing exceeds 4 kB"),
+        (CHUNKED + b"0\r\n", b"X-A: 1\r\n", MAX_FRAMING, "chunk framing exceeds 768 kB"),
+        (CHUNKED + b"0\r\n", b"x", MAX_CHUNK_LINE, "a line of chunk framing exceeds 4 kB"),
+    ],
+    ids="headers folds header CR interim-headers interim body chunks large-chunks extensions "
+    "extension digits chunk-end trailers trailer".split(),
+)
 def test_what_never_ends_is_refused_soon_after_its_limit(start, part, most, words):
     fed, error = fed_until_refused(start, repeat(part))
     assert words in str(error)
@@ -494,7 +560,8 @@ def test_what_never_ends_is_refused_soon_after_its_limit(start, part, most, word
 
 
 @pytest.mark.parametrize(
-    "name", [b"Content-Length", b"Transfer-Encoding", b"Connection", b"Content-Encoding"])
+    "name", [b"Content-Length", b"Transfer-Encoding", b"Connection", b"Content-Encoding"]
+)
 @pytest.mark.parametrize("filler", [b",", b", ", b"9", b"0", b" ,\t", b"a,", b"\xff", b"close,"])
 def test_64_kb_in_one_header_are_dealt_with_quickly_and_quoted_briefly(name, filler):
     value = (filler * 65000)[:65000]
@@ -536,15 +603,22 @@ def test_a_bomb_is_refused_without_being_unpacked(limits, members):
     def work():
         with pytest.raises(ResponseTooLarge, match="when decompressed"):
             ResponseParser().feed(data)
+
     assert peak_memory(work) < 1024 * 1024
 
 
-@pytest.mark.parametrize("frame", [
-    lambda body: with_body(body), lambda body: CHUNKED + in_chunks(body),
-    lambda body: with_gzip(gzip.compress(body, 0)),
-    lambda body: (CHUNKED[:-2] + b"Content-Encoding: gzip\r\n\r\n"
-                  + in_chunks(gzip.compress(body, 0))),
-], ids=["length", "chunked", "gzip", "chunked gzip"])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda body: with_body(body),
+        lambda body: CHUNKED + in_chunks(body),
+        lambda body: with_gzip(gzip.compress(body, 0)),
+        lambda body: (
+            CHUNKED[:-2] + b"Content-Encoding: gzip\r\n\r\n" + in_chunks(gzip.compress(body, 0))
+        ),
+    ],
+    ids=["length", "chunked", "gzip", "chunked gzip"],
+)
 def test_memory_stays_within_a_few_times_the_body(frame):
     """The buffer, the body, and what either needs while it grows."""
     data = frame(b"x" * 1024 * 1024)
@@ -552,8 +626,9 @@ def test_memory_stays_within_a_few_times_the_body(frame):
     def work():
         parser = ResponseParser()
         for i in range(0, len(data), 16384):
-            parser.feed(data[i:i + 16384])
+            parser.feed(data[i : i + 16384])
         assert len(parser.end().body) == 1024 * 1024
+
     assert peak_memory(work) < 3.5 * 1024 * 1024
 
 
@@ -595,10 +670,11 @@ DRIPS = {
 @pytest.mark.parametrize("name", sorted(DRIPS))
 def test_a_drip_byte_by_byte_takes_time_in_proportion_to_its_length(name):
     """Twice as many bytes take about twice as long; if it were quadratic, four times."""
+
     def drip(data):
         parser = ResponseParser()
         for i in range(len(data)):
-            parser.feed(data[i:i + 1])
+            parser.feed(data[i : i + 1])
 
     half = DRIPS[name](MAX_HEAD // 2 - 100)
     full = DRIPS[name](MAX_HEAD - 200)

@@ -1,4 +1,5 @@
 """Polls through proxies: which one, what it is told, and what pollkit says where it refuses."""
+
 import base64
 import contextlib
 import os
@@ -39,6 +40,7 @@ def transport_settings():
 
 # Which proxy
 
+
 @pytest.mark.parametrize("name", ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"])
 @pytest.mark.parametrize("form", ["http://{}", "http://{}/", "{}", "HTTP://{}"])
 def test_environment_names_the_proxy_for_http(name, form, fetch, environment):
@@ -64,10 +66,14 @@ def test_environment_names_the_proxy_for_https(name, fetch, environment):
     assert server.requests[0].line == "GET /jobs/1 HTTP/1.1"
 
 
-@pytest.mark.parametrize("name, scheme", [
-    ("https_proxy", "http"), ("http_proxy", "https"), ("ftp_proxy", "http"), ("NO_PROXY", "http")])
+@pytest.mark.parametrize(
+    "name, scheme",
+    [("https_proxy", "http"), ("http_proxy", "https"), ("ftp_proxy", "http"), ("NO_PROXY", "http")],
+)
 def test_proxy_of_another_scheme_is_not_used(name, scheme, fetch, environment):
-    with RawServer(CLOSE) as proxy, (tls_server if scheme == "https" else RawServer)(DONE) as server:
+    with RawServer(CLOSE) as proxy, (tls_server if scheme == "https" else RawServer)(
+        DONE
+    ) as server:
         environment.setenv(name, "http://" + proxy.authority)
         assert fetch(server.url()).status == 200
     assert proxy.accepted == 0
@@ -82,10 +88,22 @@ def test_lower_case_goes_before_upper_case(fetch, environment):
 
 
 @pytest.mark.parametrize("variable", ["no_proxy", "NO_PROXY"])
-@pytest.mark.parametrize("listed, straight", [
-    ("127.0.0.1", True), ("*", True), ("x.test, 127.0.0.1", True), ("127.0.0.1:{port}", True),
-    ("", False), ("x.test", False), ("127.0.0.1:1", False), ("27.0.0.1", False)])
-def test_no_proxy_lists_hosts_that_are_asked_straight(variable, listed, straight, fetch, environment):
+@pytest.mark.parametrize(
+    "listed, straight",
+    [
+        ("127.0.0.1", True),
+        ("*", True),
+        ("x.test, 127.0.0.1", True),
+        ("127.0.0.1:{port}", True),
+        ("", False),
+        ("x.test", False),
+        ("127.0.0.1:1", False),
+        ("27.0.0.1", False),
+    ],
+)
+def test_no_proxy_lists_hosts_that_are_asked_straight(
+    variable, listed, straight, fetch, environment
+):
     with RawServer(DONE) as server, RawServer(DONE) as proxy:
         environment.setenv("http_proxy", "http://" + proxy.authority)
         environment.setenv(variable, listed.format(port=server.port))
@@ -93,9 +111,19 @@ def test_no_proxy_lists_hosts_that_are_asked_straight(variable, listed, straight
     assert (len(server.requests), len(proxy.requests)) == ((1, 0) if straight else (0, 1))
 
 
-@pytest.mark.parametrize("listed, straight", [
-    ("::1", True), ("[::1]", True), ("x.test, [::1]", True), ("[::1]:8080", True), ("[::1]:1", False), ("[::2]", False),
-    ("1", False), ("", False)])
+@pytest.mark.parametrize(
+    "listed, straight",
+    [
+        ("::1", True),
+        ("[::1]", True),
+        ("x.test, [::1]", True),
+        ("[::1]:8080", True),
+        ("[::1]:1", False),
+        ("[::2]", False),
+        ("1", False),
+        ("", False),
+    ],
+)
 def test_no_proxy_takes_an_ipv6_address_with_brackets_or_without(listed, straight, environment):
     environment.setenv("http_proxy", "http://proxy.test:3128")
     environment.setenv("no_proxy", listed)
@@ -131,8 +159,15 @@ def test_setting_names_a_proxy_before_the_environment(fetch, environment):
     assert other.accepted == 0
 
 
-@pytest.mark.parametrize("url", ["socks5://me:SECRET@127.0.0.1:1080", "socks5h://127.0.0.1:1080",
-                                 "https://me:SECRET@127.0.0.1:3128", "ftp://127.0.0.1:21"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "socks5://me:SECRET@127.0.0.1:1080",
+        "socks5h://127.0.0.1:1080",
+        "https://me:SECRET@127.0.0.1:3128",
+        "ftp://127.0.0.1:21",
+    ],
+)
 @pytest.mark.parametrize("where", ["setting", "environment"])
 def test_proxy_of_another_kind_is_a_config_error(url, where, fetch, environment):
     """Said before the first poll, without the password."""
@@ -145,14 +180,24 @@ def test_proxy_of_another_kind_is_a_config_error(url, where, fetch, environment)
     assert "SECRET" not in repr(caught.value)
 
 
-@pytest.mark.parametrize("url", [
-    "http://", "http://:3128", "http://me:SECRET@", "me:SECRET@host:port", "http://h:99999",
-    "http://me:SEC/RET@127.0.0.1:3128"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://",
+        "http://:3128",
+        "http://me:SECRET@",
+        "me:SECRET@host:port",
+        "http://h:99999",
+        "http://me:SEC/RET@127.0.0.1:3128",
+    ],
+)
 def test_proxy_that_makes_no_sense_is_a_config_error_without_the_password(url, fetch):
     with pytest.raises(ConfigError) as caught:
         fetch("http://jobs.invalid/1", proxy=url)
     assert "SEC" not in repr(caught.value)
-    assert "the proxy can't be used" in str(caught.value)  # which may stand in the environment, unnoticed
+    assert "the proxy can't be used" in str(
+        caught.value
+    )  # which may stand in the environment, unnoticed
 
 
 def test_redirect_to_a_scheme_whose_proxy_is_of_another_kind_is_a_fault(fetch, environment):
@@ -167,12 +212,17 @@ def test_redirect_to_a_scheme_whose_proxy_is_of_another_kind_is_a_fault(fetch, e
 
 # What a proxy is told, and what the origin
 
+
 def test_proxy_gets_its_password_and_the_origin_does_not(fetch, environment):
     """Each side gets its own credential: nothing of the origin's is in CONNECT, or the reverse."""
     environment.setenv("TOKEN", "ORIGINS")
     with tls_server(DONE) as server, RawServer(tunnel) as proxy:
-        got = fetch(server.url(), headers={"X-API-Key": "ORIGINS", "Cookie": "a=ORIGINS"},
-                    auth="bearer env:TOKEN", proxy="http://us%40er:p%3Ass@" + proxy.authority)
+        got = fetch(
+            server.url(),
+            headers={"X-API-Key": "ORIGINS", "Cookie": "a=ORIGINS"},
+            auth="bearer env:TOKEN",
+            proxy="http://us%40er:p%3Ass@" + proxy.authority,
+        )
     assert got.status == 200
     outer, inner = proxy.requests[0], server.requests[0]
     assert outer.headers["proxy-authorization"] == "Basic dXNAZXI6cDpzcw=="  # us@er:p:ss
@@ -189,15 +239,19 @@ def test_forwarding_proxy_gets_its_password_with_each_request(new_transport):
         for i in range(3):
             transport.fetch(Request("http://jobs.invalid/%d" % i, "http://jobs.invalid:80"))
     assert [request.headers["proxy-authorization"] for request in proxy.requests] == [
-        "Basic dXNlcjpwYXNz"] * 3
+        "Basic dXNlcjpwYXNz"
+    ] * 3
     assert [request.headers["x-api-key"] for request in proxy.requests] == ["k"] * 3
     assert proxy.used == [0] * 3
 
 
 def test_credentials_do_not_travel_to_another_origin_through_the_same_proxy(fetch):
     with RawServer(redirect("http://elsewhere.invalid/there"), DONE) as proxy:
-        got = fetch("http://me:ORIGINS@jobs.invalid/1", headers={"X-API-Key": "ORIGINS"},
-                    proxy="http://user:pass@" + proxy.authority)
+        got = fetch(
+            "http://me:ORIGINS@jobs.invalid/1",
+            headers={"X-API-Key": "ORIGINS"},
+            proxy="http://user:pass@" + proxy.authority,
+        )
     assert got.status == 200
     home, there = proxy.requests
     assert home.line == "GET http://jobs.invalid/1 HTTP/1.1"
@@ -209,6 +263,7 @@ def test_credentials_do_not_travel_to_another_origin_through_the_same_proxy(fetc
 
 
 # Tunnels
+
 
 def test_polls_share_one_tunnel(new_transport):
     with tls_server(DONE) as server, RawServer(tunnel) as proxy:
@@ -253,12 +308,18 @@ def test_tunnel_names_the_port_even_where_it_is_the_usual_one(fetch):
     assert proxy.requests[0].line == "CONNECT jobs.invalid:443 HTTP/1.1"
 
 
-@pytest.mark.parametrize("established", [
-    b"HTTP/1.0 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
-    b"HTTP/1.1 201 Made\r\n\r\n"])
+@pytest.mark.parametrize(
+    "established",
+    [
+        b"HTTP/1.0 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"HTTP/1.1 201 Made\r\n\r\n",
+    ],
+)
 def test_tunnel_opens_however_the_proxy_puts_it(established, fetch):
     """Whatever its headers say, a 2xx to CONNECT has no body."""
+
     def answer(connection, request):
         send = connection.send
         connection.send = lambda data: send(established)
@@ -270,6 +331,7 @@ def test_tunnel_opens_however_the_proxy_puts_it(established, fetch):
 
 
 # Proxies that refuse
+
 
 @pytest.mark.parametrize("url", ["http://jobs.invalid/1", "https://jobs.invalid/1"])
 def test_407_is_a_final_fault_that_says_what_to_do(url, fetch):
@@ -289,7 +351,9 @@ def test_refused_tunnel_is_a_fault_in_words(status, fetch):
     with RawServer(reply("<html>", "%d No" % status)) as proxy:
         got = fetch("https://jobs.invalid/1", proxy="http://" + proxy.authority)
     assert got.message == "the proxy at %s refused a tunnel to jobs.invalid: %d" % (
-        proxy.authority, status)
+        proxy.authority,
+        status,
+    )
     assert "no_proxy" in got.advice
     assert not got.final
 
@@ -310,9 +374,15 @@ def test_proxy_whose_name_does_not_exist_is_a_fault_in_words(fetch):
     assert "the proxy at proxy.invalid:3128" in got.message
 
 
-@pytest.mark.parametrize("answer, words", [
-    (CLOSE, "closed without a reply"), (RESET, "reset by peer"), ([b"SSH-2.0-x\r\n", HANG], "not HTTP"),
-    ([b"HTTP/1.1 200", CLOSE], "closed the connection within the headers")])
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        (CLOSE, "closed without a reply"),
+        (RESET, "reset by peer"),
+        ([b"SSH-2.0-x\r\n", HANG], "not HTTP"),
+        ([b"HTTP/1.1 200", CLOSE], "closed the connection within the headers"),
+    ],
+)
 def test_proxy_that_speaks_no_http_is_a_fault_in_words(answer, words, fetch):
     with RawServer(answer) as proxy:
         got = fetch("https://jobs.invalid/1", proxy="http://" + proxy.authority)
@@ -322,13 +392,19 @@ def test_proxy_that_speaks_no_http_is_a_fault_in_words(answer, words, fetch):
 
 def echo(form, prefix=b"no "):
     """An answer to CONNECT that is no HTTP and repeats its credentials, in some form."""
+
     def act(connection, request):
         encoded = request.headers["proxy-authorization"].partition(" ")[2].encode()
         plain = base64.b64decode(encoded)
-        forms = {"base64": encoded, "decoded": plain, "percent-encoded": USERINFO.encode(),
-                 "password": plain.partition(b":")[2]}
+        forms = {
+            "base64": encoded,
+            "decoded": plain,
+            "percent-encoded": USERINFO.encode(),
+            "password": plain.partition(b":")[2],
+        }
         connection.send(prefix + forms[form] + b"\r\n\r\n")
         connection.close()
+
     return act
 
 
@@ -344,13 +420,14 @@ def test_error_of_a_tunnel_repeats_no_credential(form, padding, fetch, tmp_path,
         address = "http://%s@%s" % (USERINFO, proxy.authority)
         (tmp_path / "mine.ini").write_text("[mine]\nproxy = %s\n" % address)
         fault = str(fetch(url, proxy=address))
-        _, out, _ = pollkit("doctor", url, "--profile", "mine",
-                            "--profiles", str(tmp_path / "mine.ini"))
+        _, out, _ = pollkit(
+            "doctor", url, "--profile", "mine", "--profiles", str(tmp_path / "mine.ini")
+        )
     encoded = base64.b64encode(unquote(USERINFO).encode()).decode()
     for text in (fault, out):
         assert "the proxy at %s did not open a tunnel" % proxy.authority in text
         for secret in (USERINFO, unquote(USERINFO), unquote(USERINFO).partition(":")[2], encoded):
-            assert not [i for i in range(len(secret) - 3) if secret[i:i + 4] in text], text
+            assert not [i for i in range(len(secret) - 3) if secret[i : i + 4] in text], text
 
 
 def test_error_of_a_tunnel_still_quotes_a_proxy_that_repeats_nothing(fetch):
@@ -359,13 +436,17 @@ def test_error_of_a_tunnel_still_quotes_a_proxy_that_repeats_nothing(fetch):
     assert "the response is not HTTP/1.x" in got.message and "SSH-2.0-OpenSSH" in got.message
 
 
-@pytest.mark.parametrize("answer", [HANG, DRIP(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200),
-                                    [b"HTTP/1.1 200 OK\r\n\r\n", HANG]],
-                         ids=["hang", "drip", "hang inside the tunnel"])
+@pytest.mark.parametrize(
+    "answer",
+    [HANG, DRIP(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 200), [b"HTTP/1.1 200 OK\r\n\r\n", HANG]],
+    ids=["hang", "drip", "hang inside the tunnel"],
+)
 def test_slow_proxy_cannot_hold_a_poll_beyond_its_deadline(answer, fetch):
     with RawServer(answer) as proxy:
         began_at = time.monotonic()
-        got = fetch("https://jobs.invalid/1", proxy="http://" + proxy.authority, request_timeout=0.2)
+        got = fetch(
+            "https://jobs.invalid/1", proxy="http://" + proxy.authority, request_timeout=0.2
+        )
         took = time.monotonic() - began_at
     assert isinstance(got, Fault), got
     assert 0.15 < took < 1.5
@@ -382,8 +463,9 @@ def test_name_that_tls_cannot_carry_is_a_fault(host, fetch):
 
 
 def test_poller_waits_through_a_proxy(environment):
-    with RawServer(reply('{"status": "running"}'), reply(b"", "502 Bad Gateway"), DONE) as proxy, \
-            Poller(Profile(), pace="fixed 1s", clock=VirtualClock()) as poller:
+    with RawServer(
+        reply('{"status": "running"}'), reply(b"", "502 Bad Gateway"), DONE
+    ) as proxy, Poller(Profile(), pace="fixed 1s", clock=VirtualClock()) as poller:
         environment.setenv("http_proxy", proxy.authority)
         outcome = poller.poll("http://jobs.invalid/jobs/1")
     assert (outcome.state, outcome.polls, outcome.faults) == ("done", 3, 1)
@@ -391,6 +473,7 @@ def test_poller_waits_through_a_proxy(environment):
 
 
 # A proxy that others wrote
+
 
 @pytest.fixture
 def tinyproxy(tmp_path):
@@ -404,11 +487,17 @@ def tinyproxy(tmp_path):
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         settings = tmp_path / "tinyproxy.conf"
-        settings.write_text("Port %d\nListen 127.0.0.1\nTimeout 60\nMaxClients 10\nAllow 127.0.0.1\n"
-                            "BasicAuth user pass\nLogFile \"%s\"\nPidFile \"%s\"\n"
-                            % (port, tmp_path / "log", tmp_path / "pid"))
-        process = subprocess.Popen([program, "-d", "-c", str(settings)], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        settings.write_text(
+            "Port %d\nListen 127.0.0.1\nTimeout 60\nMaxClients 10\nAllow 127.0.0.1\n"
+            'BasicAuth user pass\nLogFile "%s"\nPidFile "%s"\n'
+            % (port, tmp_path / "log", tmp_path / "pid")
+        )
+        process = subprocess.Popen(
+            [program, "-d", "-c", str(settings)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         try:
             if listens(port, process):
                 yield "127.0.0.1:%d" % port
@@ -456,7 +545,9 @@ def test_tinyproxy_refuses_in_words(tinyproxy, fetch):
             assert got.final
         got = fetch(secure.url(), proxy="http://user:wrong@" + tinyproxy)
         assert got.message == "the proxy at %s refused: 401" % tinyproxy
-        assert got.advice == "it does not accept the user name and password that it got" and got.final
+        assert (
+            got.advice == "it does not accept the user name and password that it got" and got.final
+        )
     assert not plain.requests + secure.requests
 
 

@@ -1,4 +1,5 @@
 """Redirects and links to another origin: which are followed, by the profile's `redirects`."""
+
 import contextlib
 import logging
 import socket
@@ -22,8 +23,9 @@ POINTERS = {
     "302": lambda url: redirect(url),
     "303": lambda url: redirect(url, "303 See Other"),
     "202 Location": lambda url: reply(b"", "202 Accepted", Location=url),
-    "202 Operation-Location": lambda url: reply('{"status": "running"}', "202 Accepted",
-                                                Operation_Location=url),
+    "202 Operation-Location": lambda url: reply(
+        '{"status": "running"}', "202 Accepted", Operation_Location=url
+    ),
     "307 later": lambda url: reply(b"", "307 Temporary", Location=url, Retry_After="1"),
 }
 every_pointer = pytest.mark.parametrize("pointer", list(POINTERS))
@@ -40,8 +42,9 @@ def network(monkeypatch):
         return getaddrinfo(names.get(name, name), *more)
 
     for module in (connection, redirects):
-        monkeypatch.setattr(module, "is_internal",
-                            lambda host: host != PUBLIC and is_internal(host))
+        monkeypatch.setattr(
+            module, "is_internal", lambda host: host != PUBLIC and is_internal(host)
+        )
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     return names
 
@@ -69,9 +72,11 @@ def warnings_of(told):
 
 # safe: the default
 
+
 @every_pointer
-@pytest.mark.parametrize("target", [
-    "127.0.0.1", "localhost", "127.1", "[::ffff:127.0.0.1]", "inside.test"])
+@pytest.mark.parametrize(
+    "target", ["127.0.0.1", "localhost", "127.1", "[::ffff:127.0.0.1]", "inside.test"]
+)
 def test_public_server_cannot_point_to_an_internal_address(pointer, target):
     """Neither by an address, however it is written, nor by a name that resolves to one."""
     with RawServer(DONE) as inside:
@@ -93,7 +98,8 @@ def test_public_server_may_point_to_a_public_address_without_credentials(pointer
     assert outcome.state == "done"
     assert b"SECRET" in home.requests[0].raw and b"SECRET" not in store.requests[0].raw
     assert warnings_of(told) == [
-        "the server points to another origin, %s, which gets no credentials" % store.origin]
+        "the server points to another origin, %s, which gets no credentials" % store.origin
+    ]
 
 
 @every_pointer
@@ -116,8 +122,9 @@ def test_public_server_in_between_cannot_point_back_inside(pointer, target):
     """Though the job's own server is an internal one."""
     with RawServer(DONE) as inside:
         url = "http://%s:%d/there" % (target, inside.port)
-        with public_server(POINTERS[pointer](url)) as between, \
-                RawServer(POINTERS[pointer](between.url())) as home:
+        with public_server(POINTERS[pointer](url)) as between, RawServer(
+            POINTERS[pointer](between.url())
+        ) as home:
             outcome, _ = poll(home.url())
     assert "an internal address, which is not followed" in outcome.error.message
     assert inside.accepted == 0
@@ -185,12 +192,15 @@ def test_behind_a_proxy_an_internal_address_may_point_to_another(fetch):
 def test_name_that_is_needed_to_decide_and_cannot_be_resolved_is_a_passing_fault(new_transport):
     """A resumed job is not given up because DNS is down."""
     with RawServer(DONE) as inside:
-        got = new_transport(request_timeout=2.0).fetch(Request(inside.url(), "http://gone.invalid:80"))
+        got = new_transport(request_timeout=2.0).fetch(
+            Request(inside.url(), "http://gone.invalid:80")
+        )
     assert "resolve" in got.message and not got.final
     assert not inside.requests
 
 
 # same-origin and any
+
 
 @every_pointer
 def test_same_origin_follows_nothing_to_another_origin(pointer):
@@ -221,13 +231,15 @@ def test_any_follows_a_public_server_inside_but_without_credentials(pointer):
 def test_redirect_to_an_origin_listed_for_jobs_carries_no_credentials_either():
     """`origins` says where jobs may be, not where a server may send their credentials."""
     with RawServer(DONE) as there, RawServer(redirect(there.url())) as home:
-        outcome, _ = poll(home.url(), url=home.url("/{id}"), origins=(there.origin,),
-                          headers=SECRETS)
+        outcome, _ = poll(
+            home.url(), url=home.url("/{id}"), origins=(there.origin,), headers=SECRETS
+        )
     assert outcome.state == "done"
     assert b"SECRET" in home.requests[0].raw and b"SECRET" not in there.requests[0].raw
 
 
 # The log
+
 
 def test_each_hop_to_another_origin_is_logged_and_warned_of_once(caplog):
     caplog.set_level(logging.INFO, "pollkit")
@@ -235,10 +247,19 @@ def test_each_hop_to_another_origin_is_logged_and_warned_of_once(caplog):
         with RawServer(redirect(there.url("/there?token=SECRET"))) as home:
             outcome, told = poll(home.url())
     assert outcome.polls == 3
-    hops = [line.getMessage() for line in caplog.records
-            if line.levelno == logging.INFO and "another origin" in line.getMessage()]
-    assert hops == ["%s: the server points to another origin, %s, which gets no credentials" % (
-        home.url(), there.origin)] * 3
+    hops = [
+        line.getMessage()
+        for line in caplog.records
+        if line.levelno == logging.INFO and "another origin" in line.getMessage()
+    ]
+    assert (
+        hops
+        == [
+            "%s: the server points to another origin, %s, which gets no credentials"
+            % (home.url(), there.origin)
+        ]
+        * 3
+    )
     assert len(warnings_of(told)) == 1
 
 

@@ -1,4 +1,5 @@
 """Replies that no request asked for never become the answer to another job."""
+
 import itertools
 import threading
 
@@ -37,8 +38,12 @@ def test_a_reply_that_is_sent_twice_is_not_taken_for_another_jobs(is_tls, repeti
     The tests below prove each part by itself."""
     options = {"tls": server_context(), "name": "localhost"} if is_tls else {}
     with StutteringServer(**options) as server:
-        profile = Profile(url=server.url("/{id}"), proxy="none", ca_file=CA if is_tls else None,
-                          limit="10000/s burst 1000")
+        profile = Profile(
+            url=server.url("/{id}"),
+            proxy="none",
+            ca_file=CA if is_tls else None,
+            limit="10000/s burst 1000",
+        )
         with BatchPoller(profile, workers=4) as batch:
             outcomes = batch.run(JOBS)
     wrong = [outcome for outcome in outcomes if outcome.result != outcome.id]
@@ -48,6 +53,7 @@ def test_a_reply_that_is_sent_twice_is_not_taken_for_another_jobs(is_tls, repeti
 @pytest.fixture
 def stray(new_transport, caplog):
     """Polls a server that sends `answers` after its first reply, and then once more."""
+
     def poll(*answers):
         has_sent = threading.Event()
 
@@ -70,6 +76,7 @@ def stray(new_transport, caplog):
             origin = server.origin
         assert [(one.status, one.body) for one in got] == [(200, b'{"status": "done"}')] * 2
         return server.used, origin
+
     return poll
 
 
@@ -79,9 +86,11 @@ def test_an_origin_that_sent_a_stray_reply_gets_a_new_connection_for_every_reque
     assert caplog.text.count("sent a reply that was not asked for") == 1
 
 
-@pytest.mark.parametrize("answers", [
-    [CLOSE], [reply(b"", "408 Request Timeout", Connection="close"), CLOSE]],
-    ids=["closed", "408, then closed"])
+@pytest.mark.parametrize(
+    "answers",
+    [[CLOSE], [reply(b"", "408 Request Timeout", Connection="close"), CLOSE]],
+    ids=["closed", "408, then closed"],
+)
 def test_a_server_that_closes_an_idle_connection_is_not_distrusted(stray, answers):
     used, origin = stray(*answers)
     assert used == [0, 1, 1] and not pool.is_stray_sender(origin)

@@ -1,4 +1,5 @@
 """Polls over TLS: whom pollkit trusts, and what it says where it doesn't."""
+
 import contextlib
 import os
 import socket
@@ -36,6 +37,7 @@ def transport_settings():
 
 
 # Trust
+
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
 def test_server_of_the_ca_in_ca_file_is_trusted(name, fetch):
@@ -77,32 +79,47 @@ def test_certificate_for_another_name_is_refused(name, fetch):
 
 def test_environment_names_the_ca():
     """SSL_CERT_FILE is obeyed; it is read once a process, so this one has its own."""
-    script = ("import sys; from pollkit import Profile; "
-              "from pollkit.edges.http.request import Request; "
-              "from pollkit.edges.http.transport import Transport; "
-              "t = Transport(Profile(proxy='none')); r = t.fetch(Request(sys.argv[1], sys.argv[2])); "
-              "t.close(); print(r[0])")
+    script = (
+        "import sys; from pollkit import Profile; "
+        "from pollkit.edges.http.request import Request; "
+        "from pollkit.edges.http.transport import Transport; "
+        "t = Transport(Profile(proxy='none')); r = t.fetch(Request(sys.argv[1], sys.argv[2])); "
+        "t.close(); print(r[0])"
+    )
     said = []
     with tls_server(DONE) as server:
         for ca_file in (CA, CLIENT_CERT):
             done = subprocess.run(
                 [sys.executable, "-W", "error", "-c", script, server.url(), server.origin],
-                cwd=os.path.dirname(HERE), env=dict(os.environ, SSL_CERT_FILE=ca_file),
-                stdout=subprocess.PIPE, check=True, timeout=60, universal_newlines=True)
+                cwd=os.path.dirname(HERE),
+                env=dict(os.environ, SSL_CERT_FILE=ca_file),
+                stdout=subprocess.PIPE,
+                check=True,
+                timeout=60,
+                universal_newlines=True,
+            )
             said.append(done.stdout.strip())
     assert said[0] == "200"
     assert "not accepted" in said[1]
     assert len(server.requests) == 1
 
 
-@pytest.mark.parametrize("settings", [
-    {"ca_file": "/nonexistent/ca.pem"}, {"ca_file": os.path.join(DATA, "README")}, {"ca_file": DATA},
-    {"client_cert": "/nonexistent/client.pem"}, {"client_cert": os.path.join(DATA, "README")},
-    {"client_cert": CLIENT_CERT},  # without its key
-    {"client_key": CLIENT_KEY},
-    {"client_cert": CLIENT_CERT, "client_key": "/nonexistent/client.key"},
-    {"client_cert": CLIENT_CERT, "client_key": os.path.join(DATA, "localhost.key")},
-    {"client_cert": CLIENT_CERT, "client_key": CA}], ids=repr)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"ca_file": "/nonexistent/ca.pem"},
+        {"ca_file": os.path.join(DATA, "README")},
+        {"ca_file": DATA},
+        {"client_cert": "/nonexistent/client.pem"},
+        {"client_cert": os.path.join(DATA, "README")},
+        {"client_cert": CLIENT_CERT},  # without its key
+        {"client_key": CLIENT_KEY},
+        {"client_cert": CLIENT_CERT, "client_key": "/nonexistent/client.key"},
+        {"client_cert": CLIENT_CERT, "client_key": os.path.join(DATA, "localhost.key")},
+        {"client_cert": CLIENT_CERT, "client_key": CA},
+    ],
+    ids=repr,
+)
 def test_certificate_file_that_cannot_be_used_is_a_config_error(settings):
     """Known before the first poll, in one line that names the files."""
     with pytest.raises(ConfigError) as caught:
@@ -113,15 +130,23 @@ def test_certificate_file_that_cannot_be_used_is_a_config_error(settings):
 
 
 def test_key_behind_a_passphrase_is_a_config_error_and_nobody_is_asked():
-    script = ("import sys; from pollkit import ConfigError, Profile; "
-              "from pollkit.edges.http.transport import Transport\n"
-              "try: Transport(Profile(client_cert=sys.argv[1], client_key=sys.argv[2]))\n"
-              "except ConfigError as error: print(error, '|', sys.stdin.read())")
+    script = (
+        "import sys; from pollkit import ConfigError, Profile; "
+        "from pollkit.edges.http.transport import Transport\n"
+        "try: Transport(Profile(client_cert=sys.argv[1], client_key=sys.argv[2]))\n"
+        "except ConfigError as error: print(error, '|', sys.stdin.read())"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script, CLIENT_CERT, os.path.join(DATA, "client-locked.key")],
-        cwd=os.path.dirname(HERE), input="the job's own input", stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, check=True, timeout=60, universal_newlines=True,
-        start_new_session=True)  # away from the terminal, should there be one
+        cwd=os.path.dirname(HERE),
+        input="the job's own input",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=True,
+        timeout=60,
+        universal_newlines=True,
+        start_new_session=True,
+    )  # away from the terminal, should there be one
     assert "Enter" not in done.stdout
     assert "client-locked.key" in done.stdout
     assert "| the job's own input" in done.stdout
@@ -156,8 +181,9 @@ def test_tls_strict_no_clears_that_flag_and_nothing_else(strict_rules):
     assert lax.options == strict.options
 
 
-@pytest.mark.parametrize("certificate, ca_file", [
-    ("lax", CA), ("elsewhere", CA), ("lax", CLIENT_CERT)])
+@pytest.mark.parametrize(
+    "certificate, ca_file", [("lax", CA), ("elsewhere", CA), ("lax", CLIENT_CERT)]
+)
 def test_tls_strict_no_trusts_nobody_else(certificate, ca_file, strict_rules, fetch):
     """Another CA, another name: still refused."""
     with tls_server(DONE, certificate=certificate) as server:
@@ -173,6 +199,7 @@ def test_default_is_as_strict_as_python_itself():
 
 
 # The version of TLS
+
 
 def test_context_allows_no_version_below_tls_1_2():
     for context in (tls_context(TlsSettings()), careless_context()):
@@ -222,6 +249,7 @@ def allow_only(context, version):
 
 # Client certificates
 
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_client_certificate_is_shown(version, fetch):
     with tls_server(DONE, client_ca=CA, version=version) as server:
@@ -260,7 +288,9 @@ def test_missing_client_certificate_is_a_fault_in_words(version, fetch):
     assert "certificate" in str(got).lower() or "handshake failure" in str(got)
     assert got.code in (FaultCode.CLIENT_CERTIFICATE, FaultCode.HANDSHAKE)
     if version == "TLSv1.3":
-        assert "alert certificate required (the server wants a certificate of the client" in str(got)
+        assert "alert certificate required (the server wants a certificate of the client" in str(
+            got
+        )
     assert not server.requests
 
 
@@ -288,8 +318,12 @@ def test_advice_for_an_expired_certificate_is_not_about_the_ca(fetch):
 
 # What is no TLS
 
-@pytest.mark.parametrize("greeting", [None, reply(b"", "400 Bad Request"), b"SSH-2.0-x\r\n"],
-                         ids=["http", "http that speaks first", "ssh"])
+
+@pytest.mark.parametrize(
+    "greeting",
+    [None, reply(b"", "400 Bad Request"), b"SSH-2.0-x\r\n"],
+    ids=["http", "http that speaks first", "ssh"],
+)
 def test_server_without_tls_is_told_apart(greeting, fetch):
     def answer(connection, request):
         connection.receive()
@@ -298,8 +332,11 @@ def test_server_without_tls_is_told_apart(greeting, fetch):
 
     with RawServer(greeting=greeting or answer) as server:
         got = fetch("https://%s/jobs/1" % server.authority)
-    assert got == Fault("%s does not speak TLS" % server.authority,
-                        "is it http:// rather than https://?", code=FaultCode.TLS)
+    assert got == Fault(
+        "%s does not speak TLS" % server.authority,
+        "is it http:// rather than https://?",
+        code=FaultCode.TLS,
+    )
 
 
 def test_http_url_of_a_tls_server_is_a_fault(fetch):
@@ -311,9 +348,15 @@ def test_http_url_of_a_tls_server_is_a_fault(fetch):
     assert server.handshake_errors
 
 
-@pytest.mark.parametrize("greeting, words", [
-    (CLOSE, "TLS"), (RESET, "broke off the TLS handshake"),
-    (b"\x15\x03\x03\x00\x02\x02\x28", "handshake failure")], ids=["closed", "reset", "alert"])
+@pytest.mark.parametrize(
+    "greeting, words",
+    [
+        (CLOSE, "TLS"),
+        (RESET, "broke off the TLS handshake"),
+        (b"\x15\x03\x03\x00\x02\x02\x28", "handshake failure"),
+    ],
+    ids=["closed", "reset", "alert"],
+)
 def test_broken_handshake_is_a_fault_in_words(greeting, words, fetch):
     with RawServer(greeting=[lambda connection, _: connection.receive(), greeting]) as server:
         got = fetch("https://%s/jobs/1" % server.authority)
@@ -325,11 +368,16 @@ def test_broken_handshake_is_a_fault_in_words(greeting, words, fetch):
 # Time
 
 RECORD = b"\x16\x03\x03\x40\x00"  # the head of a TLS record of 16 kB
-SLOW_HANDSHAKES = {"hang": HANG, "hang in a record": [RECORD, HANG],
-                   "drip": [RECORD, DRIP(b"\x02" * 200)]}
+SLOW_HANDSHAKES = {
+    "hang": HANG,
+    "hang in a record": [RECORD, HANG],
+    "drip": [RECORD, DRIP(b"\x02" * 200)],
+}
 SLOW_REPLIES = {
-    "hang": HANG, "dripping head": DRIP(b"HTTP/1.1 200 OK\r\nX-A: " + b"x" * 200),
-    "dripping body": [b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n", DRIP(b"x" * 200)]}
+    "hang": HANG,
+    "dripping head": DRIP(b"HTTP/1.1 200 OK\r\nX-A: " + b"x" * 200),
+    "dripping body": [b"HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n", DRIP(b"x" * 200)],
+}
 
 
 def timed_poll(server, timeout):
@@ -344,8 +392,9 @@ def timed_poll(server, timeout):
 
 @pytest.fixture(scope="module")
 def slow_handshakes():
-    return at_once(SLOW_HANDSHAKES, lambda case: timed_poll(
-        RawServer(greeting=SLOW_HANDSHAKES[case]), 0.2))
+    return at_once(
+        SLOW_HANDSHAKES, lambda case: timed_poll(RawServer(greeting=SLOW_HANDSHAKES[case]), 0.2)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -363,14 +412,16 @@ def test_slow_handshake_cannot_hold_a_poll_beyond_its_deadline(case, slow_handsh
 @pytest.mark.parametrize("case", SLOW_REPLIES)
 def test_slow_reply_over_tls_cannot_hold_a_poll_beyond_its_deadline(case, slow_replies):
     got, took, authority = slow_replies[case].result()
-    assert got == Fault("no complete reply from %s within 0.5 s" % authority,
-                        code=FaultCode.TIMEOUT)
+    assert got == Fault(
+        "no complete reply from %s within 0.5 s" % authority, code=FaultCode.TIMEOUT
+    )
     assert took < 2.5
 
 
 def test_dripping_tls_record_cannot_hold_a_poll_beyond_its_deadline(fetch):
     """Not even where TLS itself waits for the rest of a record: the bytes drip, not the replies."""
     with tls_server(reply(b"x" * 2000)) as server:
+
         def relay(connection, request):
             with contextlib.closing(socket.create_connection(("127.0.0.1", server.port))) as far:
                 upward = threading.Thread(target=pass_on, args=(connection.sock, far))
@@ -389,13 +440,15 @@ def test_dripping_tls_record_cannot_hold_a_poll_beyond_its_deadline(fetch):
             began_at = time.monotonic()
             got = fetch("https://%s/jobs/1" % between.authority, request_timeout=0.5)
             took = time.monotonic() - began_at
-        assert got == Fault("no complete reply from %s within 0.5 s" % between.authority,
-                            code=FaultCode.TIMEOUT)
+        assert got == Fault(
+            "no complete reply from %s within 0.5 s" % between.authority, code=FaultCode.TIMEOUT
+        )
         assert len(server.requests) == 1
         assert took < 2.5
 
 
 # Connections
+
 
 @pytest.mark.parametrize("looked_at", [False, True], ids=["just used", "idle for long"])
 @pytest.mark.parametrize("version", VERSIONS)
@@ -405,7 +458,9 @@ def test_polls_share_one_connection(version, looked_at, new_transport, monkeypat
         monkeypatch.setattr(pool_module, "_IDLE_S", -1.0, raising=False)
     transport = new_transport()
     with tls_server(DONE, version=version) as server:
-        got = [transport.fetch(Request(server.url("/%d" % i), server.origin)).status for i in range(4)]
+        got = [
+            transport.fetch(Request(server.url("/%d" % i), server.origin)).status for i in range(4)
+        ]
         assert server.open == 1
         transport.close()
         wait_for(lambda: server.open == 0)
@@ -415,8 +470,9 @@ def test_polls_share_one_connection(version, looked_at, new_transport, monkeypat
 
 @pytest.mark.parametrize("looked_at", [False, True], ids=["just used", "idle for long"])
 @pytest.mark.parametrize("end", [CLOSE, RESET], ids=["closed", "reset"])
-def test_connection_that_ended_while_idle_is_replaced_unnoticed(end, looked_at, new_transport,
-                                                                monkeypatch):
+def test_connection_that_ended_while_idle_is_replaced_unnoticed(
+    end, looked_at, new_transport, monkeypatch
+):
     if looked_at:
         monkeypatch.setattr(pool_module, "_IDLE_S", -1.0, raising=False)
     transport = new_transport()
@@ -456,10 +512,13 @@ def test_large_body_arrives_whole(fetch):
 
 # Redirects between schemes
 
+
 def test_redirect_from_http_to_https_carries_no_credentials(fetch):
     """Another scheme is another origin."""
     with tls_server(DONE) as there, RawServer(redirect(there.url("/there"))) as home:
-        got = fetch(home.url("/here", "me:SECRET"), headers={"X-API-Key": "SECRET", "Cookie": "SECRET"})
+        got = fetch(
+            home.url("/here", "me:SECRET"), headers={"X-API-Key": "SECRET", "Cookie": "SECRET"}
+        )
     assert got.status == 200
     assert b"SECRET" in home.requests[0].raw
     assert b"SECRET" not in there.requests[0].raw
@@ -476,8 +535,11 @@ def test_redirect_from_https_to_http_is_not_followed(fetch):
 
 def test_redirect_from_https_to_http_carries_no_credentials_if_it_is_followed(fetch):
     with RawServer(DONE) as there, tls_server(redirect(there.url("/there"))) as home:
-        got = fetch(home.url("/here", "me:SECRET"), headers={"X-API-Key": "SECRET", "Cookie": "SECRET"},
-                    redirects="any")
+        got = fetch(
+            home.url("/here", "me:SECRET"),
+            headers={"X-API-Key": "SECRET", "Cookie": "SECRET"},
+            redirects="any",
+        )
     assert got.status == 200
     assert b"SECRET" in home.requests[0].raw
     assert b"SECRET" not in there.requests[0].raw
@@ -486,16 +548,18 @@ def test_redirect_from_https_to_http_carries_no_credentials_if_it_is_followed(fe
 
 def test_poller_waits_over_tls():
     profile = Profile(proxy="none", ca_file=CA)
-    with tls_server(reply('{"status": "running"}'), DONE) as server, \
-            Poller(profile, clock=VirtualClock()) as poller:
+    with tls_server(reply('{"status": "running"}'), DONE) as server, Poller(
+        profile, clock=VirtualClock()
+    ) as poller:
         outcome = poller.poll(server.url())
     assert (outcome.state, outcome.polls, outcome.faults) == ("done", 2, 0)
     assert server.accepted == 1
 
 
 def test_rejected_certificate_counts_as_a_fault_and_ends_unreachable():
-    with tls_server(DONE) as server, \
-            Poller(Profile(proxy="none"), clock=VirtualClock(), max_faults=2) as poller:
+    with tls_server(DONE) as server, Poller(
+        Profile(proxy="none"), clock=VirtualClock(), max_faults=2
+    ) as poller:
         outcome = poller.poll(server.url())
     assert (outcome.state, outcome.faults) == ("unreachable", 2)
     assert "--ca-file" in outcome.error.message

@@ -1,4 +1,5 @@
 """Polls over real sockets: what is asked, and what comes back as a Reply."""
+
 import contextlib
 import gzip
 import json
@@ -19,6 +20,7 @@ DONE = reply('{"status": "done"}')
 @pytest.fixture
 def byte_by_byte(monkeypatch):
     """Sockets hand out what they receive one byte at a time; call it once the server is up."""
+
     class OneByte(socket.socket):
         __slots__ = ()
 
@@ -30,79 +32,159 @@ def byte_by_byte(monkeypatch):
 
 def poller(**settings):
     """A Poller on a virtual clock: only the sockets take time."""
-    options = {name: settings.pop(name) for name in ("headers", "on_event", "max_faults", "timeout")
-               if name in settings}
+    options = {
+        name: settings.pop(name)
+        for name in ("headers", "on_event", "max_faults", "timeout")
+        if name in settings
+    }
     settings = dict({"request_timeout": 10.0, "proxy": "none"}, **settings)
-    return Poller(Profile(**settings), pace="fixed 1s", clock=VirtualClock(), rng=lambda: 0.5,
-                  **options)
+    return Poller(
+        Profile(**settings), pace="fixed 1s", clock=VirtualClock(), rng=lambda: 0.5, **options
+    )
 
 
 # Replies, well-formed or nearly so
 
 READ = {  # what is sent before the server hangs up: status, some of the headers, body
     "plain": (
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", 200, {"content-length": "2"}, b"{}"),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+        200,
+        {"content-length": "2"},
+        b"{}",
+    ),
     "header names in lower case, values trimmed": (
         b"HTTP/1.1 200 OK\r\nX-Job-ID:  A: b \t\r\nEMPTY:\r\nContent-Length: 0\r\n\r\n",
-        200, {"x-job-id": "A: b", "empty": ""}, b""),
+        200,
+        {"x-job-id": "A: b", "empty": ""},
+        b"",
+    ),
     "a header said twice is joined": (
         b"HTTP/1.1 200 OK\r\nX-A: 1\r\nX-B: 0\r\nx-a: 2\r\nContent-Length: 0\r\n\r\n",
-        200, {"x-a": "1, 2", "x-b": "0"}, b""),
+        200,
+        {"x-a": "1, 2", "x-b": "0"},
+        b"",
+    ),
     "a folded header": (
         b"HTTP/1.1 200 OK\r\nX-A: one\r\n  two\r\n\tthree\r\nContent-Length: 0\r\n\r\n",
-        200, {"x-a": "one two three"}, b""),
+        200,
+        {"x-a": "one two three"},
+        b"",
+    ),
     "bytes beyond ASCII": (
         b"HTTP/1.1 200 \xc4\r\nX-A: caf\xe9\r\nContent-Length: 2\r\n\r\n\xc3\xa9",
-        200, {"x-a": "caf\xe9"}, b"\xc3\xa9"),
+        200,
+        {"x-a": "caf\xe9"},
+        b"\xc3\xa9",
+    ),
     "no reason": (b"HTTP/1.1 500\r\nContent-Length: 1\r\n\r\nx", 500, {}, b"x"),
     "bare line feeds": (
-        b"HTTP/1.1 200 OK\nX-A: 1\nContent-Length: 2\n\n{}", 200, {"x-a": "1"}, b"{}"),
+        b"HTTP/1.1 200 OK\nX-A: 1\nContent-Length: 2\n\n{}",
+        200,
+        {"x-a": "1"},
+        b"{}",
+    ),
     "bare line feeds, and an empty line in the body": (
-        b"HTTP/1.1 200 OK\nContent-Length: 6\n\na\r\n\r\nb", 200, {"content-length": "6"},
-        b"a\r\n\r\nb"),
+        b"HTTP/1.1 200 OK\nContent-Length: 6\n\na\r\n\r\nb",
+        200,
+        {"content-length": "6"},
+        b"a\r\n\r\nb",
+    ),
     "line ends of both kinds": (
-        b"HTTP/1.1 200 OK\r\nX-A: 1\nContent-Length: 2\n\r\n{}", 200, {"x-a": "1"}, b"{}"),
+        b"HTTP/1.1 200 OK\r\nX-A: 1\nContent-Length: 2\n\r\n{}",
+        200,
+        {"x-a": "1"},
+        b"{}",
+    ),
     "interim replies": (
-        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"), 200, {"link": None}, b"{}"),
+        (
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+        ),
+        200,
+        {"link": None},
+        b"{}",
+    ),
     "HTTP/1.0": (b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", 200, {}, b"{}"),
     "a body up to the end": (
-        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it", 200, {}, b"all of it"),
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\nall of it",
+        200,
+        {},
+        b"all of it",
+    ),
     "nothing up to the end": (b"HTTP/1.0 200 OK\r\n\r\n", 200, {}, b""),
     "an empty 200": (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200, {}, b""),
     "204": (b"HTTP/1.1 204 No Content\r\n\r\n", 204, {}, b""),
     "304, whose length is that of the body it stands for": (
-        b"HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\nETag: \"a\"\r\n\r\n",
-        304, {"etag": '"a"'}, b""),
+        b'HTTP/1.1 304 Not Modified\r\nContent-Length: 7\r\nETag: "a"\r\n\r\n',
+        304,
+        {"etag": '"a"'},
+        b"",
+    ),
     "the same length twice": (
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}", 200, {}, b"{}"),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
+        200,
+        {},
+        b"{}",
+    ),
     "the same length twice in one line": (
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2 , 2\r\n\r\n{}", 200, {}, b"{}"),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2 , 2\r\n\r\n{}",
+        200,
+        {},
+        b"{}",
+    ),
     "more than the length": (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}}}", 200, {}, b"{}"),
     "chunks": (CHUNKED + b"3\r\nabc\r\n01\r\nd\r\n0\r\n\r\n", 200, {}, b"abcd"),
     "chunks with line ends in them": (
-        CHUNKED + b"8\r\n\r\n0\r\n\r\n\n\r\n0\r\n\r\n", 200, {}, b"\r\n0\r\n\r\n\n"),
+        CHUNKED + b"8\r\n\r\n0\r\n\r\n\n\r\n0\r\n\r\n",
+        200,
+        {},
+        b"\r\n0\r\n\r\n\n",
+    ),
     "a chunk's size in hexadecimal of either case": (
         CHUNKED + b"a\r\n0123456789\r\nB\r\n0123456789a\r\n0\r\n\r\n",
-        200, {}, b"01234567890123456789a"),
-    "chunk extensions": (
-        CHUNKED + b'2;a=b;c="d e"\r\n{}\r\n0 ;x\r\n\r\n', 200, {}, b"{}"),
+        200,
+        {},
+        b"01234567890123456789a",
+    ),
+    "chunk extensions": (CHUNKED + b'2;a=b;c="d e"\r\n{}\r\n0 ;x\r\n\r\n', 200, {}, b"{}"),
     "trailers are passed over": (
-        CHUNKED + b"2\r\n{}\r\n0\r\nX-Sum: 1\r\nStatus: 2\r\n\r\n", 200, {"x-sum": None}, b"{}"),
+        CHUNKED + b"2\r\n{}\r\n0\r\nX-Sum: 1\r\nStatus: 2\r\n\r\n",
+        200,
+        {"x-sum": None},
+        b"{}",
+    ),
     "chunks with bare line feeds": (CHUNKED + b"2\n{}\n0\n\n", 200, {}, b"{}"),
     "no chunk but the last": (CHUNKED + b"0\r\n\r\n", 200, {}, b""),
     "chunks and a length: chunks count": (
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: Chunked\r\n\r\n"
-        b"2\r\n{}\r\n0\r\n\r\n"), 200, {}, b"{}"),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: Chunked\r\n\r\n"
+            b"2\r\n{}\r\n0\r\n\r\n"
+        ),
+        200,
+        {},
+        b"{}",
+    ),
     "gzip, unasked": (
-        reply(gzip.compress(b"{}" * 999), Content_Encoding="gzip"), 200, {}, b"{}" * 999),
+        reply(gzip.compress(b"{}" * 999), Content_Encoding="gzip"),
+        200,
+        {},
+        b"{}" * 999,
+    ),
     "x-gzip": (reply(gzip.compress(b"{}"), Content_Encoding="X-GZip"), 200, {}, b"{}"),
     "gzip in chunks": (
         b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
-        + b"".join(b"1\r\n%c\r\n" % byte for byte in gzip.compress(b"{}")) + b"0\r\n\r\n",
-        200, {}, b"{}"),
+        + b"".join(b"1\r\n%c\r\n" % byte for byte in gzip.compress(b"{}"))
+        + b"0\r\n\r\n",
+        200,
+        {},
+        b"{}",
+    ),
     "gzip in two members": (
-        reply(gzip.compress(b"{") + gzip.compress(b"}"), Content_Encoding="gzip"), 200, {}, b"{}"),
+        reply(gzip.compress(b"{") + gzip.compress(b"}"), Content_Encoding="gzip"),
+        200,
+        {},
+        b"{}",
+    ),
     "identity": (reply(b"{}", Content_Encoding="identity"), 200, {}, b"{}"),
     "an empty body that says gzip": (reply(b"", Content_Encoding="gzip"), 200, {}, b""),
 }
@@ -125,8 +207,10 @@ def test_reply_reads_the_same_however_it_arrives(case, fed, fetch, byte_by_byte)
 
 def test_reply_may_be_split_anywhere(fetch):
     """Cut in two at every place, the reply stays the same; nothing hangs on a cut."""
-    raw = (b"HTTP/1.1 100 Continue\r\n\r\n" + CHUNKED[:-2] + b"X-A: 1\r\n 2\r\n\r\n"
-           b"3;e=1\r\nabc\r\n2\r\nde\r\n0\r\nT: 1\r\n\r\n")
+    raw = (
+        b"HTTP/1.1 100 Continue\r\n\r\n" + CHUNKED[:-2] + b"X-A: 1\r\n 2\r\n\r\n"
+        b"3;e=1\r\nabc\r\n2\r\nde\r\n0\r\nT: 1\r\n\r\n"
+    )
     cuts = iter(range(1, len(raw)))
 
     def cut_in_two(connection, request):
@@ -155,8 +239,11 @@ def test_head_is_asked_and_its_length_is_not_waited_for(new_transport):
 def test_request_is_what_was_asked_for(fetch):
     """Target, Host and pollkit's own headers, each exactly once."""
     with RawServer(DONE) as server:
-        fetch(server.url("/jobs/7?full=1&q=a%20b#part"), headers={"X-Team": "a\tb", "accept": "text/x"})
-    request, = server.requests
+        fetch(
+            server.url("/jobs/7?full=1&q=a%20b#part"),
+            headers={"X-Team": "a\tb", "accept": "text/x"},
+        )
+    (request,) = server.requests
     assert request.line == "GET /jobs/7?full=1&q=a%20b HTTP/1.1"
     assert request.headers["host"] == server.authority
     assert request.headers["user-agent"].startswith("pollkit/")
@@ -166,9 +253,18 @@ def test_request_is_what_was_asked_for(fetch):
     assert request.body == b""
 
 
-@pytest.mark.parametrize("written, target", [
-    ("/a b", "/a%20b"), ("/caf\u00e9", "/caf%C3%A9"), ("/1\r\nEvil: 1", "/1%0D%0AEvil:%201"),
-    ("/1 HTTP/1.0\n\n", "/1%20HTTP/1.0"), ("?q=1", "/?q=1"), ("", "/"), ("#part", "/")])
+@pytest.mark.parametrize(
+    "written, target",
+    [
+        ("/a b", "/a%20b"),
+        ("/caf\u00e9", "/caf%C3%A9"),
+        ("/1\r\nEvil: 1", "/1%0D%0AEvil:%201"),
+        ("/1 HTTP/1.0\n\n", "/1%20HTTP/1.0"),
+        ("?q=1", "/?q=1"),
+        ("", "/"),
+        ("#part", "/"),
+    ],
+)
 def test_url_reaches_the_server_as_one_word(written, target, fetch):
     """Whatever is no visible ASCII is percent-encoded."""
     with RawServer(DONE) as server:
@@ -186,8 +282,19 @@ def test_headers_given_beside_the_profile_go_before_its_own():
     assert sent == ["mine"]
 
 
-@pytest.mark.parametrize("value", ["SECRET\r\nEvil: 1", "SECRET\n", "\rSECRET", "SECRET\0",
-                                   "SECRET\x1b[1m", "SECRET\u20ac", b"SECRET", None])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "SECRET\r\nEvil: 1",
+        "SECRET\n",
+        "\rSECRET",
+        "SECRET\0",
+        "SECRET\x1b[1m",
+        "SECRET\u20ac",
+        b"SECRET",
+        None,
+    ],
+)
 def test_header_value_that_is_not_one_line_of_text_is_refused_unseen(value):
     """A ConfigError before any poll, which names the header and not its value."""
     with pytest.raises(ConfigError) as caught:
@@ -196,8 +303,20 @@ def test_header_value_that_is_not_one_line_of_text_is_refused_unseen(value):
     assert "SECRET" not in repr(caught.value)
 
 
-@pytest.mark.parametrize("name", ["", "X Y", "X:Y", "X\r\nEvil", "\u00e9", "Host", "content-length",
-                                  "Transfer-Encoding", "Connection"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "X Y",
+        "X:Y",
+        "X\r\nEvil",
+        "\u00e9",
+        "Host",
+        "content-length",
+        "Transfer-Encoding",
+        "Connection",
+    ],
+)
 def test_header_name_that_would_spoil_the_request_is_refused(name):
     with pytest.raises(ConfigError):
         Transport(Profile(proxy="none"), {name: "x"})
@@ -212,7 +331,7 @@ def test_method_that_is_none_is_refused(method):
 def test_body_is_sent_with_its_length_as_json(fetch):
     with RawServer(DONE) as server:
         fetch(server.url(), method="POST", body='{"id": "\u00e9"}')
-    request, = server.requests
+    (request,) = server.requests
     assert request.method == "POST"
     assert json.loads(request.body.decode("utf-8")) == {"id": "\u00e9"}
     assert request.headers["content-type"] == "application/json"
@@ -224,25 +343,40 @@ def test_post_without_a_body_says_so(fetch):
     assert server.requests[0].headers.get("content-length") == "0"
 
 
-@pytest.mark.parametrize("etag, sent", [
-    ('"v1"', '"v1"'), ('W/"v1"', 'W/"v1"'), ("caf\xe9", "caf\xe9"), (None, None),
-    ('"v1"\r\nEvil: 1', None), ("\n", None)])
+@pytest.mark.parametrize(
+    "etag, sent",
+    [
+        ('"v1"', '"v1"'),
+        ('W/"v1"', 'W/"v1"'),
+        ("caf\xe9", "caf\xe9"),
+        (None, None),
+        ('"v1"\r\nEvil: 1', None),
+        ("\n", None),
+    ],
+)
 def test_etag_is_sent_back_where_it_is_one_line(etag, sent, fetch):
     with RawServer(DONE) as server:
         fetch(server.url(), etag)
-    request, = server.requests
+    (request,) = server.requests
     assert request.headers.get("if-none-match") == sent
     assert "evil" not in request.headers
 
 
 # Through the Poller
 
-@pytest.mark.parametrize("answer, words", [
-    (reply("<!doctype html><title>Log in</title>", Content_Type="text/html"), "an HTML page"),
-    (reply(b""), "empty body"), (reply("Just a moment..."), "not JSON"),
-    (reply(b"", "503 Busy"), "503"), (CLOSE, "closed without a reply"),
-    (redirect("/jobs/1"), "redirected over 5 times")],
-    ids=["login page", "empty 200", "text", "503", "hung up", "redirect loop"])
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        (reply("<!doctype html><title>Log in</title>", Content_Type="text/html"), "an HTML page"),
+        (reply(b""), "empty body"),
+        (reply("Just a moment..."), "not JSON"),
+        (reply(b"", "503 Busy"), "503"),
+        (CLOSE, "closed without a reply"),
+        (redirect("/jobs/1"), "redirected over 5 times"),
+    ],
+    ids=["login page", "empty 200", "text", "503", "hung up", "redirect loop"],
+)
 def test_poll_without_a_usable_reply_is_a_fault_to_count(answer, words):
     with RawServer(answer) as server, poller(max_faults=3) as asking:
         outcome = asking.poll(server.url())
@@ -253,25 +387,38 @@ def test_poll_without_a_usable_reply_is_a_fault_to_count(answer, words):
 
 def test_faults_are_got_over(new_transport):
     """A job is not given up for a bad minute: four kinds of trouble, then the end of the job."""
-    with RawServer(CLOSE, [b"HTTP/1.1 200 OK\r\nContent-Len", RESET], reply("<html>"),
-                   reply(b"", "502 Bad Gateway"), reply('{"status": "running"}'), DONE) as server, \
-            poller() as asking:
+    with RawServer(
+        CLOSE,
+        [b"HTTP/1.1 200 OK\r\nContent-Len", RESET],
+        reply("<html>"),
+        reply(b"", "502 Bad Gateway"),
+        reply('{"status": "running"}'),
+        DONE,
+    ) as server, poller() as asking:
         outcome = asking.poll(server.url())
     assert (outcome.state, outcome.polls, outcome.faults) == ("done", 6, 4)
 
 
 def test_body_over_the_limit_ends_the_wait_at_once():
-    with RawServer([b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n", HANG]) as server, \
-            poller() as asking:
+    with RawServer(
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n", HANG]
+    ) as server, poller() as asking:
         outcome = asking.poll(server.url())
     assert (outcome.state, outcome.polls) == ("unreachable", 1)
     assert "the limit is 10 MB" in outcome.error.message
 
 
-@pytest.mark.parametrize("job, target", [
-    ("job_1", "/jobs/job_1?full=1"), ("a/b c", "/jobs/a%2Fb%20c?full=1"),
-    ("x?y#z&w=%20", "/jobs/x%3Fy%23z%26w%3D%2520?full=1"), ("\u00e9", "/jobs/%C3%A9?full=1"),
-    ("1\r\nEvil: 1", "/jobs/1%0D%0AEvil%3A%201?full=1"), ("../../admin", "/jobs/..%2F..%2Fadmin?full=1")])
+@pytest.mark.parametrize(
+    "job, target",
+    [
+        ("job_1", "/jobs/job_1?full=1"),
+        ("a/b c", "/jobs/a%2Fb%20c?full=1"),
+        ("x?y#z&w=%20", "/jobs/x%3Fy%23z%26w%3D%2520?full=1"),
+        ("\u00e9", "/jobs/%C3%A9?full=1"),
+        ("1\r\nEvil: 1", "/jobs/1%0D%0AEvil%3A%201?full=1"),
+        ("../../admin", "/jobs/..%2F..%2Fadmin?full=1"),
+    ],
+)
 def test_id_is_percent_encoded_into_the_url(job, target):
     with RawServer(DONE) as server, poller(url=server.url("/jobs/{id}?full=1")) as asking:
         assert asking.poll(job).state == "done"
@@ -279,18 +426,24 @@ def test_id_is_percent_encoded_into_the_url(job, target):
 
 
 def test_etag_of_the_last_reply_is_sent_and_a_304_is_no_news():
-    with RawServer(reply('{"status": "running"}', ETag='"v1"'), reply(b"", "304 Same", length=False),
-                   DONE) as server, poller() as asking:
+    with RawServer(
+        reply('{"status": "running"}', ETag='"v1"'), reply(b"", "304 Same", length=False), DONE
+    ) as server, poller() as asking:
         outcome = asking.poll(server.url())
     assert (outcome.state, outcome.polls, outcome.faults) == ("done", 3, 0)
     assert [request.headers.get("if-none-match") for request in server.requests] == [
-        None, '"v1"', '"v1"']
+        None,
+        '"v1"',
+        '"v1"',
+    ]
 
 
 def test_303_to_another_origin_is_looked_at_without_credentials():
-    with RawServer(reply('{"answer": 42}')) as there, \
-            RawServer(redirect(there.url("/result"), "303 See Other")) as home, \
-            poller(headers={"Cookie": "sid=SECRET", "X-API-Key": "SECRET", "X-Custom": "SECRET"}) as asking:
+    with RawServer(reply('{"answer": 42}')) as there, RawServer(
+        redirect(there.url("/result"), "303 See Other")
+    ) as home, poller(
+        headers={"Cookie": "sid=SECRET", "X-API-Key": "SECRET", "X-Custom": "SECRET"}
+    ) as asking:
         outcome = asking.poll(home.url("/jobs/1", "me:SECRET"))
     assert (outcome.state, outcome.result) == ("done", {"answer": 42})
     assert b"SECRET" in home.requests[0].raw
@@ -303,8 +456,13 @@ def test_userinfo_becomes_basic_authentication_and_is_shown_nowhere():
     with RawServer(reply('{"status": "running"}'), reply(b"", "500 Oops"), CLOSE) as server:
         url = server.url("/jobs/1", "me:p%40ss:w%C3%B6rd")
         with pytest.raises(JobUnreachable) as caught:
-            wait(url, profile=Profile(proxy="none"), clock=VirtualClock(), on_event=told.append,
-                 max_faults=2)
+            wait(
+                url,
+                profile=Profile(proxy="none"),
+                clock=VirtualClock(),
+                on_event=told.append,
+                max_faults=2,
+            )
     request = server.requests[0]
     assert request.headers["authorization"] == "Basic bWU6cEBzczp3w7ZyZA=="
     assert request.headers["host"] == server.authority

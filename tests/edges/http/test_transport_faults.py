@@ -1,4 +1,5 @@
 """Polls over real sockets: what comes back as a Fault, and in which words."""
+
 import contextlib
 import gzip
 import socket
@@ -30,21 +31,38 @@ FAULTY = {  # what is sent instead of a reply: the words that matter to a user
     "no number for a status": ([b"HTTP/1.1 OK 200\r\n\r\n", HANG], ["not HTTP"]),
     "nothing but a version": ([b"HTTP/1.1\r\n\r\n", HANG], ["not HTTP"]),
     "endless headers": (
-        [b"HTTP/1.1 200 OK\r\n", b"X-A: 1\r\n" * 25000, HANG], ["headers exceed 64 kB"]),
-    "an endless header": ([b"HTTP/1.1 200 OK\r\nX-A: ", b"1" * 200000, HANG], ["headers exceed 64 kB"]),
+        [b"HTTP/1.1 200 OK\r\n", b"X-A: 1\r\n" * 25000, HANG],
+        ["headers exceed 64 kB"],
+    ),
+    "an endless header": (
+        [b"HTTP/1.1 200 OK\r\nX-A: ", b"1" * 200000, HANG],
+        ["headers exceed 64 kB"],
+    ),
     "cut short in the head": (
-        [b"HTTP/1.1 200 OK\r\nX-", CLOSE], ["closed the connection within the headers"]),
+        [b"HTTP/1.1 200 OK\r\nX-", CLOSE],
+        ["closed the connection within the headers"],
+    ),
     "cut short in the version": ([b"HT", CLOSE], ["closed the connection within the headers"]),
     "an interim reply alone": (
-        [b"HTTP/1.1 100 Continue\r\n\r\n", CLOSE], ["closed the connection within the headers"]),
+        [b"HTTP/1.1 100 Continue\r\n\r\n", CLOSE],
+        ["closed the connection within the headers"],
+    ),
     "cut short in the body": (
         [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}{", CLOSE],
-        ["after 3 of 10 bytes"]),
+        ["after 3 of 10 bytes"],
+    ),
     "no body where one was promised": (
-        [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", CLOSE], ["after 0 of 10 bytes"]),
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", CLOSE],
+        ["after 0 of 10 bytes"],
+    ),
     "reset in the body": (
-        [b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}{",
-         lambda connection, _: connection.pause(0.05), RESET], ["broke", "reset by peer"]),
+        [
+            b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}{",
+            lambda connection, _: connection.pause(0.05),
+            RESET,
+        ],
+        ["broke", "reset by peer"],
+    ),
     "cut short before the first chunk": ([CHUNKED, CLOSE], ["within the chunks"]),
     "cut short in a chunk's size": ([CHUNKED + b"1", CLOSE], ["within the chunks"]),
     "cut short in a chunk": ([CHUNKED + b"9\r\n{}", CLOSE], ["within the chunks"]),
@@ -55,31 +73,54 @@ FAULTY = {  # what is sent instead of a reply: the words that matter to a user
     "a chunk of size 0x2": ([CHUNKED + b"0x2\r\n{}\r\n0\r\n\r\n", HANG], ["chunk"]),
     "a chunk's size that never ends": ([CHUNKED + b"2;" + b"x" * 200000, HANG], ["chunk"]),
     "a chunk longer than its size": (
-        [CHUNKED + b'2\r\n{}, and more\r\n0\r\n\r\n', HANG], ["chunk"]),
+        [CHUNKED + b"2\r\n{}, and more\r\n0\r\n\r\n", HANG],
+        ["chunk"],
+    ),
     "two lengths": (
         [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n{}}", HANG],
-        ["Content-Length is not one number", "2, 3"]),
+        ["Content-Length is not one number", "2, 3"],
+    ),
     "an encoding nobody asked for": ([reply(b"{}", Content_Encoding="br"), HANG], ["'br'"]),
-    "deflate": ([reply(zlib.compress(b"{}"), Content_Encoding="deflate"), HANG], ["'deflate'", "gzip"]),
+    "deflate": (
+        [reply(zlib.compress(b"{}"), Content_Encoding="deflate"), HANG],
+        ["'deflate'", "gzip"],
+    ),
     "zlib's format that claims to be gzip": (
-        [reply(zlib.compress(b"{}"), Content_Encoding="gzip"), HANG], ["not valid gzip data"]),
+        [reply(zlib.compress(b"{}"), Content_Encoding="gzip"), HANG],
+        ["not valid gzip data"],
+    ),
     "over 50 interim replies": (
-        [b"HTTP/1.1 102 Processing\r\n\r\n" * 51 + reply(b"{}"), HANG], ["over 50 interim"]),
+        [b"HTTP/1.1 102 Processing\r\n\r\n" * 51 + reply(b"{}"), HANG],
+        ["over 50 interim"],
+    ),
     "chunks of one byte without end": (
-        [CHUNKED + b"1\r\n \r\n" * 300000, HANG], ["chunk framing exceeds"]),
-    "trailers without end": ([CHUNKED + b"0\r\n" + b"a: b\r\n" * 300000, HANG], ["chunk framing exceeds"]),
-    "gzip that is none": (
-        [reply(b"{}", Content_Encoding="gzip"), HANG], ["not valid gzip data"]),
+        [CHUNKED + b"1\r\n \r\n" * 300000, HANG],
+        ["chunk framing exceeds"],
+    ),
+    "trailers without end": (
+        [CHUNKED + b"0\r\n" + b"a: b\r\n" * 300000, HANG],
+        ["chunk framing exceeds"],
+    ),
+    "gzip that is none": ([reply(b"{}", Content_Encoding="gzip"), HANG], ["not valid gzip data"]),
     "gzip with an error in it": (
         [reply(gzip.compress(b"{}" * 50)[:-8] + b"12345678", Content_Encoding="gzip"), HANG],
-        ["not valid gzip data"]),
+        ["not valid gzip data"],
+    ),
     "gzip cut short": (
         [reply(gzip.compress(b"{}" * 50)[:-9], Content_Encoding="gzip"), HANG],
-        ["not valid gzip data"]),
+        ["not valid gzip data"],
+    ),
 }
-FAULTY.update(("a length of %r" % text.decode(), (
-    [b"HTTP/1.1 200 OK\r\nContent-Length: " + text + b"\r\n\r\n{}", HANG],
-    ["Content-Length is not one number"])) for text in (b"", b"two", b"-2", b"+2", b"2.0", b"0x2", b"2,"))
+FAULTY.update(
+    (
+        "a length of %r" % text.decode(),
+        (
+            [b"HTTP/1.1 200 OK\r\nContent-Length: " + text + b"\r\n\r\n{}", HANG],
+            ["Content-Length is not one number"],
+        ),
+    )
+    for text in (b"", b"two", b"-2", b"+2", b"2.0", b"0x2", b"2,")
+)
 
 
 @pytest.mark.parametrize("case", list(FAULTY))
@@ -114,12 +155,14 @@ SLOW = {
 @pytest.fixture(scope="module")
 def slow_polls():
     """What came of each slow case, how long it took, and who was asked."""
+
     def ask(case):
         transport = Transport(Profile(proxy="none", request_timeout=0.2))
         with RawServer(SLOW[case]) as server, contextlib.closing(transport):
             began_at = time.monotonic()
             got = transport.fetch(Request(server.url(), server.origin))
             return got, time.monotonic() - began_at, server.authority
+
     return at_once(SLOW, ask)
 
 
@@ -137,7 +180,9 @@ def test_kept_connection_has_the_same_deadline(new_transport):
     transport = new_transport(request_timeout=0.3)
     slowly = [DRIP(DONE[:3]), DONE[3:]]
     with RawServer(slowly, slowly, slowly, DRIP(DONE)) as server:
-        assert [transport.fetch(Request(server.url(), server.origin)).status for _ in range(3)] == [200] * 3
+        assert [transport.fetch(Request(server.url(), server.origin)).status for _ in range(3)] == [
+            200
+        ] * 3
         began_at = time.monotonic()
         got = transport.fetch(Request(server.url(), server.origin))
         assert 0.2 < time.monotonic() - began_at < 2
@@ -165,13 +210,16 @@ def test_two_hundred_threads_at_once_each_keep_their_deadline(new_transport):
 
 # Bodies that are too large
 
+
 def pour(piece):
     """An answer: pieces without end; `poured` counts them."""
+
     def answer(connection, request):
         answer.poured = 0
         while not connection.pause(0):
             connection.send(piece)
             answer.poured += len(piece)
+
     return answer
 
 
@@ -183,7 +231,9 @@ def test_body_of_ten_megabytes_is_taken(fetch):
 @pytest.mark.parametrize("length", ["10485761", "20971520", "9" * 23, "1" * 5000], ids=len)
 def test_length_over_ten_megabytes_is_refused_unread(length, fetch):
     """Not a byte of the body is waited for, and asking again would bring the same."""
-    with RawServer([b"HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n" % length.encode(), HANG]) as server:
+    with RawServer(
+        [b"HTTP/1.1 200 OK\r\nContent-Length: %s\r\n\r\n" % length.encode(), HANG]
+    ) as server:
         got = fetch(server.url())
     said = length if len(length) < 40 else "1" * 37 + "..."
     assert "the body has %s bytes; the limit is 10 MB" % said in got.message
@@ -191,7 +241,9 @@ def test_length_over_ten_megabytes_is_refused_unread(length, fetch):
 
 
 def test_zeros_before_a_length_mean_nothing(fetch):
-    with RawServer([b"HTTP/1.1 200 OK\r\nContent-Length: %s2\r\n\r\n{}" % (b"0" * 30), HANG]) as server:
+    with RawServer(
+        [b"HTTP/1.1 200 OK\r\nContent-Length: %s2\r\n\r\n{}" % (b"0" * 30), HANG]
+    ) as server:
         assert fetch(server.url()).body == b"{}"
 
 
@@ -202,9 +254,11 @@ def test_chunk_over_ten_megabytes_is_refused_unread(fetch):
     assert got.final
 
 
-@pytest.mark.parametrize("head, piece", [
-    (CHUNKED, b"10000\r\n" + b"x" * 65536 + b"\r\n"),
-    (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65536)], ids=["chunks", "to the end"])
+@pytest.mark.parametrize(
+    "head, piece",
+    [(CHUNKED, b"10000\r\n" + b"x" * 65536 + b"\r\n"), (b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 65536)],
+    ids=["chunks", "to the end"],
+)
 def test_body_without_end_is_given_up_at_ten_megabytes(head, piece, fetch):
     flood = pour(piece)
     with RawServer([head, flood]) as server:
@@ -224,13 +278,17 @@ def test_bomb_is_not_unpacked(fetch):
 
 # Finding and reaching the server
 
+
 def test_refused_connection_is_a_fault_in_words(fetch):
     with contextlib.closing(socket.socket()) as unused:
         unused.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can get the port
         address = "127.0.0.1:%d" % unused.getsockname()[1]
         got = fetch("http://%s/jobs/1" % address)
-    assert got == Fault(address + " refused the connection", "is the server up, and the port right?",
-                        code=FaultCode.CONNECT)
+    assert got == Fault(
+        address + " refused the connection",
+        "is the server up, and the port right?",
+        code=FaultCode.CONNECT,
+    )
 
 
 @pytest.mark.parametrize("host", ["nowhere.invalid", "a..b", "x" * 64 + ".invalid"])
@@ -273,13 +331,14 @@ def test_slow_dns_cannot_hold_a_poll_beyond_its_deadline(resolver, fetch):
     assert 0.15 < took < 1.5
 
 
-@pytest.mark.parametrize("dead", [
-    "refuses", "family unknown"])
+@pytest.mark.parametrize("dead", ["refuses", "family unknown"])
 def test_host_is_reached_at_its_next_address_where_the_first_is_dead(dead, resolver, fetch):
     with contextlib.closing(socket.socket()) as unused, RawServer(DONE) as server:
         unused.bind(("127.0.0.1", 0))
-        first = {"refuses": (socket.AF_INET, unused.getsockname()),
-                 "family unknown": (255, ("::1", server.port, 0, 0))}[dead]
+        first = {
+            "refuses": (socket.AF_INET, unused.getsockname()),
+            "family unknown": (255, ("::1", server.port, 0, 0)),
+        }[dead]
         resolver["many.test"] = [first, (socket.AF_INET, ("127.0.0.1", server.port))]
         got = fetch("http://many.test:%d/jobs/1" % server.port)
     assert isinstance(got, Reply), got
@@ -297,9 +356,22 @@ def test_ipv6_address_in_brackets(fetch):
     assert server.requests[0].headers["host"] == "[::1]:%d" % server.port
 
 
-@pytest.mark.parametrize("url", [
-    "ftp://127.0.0.1/x", "file:///etc/passwd", "127.0.0.1/jobs", "http://", "http://:80/", "",
-    "http://h:0/", "http://h:65536/", "http://h:port/", "http://a b/", "http://h\r\nEvil: 1/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://127.0.0.1/x",
+        "file:///etc/passwd",
+        "127.0.0.1/jobs",
+        "http://",
+        "http://:80/",
+        "",
+        "http://h:0/",
+        "http://h:65536/",
+        "http://h:port/",
+        "http://a b/",
+        "http://h\r\nEvil: 1/",
+    ],
+)
 def test_url_that_cannot_be_polled_is_a_config_error(url, new_transport):
     with pytest.raises(ConfigError) as caught:
         new_transport().check(url)

@@ -1,4 +1,5 @@
 """Ledger: what is in it stays, whoever is killed; nobody ends a job twice."""
+
 import pytest
 
 from ledger_host import DAY, HOUR, RULES, look, peak_of, states
@@ -9,8 +10,12 @@ from pollkit.edges.ledger.statistics import Counts
 
 # Adding
 
+
 def test_jobs_are_kept_as_they_were_added(ledger):
-    jobs = [Job("a"), Job("b", "https://api.internal/b", "knowhere", "small", 7.0, {"who": ["me", 1, None]})]
+    jobs = [
+        Job("a"),
+        Job("b", "https://api.internal/b", "knowhere", "small", 7.0, {"who": ["me", 1, None]}),
+    ]
     ledger.add(jobs)
     assert [claim.job for claim in ledger.claim(10)] == jobs
 
@@ -23,15 +28,26 @@ def test_adding_again_changes_nothing_and_says_so(ledger):
     assert states(ledger) == {"waiting": 2, "done": 1}
 
 
-@pytest.mark.parametrize("job, said", [
-    (Job("a", profile="sync"), "another URL or profile"), (Job("a", "https://other.internal/a"), "another URL"),
-    (Job("x", "https://me:s3cr3t@api.internal/x"), "secret"), (Job.from_any("https://api.internal/?token=s3cr3t"), "secret"),
-    (Job("x", metadata={"a": {1}}), "can't be put"), (Job("x", metadata="text"), "can't be put"),
-    (Job("x\ud800"), "can't be put"), (Job("x\0y"), "NUL"), (Job("x", size=10 ** 400), "can't be put"),
-    (Job("x", size=float("inf")), "size"), (Job("x", metadata={"y": "z" * 65536}), "over 64 KB"),
-    (Job("x", metadata={"y": float("nan")}), "can't be put"),
-    (Job(""), "needs an id"), (Job("x", size="big"), "can't be put"),
-    (7, "a job is")])
+@pytest.mark.parametrize(
+    "job, said",
+    [
+        (Job("a", profile="sync"), "another URL or profile"),
+        (Job("a", "https://other.internal/a"), "another URL"),
+        (Job("x", "https://me:s3cr3t@api.internal/x"), "secret"),
+        (Job.from_any("https://api.internal/?token=s3cr3t"), "secret"),
+        (Job("x", metadata={"a": {1}}), "can't be put"),
+        (Job("x", metadata="text"), "can't be put"),
+        (Job("x\ud800"), "can't be put"),
+        (Job("x\0y"), "NUL"),
+        (Job("x", size=10**400), "can't be put"),
+        (Job("x", size=float("inf")), "size"),
+        (Job("x", metadata={"y": "z" * 65536}), "over 64 KB"),
+        (Job("x", metadata={"y": float("nan")}), "can't be put"),
+        (Job(""), "needs an id"),
+        (Job("x", size="big"), "can't be put"),
+        (7, "a job is"),
+    ],
+)
 def test_what_can_not_be_kept_is_refused_and_nothing_is_added(ledger, job, said):
     ledger.add(["a"])
     with pytest.raises(ConfigError, match=said) as raised:
@@ -48,12 +64,15 @@ def test_a_text_is_one_job_and_not_its_letters(ledger):
 
 # Claims
 
+
 def test_who_claims_has_it_alone_until_the_lease_runs_out(ledger, path, clock):
     ledger.add(["a", "b", "c"])
     with Ledger(path, clock) as other:
         mine = ledger.claim(2, lease_s=60)
         assert [c.job.id for c in mine + other.claim(9)] == ["a", "b", "c"]
-        assert other.claim(9) == other.claim(9, horizon_s=100) == [] and states(ledger) == {"leased": 3}
+        assert other.claim(9) == other.claim(9, horizon_s=100) == [] and states(ledger) == {
+            "leased": 3
+        }
         clock.pass_s(30)
         assert ledger.renew(mine[:1], 60) == mine[:1]
         clock.pass_s(31)
@@ -78,7 +97,11 @@ def test_what_comes_after_the_lease_was_lost_is_discarded(ledger, clock):
     assert not look(ledger, late) and not look(ledger, late, Verdict.FAILED)
     ledger.release([late])
     assert states(ledger) == {"leased": 1}
-    assert look(ledger, owner, Verdict.DONE) and not look(ledger, owner, Verdict.FAILED) and not look(ledger, late)
+    assert (
+        look(ledger, owner, Verdict.DONE)
+        and not look(ledger, owner, Verdict.FAILED)
+        and not look(ledger, late)
+    )
     assert states(ledger) == {"done": 1}
 
 
@@ -100,7 +123,11 @@ def test_a_wait_goes_on_where_it_was_left(ledger, clock):
     clock.pass_s(60)
     again = ledger.claim(9)[0].resumed("u", RULES, clock.now())
     assert (again.polls, again.status, again.started_at, again.deadline) == (
-        1, "running", pytest.approx(clock.now() - 60), pytest.approx(clock.now() + 240))
+        1,
+        "running",
+        pytest.approx(clock.now() - 60),
+        pytest.approx(clock.now() + 240),
+    )
 
 
 def test_the_earliest_come_first_and_no_more_than_wanted(ledger, clock):
@@ -123,7 +150,9 @@ def test_fewer_than_none_can_not_be_claimed(ledger):
     assert ledger.claim(0) == [] and states(ledger) == {"waiting": 1}
 
 
-def test_a_wait_begins_when_its_job_is_added_and_a_passed_deadline_leaves_a_last_look(ledger, clock):
+def test_a_wait_begins_when_its_job_is_added_and_a_passed_deadline_leaves_a_last_look(
+    ledger, clock
+):
     ledger.add(["a", "b", "c"])
     clock.pass_s(100)
     first = ledger.claim(1)[0]
@@ -136,7 +165,9 @@ def test_a_wait_begins_when_its_job_is_added_and_a_passed_deadline_leaves_a_last
     assert states(ledger) == {"waiting": 1, "done": 1, "timed_out": 1}
 
 
-@pytest.mark.parametrize("saved", ["{}", '{"started_at": "soon"}', '{"trouble": [1], "started_at": 1}', "[]", "7"])
+@pytest.mark.parametrize(
+    "saved", ["{}", '{"started_at": "soon"}', '{"trouble": [1], "started_at": 1}', "[]", "7"]
+)
 def test_a_wait_that_somebody_meddled_with_begins_again(ledger, clock, saved):
     ledger.add(["a"])
     ledger._file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (saved,)))
@@ -147,13 +178,19 @@ def test_a_wait_that_somebody_meddled_with_begins_again(ledger, clock, saved):
 
 # Ends, retries, forgetting, status
 
+
 def test_an_end_is_kept_with_its_outcome(ledger, clock):
     ledger.add([Job("a", label="small", metadata={"n": 1})])
     clock.pass_s(7)
     look(ledger, ledger.claim(1)[0], Verdict.DONE, result={"pages": 3})
-    row, = ledger.rows()
+    (row,) = ledger.rows()
     assert (row.state, row.due_at, row.ended_at, row.told_at, row.job.metadata) == (
-        "done", None, pytest.approx(clock.wall()), None, {"n": 1})
+        "done",
+        None,
+        pytest.approx(clock.wall()),
+        None,
+        {"n": 1},
+    )
     assert row.outcome["result"] == {"pages": 3} and row.outcome["waited_s"] == 7
     assert ledger.next_due() is None
 
@@ -178,7 +215,9 @@ def test_jobs_that_were_put_off_come_last_of_what_is_due(ledger, clock):
     ledger.add(["c"])
     ledger.put_off(bad, 30)
     assert ledger.are_all_put_off() is False
-    assert [claim.job.id for claim in ledger.claim(9, horizon_s=15)] == ["c"] and ledger.next_due() == clock.now() + 30
+    assert [claim.job.id for claim in ledger.claim(9, horizon_s=15)] == [
+        "c"
+    ] and ledger.next_due() == clock.now() + 30
     clock.pass_s(1)
     ledger.add(["d"])
     clock.pass_s(1)
@@ -194,7 +233,10 @@ def test_what_is_forgotten_is_gone_also_for_who_has_it(ledger, clock):
     assert not look(ledger, claims[1], Verdict.DONE)
     clock.pass_s(100)
     look(ledger, claims[2], Verdict.DONE)
-    assert ledger.forget_finished(older_than_s=50) == 1 and ledger.forget_finished(untold_too=False) == 0
+    assert (
+        ledger.forget_finished(older_than_s=50) == 1
+        and ledger.forget_finished(untold_too=False) == 0
+    )
     assert [row.job.id for row in ledger.rows()] == ["c", "d"]
 
 
@@ -207,13 +249,28 @@ def test_rows_can_be_asked_for_by_state_profile_label_and_id_and_come_in_order(l
 
     def found(**filters):
         return [int(row.job.id[4:]) for row in ledger.rows(**filters)]
+
     assert found() == list(range(10))
-    assert found(states=["done"]) == [0] and found(states=["leased"]) == [1] and len(found(states=["waiting"])) == 8
-    assert found(profile="p1", label="l0") == [3, 9] and found(ids=["job 7", "job 2", "?"]) == [7, 2]
-    for filters in ({}, {"states": ["done", "waiting"]}, {"states": ["leased"], "label": "l1"}, {"profile": "p1"}):
+    assert (
+        found(states=["done"]) == [0]
+        and found(states=["leased"]) == [1]
+        and len(found(states=["waiting"])) == 8
+    )
+    assert found(profile="p1", label="l0") == [3, 9] and found(ids=["job 7", "job 2", "?"]) == [
+        7,
+        2,
+    ]
+    for filters in (
+        {},
+        {"states": ["done", "waiting"]},
+        {"states": ["leased"], "label": "l1"},
+        {"profile": "p1"},
+    ):
         summary, rows = ledger.summary(**filters), list(ledger.rows(**filters))
         assert sum(summary.states.values()) == len(rows) > 0, filters
-        assert {state for state, count in summary.states.items() if count} == {row.state for row in rows}, filters
+        assert {state for state, count in summary.states.items() if count} == {
+            row.state for row in rows
+        }, filters
         assert summary.pending_notifications == len([row for row in rows if row.ended_at]), filters
     with pytest.raises(ConfigError, match="no state 'asleep'"):
         found(states=["asleep"])
@@ -241,6 +298,7 @@ def test_of_large_outcomes_few_are_in_memory_at_once_and_none_is_left_out(ledger
     def tell():
         for tellings in iter(lambda: ledger.pending_notifications(100), []):
             batches.append([one.id for one in tellings])
+
     assert peak_of(tell) < 12 * size
     assert sum(batches, []) == names and {len(batch) for batch in batches} == {2}
     monkeypatch.setattr(ledger_history, "ENOUGH", 1)  # one that is larger is still told
@@ -254,8 +312,12 @@ def test_of_large_outcomes_few_are_in_memory_at_once_and_none_is_left_out(ledger
 def test_a_row_that_waits_shows_how_far_it_has_come(ledger, clock):
     ledger.add(["a"])
     look(ledger, ledger.claim(1)[0], fraction=0.5)
-    row, = ledger.rows()
-    assert row.progress["polls"] == 1 and row.progress["fraction"] == 0.5 and row.progress["status"] == "running"
+    (row,) = ledger.rows()
+    assert (
+        row.progress["polls"] == 1
+        and row.progress["fraction"] == 0.5
+        and row.progress["status"] == "running"
+    )
     assert row.due_at == pytest.approx(clock.wall() + 10) and "next_at" not in row.progress
     clock.pass_s(20)
     assert ledger.summary().oldest_s == pytest.approx(20)
@@ -263,13 +325,19 @@ def test_a_row_that_waits_shows_how_far_it_has_come(ledger, clock):
 
 # Telling
 
+
 def test_an_end_is_told_once_if_all_goes_well(ledger, path, clock):
     ledger.add([Job("a", metadata={"to": "me"})])
     assert ledger.pending_notifications(9) == [] and ledger.next_notification_at() is None
     look(ledger, ledger.claim(1)[0], Verdict.DONE)
     with Ledger(path, clock) as other:
-        telling, = ledger.pending_notifications(9)
-        assert (telling.id, telling.tells, telling.outcome["state"], telling.metadata) == ("a", 1, "done", {"to": "me"})
+        (telling,) = ledger.pending_notifications(9)
+        assert (telling.id, telling.tells, telling.outcome["state"], telling.metadata) == (
+            "a",
+            1,
+            "done",
+            {"to": "me"},
+        )
         assert other.pending_notifications(9) == [] and ledger.summary().pending_notifications == 1
         ledger.mark_notified(telling)
         clock.pass_s(DAY)
@@ -291,14 +359,21 @@ def test_what_could_not_be_told_is_tried_for_a_day_and_then_shown(ledger, clock)
     look(ledger, ledger.claim(1)[0], Verdict.DONE)
     clock.pass_s(3 * DAY)  # nobody was there to tell: that does not count
     for tries in range(1, 99):
-        telling, = ledger.pending_notifications(9)
+        (telling,) = ledger.pending_notifications(9)
         assert telling.tells == tries
         if not ledger.record_notification_failure(telling, "exit status 1\nboom", retry_in_s=HOUR):
             break
-        assert ledger.pending_notifications(9) == [] and ledger.next_notification_at() == pytest.approx(clock.now() + HOUR)
+        assert ledger.pending_notifications(
+            9
+        ) == [] and ledger.next_notification_at() == pytest.approx(clock.now() + HOUR)
         clock.pass_s(HOUR)
-    row, = ledger.rows()
-    assert (tries, row.tells, row.gave_up_telling, row.tell_error) == (25, 25, True, "exit status 1 boom")
+    (row,) = ledger.rows()
+    assert (tries, row.tells, row.gave_up_telling, row.tell_error) == (
+        25,
+        25,
+        True,
+        "exit status 1 boom",
+    )
     assert ledger.summary()[2:] == (0, 1)
 
 
@@ -307,7 +382,10 @@ def test_told_beats_not_told_and_neither_touches_another_end(ledger, clock):
     look(ledger, ledger.claim(1)[0], Verdict.FAILED)
     first = ledger.pending_notifications(9)[0]
     ledger.mark_notified(first)
-    assert not ledger.record_notification_failure(first, "late", 1.0) and next(ledger.rows()).told_at is not None
+    assert (
+        not ledger.record_notification_failure(first, "late", 1.0)
+        and next(ledger.rows()).told_at is not None
+    )
     clock.pass_s(1)
     ledger.retry(["a"])
     look(ledger, ledger.claim(1)[0], Verdict.DONE)
@@ -316,6 +394,7 @@ def test_told_beats_not_told_and_neither_touches_another_end(ledger, clock):
 
 
 # Durations and counts
+
 
 def ends(ledger, claim, duration_s):
     look(ledger, claim, Verdict.DONE, duration_s=float(duration_s))
@@ -328,10 +407,16 @@ def test_the_last_durations_of_each_kind_are_kept(ledger, clock, monkeypatch):
         for claim in ledger.claim(2):
             ends(ledger, claim, i)
         clock.pass_s(1)
-    assert ledger.durations(None, "small") == ledger.durations("p", "large") == [(2, 2), (3, 3), (4, 4)]
+    assert (
+        ledger.durations(None, "small")
+        == ledger.durations("p", "large")
+        == [(2, 2), (3, 3), (4, 4)]
+    )
     assert ledger.durations() == []
-    assert ledger.durations_by_kind() == {("", "small"): [(2, 2), (3, 3), (4, 4)],
-                                          ("p", "large"): [(2, 2), (3, 3), (4, 4)]}
+    assert ledger.durations_by_kind() == {
+        ("", "small"): [(2, 2), (3, 3), (4, 4)],
+        ("p", "large"): [(2, 2), (3, 3), (4, 4)],
+    }
     ledger.add(["x"])
     claim = ledger.claim(1)[0]
     look(ledger, claim)
@@ -341,16 +426,25 @@ def test_the_last_durations_of_each_kind_are_kept(ledger, clock, monkeypatch):
 
 
 def kept_rows(ledger):
-    return ledger._file.read(lambda db: [least_s for least_s, in db.execute("SELECT least_s FROM durations")])
+    return ledger._file.read(
+        lambda db: [least_s for (least_s,) in db.execute("SELECT least_s FROM durations")]
+    )
 
 
 def test_the_last_to_begin_are_kept_and_not_the_last_to_end(ledger, monkeypatch):
     monkeypatch.setattr(ledger_history, "KEPT_DURATIONS", 4)
-    ledger.add(["job_%d" % i for i in range(9)])    # at once: then in the order in which they were given
+    ledger.add(
+        ["job_%d" % i for i in range(9)]
+    )  # at once: then in the order in which they were given
     claims = ledger.claim(9)
     for i in (8, 5, 7, 2, 0, 6, 1, 4, 3):
         ends(ledger, claims[i], i)
-    assert sorted(kept_rows(ledger)) == [5, 6, 7, 8] and ledger.durations() == [(5, 5), (6, 6), (7, 7), (8, 8)]
+    assert sorted(kept_rows(ledger)) == [5, 6, 7, 8] and ledger.durations() == [
+        (5, 5),
+        (6, 6),
+        (7, 7),
+        (8, 8),
+    ]
 
 
 def test_durations_come_by_when_their_jobs_began_and_are_held_up_by_those_that_wait(ledger, clock):
@@ -368,13 +462,23 @@ def test_durations_come_by_when_their_jobs_began_and_are_held_up_by_those_that_w
     ledger.add(["later"])
     assert len(ledger.durations()) == 4
     ledger.retry(["a"])
-    assert len(ledger.durations()) == 4     # it waits anew, and from now on
+    assert len(ledger.durations()) == 4  # it waits anew, and from now on
 
 
-@pytest.mark.parametrize("waits, held", [
-    (Job("w"), False), (Job("w", label="small"), True), (Job("w", profile="p", label="small"), True),
-    (Job("w", size=3.0), True), (Job("w", profile="p", size=3.0), True), (Job("w", label="large"), False),
-    (Job("w", profile="q", label="small"), False), (Job("w", profile="q", size=3.0), False)], ids=str)
+@pytest.mark.parametrize(
+    "waits, held",
+    [
+        (Job("w"), False),
+        (Job("w", label="small"), True),
+        (Job("w", profile="p", label="small"), True),
+        (Job("w", size=3.0), True),
+        (Job("w", profile="p", size=3.0), True),
+        (Job("w", label="large"), False),
+        (Job("w", profile="q", label="small"), False),
+        (Job("w", profile="q", size=3.0), False),
+    ],
+    ids=str,
+)
 def test_what_may_be_of_the_same_kind_holds_up_durations(ledger, waits, held):
     """A job need not name its profile, and its size may say what its label is."""
     ledger.add([waits, Job("x", profile="p", label="small")])

@@ -1,4 +1,5 @@
 """The file of a ledger: what it may be, how it is brought up to date, and how large it gets."""
+
 import ast
 import itertools
 import json
@@ -18,6 +19,7 @@ from pollkit.edges.ledger import schema as ledger_schema
 
 # The file
 
+
 def test_the_file_and_what_lies_beside_it_is_for_its_owner_alone(path, ledger):
     old = os.umask(0)
     try:
@@ -26,7 +28,10 @@ def test_the_file_and_what_lies_beside_it_is_for_its_owner_alone(path, ledger):
             names = [name for name in os.listdir(os.path.dirname(path)) if "db2" in name]
             assert len(names) == 3
             for name in names:
-                assert stat.S_IMODE(os.stat(os.path.join(os.path.dirname(path), name)).st_mode) == 0o600
+                assert (
+                    stat.S_IMODE(os.stat(os.path.join(os.path.dirname(path), name)).st_mode)
+                    == 0o600
+                )
     finally:
         os.umask(old)
 
@@ -34,7 +39,9 @@ def test_the_file_and_what_lies_beside_it_is_for_its_owner_alone(path, ledger):
 def test_the_log_is_written_ahead_and_gone_after_the_last(path):
     with Ledger(path) as ledger:
         ledger.add(["a"])
-        assert ledger._file.read(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == ("wal",)
+        assert ledger._file.read(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == (
+            "wal",
+        )
         assert ledger._file.read(lambda db: db.execute("PRAGMA synchronous").fetchone()) == (1,)
     assert os.listdir(os.path.dirname(path)) == ["jobs.db"]
 
@@ -45,18 +52,30 @@ def test_on_a_network_file_system_it_is_the_ordinary_journal_said_once(path, mon
     for _ in range(2):
         with Ledger(path, warn=said.append) as ledger:
             ledger.add(["a"])
-            assert ledger._file.read(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == ("delete",)
+            assert ledger._file.read(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == (
+                "delete",
+            )
             assert ledger._file.read(lambda db: db.execute("PRAGMA synchronous").fetchone()) == (2,)
     assert len(said) == 1 and "file system" in said[0]
 
 
-@pytest.mark.parametrize("place, expected", [
-    ("/home/me/jobs.db", True), ("/mnt/my files/jobs.db", True), ("/mnt/local/jobs.db", False), ("/jobs.db", False),
-    ("/homely/jobs.db", False), ("/ssh/x", True)])
+@pytest.mark.parametrize(
+    "place, expected",
+    [
+        ("/home/me/jobs.db", True),
+        ("/mnt/my files/jobs.db", True),
+        ("/mnt/local/jobs.db", False),
+        ("/jobs.db", False),
+        ("/homely/jobs.db", False),
+        ("/ssh/x", True),
+    ],
+)
 def test_network_file_systems_are_told_by_their_names(tmp_path, place, expected):
     mounts = tmp_path / "mounts"
-    mounts.write_text("/dev/sda / ext4 rw 0 0\nsrv:/home /home nfs4 rw 0 0\n//srv/x /mnt/my\\040files cifs rw 0 0\n"
-                      "me@srv: /ssh fuse.sshfs rw 0 0\ntmpfs /mnt/local tmpfs rw 0 0\n")
+    mounts.write_text(
+        "/dev/sda / ext4 rw 0 0\nsrv:/home /home nfs4 rw 0 0\n//srv/x /mnt/my\\040files cifs rw 0 0\n"
+        "me@srv: /ssh fuse.sshfs rw 0 0\ntmpfs /mnt/local tmpfs rw 0 0\n"
+    )
     assert sqlite_files.is_on_network(place, str(mounts)) is expected
     assert not sqlite_files.is_on_network(place, str(tmp_path / "none"))
 
@@ -96,15 +115,31 @@ def content(path):
     return None
 
 
-@pytest.mark.parametrize("make, said", [
-    (not_sqlite, "is not a ledger"), (of_another_program, "of another program"), (damaged, "is damaged"),
-    (newer, "newer pollkit.*99"), (os.mkdir, "is a directory"),
-    (lambda path: os.symlink("/no/where/jobs.db", path), "/no/where: there is no such directory"),
-    (lambda path: os.symlink("/etc/passwd/jobs.db", path), "/etc/passwd: there is no such directory"),
-    (lambda path: os.symlink(path, path), "jobs.db can't be opened: Too many levels of symbolic links"),
-    (lambda path: os.mkfifo(path), "is no ordinary file"),
-    (lambda path: os.symlink("/dev/null", path), "/dev/null is no ordinary file"),
-    (lambda path: os.symlink("/dev/zero", path), "/dev/zero is no ordinary file")])
+@pytest.mark.parametrize(
+    "make, said",
+    [
+        (not_sqlite, "is not a ledger"),
+        (of_another_program, "of another program"),
+        (damaged, "is damaged"),
+        (newer, "newer pollkit.*99"),
+        (os.mkdir, "is a directory"),
+        (
+            lambda path: os.symlink("/no/where/jobs.db", path),
+            "/no/where: there is no such directory",
+        ),
+        (
+            lambda path: os.symlink("/etc/passwd/jobs.db", path),
+            "/etc/passwd: there is no such directory",
+        ),
+        (
+            lambda path: os.symlink(path, path),
+            "jobs.db can't be opened: Too many levels of symbolic links",
+        ),
+        (lambda path: os.mkfifo(path), "is no ordinary file"),
+        (lambda path: os.symlink("/dev/null", path), "/dev/null is no ordinary file"),
+        (lambda path: os.symlink("/dev/zero", path), "/dev/zero is no ordinary file"),
+    ],
+)
 def test_a_file_that_is_no_ledger_is_refused_in_one_line(path, make, said):
     make(path)
     before = content(path)
@@ -170,7 +205,12 @@ def test_a_directory_that_may_not_be_entered_says_so(name, more):
         os.chmod(folder, 0o600)
         out, err = python(NOBODY, path, *more).communicate()
         os.chmod(folder, 0o755)
-        assert err == "" and out.count("\n") == 1 and re.search("(?i)permission", out) and "no such" not in out
+        assert (
+            err == ""
+            and out.count("\n") == 1
+            and re.search("(?i)permission", out)
+            and "no such" not in out
+        )
 
 
 FULL = """
@@ -198,6 +238,7 @@ def test_a_full_disk_is_told_and_loses_nothing(path):
 
 # Migrations
 
+
 @pytest.mark.parametrize("version", range(len(ledger_schema.MIGRATIONS) + 1))
 def test_a_file_of_every_older_version_becomes_one_of_this(path, version):
     if version:
@@ -205,54 +246,89 @@ def test_a_file_of_every_older_version_becomes_one_of_this(path, version):
         for statement in itertools.chain(*ledger_schema.MIGRATIONS[:version]):
             db.execute(statement)
         db.execute("PRAGMA user_version=%d" % version)
-        db.execute("INSERT INTO jobs (id, state, added_at, free_at, due_at) VALUES ('old', 'waiting', 1, 1, 1)")
-        db.executemany("INSERT INTO durations (profile, label, least_s, most_s) VALUES ('p', '', ?, ?)",
-                       [(9, 10), (5, 6), (7, 7)])
+        db.execute(
+            "INSERT INTO jobs (id, state, added_at, free_at, due_at) VALUES ('old', 'waiting', 1, 1, 1)"
+        )
+        db.executemany(
+            "INSERT INTO durations (profile, label, least_s, most_s) VALUES ('p', '', ?, ?)",
+            [(9, 10), (5, 6), (7, 7)],
+        )
         db.commit()
         db.close()
     else:
         open(path, "w").close()  # left by a process that was killed just there
     with Ledger(path) as ledger:
         ledger.add(["new"])
-        assert {claim.job.id for claim in ledger.claim(9)} == {"new"} | ({"old"} if version else set())
+        assert {claim.job.id for claim in ledger.claim(9)} == {"new"} | (
+            {"old"} if version else set()
+        )
         assert ledger.durations("p") == ([(9, 10), (5, 6), (7, 7)] if version else [])
 
 
 def test_migrations_go_one_by_one_wholly_or_not_at_all(path, monkeypatch):
     with Ledger(path) as ledger:
         ledger.add(["a"])
-    more = ledger_schema.MIGRATIONS + [("ALTER TABLE jobs ADD COLUMN colour TEXT",), ("CREATE TABLE broken (",)]
+    more = ledger_schema.MIGRATIONS + [
+        ("ALTER TABLE jobs ADD COLUMN colour TEXT",),
+        ("CREATE TABLE broken (",),
+    ]
     monkeypatch.setattr(ledger_schema, "MIGRATIONS", more)
     with pytest.raises(LedgerError, match="syntax|incomplete"):
         Ledger(path)
     more[-1] = ("CREATE TABLE shades (name)",)
     with Ledger(path) as ledger:
-        assert ledger._file.read(lambda db: db.execute("PRAGMA user_version").fetchone()) == (len(more),)
-        assert ledger._file.read(lambda db: db.execute("SELECT id, colour FROM jobs").fetchall()) == [("a", None)]
+        assert ledger._file.read(lambda db: db.execute("PRAGMA user_version").fetchone()) == (
+            len(more),
+        )
+        assert ledger._file.read(
+            lambda db: db.execute("SELECT id, colour FROM jobs").fetchall()
+        ) == [("a", None)]
 
 
 def test_the_sql_is_what_old_hosts_understand():
     """SQLite 3.7: see the house rules of ledger_schema. Python 3.6 with 3.7.17 passed all of these tests, once."""
-    later = (r"ON CONFLICT|RETURNING|\bWITH\b|\bOVER\s*\(|ROWID|INDEX.*WHERE|STRICT|json_|printf|IIF|FILTER \(|->|"
-             r"NULLS (FIRST|LAST)|DROP COLUMN|RENAME COLUMN|IS (NOT )?DISTINCT|UPDATE.* SET .* FROM|"
-             r"\((\?|\w+), .*\) [=<>]|\b(TRUE|FALSE)\b|GENERATED|unixepoch|string_agg|FULL JOIN|RIGHT JOIN")
-    for name in ("ledger/ledger", "ledger/statistics", "ledger/schema", "limits/shared_bucket", "sqlite_file"):
+    later = (
+        r"ON CONFLICT|RETURNING|\bWITH\b|\bOVER\s*\(|ROWID|INDEX.*WHERE|STRICT|json_|printf|IIF|FILTER \(|->|"
+        r"NULLS (FIRST|LAST)|DROP COLUMN|RENAME COLUMN|IS (NOT )?DISTINCT|UPDATE.* SET .* FROM|"
+        r"\((\?|\w+), .*\) [=<>]|\b(TRUE|FALSE)\b|GENERATED|unixepoch|string_agg|FULL JOIN|RIGHT JOIN"
+    )
+    for name in (
+        "ledger/ledger",
+        "ledger/statistics",
+        "ledger/schema",
+        "limits/shared_bucket",
+        "sqlite_file",
+    ):
         with open(os.path.join(ROOT, "pollkit", "edges", name + ".py"), encoding="utf-8") as file:
             # A text that stands in pieces is one to Python; its node has another name since 3.8.
-            texts = [str(node.s if type(node).__name__ == "Str" else node.value)
-                     for node in ast.walk(ast.parse(file.read())) if type(node).__name__ in ("Constant", "Str")]
-        statements = [" ".join(text.split()) for text in texts
-                      if re.match("(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|PRAGMA) ", text)]
-        assert statements and not [statement for statement in statements if re.search(later, statement)]
+            texts = [
+                str(node.s if type(node).__name__ == "Str" else node.value)
+                for node in ast.walk(ast.parse(file.read()))
+                if type(node).__name__ in ("Constant", "Str")
+            ]
+        statements = [
+            " ".join(text.split())
+            for text in texts
+            if re.match("(SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|PRAGMA) ", text)
+        ]
+        assert statements and not [
+            statement for statement in statements if re.search(later, statement)
+        ]
 
 
 # Size and speed: scripts/bench.py ledger measures it, with 100,000 jobs
 
+
 def test_what_is_due_or_to_be_told_or_named_is_found_by_an_index(path, monkeypatch):
     Ledger(path).close()
     seen, real = [], sqlite_files.connect
-    monkeypatch.setattr(sqlite_files, "connect", lambda path: FaultyConnection(
-        real(path), lambda statement: (seen.append(statement), False)))
+    monkeypatch.setattr(
+        sqlite_files,
+        "connect",
+        lambda path: FaultyConnection(
+            real(path), lambda statement: (seen.append(statement), False)
+        ),
+    )
     with Ledger(path) as ledger:
         ledger.add(["a"])
         look(ledger, ledger.claim(1)[0], Verdict.DONE)
@@ -260,19 +336,52 @@ def test_what_is_due_or_to_be_told_or_named_is_found_by_an_index(path, monkeypat
         ledger.retry(["a"])
     asked = [statement for statement in seen if re.match("(SELECT|UPDATE) .*jobs", statement)]
     db = real(path)
-    plans = [(statement, str(db.execute("EXPLAIN QUERY PLAN " + statement, [None] * statement.count("?")).fetchall()))
-             for statement in asked]
+    plans = [
+        (
+            statement,
+            str(
+                db.execute(
+                    "EXPLAIN QUERY PLAN " + statement, [None] * statement.count("?")
+                ).fetchall()
+            ),
+        )
+        for statement in asked
+    ]
     db.close()
     assert len(asked) > 5
-    assert [plan for plan in plans if not re.search("INDEX|PRIMARY KEY", plan[1]) or "TEMP B-TREE" in plan[1]] == []
+    assert [
+        plan
+        for plan in plans
+        if not re.search("INDEX|PRIMARY KEY", plan[1]) or "TEMP B-TREE" in plan[1]
+    ] == []
 
 
 def test_a_job_takes_less_than_a_kilobyte(path):
-    row = json.dumps({"started_at": 1800000000.123, "deadline": 1800000300.123, "next_at": 1800000012.123,
-                      "wait_from": 1800000002.123, "polls": 3, "looks": 3, "pace_wait": 4.5, "status": "running",
-                      "etag": 'W/"0123456789abcdef"', "slept": [6.5, 0.0, 0.0, 0.0]})
+    row = json.dumps(
+        {
+            "started_at": 1800000000.123,
+            "deadline": 1800000300.123,
+            "next_at": 1800000012.123,
+            "wait_from": 1800000002.123,
+            "polls": 3,
+            "looks": 3,
+            "pace_wait": 4.5,
+            "status": "running",
+            "etag": 'W/"0123456789abcdef"',
+            "slept": [6.5, 0.0, 0.0, 0.0],
+        }
+    )
     with Ledger(path) as ledger:
-        ledger.add(Job("8c5a3f1e-%08d" % i, "https://api.internal/v1/jobs/8c5a3f1e-%08d" % i, "knowhere", "small", 12,
-                       {"customer": i}) for i in range(3000))
+        ledger.add(
+            Job(
+                "8c5a3f1e-%08d" % i,
+                "https://api.internal/v1/jobs/8c5a3f1e-%08d" % i,
+                "knowhere",
+                "small",
+                12,
+                {"customer": i},
+            )
+            for i in range(3000)
+        )
         ledger._file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (row,)))
     assert os.path.getsize(path) < 1000 * 3000

@@ -1,4 +1,5 @@
 """The file of a ledger: who may use it at once, and what may go wrong with it."""
+
 import os
 import shutil
 import signal
@@ -13,6 +14,7 @@ from pollkit.core.reading.reader import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 
 # Many at once
+
 
 def test_threads_share_one_ledger(ledger):
     ledger.add(["job %d" % i for i in range(100)])
@@ -29,6 +31,7 @@ def test_threads_share_one_ledger(ledger):
                     taken.append(claim.job.id)
         except Exception as error:
             errors.append(error)
+
     threads = [threading.Thread(target=work) for _ in range(6)]
     for thread in threads:
         thread.start()
@@ -70,16 +73,31 @@ def test_processes_share_a_ledger_and_one_that_is_killed_loses_nothing(path):
                 assert worker.stderr.read() == ""
                 said += worker.stdout.read().split("\n")[:-1]
         assert states(ledger) == {"done": 120}
-        said = [line for line in said if line]  # where one came too late, there was nothing left to say
-        assert len(said) == len(set(said)) and 120 - len(said) <= 4  # killed between the end and its line
+        said = [
+            line for line in said if line
+        ]  # where one came too late, there was nothing left to say
+        assert (
+            len(said) == len(set(said)) and 120 - len(said) <= 4
+        )  # killed between the end and its line
 
 
 def test_processes_that_make_a_ledger_at_the_same_time_make_one(path):
     for turn in range(5):
-        makers = [forked(lambda i=i, turn=turn: Ledger(path + str(turn)).add([str(i), "all"])) for i in range(6)]
+        makers = [
+            forked(lambda i=i, turn=turn: Ledger(path + str(turn)).add([str(i), "all"]))
+            for i in range(6)
+        ]
         assert [os.waitpid(maker, 0)[1] for maker in makers] == [0] * 6
         with Ledger(path + str(turn)) as ledger:
-            assert sorted(row.job.id for row in ledger.rows()) == ["0", "1", "2", "3", "4", "5", "all"]
+            assert sorted(row.job.id for row in ledger.rows()) == [
+                "0",
+                "1",
+                "2",
+                "3",
+                "4",
+                "5",
+                "all",
+            ]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
@@ -88,6 +106,7 @@ def test_after_a_fork_the_child_has_a_connection_of_its_own(path, ledger):
 
     def work():
         assert look(ledger, ledger.claim(1)[0], Verdict.DONE)
+
     child = forked(work)
     assert os.waitpid(child, 0)[1] == 0
     assert states(ledger) == {"waiting": 1, "done": 1}
@@ -106,6 +125,7 @@ def test_after_a_fork_nothing_that_is_inherited_makes_a_file_look_unused(path):
             os.write(there, b"x")
             os.read(near, 1)
             own.add(["second"])
+
     child = forked(work)
     os.read(here, 1)
     ledger.close()
@@ -134,11 +154,14 @@ def test_a_fork_in_the_middle_of_a_write_is_refused_in_the_child(ledger):
     def work():
         with pytest.raises(LedgerError, match="while the process forked"):
             ledger.add(["a"])
+
     child = ledger._file.write(lambda db: forked(work))
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_lock_that_somebody_holds_is_waited_for_and_then_complained_about(path, ledger, monkeypatch):
+def test_a_lock_that_somebody_holds_is_waited_for_and_then_complained_about(
+    path, ledger, monkeypatch
+):
     monkeypatch.setattr(sqlite_files, "BUSY_S", 0.01)
     ledger.close()
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -155,6 +178,7 @@ def test_a_lock_that_somebody_holds_is_waited_for_and_then_complained_about(path
 
 # Fault the Nth
 
+
 def whole_run(path, clock):
     """Everything that a ledger does, for two jobs, as a run would do it; the ends it believes to have written."""
     ends = []
@@ -162,7 +186,11 @@ def whole_run(path, clock):
         ledger.add(["a", "b"])
         claims = ledger.claim(2, lease_s=5)
         for claim in claims:
-            if ledger.renew([claim], 5) and look(ledger, claim) and look(ledger, claim, Verdict.DONE):
+            if (
+                ledger.renew([claim], 5)
+                and look(ledger, claim)
+                and look(ledger, claim, Verdict.DONE)
+            ):
                 ends.append(claim.job.id)
         ledger.release(claims)
         for telling in ledger.pending_notifications(9, lease_s=5):
@@ -171,8 +199,14 @@ def whole_run(path, clock):
     return ends
 
 
-@pytest.mark.parametrize("text, after", [("database is locked", None), ("disk I/O error", None),
-                                         ("database or disk is full", "COMMIT")])
+@pytest.mark.parametrize(
+    "text, after",
+    [
+        ("database is locked", None),
+        ("disk I/O error", None),
+        ("database or disk is full", "COMMIT"),
+    ],
+)
 def test_whichever_statement_fails_nothing_is_lost_or_doubled(path, monkeypatch, text, after):
     Ledger(path).close()
     for nth in range(1, 200):
@@ -198,7 +232,9 @@ def test_whichever_statement_fails_nothing_is_lost_or_doubled(path, monkeypatch,
 
 
 @pytest.mark.parametrize("text", ["database is locked", "disk I/O error"])
-def test_whichever_statement_fails_while_a_ledger_is_made_it_can_be_made_after_all(path, monkeypatch, text):
+def test_whichever_statement_fails_while_a_ledger_is_made_it_can_be_made_after_all(
+    path, monkeypatch, text
+):
     for nth in range(1, 40):
         with monkeypatch.context() as patch:
             hit = fail_the(patch, nth, text)

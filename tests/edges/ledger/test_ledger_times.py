@@ -1,4 +1,5 @@
 """Ledger: clocks may be set, and machines started again."""
+
 import time
 
 import pytest
@@ -33,14 +34,17 @@ def test_a_clock_that_is_set_changes_nothing(path, clock, by, reopened):
     assert [claim.job.id for claim in again] == ["a"]
     assert again[0].resumed("u", RULES, clock.now()).deadline == pytest.approx(clock.now() + 290)
     clock.pass_s(50)
-    assert [claim.job.id for claim in ledger.claim(9)] == ["b"] and len(ledger.pending_notifications(9)) == 1
+    assert [claim.job.id for claim in ledger.claim(9)] == ["b"] and len(
+        ledger.pending_notifications(9)
+    ) == 1
     assert ledger.forget_finished(older_than_s=61) == 0
     ledger.close()
 
 
 @pytest.mark.parametrize("boot_wall, off_s", [(-DAY, 100), (-50 * 365 * DAY, 100)])
 def test_a_clock_that_is_wrong_after_a_boot_and_then_set_right_strands_nothing_and_times_out_nothing(
-        path, clock, boot_wall, off_s):
+    path, clock, boot_wall, off_s
+):
     with Ledger(path, clock) as ledger:
         ledger.add(["a"])
         claim = ledger.claim(1)[0]
@@ -49,7 +53,9 @@ def test_a_clock_that_is_wrong_after_a_boot_and_then_set_right_strands_nothing_a
     clock.restart(off_s)
     clock.set_wall(boot_wall)
     with Ledger(path, clock) as ledger:
-        assert ledger.next_due() == pytest.approx(clock.now() + 10)  # no time has passed, as far as anybody knows
+        assert ledger.next_due() == pytest.approx(
+            clock.now() + 10
+        )  # no time has passed, as far as anybody knows
         clock.pass_s(10)
         assert len(ledger.claim(1, lease_s=1)) == 1
         clock.set_wall(-boot_wall)
@@ -58,7 +64,9 @@ def test_a_clock_that_is_wrong_after_a_boot_and_then_set_right_strands_nothing_a
         assert progress.deadline == pytest.approx(clock.now() + 270)
 
 
-def test_a_boot_is_noted_at_the_first_look_so_that_a_clock_set_right_after_it_changes_nothing(path, clock):
+def test_a_boot_is_noted_at_the_first_look_so_that_a_clock_set_right_after_it_changes_nothing(
+    path, clock
+):
     with Ledger(path, clock) as ledger:
         ledger.add(["a"])
         look(ledger, ledger.claim(1, lease_s=60)[0])
@@ -94,7 +102,9 @@ def test_time_passes_while_the_machine_is_off(path, clock):
     with Ledger(path, clock) as ledger:
         claims = ledger.claim(9)
         assert len(claims) == 2
-        assert all(look(ledger, claim, Verdict.DONE) for claim in claims)  # a last look, and it was done
+        assert all(
+            look(ledger, claim, Verdict.DONE) for claim in claims
+        )  # a last look, and it was done
 
 
 def test_the_time_of_a_ledger_never_goes_back(path):

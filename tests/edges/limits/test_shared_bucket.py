@@ -1,4 +1,5 @@
 """SharedBucket: one limit for all processes that name the file, whoever dies and whatever the clock says."""
+
 import os
 import random
 import signal
@@ -9,7 +10,16 @@ import pytest
 
 from job_api import JobApi
 from ledger_host import HostClock, fail_the, folder, forked
-from pollkit import BatchPoller, ConfigError, Ledger, LedgerError, Poller, Profile, SharedBucket, TokenBucket
+from pollkit import (
+    BatchPoller,
+    ConfigError,
+    Ledger,
+    LedgerError,
+    Poller,
+    Profile,
+    SharedBucket,
+    TokenBucket,
+)
 from pollkit.core.reading.headers import Quota
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.edges.limits import shared_bucket
@@ -45,7 +55,10 @@ def test_all_who_name_the_file_share_the_limit(path, clock):
 
 def test_a_ledger_has_its_buckets_in_its_own_file(path, clock):
     with Ledger(path, clock) as ledger:
-        inside, outside = ledger.bucket("1/s burst 1", "sync"), SharedBucket(path, name="sync", clock=clock)
+        inside, outside = (
+            ledger.bucket("1/s burst 1", "sync"),
+            SharedBucket(path, name="sync", clock=clock),
+        )
         assert slots(clock, inside, outside) == [0, 1]
 
 
@@ -61,12 +74,16 @@ def test_walk_it_counts_as_the_bucket_of_one_process_does(path, seed):
         now, bucket, what = clock.now(), rng.choice(shared), rng.random()
         if what < 0.85:
             latest, last = now + rng.choice([0, 2, float("inf")]), rng.random() < 0.1
-            assert bucket.reserve(now, latest, last) == pytest.approx(alone.reserve(now, latest, last), abs=1e-6)
+            assert bucket.reserve(now, latest, last) == pytest.approx(
+                alone.reserve(now, latest, last), abs=1e-6
+            )
         elif what < 0.9:
             bucket.pause(now, now + 3)
             alone.pause(now, now + 3)
         else:
-            reading = rng.choice([LIMITED, Reading(Verdict.PENDING, "", quota=Quota(rng.randrange(10), 5.0))])
+            reading = rng.choice(
+                [LIMITED, Reading(Verdict.PENDING, "", quota=Quota(rng.randrange(10), 5.0))]
+            )
             bucket.apply_feedback(reading, now, now + 2)
             alone.apply_feedback(reading, now, now + 2)
         assert (bucket.pause_count, bucket.spacing) == (alone.pause_count, alone.spacing)
@@ -104,6 +121,7 @@ def test_a_limit_that_was_changed_holds_for_all_and_voids_what_was_reserved(path
 
 # Blocks
 
+
 def test_where_the_rate_is_high_tokens_are_taken_in_blocks(path, clock, monkeypatch):
     bucket = SharedBucket(path, "1000/s burst 20", clock=clock)
     writes, write = [], bucket._file.write
@@ -120,7 +138,10 @@ def test_where_the_rate_is_high_tokens_are_taken_in_blocks(path, clock, monkeypa
 
 
 def test_what_is_left_of_a_block_is_soon_lost_and_void_after_a_pause(path, clock):
-    bucket, other = SharedBucket(path, "1000/s burst 20", clock=clock), SharedBucket(path, clock=clock)
+    bucket, other = (
+        SharedBucket(path, "1000/s burst 20", clock=clock),
+        SharedBucket(path, clock=clock),
+    )
     bucket.reserve(clock.now())
     assert bucket._spare == 9
     clock.pass_s(0.011)
@@ -132,9 +153,19 @@ def test_what_is_left_of_a_block_is_soon_lost_and_void_after_a_pause(path, clock
     assert bucket.reserve(clock.now(), clock.now()) >= clock.now() + 5
 
 
-@pytest.mark.parametrize("limit, block", [
-    ("60/m", 0), ("10/s burst 20", 0), ("10000/s", 0), ("100/s burst 3", 0), ("1000/s burst 20", 10),
-    ("1000/s burst 1000", 50), ("40/s burst 9", 2), (None, 0)])
+@pytest.mark.parametrize(
+    "limit, block",
+    [
+        ("60/m", 0),
+        ("10/s burst 20", 0),
+        ("10000/s", 0),
+        ("100/s burst 3", 0),
+        ("1000/s burst 20", 10),
+        ("1000/s burst 1000", 50),
+        ("40/s burst 9", 2),
+        (None, 0),
+    ],
+)
 def test_a_block_is_for_a_twentieth_of_a_second_and_half_the_burst_at_most(path, limit, block):
     assert shared_bucket._block(SharedBucket(path, limit)._now()) == block
 
@@ -162,6 +193,7 @@ def check(used, rate, burst):
 
 # Processes
 
+
 def hammer(path, out, until):
     bucket, used = SharedBucket(path), []
     while time.monotonic() < until:
@@ -176,7 +208,9 @@ def hammer(path, out, until):
         file.writelines(used)
 
 
-@pytest.mark.parametrize("limit, rate, burst", [("150/s burst 1", 150, 1), ("400/s burst 20", 400, 20)])
+@pytest.mark.parametrize(
+    "limit, rate, burst", [("150/s burst 1", 150, 1), ("400/s burst 20", 400, 20)]
+)
 def test_eight_processes_never_get_more_than_the_bucket_has(path, limit, rate, burst):
     SharedBucket(path, limit)
     began = time.monotonic()
@@ -204,6 +238,7 @@ def test_who_is_killed_leaves_no_lock_behind(path):
 
 # Clocks
 
+
 @pytest.mark.parametrize("by", [HOUR, -HOUR, DAY, -DAY])
 def test_a_clock_that_is_set_changes_nothing(path, clock, by):
     bucket = SharedBucket(path, "1/m burst 1", clock=clock)
@@ -215,8 +250,12 @@ def test_a_clock_that_is_set_changes_nothing(path, clock, by):
         assert one.reserve(clock.now(), clock.now()) == pytest.approx(clock.now() + 90)
 
 
-@pytest.mark.parametrize("off_s, by, wait", [(0, 0, 100), (30, 0, 70), (DAY, 0, 0), (30, -DAY, 100), (30, DAY, 0)])
-def test_a_pause_outlives_a_reboot_by_the_wall_clock_and_is_never_longer_than_it_was(path, clock, off_s, by, wait):
+@pytest.mark.parametrize(
+    "off_s, by, wait", [(0, 0, 100), (30, 0, 70), (DAY, 0, 0), (30, -DAY, 100), (30, DAY, 0)]
+)
+def test_a_pause_outlives_a_reboot_by_the_wall_clock_and_is_never_longer_than_it_was(
+    path, clock, off_s, by, wait
+):
     SharedBucket(path, "1/m burst 1", clock=clock).pause(clock.now(), clock.now() + 100)
     clock.restart(off_s)
     clock.set_wall(by)
@@ -238,6 +277,7 @@ def test_where_a_boot_has_no_name_a_clock_that_is_set_back_makes_no_pause_longer
 
 # As pollers use it
 
+
 def test_acquire_waits_its_turn(path):
     clock = VirtualClock()
     one, two = SharedBucket(path, "6/m burst 1", clock=clock), SharedBucket(path, clock=clock)
@@ -250,7 +290,8 @@ def test_pollers_keep_to_it(path):
     for _ in range(2):
         bucket = SharedBucket(path, "6/m burst 1", clock=clock)
         Poller(clock=clock, bucket=bucket, pace="fixed 1s", timeout=35).poll(
-            lambda: seen.append(round(clock.now())) or "running")
+            lambda: seen.append(round(clock.now())) or "running"
+        )
     assert all(b - a >= 10 for a, b in zip(seen, seen[1:])) and len(seen) >= 7
 
 
@@ -262,11 +303,17 @@ def test_batches_keep_to_it_together_and_hear_each_others_429(path):
             told_off.append(time.monotonic())
             return 429, {"Retry-After": "1"}, None
         return "done"
+
     with JobApi(answer) as api:
         profile = Profile(url=api.url + "/jobs/{id}")
-        with BatchPoller(profile, bucket=SharedBucket(path, "50/s burst 1"), workers=2) as one, \
-                BatchPoller(profile, bucket=SharedBucket(path), workers=2) as two:
-            futures = [batch.submit(name + str(i)) for i in range(8) for name, batch in (("a", one), ("b", two))]
+        with BatchPoller(
+            profile, bucket=SharedBucket(path, "50/s burst 1"), workers=2
+        ) as one, BatchPoller(profile, bucket=SharedBucket(path), workers=2) as two:
+            futures = [
+                batch.submit(name + str(i))
+                for i in range(8)
+                for name, batch in (("a", one), ("b", two))
+            ]
             assert all(future.result().state == "done" for future in futures)
         times = sorted(api.times)
     assert not [at for at in times if told_off[0] + 0.05 < at < told_off[0] + 0.99]
@@ -274,6 +321,7 @@ def test_batches_keep_to_it_together_and_hear_each_others_429(path):
 
 
 # What may go wrong
+
 
 @pytest.mark.parametrize("text", ["database is locked", "disk I/O error"])
 def test_whichever_statement_fails_no_token_is_had_twice(path, clock, monkeypatch, text):
@@ -295,9 +343,14 @@ def test_whichever_statement_fails_no_token_is_had_twice(path, clock, monkeypatc
     assert 10 < nth < 59
 
 
-@pytest.mark.parametrize("statement, said", [
-    ("DELETE FROM buckets", "no longer has the bucket"), ("UPDATE buckets SET state = 'x'", "is damaged"),
-    ("UPDATE buckets SET state = '{\"rate\": 1, \"full_at\": \"soon\"}'", "is damaged")])
+@pytest.mark.parametrize(
+    "statement, said",
+    [
+        ("DELETE FROM buckets", "no longer has the bucket"),
+        ("UPDATE buckets SET state = 'x'", "is damaged"),
+        ('UPDATE buckets SET state = \'{"rate": 1, "full_at": "soon"}\'', "is damaged"),
+    ],
+)
 def test_a_bucket_that_was_tampered_with_is_told(path, statement, said):
     bucket = SharedBucket(path, "1/s")
     db = sqlite3.connect(path)

@@ -1,4 +1,5 @@
 """Programs of --exec inherit the environment, but not the variables that credentials come from."""
+
 import pytest
 
 from ledger_shell import added, posix, script
@@ -7,9 +8,14 @@ from pollkit.edges.ledger.statistics import Notification
 from pollkit.edges.notify.environment import CredentialVariables
 
 pytestmark = [pytest.mark.usefixtures("place"), posix]
-VARIABLES = {"FAKE_TOKEN": "t1", "SMALL_TOKEN": "t2", "OTHER_TOKEN": "t3", "FLAG_TOKEN": "t4",
-             "HARMLESS": "h"}
-FAKE = "auth = bearer env:FAKE_TOKEN\n"      # in [fake]
+VARIABLES = {
+    "FAKE_TOKEN": "t1",
+    "SMALL_TOKEN": "t2",
+    "OTHER_TOKEN": "t3",
+    "FLAG_TOKEN": "t4",
+    "HARMLESS": "h",
+}
+FAKE = "auth = bearer env:FAKE_TOKEN\n"  # in [fake]
 SMALL = "auth = basic env:SMALL_TOKEN\n"  # in [fake:small], the last section
 OTHER = "[other]\nurl = http://127.0.0.1:9/{id}\nauth = header X-API-Key env:OTHER_TOKEN\n"
 
@@ -34,6 +40,7 @@ def run(api, monkeypatch, pollkit):
             got = dict(line.rstrip("\n").partition("=")[::2] for line in file)
         assert got["POLLKIT_STATE"] == "done" and got["HARMLESS"] == "h"
         return {name for name in VARIABLES if name in got} - {"HARMLESS"}
+
     return run
 
 
@@ -65,10 +72,17 @@ def test_a_profile_of_a_job_that_was_added_since_is_in_use_once_it_is_told(run):
     assert variables.hidden_for(telling) == {"OTHER_TOKEN"}
 
 
-@pytest.mark.parametrize("flags, said", [
-    (["--exec-env", "NAME"], "--exec-env is of no use without --exec"),
-    (["--exec-env", "sk-abc=def", "--exec", "true"], "give the name of an environment variable"),
-    (["--exec-env", "", "--exec", "true"], "give the name of an environment variable")])
+@pytest.mark.parametrize(
+    "flags, said",
+    [
+        (["--exec-env", "NAME"], "--exec-env is of no use without --exec"),
+        (
+            ["--exec-env", "sk-abc=def", "--exec", "true"],
+            "give the name of an environment variable",
+        ),
+        (["--exec-env", "", "--exec", "true"], "give the name of an environment variable"),
+    ],
+)
 def test_flag_that_makes_no_sense_is_one_line(flags, said, api, pollkit):
     added(api, 1)
     code, _, err = pollkit("run", "jobs.db", *flags)

@@ -1,4 +1,5 @@
 """What is said of a mistake in a file of profiles."""
+
 import random
 
 import pytest
@@ -17,7 +18,10 @@ BROKEN = [
     (U + "headers.X = x", ":3: [a] headers.X: there is no such key"),
     (U + "zzz = x", ":3: [a] zzz: there is no such key; see pollkit help profiles"),
     (U + "label = x", ":3: [a] label: there is no such key"),
-    (U + "timeout = soon", ":3: [a] timeout: duration 'soon' is not a duration: write 500ms, 5s, 2m or 1h30m"),
+    (
+        U + "timeout = soon",
+        ":3: [a] timeout: duration 'soon' is not a duration: write 500ms, 5s, 2m or 1h30m",
+    ),
     (U + "timeout = -5s", ":3: [a] timeout: duration '-5s' is not a duration"),
     (U + "timeout =", ":3: [a] timeout: says nothing"),
     (U + "request_timeout = 0", ":3: [a] request_timeout: must be above zero"),
@@ -28,13 +32,19 @@ BROKEN = [
     (U + "limit = 60", ":3: [a] limit: limit '60' is not a limit: write 60/m"),
     (U + "limit = 0/m", ":3: [a] limit: limit '0/m' is out of range"),
     (U + "pace = slow", ":3: [a] pace: pace 'slow' is not a pace"),
-    (U + "pace = backoff 9s..2s", ":3: [a] pace: pace 'backoff 9s..2s': a backoff's cap (2s) can't be below"),
+    (
+        U + "pace = backoff 9s..2s",
+        ":3: [a] pace: pace 'backoff 9s..2s': a backoff's cap (2s) can't be below",
+    ),
     (U + "retry = fixed", ":3: [a] retry: pace 'fixed': write it as"),
     (U + "status = a..b", ":3: [a] status: path 'a..b': write it as"),
     (U + "result = a|yaml.b", ":3: [a] result: path 'a|yaml.b'"),
     (U + "progress = a /", ":3: [a] progress: path '': write it as"),
     (U + "done = a,,b", ":3: [a] done: has an empty word"),
-    (U + "done = a\n  failed = b", ":3: [a] done: goes on over several lines: is the next line indented by mistake?"),
+    (
+        U + "done = a\n  failed = b",
+        ":3: [a] done: goes on over several lines: is the next line indented by mistake?",
+    ),
     (U + "  status = b", ":2: [a] url: goes on over several lines"),
     (U + "unknown = maybe", ":3: [a] unknown: is pending or failed, not 'maybe'"),
     (U + "method = get", ":3: [a] method: 'get' is not an HTTP method"),
@@ -42,40 +52,79 @@ BROKEN = [
     (U + "proxy = http://p:99999", ":3: [a] proxy: 'http://p:99999' names no usable host and port"),
     (U + "base = host", ":3: [a] base: 'host' is not a URL"),
     (U + "batch_url = https://a/", ":3: [a] batch_url: has no {ids} in it"),
-    (U + "batch_url = https://a/{id}", ":3: [a] batch_url: there is no {id}: {ids}, {base} may stand here"),
+    (
+        U + "batch_url = https://a/{id}",
+        ":3: [a] batch_url: there is no {id}: {ids}, {base} may stand here",
+    ),
     (U + "up_to = 3", ":3: [a] up_to: belongs to a label, in a section such as [a:small]"),
     (U + "[a:b]\nup_to = nan", ":4: [a:b] up_to: must be a number from 0, or inf, not 'nan'"),
     (U + "[a:b]\nup_to = -1", ":4: [a:b] up_to: must be a number from 0"),
     (U + "header.X Y = 1", ":3: [a] header.X Y: 'X Y' can't be a header's name"),
     (U + "header. = 1", ":3: [a] header.: '' can't be a header's name"),
     (U + "header.Host = b", ":3: [a] header.Host: the header Host is not yours to set"),
-    (U + "header.X = \u20ac", ":3: [a] header.X: the header X has characters that headers can't carry"),
+    (
+        U + "header.X = \u20ac",
+        ":3: [a] header.X: the header X has characters that headers can't carry",
+    ),
     (U + "header.X = 1\n  Evil: 2", ":3: [a] header.X: goes on over several lines"),
     (U + "auth = token env:A", ":3: [a] auth: auth names no scheme it can use"),
     (U + "auth = bearer", ":3: [a] auth: auth names no source for the credential"),
     (U + "auth = header Host env:X", ":3: [a] auth: the header Host is not yours to set"),
-    (U + "auth = header content-length file:x", ":3: [a] auth: the header content-length is not yours to set"),
-    (U + "auth = bearer env:MY VAR", ":3: [a] auth: auth names no environment variable: write bearer env:NAME"),
+    (
+        U + "auth = header content-length file:x",
+        ":3: [a] auth: the header content-length is not yours to set",
+    ),
+    (
+        U + "auth = bearer env:MY VAR",
+        ":3: [a] auth: auth names no environment variable: write bearer env:NAME",
+    ),
     (U + "auth = bearer env:X # my token", ":3: [a] auth: auth names no environment variable"),
     (U + "auth = header X-Key env:$X", ":3: [a] auth: auth names no environment variable"),
-    (U + "auth = bearer command:pass 'x", ":3: [a] auth: can't run the credential command: its quotes don't match"),
-    (U + "header.X = 1\nheader.x = 2", ":4: [a] header.x: stands twice: it is on line 3 already, in other letters"),
-    (U + "[a:b]\nheader.X = 1\nheader.x = 2", ":5: [a:b] header.x: stands twice: it is on line 4 already"),
+    (
+        U + "auth = bearer command:pass 'x",
+        ":3: [a] auth: can't run the credential command: its quotes don't match",
+    ),
+    (
+        U + "header.X = 1\nheader.x = 2",
+        ":4: [a] header.x: stands twice: it is on line 3 already, in other letters",
+    ),
+    (
+        U + "[a:b]\nheader.X = 1\nheader.x = 2",
+        ":5: [a:b] header.x: stands twice: it is on line 4 already",
+    ),
     (U + "base = https://b", ":3: [a] base: is of no use without {base} in url"),
     (U + "[a:b]\nbase = https://b", ":4: [a:b] base: is of no use without {base} in url"),
-    ("[DEFAULT]\ntimeout = 1s\n" + U, ":1: [DEFAULT]: there are no defaults for all profiles: write what they share"),
+    (
+        "[DEFAULT]\ntimeout = 1s\n" + U,
+        ":1: [DEFAULT]: there are no defaults for all profiles: write what they share",
+    ),
     ("[DEFAULT:b]\ntimeout = 1s\n" + U, ":1: [DEFAULT:b]: there are no defaults for all profiles"),
     (U + "status = x\nstatus = y", ":4: [a] status: stands twice: it is on line 3 already"),
     (U + "\n" + U, ":4: [a]: stands twice: it is on line 1 already"),
     (U + "[a:b]\ntimeout = 1s\n[a : b]\ntimeout = 2s", ":5: [a : b]: stands twice"),
     ("[a]\nurl = https://a/{id}\nprogress = x / y / z", ":3: [a] progress: is one path, or two"),
     (U + "done = ok, fine\nfailed = Fine", ":4: [a] failed: has 'Fine', which is said to be done"),
-    ("[a]\nurl = https://a/{id}\nclient_key = k.pem", ":3: [a] client_key: is of no use without client_cert"),
-    ("[a]\nurl = https://a/{id}\nbatch_size = 5", ":3: [a] batch_size: is of no use without batch_url"),
-    ("[a]\nurl = https://a/{id}\n[a:b]\nup_to = 5\n[a:c]\nup_to = 5", ":6: [a:c] up_to: is the same as that of b"),
-    ("[a]\nurl = https://a/{job}", ":2: [a] url: there is no {job}: {id}, {label}, {base} may stand here"),
+    (
+        "[a]\nurl = https://a/{id}\nclient_key = k.pem",
+        ":3: [a] client_key: is of no use without client_cert",
+    ),
+    (
+        "[a]\nurl = https://a/{id}\nbatch_size = 5",
+        ":3: [a] batch_size: is of no use without batch_url",
+    ),
+    (
+        "[a]\nurl = https://a/{id}\n[a:b]\nup_to = 5\n[a:c]\nup_to = 5",
+        ":6: [a:c] up_to: is the same as that of b",
+    ),
+    (
+        "[a]\nurl = https://a/{job}",
+        ":2: [a] url: there is no {job}: {id}, {label}, {base} may stand here",
+    ),
     ("[a]\nurl = https://a/", ":2: [a] url: has no {id} in it"),
-    ("[a]\nurl = https://a/{id", ":2: [a] url: is not a URL: it has a space, half a pair of braces"),
+    (
+        "[a]\nurl = https://a/{id",
+        ":2: [a] url: is not a URL: it has a space, half a pair of braces",
+    ),
     ("[a]\nurl = ftp://a/{id}", ":2: [a] url: 'ftp://a/x' is not a URL pollkit can poll"),
     ("[a]\nurl = https://b/{base}/{id}", ":2: [a] url: is not a URL"),
     ("[a]\nurl = https://a b/{id}", ":2: [a] url: is not a URL: it has a space"),
@@ -103,7 +152,9 @@ def test_a_mistake_is_named_with_its_line(write, pollkit, text, said):
     assert [str(problem) for problem in profiles.check_file(path)] == lines
 
 
-@pytest.mark.parametrize("text, said", [row for row in BROKEN if "[a] " in row[1] or "[a:b] " in row[1]])
+@pytest.mark.parametrize(
+    "text, said", [row for row in BROKEN if "[a] " in row[1] or "[a:b] " in row[1]]
+)
 def test_whoever_wants_that_profile_hears_of_it_and_nobody_else(write, text, said):
     path = write(text)
     with pytest.raises(ConfigError) as caught:
@@ -114,19 +165,41 @@ def test_whoever_wants_that_profile_hears_of_it_and_nobody_else(write, text, sai
 
 
 def test_all_mistakes_are_told_at_once_in_order_of_their_lines(write):
-    path = write("junk\n[b]\nurl = https://b/{id}\nlimti = 3\npace = x\nmore junk\n[a:c]\nup_to = x\n"
-                 "[a]\nbase = y\nbase = z\n")
-    assert [(problem.line, problem.section, problem.key) for problem in profiles.check_file(path)] == [
-        (1, "", ""), (4, "b", "limti"), (5, "b", "pace"), (6, "", ""), (8, "a:c", "up_to"), (10, "a", "base"),
-        (11, "a", "base")]
+    path = write(
+        "junk\n[b]\nurl = https://b/{id}\nlimti = 3\npace = x\nmore junk\n[a:c]\nup_to = x\n"
+        "[a]\nbase = y\nbase = z\n"
+    )
+    assert [
+        (problem.line, problem.section, problem.key) for problem in profiles.check_file(path)
+    ] == [
+        (1, "", ""),
+        (4, "b", "limti"),
+        (5, "b", "pace"),
+        (6, "", ""),
+        (8, "a:c", "up_to"),
+        (10, "a", "base"),
+        (11, "a", "base"),
+    ]
 
 
-@pytest.mark.parametrize("text", [
-    U + "auth = bearer env:MY_VAR  ; my token", U + "auth = bearer env:my.var-2", U + "auth = bearer env:T\u00f6ken",
-    U + "auth = bearer command:pass show 'my api' # x", U + "header.X = 1\n[a:b]\nheader.x = 2",
-    U + "base = https://b\n[a:b]\nurl = {base}/{id}", U + "base = https://b\nbatch_url = {base}/?ids={ids}",
-    "[a]\nbase = https://b", U + "body = x\nmethod = POST", U + "body = x\nmethod = DELETE",
-    U + "body = x\n[a:b]\nmethod = POST", U + "method = POST\n[a:b]\nbody = x", "[default]\nurl = https://a/{id}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        U + "auth = bearer env:MY_VAR  ; my token",
+        U + "auth = bearer env:my.var-2",
+        U + "auth = bearer env:T\u00f6ken",
+        U + "auth = bearer command:pass show 'my api' # x",
+        U + "header.X = 1\n[a:b]\nheader.x = 2",
+        U + "base = https://b\n[a:b]\nurl = {base}/{id}",
+        U + "base = https://b\nbatch_url = {base}/?ids={ids}",
+        "[a]\nbase = https://b",
+        U + "body = x\nmethod = POST",
+        U + "body = x\nmethod = DELETE",
+        U + "body = x\n[a:b]\nmethod = POST",
+        U + "method = POST\n[a:b]\nbody = x",
+        "[default]\nurl = https://a/{id}",
+    ],
+)
 def test_what_looks_like_a_mistake_and_is_none(write, text):
     assert profiles.check_file(write(text)) == []
 
@@ -159,25 +232,44 @@ def test_check_minds_its_own_file_and_no_other(write, monkeypatch):
     assert profiles.check_file(path) == []
     write("[mine]\nstatsu = x\n[sync]\nzzz = 1\n", "etc.ini")
     assert profiles.check_file(path) == []
-    monkeypatch.setenv("POLLKIT_PROFILES", path)  # the file that is checked may be one of the usual ones
+    monkeypatch.setenv(
+        "POLLKIT_PROFILES", path
+    )  # the file that is checked may be one of the usual ones
     assert profiles.check_file(path) == []
 
 
-@pytest.mark.parametrize("name, said", [
-    ("knowher", "there is no profile 'knowher' (did you mean knowhere?); see pollkit profiles"),
-    ("xyz", "there is no profile 'xyz'; see pollkit profiles"), ("", "there is no profile ''"),
-    ("knowhere:small", "a label is given by itself, as --profile knowhere --label small")])
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("knowher", "there is no profile 'knowher' (did you mean knowhere?); see pollkit profiles"),
+        ("xyz", "there is no profile 'xyz'; see pollkit profiles"),
+        ("", "there is no profile ''"),
+        ("knowhere:small", "a label is given by itself, as --profile knowhere --label small"),
+    ],
+)
 def test_a_name_that_is_not_there(name, said):
     with pytest.raises(ConfigError) as caught:
         profiles.find_profile(name)
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("line", [
-    "auth = bearer s3cr3t", "auth = s3cr3t", "auth = header X-Key s3cr3t", "auth = basic me:s3cr3t",
-    "header.Authorization = Bearer s3cr3t\u20ac", "header.X-API-Key = s3cr3t\n  more", "Bearer s3cr3t",
-    "token = s3cr3t", "proxy = http://me:s3cr3t@proxy:99999", "url = ftp://me:s3cr3t@a/{id}", "base = ftp://me:s3cr3t@a",
-    "base = https://me:s3cr3t@a?x=1"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "auth = bearer s3cr3t",
+        "auth = s3cr3t",
+        "auth = header X-Key s3cr3t",
+        "auth = basic me:s3cr3t",
+        "header.Authorization = Bearer s3cr3t\u20ac",
+        "header.X-API-Key = s3cr3t\n  more",
+        "Bearer s3cr3t",
+        "token = s3cr3t",
+        "proxy = http://me:s3cr3t@proxy:99999",
+        "url = ftp://me:s3cr3t@a/{id}",
+        "base = ftp://me:s3cr3t@a",
+        "base = https://me:s3cr3t@a?x=1",
+    ],
+)
 def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(write, pollkit, line):
     path = write("[a]\n%s\n" % line)
     code, out, err = pollkit("profiles", "check", path)
@@ -189,12 +281,41 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(write, pollkit,
 
 def test_whatever_is_in_a_file_it_is_read_or_refused(write):
     """Pieces thrown together at random never get anything but a ConfigError."""
-    seed = random.randrange(10 ** 6)
+    seed = random.randrange(10**6)
     print("seed", seed)
     rng = random.Random(seed)
-    pieces = ["[a]", "[a:b]", "[", "]", "url", "=", ":", "\n", "\n", "\n  ", "{id}", "{", "https://a/", ";", "#", " ",
-              "\t", "\u2028", "\x0b", "\x1c", "\r", "%(x)s", "timeout", "5s", "[DEFAULT]", "[]", "\ufeff", "header.X",
-              "done", ","]
+    pieces = [
+        "[a]",
+        "[a:b]",
+        "[",
+        "]",
+        "url",
+        "=",
+        ":",
+        "\n",
+        "\n",
+        "\n  ",
+        "{id}",
+        "{",
+        "https://a/",
+        ";",
+        "#",
+        " ",
+        "\t",
+        "\u2028",
+        "\x0b",
+        "\x1c",
+        "\r",
+        "%(x)s",
+        "timeout",
+        "5s",
+        "[DEFAULT]",
+        "[]",
+        "\ufeff",
+        "header.X",
+        "done",
+        ",",
+    ]
     for _ in range(60):
         text = "".join(rng.choice(pieces) for _ in range(rng.randrange(40)))
         path = write(text)

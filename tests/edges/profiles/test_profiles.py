@@ -1,4 +1,5 @@
 """Profiles by name: where they are looked for, what they inherit; and their help."""
+
 import io
 import math
 import os
@@ -8,22 +9,41 @@ import pytest
 
 from pollkit import Backoff, ConfigError, Fixed, Profile
 from pollkit.cli.commands.help import text_of
-from pollkit.core.profile import fill_base, validate_profile, profile_for_job
+from pollkit.core.profile import fill_base, profile_for_job, validate_profile
 from pollkit.edges.profiles import catalog as profiles
 from pollkit.edges.profiles.ini import LARGEST
 from pollkit.edges.profiles.keys import KEYS, profile_to_ini
 
-SIZED = Profile(name="docs", url="https://a/{id}", labels={
-    "odd": Profile(name="docs", label="odd"), "large": Profile(name="docs", label="large", up_to=math.inf),
-    "small": Profile(name="docs", label="small", up_to=10), "medium": Profile(name="docs", label="medium", up_to=50.5)})
+SIZED = Profile(
+    name="docs",
+    url="https://a/{id}",
+    labels={
+        "odd": Profile(name="docs", label="odd"),
+        "large": Profile(name="docs", label="large", up_to=math.inf),
+        "small": Profile(name="docs", label="small", up_to=10),
+        "medium": Profile(name="docs", label="medium", up_to=50.5),
+    },
+)
 pytestmark = pytest.mark.usefixtures("home")
 
 
 # core: which profile a job gets, and {base}
 
-@pytest.mark.parametrize("label, size, got", [
-    (None, None, None), ("odd", None, "odd"), ("small", 1000, "small"), (None, 0, "small"), (None, 10, "small"),
-    (None, 10.1, "medium"), (None, 50.5, "medium"), (None, 51, "large"), (None, math.inf, "large")])
+
+@pytest.mark.parametrize(
+    "label, size, got",
+    [
+        (None, None, None),
+        ("odd", None, "odd"),
+        ("small", 1000, "small"),
+        (None, 0, "small"),
+        (None, 10, "small"),
+        (None, 10.1, "medium"),
+        (None, 50.5, "medium"),
+        (None, 51, "large"),
+        (None, math.inf, "large"),
+    ],
+)
 def test_a_label_comes_before_a_size_and_a_size_picks_the_smallest_that_fits(label, size, got):
     assert profile_for_job(SIZED, label, size).label == got
 
@@ -41,7 +61,9 @@ def test_any_label_will_do_where_there_are_none_or_the_url_takes_it():
 
 
 def test_an_unknown_label_names_those_there_are():
-    with pytest.raises(ConfigError, match="profile docs has no label 'smal': it has odd, large, small, medium"):
+    with pytest.raises(
+        ConfigError, match="profile docs has no label 'smal': it has odd, large, small, medium"
+    ):
         profile_for_job(SIZED, "smal")
 
 
@@ -51,9 +73,15 @@ def test_a_size_that_is_none_is_refused_even_beside_a_label(size):
         profile_for_job(SIZED, "small", size)
 
 
-@pytest.mark.parametrize("base, url", [
-    ("http://ray:8265", "http://ray:8265/jobs/{id}"), ("http://ray:8265/", "http://ray:8265/jobs/{id}"),
-    ("https://a/b/c//", "https://a/b/c/jobs/{id}"), (None, "https://own/jobs/{id}")])
+@pytest.mark.parametrize(
+    "base, url",
+    [
+        ("http://ray:8265", "http://ray:8265/jobs/{id}"),
+        ("http://ray:8265/", "http://ray:8265/jobs/{id}"),
+        ("https://a/b/c//", "https://a/b/c/jobs/{id}"),
+        (None, "https://own/jobs/{id}"),
+    ],
+)
 def test_base_is_filled_in_with_one_slash(base, url):
     profile = Profile(url="{base}/jobs/{id}", batch_url="{base}/jobs?ids={ids}", base="https://own")
     assert fill_base(profile, base).url == url
@@ -63,27 +91,58 @@ def test_base_is_filled_in_with_one_slash(base, url):
 def test_labels_get_the_base_too_or_have_their_own():
     labels = {"eu": Profile(url="{base}/{id}", base="https://eu"), "us": Profile(url="{base}/{id}")}
     profile = Profile(url="https://a/{id}", labels=labels)
-    assert [one.url for one in fill_base(profile).labels.values()] == ["https://eu/{id}", "{base}/{id}"]
-    assert [one.url for one in fill_base(profile, "https://x").labels.values()] == ["https://x/{id}"] * 2
+    assert [one.url for one in fill_base(profile).labels.values()] == [
+        "https://eu/{id}",
+        "{base}/{id}",
+    ]
+    assert [one.url for one in fill_base(profile, "https://x").labels.values()] == [
+        "https://x/{id}"
+    ] * 2
 
 
 def test_a_base_that_nobody_gave_is_a_clear_error():
     for fields in ({"url": "{base}/{id}"}, {"batch_url": "{base}/{ids}"}):
-        with pytest.raises(ConfigError, match="profile p needs a base URL: give --base-url, POLLKIT_BASE_URL or "):
+        with pytest.raises(
+            ConfigError, match="profile p needs a base URL: give --base-url, POLLKIT_BASE_URL or "
+        ):
             fill_base(Profile(name="p", **fields))
     assert fill_base(Profile(url="https://a/{id}")) == Profile(url="https://a/{id}")
 
 
-@pytest.mark.parametrize("base", ["ray:8265", "ftp://a", "https://", "https://a?x=1", "https://a/#f", "https://a b",
-                                  "https://a/{id}", "", 7])
+@pytest.mark.parametrize(
+    "base",
+    [
+        "ray:8265",
+        "ftp://a",
+        "https://",
+        "https://a?x=1",
+        "https://a/#f",
+        "https://a b",
+        "https://a/{id}",
+        "",
+        7,
+    ],
+)
 def test_a_base_must_be_a_url_that_can_go_on(base):
-    for use in (lambda: fill_base(Profile(url="{base}/{id}"), base), lambda: validate_profile(Profile(base=base))):
+    for use in (
+        lambda: fill_base(Profile(url="{base}/{id}"), base),
+        lambda: validate_profile(Profile(base=base)),
+    ):
         with pytest.raises(ConfigError):
             use()
 
 
-@pytest.mark.parametrize("fields", [
-    {"up_to": -1}, {"up_to": "10"}, {"up_to": math.nan}, {"label": 7}, {"labels": ["small"]}, {"base": "nowhere"}])
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"up_to": -1},
+        {"up_to": "10"},
+        {"up_to": math.nan},
+        {"label": 7},
+        {"labels": ["small"]},
+        {"base": "nowhere"},
+    ],
+)
 def test_the_new_fields_are_checked(fields):
     with pytest.raises(ConfigError):
         validate_profile(Profile(**fields))
@@ -93,17 +152,26 @@ def test_the_new_fields_are_checked(fields):
 def test_a_field_of_a_wrong_type_is_one_line_that_names_it(name):
     """And not one that repeats it: it may be a secret."""
     for value in (5j, object()):
-        with pytest.raises(ConfigError, match=name.replace("labels", "label").replace("retry", "(retry|pace)")) as told:
+        with pytest.raises(
+            ConfigError, match=name.replace("labels", "label").replace("retry", "(retry|pace)")
+        ) as told:
             validate_profile(Profile(**{name: value}))
         assert "\n" not in str(told.value)
 
 
-@pytest.mark.parametrize("name, value, said", [
-    ("url", 5, "url must be text, not int"), ("status", 5, "status must be text, not int"),
-    ("body", b"hush", "body must be text, not bytes"), ("done", 5, "done must be words, not int"),
-    ("limit", 5, "limit must be a limit such as '60/m', not int"), ("proxy", None, "proxy must be text, not NoneType"),
-    ("headers", [("X-Key", "hush")], "headers must be a mapping of names to values, not list"),
-    ("labels", {"small": 5}, "labels must be a mapping of labels to profiles, not to int")])
+@pytest.mark.parametrize(
+    "name, value, said",
+    [
+        ("url", 5, "url must be text, not int"),
+        ("status", 5, "status must be text, not int"),
+        ("body", b"hush", "body must be text, not bytes"),
+        ("done", 5, "done must be words, not int"),
+        ("limit", 5, "limit must be a limit such as '60/m', not int"),
+        ("proxy", None, "proxy must be text, not NoneType"),
+        ("headers", [("X-Key", "hush")], "headers must be a mapping of names to values, not list"),
+        ("labels", {"small": 5}, "labels must be a mapping of labels to profiles, not to int"),
+    ],
+)
 def test_what_is_wrong_with_a_field_is_said_without_its_value(name, value, said):
     profile = Profile(**{name: value})
     with pytest.raises(ConfigError, match="^%s$" % said):
@@ -119,9 +187,11 @@ def test_a_label_that_is_no_text_is_refused():
 
 # where files are looked for
 
+
 def test_later_files_win_in_the_order_of_the_design(home, write, monkeypatch):
     def timeout():
         return profiles.find_profile("mine", path).timeout
+
     text, path = "[mine]\nurl = https://a/{id}\ntimeout = %ds\n", None
     write(text % 1, "etc.ini")
     assert timeout() == 1
@@ -139,17 +209,25 @@ def test_without_a_home_there_is_no_file_of_ones_own(monkeypatch):
 
 
 def test_a_file_that_was_named_must_be_there(monkeypatch):
-    with pytest.raises(ConfigError, match="can't read the profile file /nowhere/a.ini: No such file"):
+    with pytest.raises(
+        ConfigError, match="can't read the profile file /nowhere/a.ini: No such file"
+    ):
         profiles.find_profile("sync", "/nowhere/a.ini")
     monkeypatch.setenv("POLLKIT_PROFILES", "/nowhere/b.ini")
     with pytest.raises(ConfigError, match="/nowhere/b.ini: No such file"):
         profiles.find_profile("sync")
 
 
-@pytest.mark.parametrize("content, said", [
-    (b"[a]\nurl = \xff\n", "is not UTF-8 text: see line 2"), (b"PK\x03\x04\0\0", "is not text"),
-    (b";" * (LARGEST + 1), "is too large"), (b"no section\n", ":1: a [section] must come before anything else"),
-    (b"[a]\njunk\n", ":2: this is neither [section] nor key = value")])
+@pytest.mark.parametrize(
+    "content, said",
+    [
+        (b"[a]\nurl = \xff\n", "is not UTF-8 text: see line 2"),
+        (b"PK\x03\x04\0\0", "is not text"),
+        (b";" * (LARGEST + 1), "is too large"),
+        (b"no section\n", ":1: a [section] must come before anything else"),
+        (b"[a]\njunk\n", ":2: this is neither [section] nor key = value"),
+    ],
+)
 @pytest.mark.parametrize("where", ["home/.config/pollkit/profiles.ini", "named.ini"])
 def test_a_file_that_makes_no_sense_stops_everything_in_one_line(write, content, said, where):
     path = write(content, where)
@@ -167,7 +245,9 @@ def test_a_directory_a_path_with_nul_and_a_file_nobody_may_read(home, write, mon
         profiles.find_profile("sync")
 
 
-@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() == 0, reason="root may read everything"
+)
 def test_a_file_that_may_not_be_read(write):
     path = write("[a]\n")
     os.chmod(path, 0)
@@ -176,7 +256,9 @@ def test_a_file_that_may_not_be_read(write):
 
 
 def test_byte_order_mark_and_windows_line_ends_are_no_trouble(write):
-    path = write(b"\xef\xbb\xbf[a]\r\nurl = https://a/{id}\r\ndone = fini\xc3\xa9, ok\r\n\r\n[a:b]\r\nup_to = 3\r\n")
+    path = write(
+        b"\xef\xbb\xbf[a]\r\nurl = https://a/{id}\r\ndone = fini\xc3\xa9, ok\r\n\r\n[a:b]\r\nup_to = 3\r\n"
+    )
     assert profiles.check_file(path) == []
     assert profiles.find_profile("a", path).done == ("fini\u00e9", "ok")
 
@@ -187,18 +269,40 @@ BASE = "[mine]\nurl = https://a/{id}\ntimeout = 1m\nlimit = 60/m\nheader.X-A = 1
 
 
 def test_a_label_inherits_what_it_does_not_say(write):
-    path = write(BASE + "[mine:big]\nup_to = inf\ntimeout = never\nheader.X-B = 3\nheader.X-C = 4\n[mine:eu]\n"
-                        "url = https://eu/{id}\n")
+    path = write(
+        BASE
+        + "[mine:big]\nup_to = inf\ntimeout = never\nheader.X-B = 3\nheader.X-C = 4\n[mine:eu]\n"
+        "url = https://eu/{id}\n"
+    )
     mine = profiles.find_profile("mine", path)
     big, eu = mine.labels["big"], mine.labels["eu"]
     assert list(mine.labels) == ["big", "eu"]
-    assert (big.name, big.label, big.up_to, big.timeout, big.limit) == ("mine", "big", math.inf, None, mine.limit)
-    assert (mine.headers, big.headers) == ({"X-A": "1", "x-b": "2"}, {"X-A": "1", "X-B": "3", "X-C": "4"})
-    assert (eu.url, eu.timeout, eu.up_to, eu.headers) == ("https://eu/{id}", 60.0, None, mine.headers)
+    assert (big.name, big.label, big.up_to, big.timeout, big.limit) == (
+        "mine",
+        "big",
+        math.inf,
+        None,
+        mine.limit,
+    )
+    assert (mine.headers, big.headers) == (
+        {"X-A": "1", "x-b": "2"},
+        {"X-A": "1", "X-B": "3", "X-C": "4"},
+    )
+    assert (eu.url, eu.timeout, eu.up_to, eu.headers) == (
+        "https://eu/{id}",
+        60.0,
+        None,
+        mine.headers,
+    )
 
 
 def test_a_label_may_stand_before_its_profile(write):
-    assert profiles.find_profile("mine", write("[mine:big]\ntimeout = 1h\n" + BASE)).labels["big"].timeout == 3600.0
+    assert (
+        profiles.find_profile("mine", write("[mine:big]\ntimeout = 1h\n" + BASE))
+        .labels["big"]
+        .timeout
+        == 3600.0
+    )
 
 
 def test_a_section_with_a_url_replaces_the_earlier_one_and_its_labels(write):
@@ -208,7 +312,9 @@ def test_a_section_with_a_url_replaces_the_earlier_one_and_its_labels(write):
 
 def test_a_section_without_a_url_changes_only_what_it_says(write):
     usual = profiles.find_profile("knowhere")
-    path = write("[knowhere]\nauth = netrc\n[knowhere:small]\ntimeout = 5s\n[knowhere:huge]\nup_to = 9\n")
+    path = write(
+        "[knowhere]\nauth = netrc\n[knowhere:small]\ntimeout = 5s\n[knowhere:huge]\nup_to = 9\n"
+    )
     mine = profiles.find_profile("knowhere", path)
     assert mine._replace(labels={}) == usual._replace(labels={}, auth="netrc")
     assert list(mine.labels) == ["small", "medium", "large", "huge"]
@@ -223,7 +329,9 @@ def test_a_label_with_a_url_starts_again_from_its_profile(write):
 
 
 def test_the_environments_base_goes_before_the_files(write, monkeypatch):
-    path = write("[mine]\nurl = {base}/{id}\nbase = https://file\n[mine:eu]\nbase = https://eu\n[other]\nurl=https://a/{id}\n")
+    path = write(
+        "[mine]\nurl = {base}/{id}\nbase = https://file\n[mine:eu]\nbase = https://eu\n[other]\nurl=https://a/{id}\n"
+    )
     assert fill_base(profiles.find_profile("mine", path)).url == "https://file/{id}"
     assert fill_base(profiles.find_profile("mine", path), "https://flag").url == "https://flag/{id}"
     monkeypatch.setenv("POLLKIT_BASE_URL", "https://env/")
@@ -243,8 +351,11 @@ def test_a_base_that_is_missing_is_no_matter_until_the_profile_is_used():
 
 
 def test_files_are_relative_to_the_profile_file(home, write, monkeypatch):
-    path = write("[a]\nurl = https://a/{id}\nca_file = ca.pem\nclient_cert = ~/c.pem\nclient_key = /etc/k.pem\n"
-                 "auth = bearer file:secrets/token\n", "sub/mine.ini")
+    path = write(
+        "[a]\nurl = https://a/{id}\nca_file = ca.pem\nclient_cert = ~/c.pem\nclient_key = /etc/k.pem\n"
+        "auth = bearer file:secrets/token\n",
+        "sub/mine.ini",
+    )
     monkeypatch.chdir(str(home))
     for spelling in (path, "sub/mine.ini"):
         a, sub = profiles.find_profile("a", spelling), str(home / "sub")
@@ -282,14 +393,30 @@ def test_values_are_read_with_the_words_of_the_design(write):
     """)
     assert profiles.check_file(path) == []
     assert profiles.find_profile("all", path) == Profile(
-        name="all", url="https://a/{label}/{id}?a=1;b=2", method="POST", body='{"a":\n1}',
-        auth="header X-API-Key command:pass show api", headers={"X-Tenant": "blue; green"}, status="data.state",
-        done=("a", "B", "c"), unknown="failed", progress="p.done / p.total", pace=Fixed(3, attempts=60),
-        retry=Backoff(1, 2, factor=2, jitter="none"), timeout=None, request_timeout=90.0, max_faults=3,
-        not_found_grace=0.0, batch_url="https://a/?ids={ids}", batch_size=7, proxy="proxy.internal:3128")
+        name="all",
+        url="https://a/{label}/{id}?a=1;b=2",
+        method="POST",
+        body='{"a":\n1}',
+        auth="header X-API-Key command:pass show api",
+        headers={"X-Tenant": "blue; green"},
+        status="data.state",
+        done=("a", "B", "c"),
+        unknown="failed",
+        progress="p.done / p.total",
+        pace=Fixed(3, attempts=60),
+        retry=Backoff(1, 2, factor=2, jitter="none"),
+        timeout=None,
+        request_timeout=90.0,
+        max_faults=3,
+        not_found_grace=0.0,
+        batch_url="https://a/?ids={ids}",
+        batch_size=7,
+        proxy="proxy.internal:3128",
+    )
 
 
 # the help
+
 
 def test_the_help_explains_every_key_and_fits_on_a_terminal():
     text = text_of("profiles")
@@ -300,14 +427,23 @@ def test_the_help_explains_every_key_and_fits_on_a_terminal():
 
 
 def test_the_examples_in_the_help_are_right(write):
-    examples = [line for line in io.StringIO(text_of("profiles")) if line.startswith("    [") or not line.strip()
-                or re.match(r"    \w+ +=", line)]
+    examples = [
+        line
+        for line in io.StringIO(text_of("profiles"))
+        if line.startswith("    [") or not line.strip() or re.match(r"    \w+ +=", line)
+    ]
     path = write("".join(examples))
     assert profiles.check_file(path) == []
     assert sorted(profiles.profile_names(path)) == ["invoices", "ray-jobs"]
     invoices = profiles.find_profile("invoices", path)
-    assert profile_for_job(invoices, size=11).label == "yearly" and invoices.done == ("success", "archived")
-    assert fill_base(profiles.find_profile("ray-jobs", path)).labels["nightly"].url == "http://ray.internal:8265/api/jobs/{id}"
+    assert profile_for_job(invoices, size=11).label == "yearly" and invoices.done == (
+        "success",
+        "archived",
+    )
+    assert (
+        fill_base(profiles.find_profile("ray-jobs", path)).labels["nightly"].url
+        == "http://ray.internal:8265/api/jobs/{id}"
+    )
 
 
 def test_every_field_of_a_profile_can_be_said_in_a_file():
@@ -315,12 +451,24 @@ def test_every_field_of_a_profile_can_be_said_in_a_file():
 
 
 def test_a_profile_made_by_hand_can_be_written_out(write):
-    mine = validate_profile(Profile(name="mine", url="https://a/{id}", done=["a", "b"], limit="60/m", pace="fixed 5s"))
+    mine = validate_profile(
+        Profile(name="mine", url="https://a/{id}", done=["a", "b"], limit="60/m", pace="fixed 5s")
+    )
     assert profiles.find_profile("mine", write(profile_to_ini(mine))) == mine
 
 
 def test_a_profile_shows_no_secret():
-    shown = repr(Profile(name="mine", url="https://u:hush@a/{id}?token=hush", proxy="http://u:hush@p:1",
-                         headers={"X-Api-Key": "hush", "Accept": "text/plain"}, body="key=hush", timeout=5))
-    assert "hush" not in shown and "mine" in shown and "text/plain" in shown and "timeout=5" in shown
+    shown = repr(
+        Profile(
+            name="mine",
+            url="https://u:hush@a/{id}?token=hush",
+            proxy="http://u:hush@p:1",
+            headers={"X-Api-Key": "hush", "Accept": "text/plain"},
+            body="key=hush",
+            timeout=5,
+        )
+    )
+    assert (
+        "hush" not in shown and "mine" in shown and "text/plain" in shown and "timeout=5" in shown
+    )
     assert repr(Profile()) == "Profile()"
