@@ -1,4 +1,4 @@
-"""Whatever there is, is documented; and what the documentation says, works."""
+"""Commands, flags, keys and exit codes are documented, and the documented examples run."""
 
 import argparse
 import doctest
@@ -27,65 +27,66 @@ from pollkit.edges.profiles.keys import HEADER, KEYS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(pollkit.__file__)))
 TEXTS = {topic: text_of(topic) for topic in TOPICS}
-# An indented line that is a command: perhaps after cron's five fields, `cd ... &&` or `flock ...`.
+# An indented command, perhaps after cron's five fields, `cd ... &&` or `flock ...`. Lines with a
+# deeper indentation are prose.
 EXAMPLE = re.compile(
-    r"^ {2,}(?:[\d*/,-]+(?: [\d*/,-]+){4} )?(?:cd \S+ && )?(?:flock -n \S+ )?(?:\$ )?"
+    r"^ {2,4}(?:[\d*/,-]+(?: [\d*/,-]+){4} )?(?:cd \S+ && )?(?:flock -n \S+ )?(?:\$ )?"
     r"pollkit (?P<words>\S.*)$"
 )
-REDIRECTED = re.compile(r"^(\d?[<>]|\||\|\||&&|;)")
+SHELL_OPERATOR = re.compile(r"^(\d?[<>]|\||\|\||&&|;)")
 
 
-def module_of(command):
+def command_module(command):
     return importlib.import_module("pollkit.cli.commands." + command)
 
 
-def parser_of(command):
+def command_parser(command):
     parser = Parser(prog="pollkit " + command, allow_abbrev=False)
-    module_of(command).add_arguments(parser)
+    command_module(command).add_arguments(parser)
     return parser
 
 
-def words_of(line):
-    """The words of an example, or None: without the words beside it, and what is the shell's."""
+def parse_example(line):
+    """The words of the command in a line, without its description and the shell's part, or None."""
     match = EXAMPLE.match(line)
     if match is None:
         return None
     words = shlex.split(re.split(r"\s{2,}", match.group("words"))[0])
-    end = next((i for i, word in enumerate(words) if REDIRECTED.match(word)), len(words))
+    end = next((i for i, word in enumerate(words) if SHELL_OPERATOR.match(word)), len(words))
     return words[:end]
 
 
-def readme():
+def read_readme():
     with io.open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         return file.read()
 
 
 def readme_lines():
-    """What stands in code blocks of the README that are not Python, indented as elsewhere."""
-    for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", readme(), re.MULTILINE | re.DOTALL):
+    """The lines of the README's code blocks that are not Python, indented like those in topics."""
+    for kind, block in re.findall(r"^```(\w*)\n(.*?)^```", read_readme(), re.MULTILINE | re.DOTALL):
         if kind in ("", "sh", "console"):
             for line in block.splitlines():
                 yield "    " + line
 
 
-def examples():
+def find_examples():
     places = {"help " + topic: text.splitlines() for topic, text in TEXTS.items()}
-    places.update({command: module_of(command).__doc__.splitlines() for command in COMMANDS})
+    places.update({command: command_module(command).__doc__.splitlines() for command in COMMANDS})
     places["README"] = readme_lines()
     for place, lines in sorted(places.items()):
         for line in lines:
-            words = words_of(line)
+            words = parse_example(line)
             if words is not None:
                 yield pytest.param(words, id="%s: %s" % (place, " ".join(words)))
 
 
-EXAMPLES = list(examples())
+EXAMPLES = list(find_examples())
 
 
-def flags_of(command):
+def command_flags(command):
     return [
         action
-        for action in parser_of(command)._actions
+        for action in command_parser(command)._actions
         if action.option_strings and action.dest != "help"
     ]
 
@@ -94,44 +95,43 @@ def flags_of(command):
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
-def test_every_command_has_help_with_examples_of_its_own(command, capsys):
+def test_every_command_has_help_with_examples(command, capsys):
     assert main([command, "--help"]) == 0
     out = capsys.readouterr().out
     block = out.partition("\nexamples:\n")[2].partition("\n\n")[0]
-    found = [words_of(line) for line in block.splitlines()]
+    found = [parse_example(line) for line in block.splitlines()]
     assert found and all(words and words[0] == command for words in found), block
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))
-def test_every_command_stands_in_the_overview_and_in_a_topic_or_the_readme(command):
+def test_every_command_is_in_the_overview_and_in_a_topic_or_the_readme(command):
     assert re.search(r"^  %s +\S" % command, help_text(), re.MULTILINE)
-    if command != "demo":  # which explains itself
-        assert re.search(r"\bpollkit %s\b" % command, readme() + "".join(TEXTS.values()))
+    if command != "demo":  # the demo explains itself
+        assert re.search(r"\bpollkit %s\b" % command, read_readme() + "".join(TEXTS.values()))
 
 
-def test_every_flag_says_what_it_does():
-    silent = [
+def test_every_flag_has_a_description():
+    undescribed = [
         "%s %s" % (command, action.option_strings[-1])
         for command in COMMANDS
-        for action in flags_of(command)
+        for action in command_flags(command)
         if not (action.help or "").strip()
     ]
-    assert silent == []
+    assert undescribed == []
 
 
-def test_every_argument_says_what_it_is():
+def test_every_argument_has_a_description():
     for command in COMMANDS:
-        for action in parser_of(command)._actions:
+        for action in command_parser(command)._actions:
             assert action.help, (command, action.dest)
 
 
-def test_flags_of_the_same_name_say_the_same_everywhere():
-    """Those of several commands come from one place."""
-    said = {}
+def test_a_flag_has_the_same_metavar_in_every_command():
+    metavars = {}
     for command in COMMANDS:
-        for action in flags_of(command):
-            said.setdefault(action.option_strings[-1], set()).add(action.metavar)
-    assert {flag: names for flag, names in said.items() if len(names) > 1} == {}
+        for action in command_flags(command):
+            metavars.setdefault(action.option_strings[-1], set()).add(action.metavar)
+    assert {flag: names for flag, names in metavars.items() if len(names) > 1} == {}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_flags_of_the_same_name_say_the_same_everywhere():
         "--history",
     ],
 )
-def test_flags_that_need_more_than_a_line_stand_in_a_topic(flag):
+def test_flags_that_need_more_than_one_line_are_explained_in_a_topic(flag):
     assert any(re.search(re.escape(flag) + r"\b", text) for text in TEXTS.values())
 
 
@@ -163,7 +163,7 @@ def test_every_flag_that_a_topic_names_exists():
     known = {
         name
         for command in COMMANDS
-        for action in flags_of(command)
+        for action in command_flags(command)
         for name in action.option_strings
     }
     for topic, text in TEXTS.items():
@@ -184,7 +184,7 @@ def test_every_exit_code_is_explained(name):
     assert re.search(r"^ +%d   \S" % getattr(exits, name), TEXTS["exit-codes"], re.MULTILINE)
 
 
-def test_no_other_exit_code_is():
+def test_no_other_exit_code_is_explained():
     codes = {getattr(exits, name) for name in dir(exits) if name.isupper() and name[0] != "_"}
     assert {
         int(code) for code in re.findall(r"^ +(\d+)   \S", TEXTS["exit-codes"], re.MULTILINE)
@@ -195,30 +195,30 @@ def test_no_other_exit_code_is():
 # Examples
 
 
-def test_the_examples_are_found():
+def test_examples_are_found():
     assert len(EXAMPLES) > 30
-    assert words_of("    0 6 * * * cd /x && flock -n l pollkit batch a --quiet >> b") == [
+    assert parse_example("    0 6 * * * cd /x && flock -n l pollkit batch a --quiet >> b") == [
         "batch",
         "a",
         "--quiet",
     ]
-    assert words_of("  pollkit demo 2>/dev/null   the table alone") == ["demo"]
-    assert words_of("see pollkit help paces") is None
-    # No command hides behind something that the pattern does not know.
+    assert parse_example("  pollkit demo 2>/dev/null   only the table") == ["demo"]
+    assert parse_example("see pollkit help paces") is None
+    # The pattern misses no command in the topics.
     for topic, text in TEXTS.items():
         for line in text.splitlines():
             if re.match(r" {4}(?! )(?:.* )?pollkit (?:%s)\b" % "|".join(COMMANDS), line):
-                assert words_of(line), (topic, line)
+                assert parse_example(line), (topic, line)
 
 
 @pytest.mark.parametrize("words", EXAMPLES)
-def test_every_example_is_understood(words):
+def test_every_example_parses(words):
     assert words[0] in COMMANDS
-    parser = parser_of(words[0])
+    parser = command_parser(words[0])
     try:
         arguments = parser.parse_args(words[1:])
-    except SystemExit as leaving:
-        assert leaving.code == 0 and "--help" in words
+    except SystemExit as exiting:
+        assert exiting.code == 0 and "--help" in words
         return
     assert isinstance(arguments, argparse.Namespace)
 
@@ -247,8 +247,8 @@ NETWORKED = [
 
 
 @pytest.mark.parametrize("words", NETWORKED)
-def test_examples_that_ask_an_api_go_as_far_as_asking_it(words, tmp_path, monkeypatch, capsys):
-    """Flags, profiles and files are read; the proxy they are sent through refuses to connect."""
+def test_examples_that_poll_an_api_run_up_to_the_connection(words, tmp_path, monkeypatch, capsys):
+    """Flags, profiles and files are valid; only the proxy refuses the connection."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "jobs.txt").write_text(
         "job_1\n" if "--profile" in words else "http://api.internal/1\n"
@@ -288,56 +288,67 @@ def test_examples_that_ask_an_api_go_as_far_as_asking_it(words, tmp_path, monkey
         )
     ),
 )
-def test_paces_in_the_topic_are_paces(text):
+def test_paces_in_the_topic_parse(text):
     assert parse_pace(text.replace("=J", "=full"))
 
 
 @pytest.mark.parametrize(
     "text", sorted(set(re.findall(r"(?<=  )\d+/\w+(?: burst \d+)?(?=  )", TEXTS["limits"])))
 )
-def test_limits_in_the_topic_are_limits(text):
+def test_limits_in_the_topic_parse(text):
     assert parse_limit(text)
 
 
-def test_waits_of_the_adaptive_pace_are_as_the_topic_says():
-    waits = ["%.2g" % parse_pace("adaptive").delay(1, 0, age, 0.5) for age in (0, 60, 600, 3600)]
-    assert waits == ["6.7", "17", "50", "1.2e+02"]
-    for words in (
+def test_delays_of_the_adaptive_pace_are_those_in_the_topic():
+    delays = ["%.2g" % parse_pace("adaptive").delay(1, 0, age, 0.5) for age in (0, 60, 600, 3600)]
+    assert delays == ["6.7", "17", "50", "1.2e+02"]
+    for phrase in (
         "waits 6.7 s",
         "17 s when the job is a minute old",
         "50 s after ten",
         "two minutes after an hour",
     ):
-        assert words in " ".join(TEXTS["paces"].split())
+        assert phrase in " ".join(TEXTS["paces"].split())
 
 
-# Python in the library topic
+# Python in the topics
 
 
-def python_blocks():
-    """Indented blocks that are no sessions and no commands."""
-    for block in re.findall(r"(?<=\n\n)    \S.*\n(?:    .*\n|\n(?=    ))*", TEXTS["library"]):
-        if ">>>" not in block and words_of(block.splitlines()[0]) is None:
+def find_python_blocks(topic):
+    """The indented blocks of a topic that are neither sessions nor commands."""
+    for block in re.findall(r"(?<=\n\n)    \S.*\n(?:    .*\n|\n(?=    ))*", TEXTS[topic]):
+        if ">>>" not in block and parse_example(block.splitlines()[0]) is None:
             yield "".join(line[4:] or "\n" for line in block.splitlines(True))
 
 
-def test_python_in_the_library_topic_compiles_and_uses_exported_names_only():
-    blocks = list(python_blocks())
+def test_python_in_the_library_topic_compiles():
+    blocks = list(find_python_blocks("library"))
     assert len(blocks) >= 5
     for block in blocks:
         compile(block, "library.txt", "exec")
-    for name in re.findall(r"\bpollkit\.(\w+)", TEXTS["library"]):
+
+
+@pytest.mark.parametrize("topic", ["library", "testing"])
+def test_python_in_the_topics_uses_only_exported_names(topic):
+    for name in re.findall(r"\bpollkit\.(\w+)", TEXTS[topic]):
         assert name in pollkit.__all__ or name == "testing", name
-    for name in re.findall(r"\bpollkit\.testing\.(\w+)", TEXTS["library"]):
+    for name in re.findall(r"\bpollkit\.testing\.(\w+)", TEXTS[topic]):
         assert name in pollkit.testing.__all__, name
 
 
-def test_sessions_in_the_library_topic_run():
-    test = doctest.DocTestParser().get_doctest(
-        TEXTS["library"], {}, "library.txt", "library.txt", 0
-    )
-    assert len(test.examples) > 10
-    assert doctest.DocTestRunner(verbose=False).run(test).failed == 0
+@pytest.mark.parametrize("topic", ["library", "testing"])
+def test_sessions_in_the_topics_run(topic):
+    name = topic + ".txt"
+    session = doctest.DocTestParser().get_doctest(TEXTS[topic], {}, name, name, 0)
+    assert len(session.examples) > 8
+    assert doctest.DocTestRunner(verbose=False).run(session).failed == 0
+
+
+def test_the_testing_topic_names_every_attribute_of_the_fake_api():
+    with pollkit.testing.FakeJobApi() as api:
+        names = [name for name in dir(api) if not name.startswith("_")]
+    for name in names:
+        assert re.search(r"\b%s\b" % name, TEXTS["testing"]), name
 
 
 def test_the_library_topic_names_every_export_that_users_call():
@@ -358,24 +369,33 @@ def test_the_library_topic_names_every_export_that_users_call():
         "JobFailed",
         "JobTimedOut",
         "JobUnreachable",
+        "Simulation",
+        "SharedBucket",
+        "Ledger",
+        "LedgerRunner",
+        "LedgerError",
+        "State",
+        "Event",
+        "JobError",
+        "History",
     ):
         assert re.search(r"\b%s\b" % name, TEXTS["library"]), name
     for field in pollkit.Outcome._fields:
         assert re.search(r"\b%s\b" % field, TEXTS["library"]), field
 
 
-# Messages that troubleshooting explains are really given
+# Messages in the troubleshooting topic
 
 
-def quoted():
+def find_messages():
     for line in TEXTS["troubleshooting"].splitlines():
         match = re.match(r"  ([a-z].*)$", line)
         if match and not line.startswith(("   ", "  cron", "  timed out")):
             yield match.group(1)
 
 
-@pytest.mark.parametrize("message", list(quoted()))
-def test_messages_that_troubleshooting_explains_are_given_somewhere(message):
+@pytest.mark.parametrize("message", list(find_messages()))
+def test_messages_in_the_troubleshooting_topic_are_in_the_code(message):
     pieces = [
         piece.strip(" ,:()")
         for piece in re.split(r"HOST|NAME|URL|ORIGIN|'WORD'|\b\d+ s\b|\(Retry-After\)", message)
@@ -387,14 +407,13 @@ def test_messages_that_troubleshooting_explains_are_given_somewhere(message):
             if name.endswith(".py"):
                 with io.open(os.path.join(folder, name), encoding="utf-8") as file:
                     sources.append(file.read())
-    whole = "\n".join(sources)
-    assert pieces[0] in whole
+    assert pieces[0] in "\n".join(sources)
 
 
-# The texts themselves
+# The texts
 
 
-def test_what_a_topic_is_called_otherwise_finds_it(capsys):
+def test_a_topic_is_found_by_its_other_name(capsys):
     assert main(["help", "ledger"]) == 0 and capsys.readouterr().out.startswith("CRON:")
 
 
@@ -402,11 +421,21 @@ def test_what_a_topic_is_called_otherwise_finds_it(capsys):
 def test_topics_are_plain_text(topic):
     text = TEXTS[topic]
     assert text.endswith("\n") and not text.endswith("\n\n")
-    assert all(
-        len(line) <= 90 and line == line.rstrip() and "\t" not in line for line in text.splitlines()
-    )
-    assert all(ord(c) < 127 for c in text)
-    assert text.splitlines()[0].lower().startswith(topic.replace("-", " ") + ":")
+    assert all(ord(c) < 127 and c != "\t" for c in text)
+    for line in text.splitlines():
+        assert len(line) <= 80, line
+        assert line == line.rstrip(), line
+
+
+@pytest.mark.parametrize("topic", list(TOPICS))
+def test_a_topic_begins_with_its_name_and_the_summary_of_the_list(topic):
+    name = topic.replace("-", " ").upper()
+    assert TEXTS[topic].splitlines()[0] == "%s: %s" % (name, TOPICS[topic])
+
+
+@pytest.mark.parametrize("topic", list(TOPICS))
+def test_a_topic_has_examples_before_its_first_section(topic):
+    assert re.search(r"^    \S", TEXTS[topic].partition("\n\n\n")[0], re.MULTILINE)
 
 
 def test_every_file_is_a_topic():
@@ -414,9 +443,13 @@ def test_every_file_is_a_topic():
     assert sorted(names) == sorted(topic + ".txt" for topic in TOPICS)
 
 
-def test_whatever_refers_to_a_topic_names_one_that_is_there():
-    texts = list(TEXTS.values()) + [module_of(command).__doc__ for command in COMMANDS] + [readme()]
-    texts += [action.help for command in COMMANDS for action in parser_of(command)._actions]
+def test_every_topic_that_is_referred_to_exists():
+    texts = (
+        list(TEXTS.values())
+        + [command_module(command).__doc__ for command in COMMANDS]
+        + [read_readme()]
+    )
+    texts += [action.help for command in COMMANDS for action in command_parser(command)._actions]
     named = {
         name for text in texts for name in re.findall(r"pollkit\s+help(?: |\n *)([a-z-]+)", text)
     }
@@ -424,7 +457,7 @@ def test_whatever_refers_to_a_topic_names_one_that_is_there():
 
 
 @pytest.mark.parametrize("topic", ["nonesuch", "pace", "wait", "../../setup"])
-def test_topic_that_is_not_there_is_one_line_and_2(topic, capsys):
+def test_an_unknown_topic_is_reported_in_one_line_with_exit_code_2(topic, capsys):
     assert main(["help", topic]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -433,7 +466,7 @@ def test_topic_that_is_not_there_is_one_line_and_2(topic, capsys):
         text_of(topic)
 
 
-def test_list_of_topics_names_all_of_them(capsys):
+def test_the_list_of_topics_is_complete(capsys):
     assert main(["help"]) == 0
     out = capsys.readouterr().out
     for topic, about in TOPICS.items():
@@ -441,8 +474,8 @@ def test_list_of_topics_names_all_of_them(capsys):
 
 
 @pytest.fixture(scope="module")
-def zipped(tmp_path_factory):
-    """All of pollkit in one file, as `python -m zipapp` would have it."""
+def zip_path(tmp_path_factory):
+    """pollkit in one file, like the output of `python -m zipapp`."""
     path = str(tmp_path_factory.mktemp("zip") / "pollkit.pyz")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(
@@ -451,15 +484,18 @@ def zipped(tmp_path_factory):
         for folder, _, names in os.walk(os.path.join(ROOT, "pollkit")):
             for name in names:
                 if name.endswith((".py", ".ini", ".txt")):
-                    whole = os.path.join(folder, name)
-                    archive.write(whole, os.path.relpath(whole, ROOT))
+                    file = os.path.join(folder, name)
+                    archive.write(file, os.path.relpath(file, ROOT))
     return path
 
 
-def test_topics_can_be_read_from_a_zip(zipped, tmp_path):
-    code = "import sys; sys.path.insert(0, sys.argv[1]); from pollkit.cli import main; list(map(main, %r))"
+def test_topics_can_be_read_from_a_zip(zip_path, tmp_path):
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from pollkit.cli import main;"
+        "list(map(main, %r))"
+    )
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code % [["help", topic] for topic in TOPICS], zipped],
+        [sys.executable, "-I", "-c", code % [["help", topic] for topic in TOPICS], zip_path],
         cwd=str(tmp_path),
         env={},
         stdout=subprocess.PIPE,
@@ -469,5 +505,5 @@ def test_topics_can_be_read_from_a_zip(zipped, tmp_path):
     assert done.stdout.decode().replace("\r\n", "\n") == "".join(TEXTS[topic] for topic in TOPICS)
 
 
-def test_data_is_read_in_a_way_that_works_in_a_zip():
+def test_topics_are_package_data():
     assert pkgutil.get_data("pollkit.cli", "topics/paces.txt").decode() == TEXTS["paces"]

@@ -16,14 +16,16 @@ from ..running import unknown_name_error
 
 TOPICS = {
     "profiles": "how to describe an API in a file",
-    "paces": "when to look next",
-    "limits": "never asking more often than allowed",
-    "proxies": "how to get out, and whom to trust: proxies and TLS",
-    "cron": "waiting without anybody there",
-    "exit-codes": "how it went, for scripts",
-    "library": "pollkit in Python",
+    "paces": "when to poll next",
+    "limits": "how to stay within an API's rate limit",
+    "proxies": "how to reach a server: proxies and TLS",
+    "cron": "how to wait for jobs from cron, with a ledger",
+    "exit-codes": "how a command went, for scripts",
+    "library": "how to use pollkit from Python",
+    "testing": "how to test code that waits for jobs",
+    "guarantees": "what pollkit always does, and what it does not do",
     "troubleshooting": "what may be wrong, and what to do",
-    "simulate": "which pace is best: what pollkit simulate prints, and its scenarios",
+    "simulate": "how to find the best pace for your jobs",
 }
 
 
