@@ -42,11 +42,9 @@ def tool(name):
 def test_cron_runs_the_line_of_the_documentation():
     """In cron's own environment, without a terminal; nothing but the path to Python is ours."""
     lines = re.findall(
-        r"^    ([*] [*] [*] [*] [*] pollkit run /var/lib/jobs.db .*)$",
-        text_of("cron"),
-        re.MULTILINE,
+        r"^    (DB=.*|[*] [*] [*] [*] [*] pollkit run \$DB .*)$", text_of("cron"), re.MULTILINE
     )
-    line = next(line for line in lines if "--outbox" in line)
+    crontab = [line for line in lines if line.startswith("DB=") or "--outbox" in line]
     cron = tool("cron")
     if subprocess.call(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL):
         pytest.skip("may not unshare mounts here: cron's folders are the machine's own")
@@ -61,7 +59,7 @@ def test_cron_runs_the_line_of_the_documentation():
         with open(place.file("crontab"), "w") as file:
             file.write(
                 "PATH=%s:/usr/bin:/bin\nPYTHONPATH=%s\n%s\n"
-                % (place.file("bin"), place.env["PYTHONPATH"], line)
+                % (place.file("bin"), place.env["PYTHONPATH"], "\n".join(crontab))
             )
         added = place.start("add", "var/jobs.db", api.url + "/jobs/job_1", "--quiet")
         assert added.communicate() == ("", "")
@@ -77,7 +75,7 @@ def test_cron_runs_the_line_of_the_documentation():
         try:
             until = time.monotonic() + 75
             while (
-                not place.lines("var/ended.jsonl")
+                not place.lines("var/finished.jsonl")
                 and daemon.poll() is None
                 and time.monotonic() < until
             ):
@@ -85,7 +83,7 @@ def test_cron_runs_the_line_of_the_documentation():
         finally:
             daemon.kill()
             said = daemon.communicate()[0]
-        assert [end["result"] for end in place.lines("var/ended.jsonl")] == ["job_1"], said
+        assert [end["result"] for end in place.lines("var/finished.jsonl")] == ["job_1"], said
         with open(place.file("bin/pollkit.err")) as file:
             assert file.read() == ""
         with open(place.file("bin/pollkit.env")) as file:
@@ -95,6 +93,7 @@ def test_cron_runs_the_line_of_the_documentation():
             "LOGNAME",
             "PATH",
             "PYTHONPATH",
+            "DB",
             "PWD",
             "SHELL",
             "LANG",

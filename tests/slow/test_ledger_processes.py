@@ -386,6 +386,7 @@ def test_lines_for_a_crontab_work_in_the_environment_of_cron(api, line, place):
         "PATH": "/usr/bin:/bin",
         "SHELL": "/bin/sh",
         "PYTHONPATH": ROOT,
+        "DB": os.path.join(place, "jobs.db"),
     }
     if " run " in line:
         line += " --profiles mine.ini" if "--exec" not in line else ""
@@ -400,7 +401,7 @@ def test_lines_for_a_crontab_work_in_the_environment_of_cron(api, line, place):
     )
     assert (done.returncode, done.stdout) == (0, b"")
     if "--exec" in line or "--outbox" in line:
-        assert lines_of("told.json" if "--exec" in line else "ended.jsonl")[0]["id"] == "job_1"
+        assert lines_of("told.json" if "--exec" in line else "finished.jsonl")[0]["id"] == "job_1"
 
 
 def test_the_lines_for_a_crontab_are_found():

@@ -91,7 +91,7 @@ def test_no_bound_holds_for_a_first_that_is_given_and_the_help_says_so():
     assert (
         start(JOB, URL, rules([], pace), 0.0).next_at == 10 and pace.delay(1, 0.0, 10.0, 0.5) == 2
     )
-    assert "the bounds of every wait but first;" in text_of("paces")
+    assert "the shortest and longest delay, except for first." in text_of("paces")
 
 
 # Learned durations
