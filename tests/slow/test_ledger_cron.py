@@ -13,7 +13,7 @@ from job_api import JobApi
 from ledger_place import placed
 from pollkit.cli.commands.help import text_of
 
-# The daemon's folders, and /var/lib, are ours as far as it can see; nobody else sees anything of it.
+# In its mount namespace, the daemon sees our folders in place of its own and of /var/lib.
 CRON = """
 set -e
 mount -t tmpfs none /run
