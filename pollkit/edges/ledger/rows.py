@@ -5,7 +5,7 @@ from math import isfinite
 from typing import Any, Optional, Tuple, Union
 
 from ...core.model import NEVER, Job
-from ...core.reading.json_paths import to_plain_json
+from ...core.reading.json_decoding import to_plain_json
 from ...core.units import to_seconds
 from ...core.urls import is_url, redact_url
 from ...core.wait_settings import FOREVER

@@ -6,13 +6,11 @@ import random
 import pytest
 
 from pollkit import ConfigError, Fault, Profile, Reply
-from pollkit.core.reading import headers as hints
-from pollkit.core.reading import json_paths as lookup
-from pollkit.core.reading.headers import Quota
+from pollkit.core.reading import json_decoding
 from pollkit.core.reading.json_paths import Path
+from pollkit.core.reading.rate_limit_headers import LONGEST_S, Quota
 from pollkit.core.reading.reader import Reader, Verdict
-from pollkit.core.reading.status_words import DONE, FAILED, PENDING, StatusWords
-from pollkit.core.reading.values import LONGEST_WORD
+from pollkit.core.reading.status_words import DONE, FAILED, LONGEST_WORD, PENDING, StatusWords
 from readings import GUESS, HERE, NOON, NOON_DATE, reply
 
 # Words
@@ -514,7 +512,7 @@ def test_walk_no_reply_can_break_the_reader(seed):
         )
         assert reading.verdict in Verdict and reading.because
         assert reading.fraction is None or 0 <= reading.fraction <= 1
-        assert reading.retry_after is None or 0 <= reading.retry_after <= hints.LONGEST_S
+        assert reading.retry_after is None or 0 <= reading.retry_after <= LONGEST_S
 
 
 @pytest.mark.parametrize(
@@ -632,7 +630,7 @@ def test_json_that_python_can_not_bear_is_a_fault_and_not_called_anything_else(
             raise ValueError("Exceeds the limit")
         return int(digits)
 
-    monkeypatch.setattr(lookup, "_DECODER", json.JSONDecoder(parse_int=parse_int))
+    monkeypatch.setattr(json_decoding, "_DECODER", json.JSONDecoder(parse_int=parse_int))
     for reading in (reply(body), GUESS.read_many(Reply(200, {}, body), ["a"])[1][0]):
         assert (reading.verdict, reading.because) == (
             Verdict.FAULT,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pollkit.core.reading import headers as hints
-from pollkit.core.reading.headers import Quota
+from pollkit.core.reading.rate_limit_headers import Quota, parse_quota, parse_retry_after
 from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.timestamps import parse_http_date
 from readings import NOON, NOON_DATE, reply
 
 # HTTP itself
@@ -119,7 +119,7 @@ def test_a_redirect_with_a_retry_after_is_followed_only_then(status):
         "https://api.internal/v2/1",
         7.0,
     )
-    assert reading.because == "%d: to be followed, though not at once" % status
+    assert reading.because == "%d: to be followed after the Retry-After" % status
     for headers in (
         {"location": "/v2/1"},
         {"location": "/v2/1", "Retry_After": "soon"},
@@ -204,7 +204,7 @@ def test_an_etag_is_kept_while_pending():
     ],
 )
 def test_retry_after_is_understood(headers, wait):
-    assert hints.parse_retry_after(headers, NOON) == (wait, "")
+    assert parse_retry_after(headers, NOON) == (wait, "")
     assert reply({"status": "running"}, 200, **dict(headers, date=NOON_DATE)).retry_after == wait
 
 
@@ -229,24 +229,24 @@ def test_retry_after_is_understood(headers, wait):
     ],
 )
 def test_an_absurd_retry_after_is_left_out_with_a_complaint(text):
-    wait, complaint = hints.parse_retry_after({"retry-after": text}, NOON)
+    wait, complaint = parse_retry_after({"retry-after": text}, NOON)
     assert wait is None and "ignored retry-after" in complaint and len(complaint) < 120
     assert reply({"status": "running"}, retry_after=text).warnings == (complaint,)
 
 
 def test_a_garbled_header_does_not_hide_a_good_one():
-    wait, complaint = hints.parse_retry_after({"retry-after-ms": "soon", "retry-after": "20"}, NOON)
+    wait, complaint = parse_retry_after({"retry-after-ms": "soon", "retry-after": "20"}, NOON)
     assert wait == 20 and "retry-after-ms" in complaint
 
 
 def test_a_date_without_any_clock_to_measure_it_by_is_left_out():
-    assert hints.parse_retry_after({"retry-after": NOON_DATE}, None)[0] is None
+    assert parse_retry_after({"retry-after": NOON_DATE}, None)[0] is None
 
 
 @pytest.mark.parametrize("year, expected", [("94", 1994), ("37", 2037)])
 def test_the_two_digit_years_of_old_dates(year, expected):
-    old = hints.parse_http_date("Sunday, 06-Nov-%s 08:49:37 GMT" % year)
-    assert old == hints.parse_http_date("Sun, 06 Nov %d 08:49:37 GMT" % expected)
+    old = parse_http_date("Sunday, 06-Nov-%s 08:49:37 GMT" % year)
+    assert old == parse_http_date("Sun, 06 Nov %d 08:49:37 GMT" % expected)
 
 
 # RateLimit headers, in all dialects
@@ -324,7 +324,7 @@ def test_the_two_digit_years_of_old_dates(year, expected):
     ],
 )
 def test_rate_limit_headers(headers, quota):
-    assert hints.parse_quota(headers, NOON) == quota
+    assert parse_quota(headers, NOON) == quota
 
 
 def test_a_retry_after_that_makes_no_sense_is_told_and_a_quota_is_not():
@@ -336,7 +336,7 @@ def test_a_retry_after_that_makes_no_sense_is_told_and_a_quota_is_not():
 
 
 def test_a_reset_given_as_an_instant_needs_a_clock():
-    assert hints.parse_quota(
+    assert parse_quota(
         {"x-ratelimit-remaining": "5", "x-ratelimit-reset": "1794571230"}, None
     ) == Quota(5)
 

@@ -6,10 +6,12 @@ import pytest
 
 from pollkit import Profile, Reply
 from pollkit.core.model import one_line
-from pollkit.core.reading import headers as hints
-from pollkit.core.reading import json_paths as lookup
-from pollkit.core.reading.json_paths import JsonTooCostly, decode_json, memory_needed
+from pollkit.core.reading.job_fields import data_text
+from pollkit.core.reading.json_decoding import JsonTooCostly, decode_json, estimate_memory
+from pollkit.core.reading.json_paths import Path
+from pollkit.core.reading.rate_limit_headers import parse_quota, parse_retry_after
 from pollkit.core.reading.reader import Reader, Verdict
+from pollkit.core.reading.timestamps import parse_http_date, parse_timestamp
 from pollkit.core.urls import join_url
 
 MB = 1024 * 1024
@@ -24,15 +26,15 @@ def read(body):
 
 @pytest.mark.parametrize("length, wait", [(1000, 5.0), (1001, None)])
 def test_a_retry_after_of_over_1000_characters_is_ignored_with_a_warning(length, wait):
-    found, complaint = hints.parse_retry_after({"retry-after": "5".rjust(length, ",")}, 0.0)
+    found, complaint = parse_retry_after({"retry-after": "5".rjust(length, ",")}, 0.0)
     assert found == wait
     assert bool(complaint) == (wait is None)
 
 
 def test_a_long_rate_limit_header_is_ignored_and_another_one_counts():
     headers = {"ratelimit": '"a";r=5;' + "x" * 1000, "x-ratelimit-remaining": "7"}
-    assert hints.parse_quota(headers, 0.0).remaining == 7
-    assert hints.parse_quota({"ratelimit": "x" * 32000}, 0.0) is None
+    assert parse_quota(headers, 0.0).remaining == 7
+    assert parse_quota({"ratelimit": "x" * 32000}, 0.0) is None
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,7 @@ def test_a_long_rate_limit_header_is_ignored_and_another_one_counts():
     ],
 )
 def test_parameters_of_rate_limits_are_matched_by_their_whole_name(text, remaining):
-    found = hints.parse_quota({"ratelimit": text}, 0.0)
+    found = parse_quota({"ratelimit": text}, 0.0)
     assert (found and found.remaining) == remaining
 
 
@@ -58,9 +60,9 @@ def test_an_etag_of_over_1000_characters_is_not_repeated(length, is_repeated):
 
 
 def test_a_timestamp_of_over_100_characters_is_none():
-    assert hints.parse_timestamp("2024-01-01T00:00:00Z") == 1704067200
-    assert hints.parse_timestamp("2024-01-01T00:00:00Z" + " " * 81) is None
-    assert hints.parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT" + " " * 81) is None
+    assert parse_timestamp("2024-01-01T00:00:00Z") == 1704067200
+    assert parse_timestamp("2024-01-01T00:00:00Z" + " " * 81) is None
+    assert parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT" + " " * 81) is None
 
 
 def test_a_link_of_over_8000_characters_is_not_followed():
@@ -103,7 +105,7 @@ def test_long_documents_are_read(text):
 )
 def test_the_estimate_of_memory_includes_body_text_and_data(body):
     text = body.decode("utf-8")
-    assert memory_needed(body) >= len(body) + len(text) + len(json.loads(text))
+    assert estimate_memory(body) >= len(body) + len(text) + len(json.loads(text))
 
 
 @pytest.mark.parametrize("mark", [b"{},", b"[],", b'"":', b"1,", b"\\n", b"ab\\n", b"\\u4e2d"])
@@ -144,18 +146,18 @@ def test_a_long_number_is_found_anywhere():
     ids=["a long number", "many values", "too deep"],
 )
 def test_json_inside_a_text_has_limits_too(text):
-    assert lookup.Path("a|json").find({"a": text}) is None
+    assert Path("a|json").find({"a": text}) is None
 
 
 def test_json_inside_a_text_may_be_long():
     data = [{"url": "https://api.internal/%d" % number} for number in range(9000)]
-    found = lookup.Path("a|json.8999.url").find({"a": json.dumps(data)})
+    found = Path("a|json.8999.url").find({"a": json.dumps(data)})
     assert found == "https://api.internal/8999"
 
 
 @pytest.mark.parametrize("value", [["a"] * 10000, [5], 7])
 def test_json_inside_something_else_than_a_text_is_nothing(value):
-    assert lookup.Path("a|json").find({"a": value}) is None
+    assert Path("a|json").find({"a": value}) is None
 
 
 def test_infinity_inside_a_result_is_null():
@@ -168,10 +170,10 @@ def test_infinity_inside_a_result_is_null():
 
 
 def test_an_error_that_is_data_is_shown_up_to_10000_characters():
-    shown = lookup.data_text([{"a": "x" * 50000}, {"b": 1}])
+    shown = data_text([{"a": "x" * 50000}, {"b": 1}])
     assert shown.startswith('[{"a": "xxx') and shown.endswith("x...") and len(shown) == 10003
-    assert lookup.data_text("x" * 20000).endswith("x...")
-    assert lookup.data_text({"a": [1, "\u4e2d"]}) == '{"a": [1, "\u4e2d"]}'
+    assert data_text("x" * 20000).endswith("x...")
+    assert data_text({"a": [1, "\u4e2d"]}) == '{"a": [1, "\u4e2d"]}'
 
 
 def test_a_line_is_made_of_the_beginning_of_a_text():

@@ -8,9 +8,10 @@ import pytest
 from paths import DATA
 from pollkit import Profile, Reply
 from pollkit.cli import main
-from pollkit.core.reading import status_field
+from pollkit.core.reading import status_candidates
 from pollkit.core.reading.reader import Reader, Verdict
-from pollkit.core.reading.status_field import DEEPEST_LEVEL, LARGE, MOST_LISTED, MOST_VALUES
+from pollkit.core.reading.status_candidates import DEEPEST_LEVEL, LARGE, MOST_VALUES
+from pollkit.core.reading.status_field import MOST_LISTED
 from pollkit.drivers.doctor.findings import Level, understood
 from raw_server import RawServer
 from raw_server import reply as sent
@@ -184,6 +185,8 @@ def test_the_search_goes_four_levels_deep_and_lists_add_none():
         ({"result": {"status": "done"}, "x": {"state": "running"}}, PENDING, "x.state"),
         ({"result": {"status": "done"}}, DONE, "result.status"),
         ({"data": {"status": "Waiting for a GPU"}}, PENDING, "data.status"),
+        # among equals, the first one
+        ({"data": {"state": "ORDERED", "status": "PACKED"}}, PENDING, "data.state"),
         # lists
         ({"data": [{"id": 1, "state": "processing"}]}, PENDING, "data.0.state"),
         ({"data": [{"state": "done"}, {"state": "processing"}]}, PENDING, "data.1.state"),
@@ -270,15 +273,13 @@ def test_what_follows_a_303_is_the_result_unless_the_status_inside_is_known():
 )
 def test_a_large_reply_neither_hides_the_job_nor_takes_long(filler, monkeypatch):
     searched = []
-    search = status_field.StatusFinder._search
-    monkeypatch.setattr(
-        status_field.StatusFinder,
-        "_search",
-        lambda self, steps, data, most: (
-            searched.append(1 + min(len(data), most)),
-            search(self, steps, data, most),
-        )[1],
-    )
+    search = status_candidates._candidates
+
+    def count(steps, fields, words, most):
+        searched.append(1 + min(len(fields), most))
+        return search(steps, fields, words, most)
+
+    monkeypatch.setattr(status_candidates, "_candidates", count)
     for data in (
         {"filler": filler, "x": {"y": {"state": "processing"}}},
         {"x": {"y": {"state": "processing"}}, "filler": filler},
