@@ -1,4 +1,4 @@
-"""Headers that tell a client when to ask again: Retry-After and the rate limits.
+"""The headers about when to send the next request: Retry-After and the rate limits.
 
 House rules: a value that is malformed, negative or absurd is ignored, and never raises. To support
 another header, add it to _RETRY_AFTER_HEADERS or _QUOTA_PREFIXES.

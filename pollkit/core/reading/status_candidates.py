@@ -12,13 +12,13 @@ A field is a candidate if its key, its value and its place are those of a status
           a street or a postal code is part of an address, too
 
 The order is that of the reply, but objects come before lists, and anything with more than LARGE
-fields or elements comes last. Each level is searched up to MOST_VALUES values. Because large objects
-and lists come last, they can't use up this number before the job beside them is reached.
+fields or elements comes last. Each level is searched up to MOST_VALUES values. Because large
+objects and lists come last, they can't use up this number before the job beside them is reached.
 """
 
 import re
 from itertools import islice
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from ..model import one_line
 from . import conventions

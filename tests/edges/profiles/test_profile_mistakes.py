@@ -49,7 +49,7 @@ BROKEN = [
     (U + "unknown = maybe", ":3: [a] unknown: is pending or failed, not 'maybe'"),
     (U + "method = get", ":3: [a] method: 'get' is not an HTTP method"),
     (U + "proxy = socks5://p", ":3: [a] proxy: is env, none or a URL such as http://proxy"),
-    (U + "proxy = http://p:99999", ":3: [a] proxy: 'http://p:99999' names no usable host and port"),
+    (U + "proxy = http://p:99999", ":3: [a] proxy: 'http://p:99999' has no usable host and port"),
     (U + "base = host", ":3: [a] base: 'host' is not a URL"),
     (U + "batch_url = https://a/", ":3: [a] batch_url: has no {ids} in it"),
     (
@@ -125,7 +125,7 @@ BROKEN = [
         "[a]\nurl = https://a/{id",
         ":2: [a] url: is not a URL: it has a space, half a pair of braces",
     ),
-    ("[a]\nurl = ftp://a/{id}", ":2: [a] url: 'ftp://a/x' is not a URL pollkit can poll"),
+    ("[a]\nurl = ftp://a/{id}", ":2: [a] url: 'ftp://a/x' is not a URL that pollkit can poll"),
     ("[a]\nurl = https://b/{base}/{id}", ":2: [a] url: is not a URL"),
     ("[a]\nurl = https://a b/{id}", ":2: [a] url: is not a URL: it has a space"),
     ("[z:b]\ntimeout = 1s", ":1: [z:b]: there is no [z] that it could inherit from"),
