@@ -260,8 +260,8 @@ def validate_base(base: Any) -> str:
     parse_url(base)
     if set(base) & set("?# {}"):
         raise ConfigError(
-            "the base URL %r can't have a query, a fragment, a space or a brace: "
-            "the path of a job follows it" % redact_url(base)
+            "the base URL %r can have no query, fragment, space or brace: the path of a job "
+            "follows it" % redact_url(base)
         )
     return base
 

@@ -18,9 +18,8 @@ _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _PIECE = re.compile(r"(%s)(ms|s|m|h|d)" % _NUMBER)
 _DURATION = re.compile(r"(?:%s(?:ms|s|m|h|d))+|%s" % (_NUMBER, _NUMBER))
-_LIMIT = re.compile(
-    r"(%s)\s*/\s*(%s)?(ms|s|m|h|d)(?:\s+burst\s+([0-9]{1,9}))?" % (_NUMBER, _NUMBER)
-)
+_LIMIT = re.compile(r"(%s)\s*/\s*(%s)?(ms|s|m|h|d)(?:\s+burst\s+([0-9]+))?" % (_NUMBER, _NUMBER))
+_LARGEST_BURST = 1000000
 _LONGEST = 10 * 365 * 86400.0  # a duration of over ten years is a mistake
 
 
@@ -126,9 +125,14 @@ def parse_limit(text: str) -> Limit:
     burst = match.group(4)
     if per == 0 or not 1e-6 <= count / per <= 1e6:
         raise ConfigError("limit %r is out of range: write 60/m, 10/s or 1000/h" % text)
-    if burst is not None and int(burst) == 0:
-        raise ConfigError("limit %r: a burst is at least 1" % text)
-    return Limit(count, per, int(burst or 0))
+    if burst is None:
+        return Limit(count, per)
+    # Ten digits are enough to see that it is too large: int() rejects thousands of them.
+    if not 1 <= int(burst[:10]) <= _LARGEST_BURST:
+        raise ConfigError(
+            "limit %.40r: a burst is at least 1, and %d at the most" % (text, _LARGEST_BURST)
+        )
+    return Limit(count, per, int(burst))
 
 
 def percent(fraction: float) -> int:

@@ -57,7 +57,7 @@ def parse_url(url: str) -> Address:
     match = _URL.match(url.strip())
     if not match:
         raise ConfigError(
-            "%r is not a URL that pollkit can poll: use http:// or https://" % redact_url(url)
+            "%r is not a URL that pollkit can poll: only http:// and https:// are" % redact_url(url)
         )
     scheme = match.group(1).lower()
     authority = _AUTHORITY.fullmatch(match.group(2))
