@@ -172,6 +172,24 @@ def test_the_error_for_a_field_does_not_quote_its_value(name, value, message):
     assert "hush" not in repr(profile) and name in repr(profile)
 
 
+def test_a_profile_must_be_one():
+    with pytest.raises(ConfigError, match="a profile must be a pollkit.Profile, not 'sync'"):
+        validate_profile("sync")
+
+
+def test_words_may_be_a_text_with_commas():
+    assert validate_profile(Profile(done="ok, fine")).done == ("ok", "fine")
+
+
+def test_a_request_needs_some_time():
+    with pytest.raises(ConfigError, match="^request_timeout must be above zero"):
+        validate_profile(Profile(request_timeout=0))
+
+
+def test_a_timeout_of_never_is_none():
+    assert validate_profile(Profile(timeout="never")).timeout is None
+
+
 def test_a_label_must_be_text():
     with pytest.raises(ConfigError, match="a label must be text"):
         profile_for_job(SIZED, ["small"])
