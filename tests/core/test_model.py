@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from pollkit import ConfigError, Job, Outcome, Profile, Reply
-from pollkit.core.model import NEVER, Error, Slept, State, iso_text
+from pollkit.core.model import NEVER, Error, Slept, State, iso_text, one_line
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,9 @@ def test_an_outcome_in_one_line_and_as_json_data():
     assert data["slept_s"] == {"pace": 1.235, "limit": 0.0, "retry_after": 0.0, "fault": 0.0}
     assert (data["notice_delay_s"], done.as_dict()["notice_delay_s"]) == (None, 0.123)
     assert data["ended_at"] == iso_text(2.5) == "1970-01-01T00:00:02.500Z"
+
+
+def test_a_text_is_flattened_to_one_line_and_truncated():
+    assert one_line("a " * 1000000, 9) == "a a a ..."
+    assert one_line(" " * 1000000 + "a", 9) == "..."
+    assert one_line("a\nb" + " " * 50, 9) == "a b"

@@ -264,3 +264,8 @@ def test_a_session_in_a_path_is_a_secret():
         redact_url("http://h/a;jsessionid=S3CRET?x=1&PHPSESSID=S3")
         == "http://h/a;jsessionid=***?x=1&PHPSESSID=***"
     )
+
+
+def test_a_link_of_over_8000_characters_is_not_followed():
+    assert join_url("http://a/", "/" + "x" * 7999) == "http://a/" + "x" * 7999
+    assert join_url("http://a/", "/" + "x" * 8000) is None
