@@ -1,4 +1,4 @@
-"""What is said of a mistake in a file of profiles."""
+"""The messages for mistakes in a profile file."""
 
 import random
 
@@ -143,28 +143,28 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("text, said", BROKEN)
-def test_a_mistake_is_named_with_its_line(write, pollkit, text, said):
+@pytest.mark.parametrize("text, message", BROKEN)
+def test_a_mistake_is_named_with_its_line(write, pollkit, text, message):
     path = write(text)
     code, out, err = pollkit("profiles", "check", path)
     lines = out.splitlines()
-    assert (code, err) == (2, "") and any(line.startswith(path + said) for line in lines), out
+    assert (code, err) == (2, "") and any(line.startswith(path + message) for line in lines), out
     assert [str(problem) for problem in profiles.check_file(path)] == lines
 
 
 @pytest.mark.parametrize(
-    "text, said", [row for row in BROKEN if "[a] " in row[1] or "[a:b] " in row[1]]
+    "text, message", [row for row in BROKEN if "[a] " in row[1] or "[a:b] " in row[1]]
 )
-def test_whoever_wants_that_profile_hears_of_it_and_nobody_else(write, text, said):
+def test_a_mistake_affects_only_the_profile_that_it_is_in(write, text, message):
     path = write(text)
     with pytest.raises(ConfigError) as caught:
         profiles.find_profile("a", path)
-    assert str(caught.value).startswith(path + said)
+    assert str(caught.value).startswith(path + message)
     assert str(caught.value).endswith(" (pollkit profiles check %s lists every problem)" % path)
     assert profiles.find_profile("sync", path) == profiles.find_profile("sync")
 
 
-def test_all_mistakes_are_told_at_once_in_order_of_their_lines(write):
+def test_all_mistakes_are_listed_in_the_order_of_their_lines(write):
     path = write(
         "junk\n[b]\nurl = https://b/{id}\nlimti = 3\npace = x\nmore junk\n[a:c]\nup_to = x\n"
         "[a]\nbase = y\nbase = z\n"
@@ -200,11 +200,11 @@ def test_all_mistakes_are_told_at_once_in_order_of_their_lines(write):
         "[default]\nurl = https://a/{id}",
     ],
 )
-def test_what_looks_like_a_mistake_and_is_none(write, text):
+def test_valid_files_that_look_like_mistakes(write, text):
     assert profiles.check_file(write(text)) == []
 
 
-def test_a_later_file_may_write_a_header_in_other_letters(write, monkeypatch):
+def test_a_later_file_may_write_a_header_in_other_letter_case(write, monkeypatch):
     monkeypatch.setenv("POLLKIT_PROFILES", write(BASE))
     path = write("[mine]\nheader.x-a = 3\n", "later.ini")
     assert profiles.check_file(path) == []
@@ -212,13 +212,13 @@ def test_a_later_file_may_write_a_header_in_other_letters(write, monkeypatch):
 
 
 @pytest.mark.parametrize("section", ["[:b]", "[a b]", "[a b:c]", "[DEFAULT]", "[DEFAULT:b]"])
-def test_a_section_of_no_name_is_told_of_once(write, section):
+def test_a_section_with_a_bad_name_is_reported_once(write, section):
     path = write(U + section + "\ntimeout = 1s\n")
     assert [problem.line for problem in profiles.check_file(path)] == [3]
     assert profiles.find_profile("a", path).url == "https://a/{id}"
 
 
-def test_a_label_for_a_profile_of_another_file_is_no_mistake(write, monkeypatch):
+def test_a_label_may_inherit_from_a_profile_of_another_file(write, monkeypatch):
     assert profiles.check_file(write("[knowhere:huge]\nup_to = 9999\n")) == []
     path = write("[mine:huge]\nup_to = 9999\n", "labels.ini")
     assert len(profiles.check_file(path)) == 1
@@ -226,20 +226,19 @@ def test_a_label_for_a_profile_of_another_file_is_no_mistake(write, monkeypatch)
     assert profiles.check_file(path) == []
 
 
-def test_check_minds_its_own_file_and_no_other(write, monkeypatch):
+def test_check_ignores_the_mistakes_of_other_files(write, monkeypatch):
     path = write(BASE)
     write("junk", "etc.ini")
     assert profiles.check_file(path) == []
     write("[mine]\nstatsu = x\n[sync]\nzzz = 1\n", "etc.ini")
     assert profiles.check_file(path) == []
-    monkeypatch.setenv(
-        "POLLKIT_PROFILES", path
-    )  # the file that is checked may be one of the usual ones
+    # The checked file may be one of those that are always read.
+    monkeypatch.setenv("POLLKIT_PROFILES", path)
     assert profiles.check_file(path) == []
 
 
 @pytest.mark.parametrize(
-    "name, said",
+    "name, message",
     [
         ("knowher", "there is no profile 'knowher' (did you mean knowhere?); see pollkit profiles"),
         ("xyz", "there is no profile 'xyz'; see pollkit profiles"),
@@ -247,10 +246,10 @@ def test_check_minds_its_own_file_and_no_other(write, monkeypatch):
         ("knowhere:small", "give the label separately, as --profile knowhere --label small"),
     ],
 )
-def test_a_name_that_is_not_there(name, said):
+def test_an_unknown_name_is_one_clear_line(name, message):
     with pytest.raises(ConfigError) as caught:
         profiles.find_profile(name)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +269,7 @@ def test_a_name_that_is_not_there(name, said):
         "base = https://me:s3cr3t@a?x=1",
     ],
 )
-def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(write, pollkit, line):
+def test_a_misplaced_secret_is_refused_and_not_quoted(write, pollkit, line):
     path = write("[a]\n%s\n" % line)
     code, out, err = pollkit("profiles", "check", path)
     assert code == 2 and out and "s3cr3t" not in out + err
@@ -279,8 +278,8 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(write, pollkit,
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_whatever_is_in_a_file_it_is_read_or_refused(write):
-    """Pieces thrown together at random never get anything but a ConfigError."""
+def test_a_random_file_is_parsed_or_refused(write):
+    """Random pieces of INI never cause another exception than a ConfigError."""
     seed = random.randrange(10**6)
     print("seed", seed)
     rng = random.Random(seed)
