@@ -1,7 +1,7 @@
-"""The values everything else speaks in: Job, Reply, Fault, Outcome.
+"""The values that all other modules use: Job, Reply, Fault, Outcome.
 
 House rules: values are immutable and compare by content. Seconds are floats; `_at` is an
-instant, `_s` a duration. Nothing here knows how a value was come by.
+instant, `_s` a duration.
 """
 
 from datetime import datetime, timedelta, timezone
@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
 
 from ..errors import ConfigError
-from .units import to_seconds
+from .units import Duration, to_seconds
 from .urls import is_url, redact_url
 
 NEVER = "never"  # a job's timeout: wait for it without a deadline
@@ -19,7 +19,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 class State(str, Enum):
-    """How a wait ended. Equal to its word: `outcome.state == "done"`."""
+    """The state of an outcome. Equal to its value: `outcome.state == "done"`."""
 
     DONE = "done"
     FAILED = "failed"
@@ -30,18 +30,17 @@ class State(str, Enum):
     def __str__(self) -> str:
         return str(self.value)
 
-    def __format__(
-        self, specification: str
-    ) -> str:  # the same text in '%s' and '{}' on every Python
+    # The same text with '%s' and '{}' on every Python.
+    def __format__(self, specification: str) -> str:
         return str(self).__format__(specification)
 
 
 class Job(NamedTuple):
     """Remote work to wait for.
 
-    `timeout` is how long to wait for this job: seconds or text such as '10m', 'never', or 0 to
-    poll once. It takes precedence over the timeout of the poller, the command and the profile;
-    None means that theirs applies.
+    `timeout` is the longest time to wait for this job: seconds, a text such as '10m', a timedelta,
+    'never', or 0 to poll once. It takes precedence over the timeout of the poller, the command and
+    the profile; None means that theirs applies.
 
     >>> Job("job_1", label="small").id
     'job_1'
@@ -53,31 +52,31 @@ class Job(NamedTuple):
     label: Optional[str] = None
     size: Optional[float] = None
     metadata: Optional[Mapping[str, Any]] = None
-    timeout: Union[float, str, None] = None
+    timeout: Optional[Duration] = None
 
     @classmethod
     def from_any(cls, job: "Union[Job, str]") -> "Job":
-        """A job as it is, or made from a URL or an id."""
-        if isinstance(job, cls):
-            if not isinstance(job.id, str):
-                raise ConfigError("a job's id is text, not %r" % (job.id,))
-            if job.url is not None and not isinstance(job.url, str):
-                raise ConfigError("a job's URL is text, not %r" % (job.url,))
-            if job.profile is not None and not isinstance(job.profile, str):
-                raise ConfigError(
-                    "a job names its profile: %s itself goes to the poller"
-                    % type(job.profile).__name__
-                )
-            if job.timeout is not None:
-                job = job._replace(timeout=job_timeout(job.timeout))
+        """A valid job, from a Job, a URL or an id; otherwise a ConfigError."""
+        if isinstance(job, str):
+            return cls(job, url=job if is_url(job) else None)
+        if not isinstance(job, cls):
+            raise ConfigError("a job must be a Job, a URL or an id, not %r" % (job,))
+        if not isinstance(job.id, str):
+            raise ConfigError("a job's id must be text, not %r" % (job.id,))
+        if job.url is not None and not isinstance(job.url, str):
+            raise ConfigError("a job's URL must be text, not %r" % (job.url,))
+        if job.profile is not None and not isinstance(job.profile, str):
+            raise ConfigError(
+                "a job's profile must be a name, not %s: pass a Profile to the poller"
+                % type(job.profile).__name__
+            )
+        if job.timeout is None:
             return job
-        if not isinstance(job, str):
-            raise ConfigError("a job is a Job, a URL or an id, not %r" % (job,))
-        return cls(job, url=job if is_url(job) else None)
+        return job._replace(timeout=job_timeout(job.timeout))
 
 
-def job_timeout(value: Union[float, str]) -> Union[float, str]:
-    """A job's own timeout in seconds, or NEVER; a ConfigError if it is neither.
+def job_timeout(value: Duration) -> Union[float, str]:
+    """A job's own timeout in seconds, or NEVER; otherwise a ConfigError.
 
     >>> job_timeout("10m")
     600.0
@@ -121,39 +120,39 @@ class Reply(
         lowered = {name.lower(): str(value) for name, value in (headers or {}).items()}
         raw = body.encode("utf-8") if isinstance(body, str) else body or b""
         if not isinstance(status, int):
-            raise ConfigError("a reply's status is a number such as 200, not %r" % (status,))
+            raise ConfigError("a reply's status must be a number such as 200, not %r" % (status,))
         if not isinstance(raw, (bytes, bytearray)):
             raise ConfigError(
-                "a reply's body is bytes or text, not %s: data that is decoded needs no Reply around it"
+                "a reply's body must be bytes or text, not %s: return decoded data without a Reply"
                 % type(raw).__name__
             )
         return super().__new__(cls, status, lowered, raw, url, received_at)
 
 
 class FaultCode(Enum):
-    """What kind of fault it is. Decisions use the code, never the words of the message."""
+    """The kind of a fault. Decisions depend on the code, never on the message."""
 
     NAME = "name"  # the host name was not resolved
     CONNECT = "connect"  # refused, unreachable, or no answer
     PROXY = "proxy"  # the proxy refused, or opened no tunnel
-    TLS = "tls"  # no TLS handshake
-    HANDSHAKE = "handshake"  # the server broke it off, perhaps for want of a certificate
-    CERTIFICATE = "certificate"  # we don't accept the server's certificate,
-    CERTIFICATE_DATE = "certificate date"  # because of its dates,
-    CERTIFICATE_NAME = "certificate name"  # because it is for another host,
-    CERTIFICATE_STRICT = "certificate strict"  # or by Python 3.13's stricter rules only
-    CLIENT_CERTIFICATE = "client certificate"  # the server wants a certificate of ours
+    TLS = "tls"  # the TLS handshake failed
+    HANDSHAKE = "handshake"  # the server aborted it, perhaps because we sent no certificate
+    CERTIFICATE = "certificate"  # we don't accept the server's certificate:
+    CERTIFICATE_DATE = "certificate date"  # it has expired, or is not valid yet
+    CERTIFICATE_NAME = "certificate name"  # it is for another host
+    CERTIFICATE_STRICT = "certificate strict"  # only the stricter rules of Python 3.13 reject it
+    CLIENT_CERTIFICATE = "client certificate"  # the server asks for a client certificate
     TIMEOUT = "timeout"  # no complete reply in time
-    NO_REPLY = "no reply"  # the connection ended before a reply began
-    BROKEN = "broken"  # the connection ended within a reply
+    NO_REPLY = "no reply"  # the connection was closed before a reply began
+    BROKEN = "broken"  # the connection was closed within a reply
     BAD_HTTP = "bad http"  # the reply is not HTTP
     TOO_LARGE = "too large"
     REDIRECT = "redirect"  # a redirect that is not followed
     HTTP_ERROR = "http error"  # 408, 425, 5xx
-    UNREADABLE = "unreadable"  # the body is not JSON,
-    HTML = "html"  # but HTML
-    NO_STATUS = "no status"  # there is no status in it
-    UNKNOWN_STATUS = "unknown status"  # no fault: a status that is not in the table
+    UNREADABLE = "unreadable"  # the body is not JSON
+    HTML = "html"  # the body is HTML
+    NO_STATUS = "no status"  # the body has no status
+    UNKNOWN_STATUS = "unknown status"  # not a fault: a status that is not in the table
     CONFIG = "config"  # the request can't be sent as configured
     CALL = "call"  # a callable raised an exception
     BUG = "bug"
@@ -161,7 +160,7 @@ class FaultCode(Enum):
 
 
 class Fault(NamedTuple):
-    """A poll with no usable reply, in words; `final` if polling again can't help.
+    """A poll without a usable reply; `final` if to poll again can't help.
 
     >>> print(Fault("connection refused", advice="is the server up?"))
     connection refused (is the server up?)
@@ -177,7 +176,7 @@ class Fault(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many requests were sent, and how many of them met a fault or the rate limit."""
+    """The number of requests, and of those that met a fault or the rate limit."""
 
     polls: int = 0
     faults: int = 0
@@ -196,14 +195,14 @@ NOTHING_COUNTED = Counts()
 
 
 class Error(NamedTuple):
-    """Why a wait did not end with 'done': the API's own code, if it gave one, and words."""
+    """The reason why a job is not done; `code` is the API's own code, if it sent one."""
 
     code: Optional[str]
     message: str
 
 
 class Slept(NamedTuple):
-    """Seconds slept, by what they were slept for."""
+    """The seconds slept, by reason."""
 
     pace: float = 0.0
     limit: float = 0.0
@@ -212,7 +211,7 @@ class Slept(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How a wait ended, and what it took."""
+    """The result of a wait, and its cost in polls and time."""
 
     id: str
     url: Optional[str]
@@ -232,35 +231,32 @@ class Outcome(NamedTuple):
     ended_at: float
 
     def as_dict(self) -> Dict[str, Any]:
-        """The outcome as JSON has it: instants in ISO 8601, durations to the millisecond."""
+        """The outcome as JSON data: instants in ISO 8601, durations to the millisecond."""
         delay = self.notice_delay_s
-        shown = self._asdict()
-        shown.update(
+        slept_s = self.slept_s._asdict().items()
+        fields = dict(self._asdict())
+        fields.update(
             state=self.state.value,
             error=dict(self.error._asdict()) if self.error else None,
             waited_s=round(self.waited_s, 3),
-            slept_s={why: round(slept, 3) for why, slept in self.slept_s._asdict().items()},
+            slept_s={reason: round(seconds, 3) for reason, seconds in slept_s},
             notice_delay_s=None if delay is None else round(delay, 3),
             started_at=iso_text(self.started_at),
             ended_at=iso_text(self.ended_at),
         )
-        return dict(shown)
+        return fields
 
     def summary(self) -> str:
         """The outcome in one line."""
-        text = "%s: %s after %.1f s and %d %s" % (
-            self.id,
-            str(self.state).replace("_", " "),
-            self.waited_s,
-            self.polls,
-            "poll" if self.polls == 1 else "polls",
-        )
-        return text + (": " + one_line(self.error.message) if self.error else "")
+        state = str(self.state).replace("_", " ")
+        polls = "1 poll" if self.polls == 1 else "%d polls" % self.polls
+        text = "%s: %s after %.1f s and %s" % (self.id, state, self.waited_s, polls)
+        return text + ": " + one_line(self.error.message) if self.error else text
 
 
 def one_line(text: str, longest: int = 300) -> str:
     """Untrusted text, flattened to one line and truncated."""
-    start = text[: 20 * longest]  # splitting 10 MB into words would take 500 MB
+    start = text[: 20 * longest]  # to split 10 MB into words would take 500 MB
     line = " ".join(start.split())
     if not line.isprintable():
         line = "".join(c if c.isprintable() else "?" for c in line)
@@ -269,7 +265,7 @@ def one_line(text: str, longest: int = 300) -> str:
 
 
 def display_id(job: Job) -> str:
-    """A job's id as it may be shown: one that is a URL loses what looks like a secret."""
+    """A job's id for display: if it is a URL, without its secrets."""
     return redact_url(job.id) if is_url(job.id) else job.id
 
 

@@ -1,4 +1,4 @@
-"""Profile: how one API speaks. A plain value; edges read it from INI, core obeys it."""
+"""Profile: how one API is polled and its replies are understood. A plain value, read from INI."""
 
 from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
 
@@ -6,19 +6,20 @@ from ..errors import ConfigError
 from .origins import REDIRECT_POLICIES, parse_origin
 from .pace import Adaptive, Backoff, Fixed, Pace, parse_pace
 from .reading.json_paths import Path
-from .units import Limit, parse_limit, to_seconds
+from .units import Duration, Limit, parse_limit, to_seconds
 from .urls import is_secret, parse_url, redact_url
 
-DEFAULT_TIMEOUT = "default"  # a timeout that nobody has named; None already means 'for ever'
+DEFAULT_TIMEOUT = "default"  # no timeout is configured; None already means 'for ever'
 
 
 class Profile(NamedTuple):
-    """How one API speaks: its URL, where the status stands, what its words mean, its limit, its pace.
+    """How one API is polled and its replies are understood.
 
-    Every field has the default of an API nobody has described: the status is found by itself.
-    Paces, limits and durations may be given as text ('fixed 5s', '60/m', '10m').
+    By default, pollkit detects the status field and the meaning of its values. Paces, limits and
+    durations may be given as text ('fixed 5s', '60/m', '10m'), a duration also as seconds or a
+    timedelta, and a fixed pace as seconds.
 
-    `timeout` and `max_faults` have a default that depends on who waits: see core/rules.py.
+    The defaults of `timeout` and `max_faults` depend on the driver: see core/wait_settings.py.
 
     >>> Profile(name="mine", url="https://api.internal/jobs/{id}", timeout="10m").timeout
     '10m'
@@ -31,7 +32,7 @@ class Profile(NamedTuple):
     headers: Mapping[str, str] = {}
     auth: Optional[str] = None
 
-    # where things stand in a reply: dotted paths; None: the common places
+    # the fields of a reply, as dotted paths; None: the usual fields
     status: Optional[str] = None
     result: Optional[str] = None
     error: Optional[str] = None
@@ -40,23 +41,23 @@ class Profile(NamedTuple):
     created: Optional[str] = None
     finished: Optional[str] = None
 
-    # what the words mean; None: the common words
+    # the status words of each meaning; None: the usual words
     done: Optional[Tuple[str, ...]] = None
     failed: Optional[Tuple[str, ...]] = None
     pending: Optional[Tuple[str, ...]] = None
     unknown: str = "pending"
 
-    # when to look, how long, how often at the most
-    pace: Union[Pace, str, None] = Adaptive()  # None: the same
-    retry: Union[Pace, str] = Backoff(1, 30, factor=2, jitter="equal")
+    # when to poll, how long, and how often at most
+    pace: Union[Pace, str, float, None] = Adaptive()  # None: the same
+    retry: Union[Pace, str, float] = Backoff(1, 30, factor=2, jitter="equal")
     limit: Union[Limit, str, None] = None
-    timeout: Union[float, str, None] = DEFAULT_TIMEOUT  # None: for ever
-    request_timeout: Union[float, str] = 30.0
+    timeout: Optional[Duration] = DEFAULT_TIMEOUT  # None: for ever
+    request_timeout: Duration = 30.0
     max_faults: Optional[int] = None  # None: the default
-    not_found_grace: Union[float, str] = 10.0
-    retry_after_default: Union[float, str, None] = None
+    not_found_grace: Duration = 10.0
+    retry_after_default: Optional[Duration] = None
 
-    # one request for many jobs: {ids} in its URL, the path of the items, and of the id in each
+    # one request for many jobs: its URL with {ids}, the path of the items, the path of an item's id
     batch_url: Optional[str] = None
     batch_items: Optional[str] = None
     batch_id: str = "id"
@@ -67,29 +68,29 @@ class Profile(NamedTuple):
     client_cert: Optional[str] = None
     client_key: Optional[str] = None
     proxy: str = "env"
-    tls_strict: bool = True  # False: accept what only the stricter rules of Python 3.13 refuse
+    tls_strict: bool = True  # False: accept certificates that only Python 3.13 rejects
 
-    # where credentials may go besides the origin of the URL, and which redirects are followed
+    # other origins that credentials may be sent to, and which redirects are followed
     origins: Tuple[str, ...] = ()
     redirects: str = "safe"
 
-    # what {base} in the URLs stands for; and labels: each a whole profile, up to which size, in order
+    # the value of {base} in the URLs; and the labels, each a whole profile with its largest size
     base: Optional[str] = None
     label: Optional[str] = None
     up_to: Optional[float] = None
     labels: Mapping[str, "Profile"] = {}
 
     def __repr__(self) -> str:
-        """What differs from the defaults, without secrets."""
-        usual = self._field_defaults
-        return "Profile(%s)" % ", ".join(
-            "%s=%s" % (name, _shown(name, value))
+        """The fields that differ from their defaults, without secrets."""
+        fields = [
+            "%s=%s" % (name, _redact_field(name, value))
             for name, value in zip(self._fields, self)
-            if value != usual[name]
-        )
+            if value != self._field_defaults[name]
+        ]
+        return "Profile(%s)" % ", ".join(fields)
 
 
-def _shown(name: str, value: Any) -> str:
+def _redact_field(name: str, value: Any) -> str:
     if name in ("url", "batch_url", "base", "proxy"):
         return repr(redact_url(str(value)))
     if name == "headers" and isinstance(value, Mapping):
@@ -99,59 +100,34 @@ def _shown(name: str, value: Any) -> str:
     return "'***'" if name in ("body", "headers") else repr(value)
 
 
-_PATHS = (
-    "status",
-    "result",
-    "error",
-    "error_code",
-    "created",
-    "finished",
-    "batch_items",
-    "batch_id",
-)
+_PATHS = "status result error error_code created finished batch_items batch_id".split()
+_TEXTS = "name url body auth progress batch_url base label ca_file client_cert client_key".split()
 _DURATIONS = ("timeout", "request_timeout", "not_found_grace", "retry_after_default")
 _MAY_BE_NONE = ("timeout", "retry_after_default")
 
-# What the fields take that are read as they are; those with a check of their own are not here.
+# The types of the fields, and their description in errors. Fields with other checks are not listed.
 _TYPES = (
-    (("method", "proxy", "batch_id"), str, "text"),
-    (
-        (
-            "name",
-            "url",
-            "body",
-            "auth",
-            "progress",
-            "batch_url",
-            "base",
-            "label",
-            "ca_file",
-            "client_cert",
-            "client_key",
-        )
-        + _PATHS,
-        (str, type(None)),
-        "text",
-    ),
-    (("done", "failed", "pending"), (str, Iterable, type(None)), "words"),
-    (("origins",), (str, Iterable), "origins such as https://api.internal"),
-    (("tls_strict",), bool, "True or False"),
-    (("limit",), (str, Limit, type(None)), "a limit such as '60/m'"),
-    (("headers",), Mapping, "a mapping of names to values"),
-    (("labels",), Mapping, "a mapping of labels to profiles"),
+    (["method", "proxy", "batch_id"], str, "text"),
+    (_TEXTS + _PATHS, (str, type(None)), "text"),
+    (["done", "failed", "pending"], (str, Iterable, type(None)), "words"),
+    (["origins"], (str, Iterable), "origins such as https://api.internal"),
+    (["tls_strict"], bool, "True or False"),
+    (["limit"], (str, Limit, type(None)), "a limit such as '60/m'"),
+    (["headers"], Mapping, "a mapping of names to values"),
+    (["labels"], Mapping, "a mapping of labels to profiles"),
 )
 
 
 def validate_profile(profile: Profile) -> Profile:
-    """A profile that makes sense, with all that was given as text read; or a ConfigError."""
+    """A valid profile, in which texts such as '10m' are parsed; otherwise a ConfigError."""
     if not isinstance(profile, Profile):
-        raise ConfigError("a profile is a pollkit.Profile, not %r" % (profile,))
+        raise ConfigError("a profile must be a pollkit.Profile, not %r" % (profile,))
     _check_types(profile)
     if profile.unknown not in ("pending", "failed"):
-        raise ConfigError("unknown is pending or failed, not %r" % (profile.unknown,))
+        raise ConfigError("unknown must be pending or failed, not %r" % (profile.unknown,))
     if profile.redirects not in REDIRECT_POLICIES:
         policies = " or ".join(REDIRECT_POLICIES)
-        raise ConfigError("redirects is %s, not %r" % (policies, profile.redirects))
+        raise ConfigError("redirects must be %s, not %r" % (policies, profile.redirects))
     validate_count("batch_size", profile.batch_size)
     if profile.max_faults is not None:
         validate_count("max_faults", profile.max_faults)
@@ -164,158 +140,167 @@ def validate_profile(profile: Profile) -> Profile:
         validate_size("up_to", profile.up_to)
     limit = profile.limit
     return profile._replace(
-        done=_words(profile.done),
-        failed=_words(profile.failed),
-        pending=_words(profile.pending),
+        done=_to_words(profile.done),
+        failed=_to_words(profile.failed),
+        pending=_to_words(profile.pending),
         pace=Adaptive() if profile.pace is None else to_pace(profile.pace),
         retry=to_pace(profile.retry),
         limit=parse_limit(limit) if isinstance(limit, str) else limit,
-        origins=tuple(map(parse_origin, _words(profile.origins) or ())),
-        **_read_durations(profile),
+        origins=tuple(map(parse_origin, _to_words(profile.origins) or ())),
+        **_parse_durations(profile),
     )
 
 
-def _read_durations(profile: Profile) -> Dict[str, Any]:
-    """The durations of a profile in seconds; a timeout that nobody has named stays the default."""
-    read = {name: getattr(profile, name) for name in _DURATIONS}
-    if read["timeout"] == "never":
-        read["timeout"] = None
-    for name, value in read.items():
+def _parse_durations(profile: Profile) -> Dict[str, Any]:
+    """The durations of a profile in seconds; the default timeout stays as it is."""
+    durations = {name: getattr(profile, name) for name in _DURATIONS}
+    if durations["timeout"] == "never":
+        durations["timeout"] = None
+    for name, value in durations.items():
         is_none = value is None and name in _MAY_BE_NONE
         is_default = value == DEFAULT_TIMEOUT and name == "timeout"
         if not is_none and not is_default:
-            read[name] = to_seconds(value, name)
-    if read["request_timeout"] == 0:
+            durations[name] = to_seconds(value, name)
+    if durations["request_timeout"] == 0:
         raise ConfigError("request_timeout must be above zero")
-    return read
+    return durations
 
 
 def _check_types(profile: Profile) -> None:
-    for names, types, takes in _TYPES:
+    for names, types, description in _TYPES:
         for name in names:
             value: Any = getattr(profile, name)
-            if not isinstance(value, types):  # the value itself is not repeated: it may be a secret
-                raise ConfigError("%s must be %s, not %s" % (name, takes, type(value).__name__))
-    for one in profile.labels.values():
-        if not isinstance(one, Profile):
+            if not isinstance(value, types):  # the value is not quoted: it may be a secret
+                raise ConfigError(
+                    "%s must be %s, not %s" % (name, description, type(value).__name__)
+                )
+    for labelled in profile.labels.values():
+        if not isinstance(labelled, Profile):
             raise ConfigError(
-                "labels must be a mapping of labels to profiles, not to %s" % type(one).__name__
+                "labels must be a mapping of labels to profiles, not to %s"
+                % type(labelled).__name__
             )
 
 
 def profile_for_job(
     profile: Profile, label: Optional[str] = None, size: Optional[float] = None
 ) -> Profile:
-    """The profile for a job of that label, or of that size: the smallest label that it fits in.
+    """The profile for a job with a label or a size; a size selects the smallest label that fits.
 
-    A job that no label fits, or that has neither, gets the profile itself. So does a label the
-    profile doesn't know, where it has none at all or its URL takes any (`{label}`).
+    A job with neither, or whose size fits no label, gets the profile itself. So does a job with an
+    unknown label, if the profile has no labels or its URL accepts any (`{label}`).
 
-    >>> mine = Profile(timeout=300.0, labels={"small": Profile(label="small", up_to=10, timeout=60.0)})
+    >>> small = Profile(label="small", up_to=10, timeout=60.0)
+    >>> mine = Profile(timeout=300.0, labels={"small": small})
     >>> profile_for_job(mine, size=7).timeout, profile_for_job(mine, size=70).timeout
     (60.0, 300.0)
     """
     if size is not None:
         validate_size("size", size)
     if label is not None:
-        if not isinstance(label, str):
-            raise ConfigError("a label is text, not %r" % (label,))
-        if label in profile.labels:
-            return profile.labels[label]
-        if not profile.labels or "{label}" in (profile.url or ""):
-            return profile
-        raise ConfigError(
-            "profile %s has no label %r: it has %s"
-            % (profile.name or "without a name", label, ", ".join(profile.labels))
-        )
+        return _profile_for_label(profile, label)
     if size is None:
         return profile
-    fitting = [
-        (one.up_to, one)
-        for one in profile.labels.values()
-        if one.up_to is not None and size <= one.up_to
-    ]
+    by_size = [(one.up_to, one) for one in profile.labels.values() if one.up_to is not None]
+    fitting = [(up_to, one) for up_to, one in by_size if size <= up_to]
     return min(fitting, key=lambda pair: pair[0])[1] if fitting else profile
 
 
-def fill_base(profile: Profile, base: Optional[str] = None) -> Profile:
-    """The profile with {base} filled in, by `base` or else by its own; its labels' likewise.
+def _profile_for_label(profile: Profile, label: Any) -> Profile:
+    if not isinstance(label, str):
+        raise ConfigError("a label must be text, not %r" % (label,))
+    if label in profile.labels:
+        return profile.labels[label]
+    if not profile.labels or "{label}" in (profile.url or ""):
+        return profile
+    raise ConfigError(
+        "profile %s has no label %r: it has %s"
+        % (profile.name or "without a name", label, ", ".join(profile.labels))
+    )
 
-    A profile that needs a base URL, where none is known, is a ConfigError.
+
+def needs_base(profile: Profile) -> bool:
+    """Whether one of the profile's URLs has a {base} to fill in."""
+    return "{base}" in (profile.url or "") or "{base}" in (profile.batch_url or "")
+
+
+def fill_base(profile: Profile, base: Optional[str] = None) -> Profile:
+    """The profile and its labels with {base} filled in, by `base` or by their own base.
+
+    A ConfigError if the profile needs a base URL and there is none.
 
     >>> fill_base(Profile(url="{base}/jobs/{id}"), "http://ray.internal:8265/").url
     'http://ray.internal:8265/jobs/{id}'
     """
-    if (
-        base is None
-        and profile.base is None
-        and "{base}" in "%s %s" % (profile.url, profile.batch_url)
-    ):
+    if base is None and profile.base is None and needs_base(profile):
         raise ConfigError(
             "profile %s needs a base URL: give --base-url, POLLKIT_BASE_URL or base = URL in a file"
             % (profile.name or "without a name")
         )
-    return _filled(profile, base)
+    labels = {name: _replace_base(one, base) for name, one in profile.labels.items()}
+    return _replace_base(profile, base)._replace(labels=labels)
 
 
-def _filled(profile: Profile, base: Optional[str]) -> Profile:
-    known = profile.base if base is None else base
-    filled = profile._replace(
-        labels={name: _filled(one, base) for name, one in profile.labels.items()}
-    )
-    if known is None:
-        return filled
-    root = validate_base(known).rstrip("/")
-    return filled._replace(
-        base=known,
+def _replace_base(profile: Profile, base: Optional[str]) -> Profile:
+    base = profile.base if base is None else base
+    if base is None:
+        return profile
+    root = validate_base(base).rstrip("/")
+    return profile._replace(
+        base=base,
         url=profile.url and profile.url.replace("{base}", root),
         batch_url=profile.batch_url and profile.batch_url.replace("{base}", root),
     )
 
 
 def validate_base(base: Any) -> str:
-    """A base URL that makes sense: what stands before the path of every job's URL."""
+    """A valid base URL, which precedes the path of every job; otherwise a ConfigError."""
     if not isinstance(base, str):
-        raise ConfigError("a base URL is text, not %r" % (base,))
+        raise ConfigError("a base URL must be text, not %r" % (base,))
     parse_url(base)
     if set(base) & set("?# {}"):
         raise ConfigError(
-            "the base URL %r goes on with a job's path: it can have no query, space or brace"
-            % redact_url(base)
+            "the base URL %r can have no query, fragment, space or brace: the path of a job "
+            "follows it" % redact_url(base)
         )
     return base
 
 
 def validate_size(name: str, size: Any) -> float:
-    """A size that makes sense: a number from 0; `inf` is one, too."""
-    if (
-        isinstance(size, bool) or not isinstance(size, (int, float)) or not size >= 0
-    ):  # also for nan
+    """A valid size: a number from 0, also `inf`; otherwise a ConfigError."""
+    is_number = isinstance(size, (int, float)) and not isinstance(size, bool)
+    if not is_number or not size >= 0:  # nan is not >= 0, either
         raise ConfigError("%s must be a number from 0, not %r" % (name, size))
-    return size
+    valid: float = size  # not float(size): a large int has no float
+    return valid
 
 
 def to_pace(pace: Any) -> Pace:
-    """A pace, given as one or as text."""
+    """A pace, from a pace, a text such as 'fixed 5s', or the seconds of a fixed pace."""
+    if isinstance(pace, (Fixed, Backoff, Adaptive)):
+        return pace
     if isinstance(pace, str):
         return parse_pace(pace)
-    if not isinstance(pace, (Fixed, Backoff, Adaptive)):
-        raise ConfigError(
-            "a pace is Fixed, Backoff, Adaptive or text such as 'fixed 5s', not %r" % (pace,)
-        )
-    return pace
+    if isinstance(pace, (int, float)) and not isinstance(pace, bool):
+        return Fixed(to_seconds(pace, "pace"))
+    raise ConfigError(
+        "a pace must be Fixed, Backoff, Adaptive, seconds or text such as 'fixed 5s', not %r"
+        % (pace,)
+    )
 
 
 def validate_count(name: str, value: Any) -> int:
-    """A count that makes sense."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1000000:
+    """A valid count: a whole number from 1 to a million; otherwise a ConfigError."""
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 1 <= value <= 1000000:
         raise ConfigError("%s must be a whole number from 1, not %r" % (name, value))
-    return value
+    return int(value)
 
 
-def _words(words: Any) -> Optional[Tuple[str, ...]]:
-    """Status words, given as a list or as text with commas in between."""
+def _to_words(words: Any) -> Optional[Tuple[str, ...]]:
+    """Words, from an iterable or from a text with commas between them."""
     if words is None:
         return None
-    parts = words.split(",") if isinstance(words, str) else words
-    return tuple(str(part).strip() for part in parts)
+    if isinstance(words, str):
+        words = words.split(",")
+    return tuple(str(word).strip() for word in words)

@@ -1,7 +1,7 @@
-"""Removing secrets from text that quotes a server.
+"""Remove secrets from text that quotes a server.
 
-A server may repeat a secret that it was sent, whole, percent-encoded, or cut short where the text
-was truncated. The work is linear in the length of the text.
+A server may repeat a secret that it received: whole, percent-encoded, or only its beginning, if the
+text was truncated. The work is linear in the length of the text.
 """
 
 import re
@@ -10,11 +10,11 @@ from typing import Set
 from .model import LONGEST_TEXT
 from .urls import SHORTEST_SECRET, percent_encode
 
-_CUT = re.compile(r"\.\.\.|['\"]")  # how a text ends that was truncated, and is quoted
+_CUT = re.compile(r"\.\.\.|['\"]")  # the end of a text that was truncated or quoted
 
 
 def scrub(text: str, secrets: Set[str]) -> str:
-    """A text, truncated, without the secrets.
+    """A text without the secrets, truncated.
 
     >>> scrub("no such token: s3cr3t", {"s3cr3t"})
     'no such token: ***'
@@ -30,23 +30,23 @@ def scrub(text: str, secrets: Set[str]) -> str:
 
 
 def without_secret(text: str, secret: str) -> str:
-    """A text without a secret; if the text was truncated, also without the secret's beginning."""
+    """A text without a secret, and without the secret's beginning before a cut."""
     text = text.replace(secret, "***")
     if " " in secret:
-        return text  # 'Bearer X': X is a secret of its own
-    first = secret[:SHORTEST_SECRET]
+        return text  # 'Bearer X': X itself is one of the secrets
+    prefix = secret[:SHORTEST_SECRET]
     pieces = []
-    done = 0
-    end = 0
-    start = text.find(first)
+    copied_to = 0
+    cut_at = 0
+    start = text.find(prefix)
     while start >= 0:
-        past = start + SHORTEST_SECRET
-        if end < past:
-            cut = _CUT.search(text, past)
-            end = cut.start() if cut else len(text)
-        if secret.startswith(text[start : min(end, past + len(secret))]):
-            pieces.append(text[done:start] + "***")
-            done = end
-        # A text that is longer than the secret is no beginning of it: go on near the cut.
-        start = text.find(first, max(done, start + 1, end - len(secret)))
-    return "".join(pieces) + text[done:]
+        prefix_end = start + SHORTEST_SECRET
+        if cut_at < prefix_end:
+            cut = _CUT.search(text, prefix_end)
+            cut_at = cut.start() if cut else len(text)
+        if secret.startswith(text[start : min(cut_at, prefix_end + len(secret))]):
+            pieces.append(text[copied_to:start] + "***")
+            copied_to = cut_at
+        # A longer text than the secret can't be its beginning: continue near the cut.
+        start = text.find(prefix, max(copied_to, start + 1, cut_at - len(secret)))
+    return "".join(pieces) + text[copied_to:]

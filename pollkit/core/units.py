@@ -1,48 +1,57 @@
 """Durations and limits as people write them: '500ms', '1h30m', '60/m', '10/s burst 20'.
 
-House rules: a duration is a float in seconds. What is printed parses back to the same value,
-except for `rounded_duration`, which is for messages.
+House rules: a duration is a float in seconds. A printed text parses back to the same value, except
+for that of `rounded_duration`, which is for messages.
 """
 
 import re
-from typing import NamedTuple, Union
+from typing import TYPE_CHECKING, NamedTuple, Union
 
 from ..errors import ConfigError
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+Duration = Union[float, str, "timedelta"]
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 _PIECE = re.compile(r"(%s)(ms|s|m|h|d)" % _NUMBER)
 _DURATION = re.compile(r"(?:%s(?:ms|s|m|h|d))+|%s" % (_NUMBER, _NUMBER))
 _LIMIT = re.compile(r"(%s)\s*/\s*(%s)?(ms|s|m|h|d)(?:\s+burst\s+([0-9]+))?" % (_NUMBER, _NUMBER))
-_LONGEST = 10 * 365 * 86400.0  # beyond ten years a duration is a mistake, not a wish
+_LARGEST_BURST = 1000000
+_LONGEST = 10 * 365 * 86400.0  # a duration of over ten years is a mistake
 
 
-def to_seconds(value: Union[str, float], what: str = "duration") -> float:
-    """A duration in seconds, from a number or from text such as '1h30m'; a bare number is seconds.
+def to_seconds(value: Duration, name: str = "duration") -> float:
+    """A duration in seconds, from a number of seconds, a text such as '1h30m', or a timedelta.
 
     >>> to_seconds("1h30m")
     5400.0
     """
-    if isinstance(value, str):
-        text = value.strip().lower()
-        if not _DURATION.fullmatch(text):
-            raise ConfigError(
-                "%s %s is not a duration: write 500ms, 5s, 2m or 1h30m" % (what, _brief(value))
-            )
-        pieces = _PIECE.findall(text)
-        # Rounded, so that 5m23.833s is 323.833 and not the sum of two floats.
-        result = (
-            round(sum(float(n) * _UNITS[unit] for n, unit in pieces), 9) if pieces else float(text)
+    # A timedelta is recognised by its method: to import datetime would delay every start.
+    total_seconds = getattr(type(value), "total_seconds", None)
+    if total_seconds is not None:
+        value = total_seconds(value)
+    seconds = _parse_duration(value, name) if isinstance(value, str) else value
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise ConfigError("%s must be seconds or text such as '5s', not %s" % (name, _brief(value)))
+    if not 0 <= seconds <= _LONGEST:  # also true for nan
+        raise ConfigError("%s %s is out of range: from 0 to ten years" % (name, _brief(value)))
+    return float(seconds)
+
+
+def _parse_duration(text: str, name: str) -> float:
+    lowered = text.strip().lower()
+    if not _DURATION.fullmatch(lowered):
+        raise ConfigError(
+            "%s %s is not a duration: write 500ms, 5s, 2m or 1h30m" % (name, _brief(text))
         )
-    elif isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ConfigError("%s must be seconds or text such as '5s', not %s" % (what, _brief(value)))
-    elif not 0 <= value <= _LONGEST:  # before float(): an int may be too large for one
-        raise ConfigError("%s %s is out of range: from 0 to ten years" % (what, _brief(value)))
-    else:
-        result = float(value)
-    if not 0 <= result <= _LONGEST:  # also false for nan
-        raise ConfigError("%s %s is out of range: from 0 to ten years" % (what, _brief(value)))
-    return result
+    pieces = _PIECE.findall(lowered)
+    if not pieces:
+        return float(lowered)
+    # Rounded, so that 5m23.833s is 323.833 and not the sum of two floats.
+    return round(sum(float(number) * _UNITS[unit] for number, unit in pieces), 9)
 
 
 def _brief(value: object) -> str:
@@ -61,12 +70,16 @@ def duration_text(duration: float) -> str:
         return _decimal(micros, 1000) + "ms"
     minutes, micros = divmod(micros, 60 * 1000000)
     hours, minutes = divmod(minutes, 60)
-    text = ("%dh" % hours if hours else "") + ("%dm" % minutes if minutes else "")
-    return text + _decimal(micros, 1000000) + "s" if micros or not text else text
+    text = "%dh" % hours if hours else ""
+    if minutes:
+        text += "%dm" % minutes
+    if micros or not text:
+        text += _decimal(micros, 1000000) + "s"
+    return text
 
 
 def rounded_duration(duration: float) -> str:
-    """A duration in a message for people: two or three digits, or two units.
+    """A duration for messages: two or three digits, or two units.
 
     >>> rounded_duration(319.763309), rounded_duration(12.34), rounded_duration(2.54)
     ('5m20s', '12s', '2.5s')
@@ -85,29 +98,17 @@ def _decimal(value: int, unit: int) -> str:
 
 
 class Limit(NamedTuple):
-    """At most `polls` polls in any `per` seconds; `burst` only where somebody named one."""
+    """At most `polls` polls in any `per` seconds; `burst` is 0 if the user named none."""
 
     polls: float
     per: float
     burst: int = 0
 
     def __str__(self) -> str:
-        unit = next((u for u, s in _UNITS.items() if s == self.per), None)
-        text = "%s/%s" % (_number_text(self.polls), unit or duration_text(self.per))
+        units = [unit for unit, seconds in _UNITS.items() if seconds == self.per]
+        count = "%d" % self.polls if self.polls == int(self.polls) else repr(self.polls)
+        text = "%s/%s" % (count, units[0] if units else duration_text(self.per))
         return text + (" burst %d" % self.burst if self.burst else "")
-
-
-def percent(fraction: float) -> int:
-    """A fraction in whole percent; 100 only for all of it.
-
-    >>> percent(0.29)
-    29
-    """
-    return int(fraction * 100 + 1e-9)  # 0.29 x 100 is 28.999999999999996
-
-
-def _number_text(value: float) -> str:
-    return "%d" % value if value == int(value) else repr(value)
 
 
 def parse_limit(text: str) -> Limit:
@@ -119,9 +120,25 @@ def parse_limit(text: str) -> Limit:
     match = _LIMIT.fullmatch(text.strip().lower())
     if not match:
         raise ConfigError("limit %r is not a limit: write 60/m, 10/s burst 20 or 1000/h" % text)
-    count, per = float(match.group(1)), float(match.group(2) or 1) * _UNITS[match.group(3)]
-    if not (1e-6 <= count / per <= 1e6 if per else False):
-        raise ConfigError("limit %r is out of range" % text)
-    if match.group(4) == "0":
-        raise ConfigError("limit %r: a burst is at least 1" % text)
-    return Limit(count, per, int(match.group(4) or 0))
+    count = float(match.group(1))
+    per = float(match.group(2) or 1) * _UNITS[match.group(3)]
+    burst = match.group(4)
+    if per == 0 or not 1e-6 <= count / per <= 1e6:
+        raise ConfigError("limit %r is out of range: write 60/m, 10/s or 1000/h" % text)
+    if burst is None:
+        return Limit(count, per)
+    # Ten digits are enough to see that it is too large: int() rejects thousands of them.
+    if not 1 <= int(burst[:10]) <= _LARGEST_BURST:
+        raise ConfigError(
+            "limit %.40r: a burst is at least 1, and %d at the most" % (text, _LARGEST_BURST)
+        )
+    return Limit(count, per, int(burst))
+
+
+def percent(fraction: float) -> int:
+    """A fraction in whole percent; 100 only for all of it.
+
+    >>> percent(0.29)
+    29
+    """
+    return int(fraction * 100 + 1e-9)  # 0.29 x 100 is 28.999999999999996

@@ -1,12 +1,12 @@
 """What holds for a wait from its start to its end: pace, deadline, how much trouble to bear."""
 
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple, Optional
 
 from .learning.durations import Durations
 from .model import NEVER, Job
 from .pace import Adaptive, Pace
 from .profile import DEFAULT_TIMEOUT, Profile, to_pace, validate_profile
-from .units import to_seconds
+from .units import Duration, to_seconds
 
 FOREVER = float("inf")
 
@@ -80,5 +80,5 @@ def profile_timeout(profile: Profile, defaults: Defaults = DEFAULTS) -> Optional
     return defaults.timeout if profile.timeout == DEFAULT_TIMEOUT else _seconds(profile.timeout)
 
 
-def _seconds(value: Union[float, str, None]) -> Optional[float]:
+def _seconds(value: Optional[Duration]) -> Optional[float]:
     return None if value is None else to_seconds(value)

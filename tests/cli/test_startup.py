@@ -70,7 +70,7 @@ def test_what_is_needed_is_imported(url):
         TOKEN="secret",
     )
     assert {"urllib.request", "pollkit.edges.credentials"} <= got
-    assert {"configparser", "pkgutil", "pollkit.edges.profiles.catalog"} <= imported("profiles")
+    assert {"pkgutil", "pollkit.edges.profiles.catalog"} <= imported("profiles")
 
 
 def test_only_who_shares_a_limit_or_has_a_ledger_pays_for_sqlite(url, tmp_path):

@@ -12,7 +12,7 @@ from pollkit.core.learning.durations import accrued_delay
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
 from pollkit.core.machine import WaitSettings, start
-from pollkit.core.reading.headers import Quota
+from pollkit.core.reading.rate_limit_headers import Quota
 from pollkit.core.reading.reader import Reading, Verdict
 
 PENDING, DONE = Reading(Verdict.PENDING, "pending"), Reading(Verdict.DONE, "done")

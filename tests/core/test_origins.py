@@ -1,4 +1,4 @@
-"""Credentials of a profile go to the origin of its URL, and to those it lists, and nowhere else."""
+"""The credentials of a profile are sent only to the origin of its URL and to those it lists."""
 
 import json
 
@@ -27,7 +27,7 @@ def token(monkeypatch):
 
 @pytest.fixture
 def stranger():
-    """A server that must see no request at all."""
+    """A server that must receive no request."""
     with RawServer(DONE) as server:
         yield server
     assert server.accepted == 0
@@ -47,7 +47,7 @@ def profile_at(write, url, more="auth = bearer env:MY_TOKEN\n"):
     return ["--profile", "mine", "--profiles", path]
 
 
-# A job elsewhere
+# Jobs at another origin
 
 
 @pytest.mark.parametrize("secret", list(SECRETS))
@@ -61,7 +61,7 @@ def test_wait_refuses_a_url_outside_the_profile_in_one_line(secret, stranger, wr
 
 
 def test_batch_refuses_the_whole_list_before_any_request(api, stranger, write, pollkit):
-    """The line of the list is named."""
+    """The error names the line of the list."""
     jobs = write("job_1\n%s\njob_2\n" % stranger.url("/x"), "jobs.txt")
     code, out, err = pollkit("batch", jobs, *profile_at(write, api.url("/jobs/{id}")))
     assert (code, out, err.count("\n")) == (2, "", 1)
@@ -77,10 +77,10 @@ def test_an_https_profile_sends_nothing_over_http(stranger, write, pollkit):
     assert "are https, and so must the job's be" in err and "origins =" not in err
 
 
-def test_a_run_names_such_a_job_and_polls_the_others(api, stranger, write, pollkit, tmp_path):
+def test_run_names_such_a_job_and_polls_the_others(api, stranger, write, pollkit, tmp_path):
     flags = profile_at(write, api.url("/jobs/{id}"))
     path = str(tmp_path / "jobs.db")
-    with Ledger(path) as ledger:  # as an earlier version, or a program, may have added it
+    with Ledger(path) as ledger:  # an earlier version or a program may have added it
         evil = Job("evil", url=stranger.url("/x"), profile="mine")
         ledger.add([Job("job_1", profile="mine"), evil])
     code, _, err = pollkit("run", path, "--once", *flags)
@@ -92,8 +92,8 @@ def test_a_run_names_such_a_job_and_polls_the_others(api, stranger, write, pollk
     assert [request.headers["authorization"] for request in api.requests] == ["Bearer " + TOKEN]
 
 
-def test_without_the_base_of_the_url_no_origin_is_known(api, stranger, write, pollkit, tmp_path):
-    """add takes the job all the same: run may be given the base."""
+def test_without_a_base_the_origin_is_unknown(api, stranger, write, pollkit, tmp_path):
+    """`add` accepts the job, because the base may be given to `run`."""
     flags = profile_at(write, "{base}/{id}")
     ledger = str(tmp_path / "jobs.db")
     assert pollkit("add", ledger, api.url("/x"), *flags)[0] == 0
@@ -104,7 +104,7 @@ def test_without_the_base_of_the_url_no_origin_is_known(api, stranger, write, po
     assert api.targets == ["/x"]
 
 
-def test_doctor_finds_such_a_job_and_does_not_poll_it(api, write, pollkit):
+def test_doctor_reports_such_a_job_and_does_not_poll_it(api, write, pollkit):
     for more in SECRETS.values():
         flags = profile_at(write, "http://api.internal/{id}", more)
         code, out, _ = pollkit("doctor", api.url("/x"), *flags)
@@ -114,7 +114,7 @@ def test_doctor_finds_such_a_job_and_does_not_poll_it(api, write, pollkit):
 
 
 @pytest.mark.parametrize("driver", [Poller, BatchPoller])
-def test_a_header_of_the_library_counts_as_a_credential_if_its_name_does(driver, stranger):
+def test_a_header_from_python_is_a_credential_if_its_name_is_that_of_a_secret(driver, stranger):
     def poll(headers):
         with driver(Profile(url="http://127.0.0.1:9/{id}"), headers=headers, timeout=0) as poller:
             if driver is BatchPoller:
@@ -125,14 +125,14 @@ def test_a_header_of_the_library_counts_as_a_credential_if_its_name_does(driver,
         poll({"X-API-Key": TOKEN})
 
 
-def test_the_transport_itself_sends_no_credential_there(stranger, new_transport):
-    """Whoever calls it without a check first gets a fault."""
+def test_the_transport_sends_no_credential_to_another_origin(stranger, new_transport):
+    """A caller that does not check the URL first gets a fault."""
     transport = new_transport(url="http://api.internal/{id}", auth="bearer env:MY_TOKEN")
-    got = transport.fetch(Request(stranger.url(), stranger.origin))
-    assert got.final and "is outside http://api.internal" in got.message
+    fault = transport.fetch(Request(stranger.url(), stranger.origin))
+    assert fault.final and "is outside http://api.internal" in fault.message
 
 
-# What is allowed
+# Allowed origins
 
 
 def test_a_listed_origin_gets_the_credential(api, write, pollkit):
@@ -143,7 +143,7 @@ def test_a_listed_origin_gets_the_credential(api, write, pollkit):
     assert api.requests[0].headers["authorization"] == "Bearer " + TOKEN
 
 
-def test_a_profile_without_url_goes_anywhere_unless_it_lists_origins(api, write, pollkit):
+def test_a_profile_without_url_allows_any_origin_unless_it_lists_some(api, write, pollkit):
     cases = {"": 0, "origins = %s\n" % api.origin: 0, "origins = http://other.internal\n": 2}
     for more, code in cases.items():
         path = write("[mine]\nproxy = none\nauth = bearer env:MY_TOKEN\n" + more)
@@ -156,7 +156,7 @@ def test_a_credential_without_a_profile_goes_to_the_jobs_own_origin(api, pollkit
     assert api.requests[0].headers["authorization"] == "Bearer " + TOKEN
 
 
-def test_a_profile_without_credentials_is_no_reason_to_refuse_a_url(api, write, pollkit):
+def test_a_profile_without_credentials_allows_any_origin(api, write, pollkit):
     flags = profile_at(write, "https://api.internal/{id}", "header.X-Tenant = blue\n")
     assert pollkit("wait", api.url("/x"), *flags)[0] == 0
     assert api.requests[0].headers["x-tenant"] == "blue"
@@ -168,7 +168,7 @@ def test_token_env_with_a_profile_is_bound_like_its_own_credential(api, stranger
     assert pollkit("wait", stranger.url("/x"), *flags)[0] == 2
 
 
-def test_base_url_says_what_the_origin_is(api, stranger, write, pollkit):
+def test_base_url_decides_the_origin(api, stranger, write, pollkit):
     flags = profile_at(
         write, "{base}/jobs/{id}", "base = http://old.internal\nauth = bearer env:MY_TOKEN\n"
     )
@@ -180,7 +180,7 @@ def test_base_url_says_what_the_origin_is(api, stranger, write, pollkit):
     assert api.targets == ["/v1/jobs/job_1", "/elsewhere/2"]
 
 
-def test_the_origin_of_batch_url_counts(api):
+def test_the_origin_of_batch_url_is_allowed(api):
     profile = Profile(
         url="http://127.0.0.1:9/{id}",
         batch_url=api.url("/many?ids={ids}"),
@@ -214,7 +214,7 @@ def test_an_https_url_gets_its_credential_over_tls():
     assert server.requests[0].headers["authorization"] == "Bearer " + TOKEN
 
 
-# The key itself
+# The key `origins`
 
 
 def test_an_http_origin_beside_an_https_url_is_refused(stranger, write, pollkit):
@@ -262,7 +262,7 @@ def test_an_origin_is_a_scheme_a_host_and_a_port(text, origin, write, pollkit):
         assert (code, parse_origin(text)) == (0, origin)
 
 
-def test_origins_are_shown_and_read_back(write, pollkit):
+def test_printed_origins_parse_back_to_the_same(write, pollkit):
     path = write(
         "[mine]\nurl = http://a/{id}\norigins = https://B:443,\n  http://c:81/\n"
         "redirects = any\ntls_strict = no\n"
@@ -276,7 +276,7 @@ def test_origins_are_shown_and_read_back(write, pollkit):
 @pytest.mark.parametrize(
     "line", ["redirects = sometimes", "tls_strict = off", "tls_strict = false"]
 )
-def test_other_words_are_mistakes(line, write, pollkit):
+def test_other_values_are_mistakes(line, write, pollkit):
     code, out, err = pollkit("profiles", "check", write("[mine]\nurl = http://a/{id}\n%s\n" % line))
     assert code == 2 and line.split()[0] in out + err
 
@@ -291,7 +291,7 @@ def test_other_words_are_mistakes(line, write, pollkit):
         {"origins": ["x"]},
     ],
 )
-def test_a_profile_from_python_is_checked_likewise(settings):
+def test_a_profile_from_python_has_the_same_checks(settings):
     with pytest.raises(ConfigError):
         Poller(Profile(**settings))
 
@@ -317,11 +317,11 @@ def test_a_profile_from_python_is_checked_likewise(settings):
         ("http://[::1]:81/{id}", "http://[::1]:81/x", "http://[::1]/x"),
     ],
 )
-def test_a_placeholder_in_the_host_stands_for_any_part_of_it(template, inside, outside):
-    bound = credential_origins(Profile(url=template))
-    check_credential_origin(inside, bound)
+def test_a_placeholder_in_the_host_matches_any_text(template, inside, outside):
+    origins = credential_origins(Profile(url=template))
+    check_credential_origin(inside, origins)
     with pytest.raises(ConfigError, match="is outside http"):
-        check_credential_origin(outside, bound)
+        check_credential_origin(outside, origins)
 
 
 @pytest.mark.parametrize(
@@ -366,5 +366,5 @@ def test_a_placeholder_in_the_host_stands_for_any_part_of_it(template, inside, o
         ("redis", False),
     ],
 )
-def test_internal_hosts_are_told_by_their_text(host, expected):
+def test_internal_hosts_are_recognised_by_their_text(host, expected):
     assert is_internal(host) is expected

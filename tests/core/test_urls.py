@@ -44,12 +44,12 @@ from pollkit.core.urls import (
         ("http://me:pw@a/", "http://a:80", "a", "/"),
     ],
 )
-def test_a_url_is_taken_apart(url, origin, authority, target):
+def test_a_url_is_parsed(url, origin, authority, target):
     address = parse_url(url)
     assert (address.origin, address.authority, address.target) == (origin, authority, target)
 
 
-def test_user_and_password_are_kept_apart():
+def test_user_and_password_are_not_part_of_the_origin():
     assert parse_url("http://me:p%40w@a/").userinfo == "me:p%40w"
 
 
@@ -73,7 +73,7 @@ def test_user_and_password_are_kept_apart():
         "http://" + "ü" * 300 + "/",
     ],
 )
-def test_what_cannot_be_polled_is_one_clear_line(url):
+def test_a_url_that_cannot_be_polled_is_one_clear_line(url):
     with pytest.raises(ConfigError) as caught:
         parse_url(url)
     assert "\n" not in str(caught.value)
@@ -86,7 +86,7 @@ def test_an_error_never_shows_a_password():
 
 
 @pytest.mark.parametrize(
-    "text, answer",
+    "text, expected",
     [
         ("http://a", True),
         ("HTTPS://a", True),
@@ -96,8 +96,8 @@ def test_an_error_never_shows_a_password():
         ("", False),
     ],
 )
-def test_a_url_is_told_from_an_id(text, answer):
-    assert is_url(text) is answer
+def test_a_url_is_distinguished_from_an_id(text, expected):
+    assert is_url(text) is expected
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_url_is_told_from_an_id(text, answer):
         ("\r\n", "%0D%0A"),
     ],
 )
-def test_an_id_is_percent_encoded_whole(value, filled):
+def test_every_special_character_of_an_id_is_percent_encoded(value, filled):
     assert fill_template("http://a/{id}", id=value) == "http://a/" + filled
 
 
@@ -127,12 +127,17 @@ def test_an_id_is_percent_encoded_whole(value, filled):
     ],
 )
 def test_a_template_that_cannot_be_filled_is_refused(template, values):
-    with pytest.raises(ConfigError):
+    with pytest.raises(ConfigError, match="can't be used as {id}|no value for {"):
         fill_template(template, **values)
 
 
+def test_a_missing_label_is_named():
+    with pytest.raises(ConfigError, match="no value for {label}: the job needs a label"):
+        fill_template("http://a/{label}/{id}", id="1")
+
+
 @pytest.mark.parametrize(
-    "link, whole",
+    "link, expected",
     [
         ("/b", "http://a/b"),
         ("c", "http://a/x/c"),
@@ -145,11 +150,11 @@ def test_a_template_that_cannot_be_filled_is_refused(template, values):
         ("", "http://a/x/y"),
     ],
 )
-def test_a_link_is_joined_or_nothing(link, whole):
-    assert join_url("http://a/x/y", link) == whole
+def test_a_link_is_joined_to_the_url_if_it_is_usable(link, expected):
+    assert join_url("http://a/x/y", link) == expected
 
 
-def test_a_link_within_the_origin_keeps_the_urls_own_user_and_no_other_does():
+def test_only_a_link_within_the_origin_keeps_the_user_and_password_of_the_url():
     assert join_url("http://me:pw@a/x", "/y") == "http://me:pw@a/y"
     assert join_url("http://me:pw@a/x", "http://a/y") == "http://me:pw@a/y"
     assert join_url("http://me:pw@a/x", "http://b/y") == "http://b/y"
@@ -157,17 +162,14 @@ def test_a_link_within_the_origin_keeps_the_urls_own_user_and_no_other_does():
 
 
 def test_a_link_keeps_its_bytes():
-    """Headers are read as Latin-1; most links beyond ASCII are UTF-8."""
-    assert (
-        join_url("http://a/", "/caf\u00e9".encode("utf-8").decode("latin-1"))
-        == "http://a/caf%C3%A9"
-    )
-    assert (
-        join_url("http://a/", "/\u20ac") == "http://a/\u20ac"
-    )  # no header can say this; a callable may
+    """Headers are decoded as Latin-1; most links beyond ASCII are UTF-8."""
+    link = "/caf\u00e9".encode("utf-8").decode("latin-1")
+    assert join_url("http://a/", link) == "http://a/caf%C3%A9"
+    # No header can contain this, but a Reply from a callable may.
+    assert join_url("http://a/", "/\u20ac") == "http://a/\u20ac"
 
 
-def test_the_secrets_of_a_url_are_known():
+def test_the_secrets_in_a_url_are_found():
     assert secrets_in_url("http://me:hunt%65r2@a/?api_key=abcd&x=1&sig=no") == {
         "me:hunt%65r2",
         "me:hunter2",
@@ -191,12 +193,12 @@ def test_the_secrets_of_a_url_are_known():
         ("Basic nonsens", {"Basic nonsens", "nonsens"}),
     ],
 )
-def test_the_secrets_in_a_header_are_known(header, secrets):
+def test_the_secrets_in_a_header_are_found(header, secrets):
     assert secrets_in_header(header) == secrets
 
 
 @pytest.mark.parametrize(
-    "name, answer",
+    "name, expected",
     [
         ("X-Jwt", True),
         ("Authentication", True),
@@ -219,8 +221,8 @@ def test_the_secrets_in_a_header_are_known(header, secrets):
         ("id", False),
     ],
 )
-def test_names_that_carry_secrets_are_told_from_others(name, answer):
-    assert is_secret(name) is answer
+def test_names_of_secrets_are_distinguished_from_others(name, expected):
+    assert is_secret(name) is expected
 
 
 def test_many_ids_are_filled_in_with_commas_between():
@@ -228,6 +230,8 @@ def test_many_ids_are_filled_in_with_commas_between():
         fill_ids("http://a/?ids={ids}&x=1", ["a", "b,c", "d&e"])
         == "http://a/?ids=a,b%2Cc,d%26e&x=1"
     )
+    with pytest.raises(ConfigError, match="no value for {id}"):
+        fill_ids("http://a/{id}?ids={ids}", ["a"])
 
 
 @pytest.mark.parametrize(
@@ -242,6 +246,8 @@ def test_many_ids_are_filled_in_with_commas_between():
         ("http://a/?X-Amz-Signature=s", "http://a/?X-Amz-Signature=***"),
         ("http://a/?x=1;Token=s#access_token=t", "http://a/?x=1;Token=***#access_token=***"),
         ("job@home", "job@home"),
+        ("http://a/b@c", "http://a/b@c"),
+        ("http://a:80/b@c", "http://a:80/b@c"),
         ("http://a/?token=", "http://a/?token="),
     ],
 )
@@ -249,7 +255,7 @@ def test_a_url_is_shown_without_its_secrets(url, shown):
     assert redact_url(url) == shown
 
 
-def test_hiding_secrets_takes_no_time_on_a_hostile_url():
+def test_a_hostile_url_is_redacted_in_linear_time():
     assert redact_url("http://a/?" + "key" * 100000).count("key") == 100000
 
 
@@ -258,3 +264,8 @@ def test_a_session_in_a_path_is_a_secret():
         redact_url("http://h/a;jsessionid=S3CRET?x=1&PHPSESSID=S3")
         == "http://h/a;jsessionid=***?x=1&PHPSESSID=***"
     )
+
+
+def test_a_link_of_over_8000_characters_is_not_followed():
+    assert join_url("http://a/", "/" + "x" * 7999) == "http://a/" + "x" * 7999
+    assert join_url("http://a/", "/" + "x" * 8000) is None

@@ -1,4 +1,4 @@
-"""What the tests of reading have in common: a reader that guesses, and a reply as it reads it."""
+"""Shared by the tests of reading: a reader without a profile, and the reading of a reply."""
 
 import json
 
@@ -11,8 +11,12 @@ NOON = 1794571200.0  # Fri, 13 Nov 2026 12:00:00 GMT
 NOON_DATE = "Fri, 13 Nov 2026 12:00:00 GMT"
 
 
-def reply(data=None, status=200, reader=GUESS, moved=False, accepted=False, **headers):
-    """The reading of a JSON reply; header names with _ for -."""
-    body = data if isinstance(data, (bytes, str)) else b"" if data is None else json.dumps(data)
+def read_reply(data=None, status=200, reader=GUESS, moved=False, accepted=False, **headers):
+    """The reading of a reply with this JSON data or body; header names have _ for -."""
+    body = data
+    if data is None:
+        body = b""
+    elif not isinstance(data, (bytes, str)):
+        body = json.dumps(data)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return reader.read(Reply(status, named, body, HERE, NOON), moved, accepted)

@@ -22,7 +22,7 @@ the scale; doubling every DOUBLING_S does not).
 
 from typing import NamedTuple, Optional, Tuple
 
-from ..reading.headers import Quota
+from ..reading.rate_limit_headers import Quota
 from ..reading.reader import Reading, Verdict
 from ..units import Limit
 

@@ -5,7 +5,7 @@ from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 
 from ...core.model import Fault, Job, Reply, one_line
 from ...core.profile import Profile
-from ...core.reading import headers as hints
+from ...core.reading.rate_limit_headers import parse_retry_after
 from ...core.units import Limit, to_seconds
 from ...core.urls import is_secret, parse_url, redact_url
 from ...edges.credentials import Credential
@@ -182,7 +182,7 @@ class Examination:
         yield findings.polled(seen, url, redact_url(seen.url), took_s, self._timeout)
         candidates = self._manner.reader.list_candidates(seen)
         yield findings.understood(reading, self._sends_credential(), candidates)
-        _, complaint = hints.parse_retry_after(seen.headers, seen.received_at)
+        _, complaint = parse_retry_after(seen.headers, seen.received_at)
         yield findings.limits(reading, limit if isinstance(limit, Limit) else None, complaint or "")
         yield findings.clocks(seen.headers, sent_at, received_at)
 

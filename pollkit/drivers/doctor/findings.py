@@ -11,9 +11,9 @@ from typing import List, Mapping, NamedTuple, Optional, Sequence
 
 from ...core.limits.bucket import LOW_QUOTA
 from ...core.model import Fault, FaultCode, Reply
-from ...core.reading import headers as hints
 from ...core.reading.reader import Reading, Verdict
-from ...core.reading.status_field import Candidate
+from ...core.reading.status_candidates import Candidate
+from ...core.reading.timestamps import parse_http_date
 from ...core.units import Limit, duration_text, percent, rounded_duration
 from ...edges.http.probe import Certificate
 
@@ -286,7 +286,7 @@ def limits(reading: Reading, limit: Optional[Limit], complaint: str = "") -> Fin
 
 def clocks(headers: Mapping[str, str], sent_at: float, received_at: float) -> Finding:
     """How far this host's clock is from the server's, as far as a Date in whole seconds can tell."""
-    date = hints.parse_http_date(headers.get("date", ""))
+    date = parse_http_date(headers.get("date", ""))
     if date is None:
         return skipped("clock", "the reply has no Date to compare with")
     age_s = _age_s(headers)

@@ -14,8 +14,8 @@ from typing import Mapping, Optional, Union
 
 from ...core.model import Fault, FaultCode, Reply
 from ...core.profile import Profile, validate_profile
-from ...core.reading.headers import parse_retry_after
-from ...core.reading.reader import REDIRECTS, linked_url
+from ...core.reading.http_status import REDIRECTS, linked_url
+from ...core.reading.rate_limit_headers import parse_retry_after
 from ...core.redaction import scrub
 from ...core.units import to_seconds
 from ...core.urls import join_url, parse_url, redact_url, secrets_in_url

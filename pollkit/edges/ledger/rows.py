@@ -5,8 +5,8 @@ from math import isfinite
 from typing import Any, Optional, Tuple, Union
 
 from ...core.model import NEVER, Job
-from ...core.reading.json_paths import to_plain_json
-from ...core.units import to_seconds
+from ...core.reading.json_decoding import to_plain_json
+from ...core.units import Duration, to_seconds
 from ...core.urls import is_url, redact_url
 from ...core.wait_settings import FOREVER
 from ...errors import ConfigError
@@ -50,7 +50,7 @@ def job_to_row(job: Job) -> Tuple[Any, ...]:
     return job.id, job.url, job.profile, job.label, size, metadata, _timeout_to_row(job.timeout)
 
 
-def _timeout_to_row(timeout: Union[float, str, None]) -> Optional[float]:
+def _timeout_to_row(timeout: Optional[Duration]) -> Optional[float]:
     """A job's timeout as `timeout_s` has it."""
     if timeout is None:
         return None

@@ -1,11 +1,11 @@
-"""Profiles by name: the built-in ones, and those in the user's own files.
+"""Profiles by name: the built-in ones, and those in the user's files.
 
-Files are read in order, later ones win: built in, /etc/pollkit/profiles.ini,
-~/.config/pollkit/profiles.ini, $POLLKIT_PROFILES, and the file that was named. A section with a
-`url` of its own describes an API anew and replaces what earlier files say under its name, labels
-included; one without a `url` changes only the keys it has. [name:label] inherits from [name].
+Files are read in this order, and later ones win: built in, /etc/pollkit/profiles.ini,
+~/.config/pollkit/profiles.ini, $POLLKIT_PROFILES, and the file that the user names. A section with
+a `url` describes a new API: it replaces the section of that name in earlier files, with its labels.
+A section without a `url` changes only its keys. [name:label] inherits from [name].
 
-A profile is put together when it is asked for: a mistake in one is no concern of the others.
+A profile is built when it is needed, so that a mistake in one profile does not affect the others.
 """
 
 import functools
@@ -14,22 +14,22 @@ import re
 from pkgutil import get_data
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ...core.profile import Profile, validate_base
+from ...core.profile import Profile, needs_base, validate_base
 from ...errors import ConfigError
 from ..http.user_headers import merge_headers
-from .ini import BUILT_IN, IniFile, Problem, Setting, parse, read_text
-from .keys import HEADER, KEYS, contradictions, read_header, read_key, unknown_key
+from .ini import BUILT_IN, IniFile, Problem, Setting, parse_ini, read_text
+from .keys import HEADER, KEYS, contradictions, read_header, read_key, unknown_key_message
 
 SYSTEM_FILE = "/etc/pollkit/profiles.ini"
 USER_FILE = ".config/pollkit/profiles.ini"
 _NAME = re.compile(r"\w[\w.-]*")
-_NO_NAME = "DEFAULT"  # it means something else in other INI files, and would be taken for that
+_RESERVED_NAME = "DEFAULT"  # in other INI files, this section has the defaults of all sections
 
 Settings = Dict[str, Setting]
 
 
 class ListedProfile(NamedTuple):
-    """A name in the list of profiles; without a profile, it has problems instead."""
+    """A name in the list of profiles, with its profile or its problems."""
 
     name: str
     profile: Optional[Profile]
@@ -38,259 +38,250 @@ class ListedProfile(NamedTuple):
 
 
 class _Entry:
-    """What the files say under one name: the settings of [name] and of each [name:label]."""
+    """The settings for one name in all files: those of [name] and of each [name:label]."""
 
     def __init__(self) -> None:
-        self.own: Optional[Settings] = None
+        self.settings: Optional[Settings] = None
         self.labels: Dict[str, Settings] = {}
-        self.lines: Dict[str, Tuple[str, int]] = {}
+        self.label_places: Dict[str, Tuple[str, int]] = {}
         self.sources: List[str] = []
         self.problems: List[Problem] = []
 
 
 def find_profile(name: str, path: Optional[str] = None) -> Profile:
-    """The profile of that name, all its labels with it; `path` is a file to read last.
+    """The profile of this name, with its labels; `path` is a file to read last.
 
-    `{base}` still stands in its URLs: `core.profile.based` fills it in. POLLKIT_BASE_URL goes
-    before the `base` of the file.
+    {base} is still in its URLs: `core.profile.fill_base` replaces it. POLLKIT_BASE_URL takes
+    precedence over the `base` in the files.
     """
-    entries = _entries(_files(path))
+    entries = _collect_entries(_read_files(path))
     if name not in entries:
-        raise ConfigError(_no_such(name, entries) + "; see pollkit profiles")
-    profile, problems = _assembled(name, entries[name])
+        raise ConfigError(_unknown_profile_message(name, list(entries)))
+    profile, problems = _build_profile(name, entries[name])
     if problems:
-        raise ConfigError("%s%s" % (problems[0], _hint(problems[0].source)))
+        raise _config_error(problems[0])
     base = os.environ.get("POLLKIT_BASE_URL")
     return _with_base(profile, base) if base else profile
 
 
 def all_profiles(path: Optional[str] = None) -> List[ListedProfile]:
-    """Every profile there is, by name, and the files that have a say in it."""
-    entries = _entries(_files(path))
+    """Every profile, sorted by name, with the files that contribute to it."""
     listed = []
-    for name in sorted(entries):
-        profile, problems = _assembled(name, entries[name])
-        listed.append(
-            ListedProfile(
-                name, None if problems else profile, tuple(entries[name].sources), problems
-            )
-        )
+    for name, entry in sorted(_collect_entries(_read_files(path)).items()):
+        profile, problems = _build_profile(name, entry)
+        usable = None if problems else profile
+        listed.append(ListedProfile(name, usable, tuple(entry.sources), problems))
     return listed
 
 
 def profile_names(path: str) -> List[str]:
-    """The names of the profiles that a file has a say in."""
-    return list(_entries([_own(path)]))
+    """The names of the profiles in a file."""
+    return list(_collect_entries([_read_file(path)]))
 
 
 def check_file(path: str) -> List[Problem]:
-    """All that is wrong in a file, in order of its lines. One that can't be read is a ConfigError."""
-    file = _own(path)
-    whole = [problem for problem in file.problems if not problem.section]
+    """The mistakes in a file, in the order of its lines; a ConfigError if it can't be read."""
+    file = _read_file(path)
+    problems = [problem for problem in file.problems if not problem.section]
     if not file.sections:
-        return whole or [Problem(path, 0, "", "", "there is no [profile] in it")]
+        return problems or [Problem(path, 0, "", "", "the file has no [profile] section")]
     try:
-        files = [one for one in _files(None) if one.source != path] + [file]
-    except ConfigError:  # another file's trouble
-        files = [_built_in(), file]
-    found = [
-        problem for name, entry in _entries(files).items() for problem in _assembled(name, entry)[1]
-    ]
-    return sorted(whole + [problem for problem in found if problem.source == path])
+        files = [other for other in _read_files(None) if other.source != path]
+    except ConfigError:  # a problem of another file
+        files = [_built_in_file()]
+    for name, entry in _collect_entries(files + [file]).items():
+        problems += _build_profile(name, entry)[1]
+    return sorted(problem for problem in problems if problem.source == path)
 
 
-def _own(path: str) -> IniFile:
-    return parse(path, read_text(path) or "")
+# Files
 
 
-def _sound(file: IniFile) -> IniFile:
-    """A file that could be parsed; what is wrong inside a section is for whoever wants that section."""
-    for problem in file.problems:
-        if not problem.section:
-            raise ConfigError("%s%s" % (problem, _hint(file.source)))
-    return file
-
-
-def _hint(source: str) -> str:
-    return " (pollkit profiles check %s lists all that is wrong)" % source
-
-
-@functools.lru_cache(maxsize=None)  # it never changes, and nobody changes what it says
-def _built_in() -> IniFile:
-    return parse(
-        BUILT_IN, (get_data("pollkit.edges.profiles", "builtin.ini") or b"").decode("utf-8")
-    )
-
-
-def _files(path: Optional[str]) -> List[IniFile]:
-    """Every file that is there, in the order in which they are read."""
-    files = [_built_in()]
+def _read_files(path: Optional[str]) -> List[IniFile]:
+    """All files that exist, in the order in which they are read."""
+    files = [_built_in_file()]
     home = os.environ.get("HOME") or os.environ.get("USERPROFILE")
-    for usual in (SYSTEM_FILE, home and os.path.join(home, USER_FILE)):
-        text = read_text(usual, optional=True) if usual else None
-        if usual and text is not None:
-            files.append(_sound(parse(usual, text)))
-    return files + [
-        _sound(_own(named)) for named in (os.environ.get("POLLKIT_PROFILES"), path) if named
-    ]
-
-
-def _entries(files: List[IniFile]) -> Dict[str, _Entry]:
-    entries: Dict[str, _Entry] = {}
+    optional_paths = [SYSTEM_FILE]
+    if home:
+        optional_paths.append(os.path.join(home, USER_FILE))
+    for optional_path in optional_paths:
+        text = read_text(optional_path, optional=True)
+        if text is not None:
+            files.append(parse_ini(optional_path, text))
+    for named_path in (os.environ.get("POLLKIT_PROFILES"), path):
+        if named_path:
+            files.append(_read_file(named_path))
     for file in files:
-        seen: Dict[Tuple[str, ...], str] = {}
-        # A [name] counts before its labels, wherever in the file it stands.
-        for section in sorted(file.sections, key=lambda section: ":" in section):
-            parts = tuple(part.strip() for part in section.partition(":"))
-            _add(entries, file, section, parts)
-            if seen.setdefault(parts, section) != section:  # [a:b] and [a: b]
-                entries[parts[0]].problems.append(_about(file, section, "stands twice"))
-    return entries
+        for problem in file.problems:
+            if not problem.section:  # the other problems only matter to the profile they are in
+                raise _config_error(problem)
+    return files
 
 
-def _about(file: IniFile, section: str, what: str) -> Problem:
-    return Problem(file.source, file.lines[section], section, "", what)
+def _read_file(path: str) -> IniFile:
+    return parse_ini(path, read_text(path) or "")
 
 
-def _add(entries: Dict[str, _Entry], file: IniFile, section: str, parts: Tuple[str, ...]) -> None:
-    name, colon, label = parts
-    settings = file.sections[section]
-    anew = "url" in settings
-    if not colon and anew:
-        entries.pop(name, None)
-    entry = entries.setdefault(name, _Entry())
-    if colon:
-        kept = {} if anew else entry.labels.get(label, {})
-        entry.labels[label] = {**kept, **settings}
-    else:
-        entry.own = {**(entry.own or {}), **settings}
-    entry.lines[label] = file.source, file.lines[section]
-    if file.source not in entry.sources:
-        entry.sources.append(file.source)
-    entry.problems += [problem for problem in file.problems if problem.section == section]
-    if name == _NO_NAME:
-        entry.problems.append(
-            _about(
-                file,
-                section,
-                "there are no defaults for all profiles: write what they share into each",
-            )
-        )
-    elif not _NAME.fullmatch(name) or (colon and not label):
-        entry.problems.append(
-            _about(
-                file,
-                section,
-                "write it as [name] or [name:label], the name of letters, digits, . _ and -",
-            )
-        )
+@functools.lru_cache(maxsize=None)
+def _built_in_file() -> IniFile:
+    content = get_data("pollkit.edges.profiles", "builtin.ini") or b""
+    return parse_ini(BUILT_IN, content.decode("utf-8"))
 
 
-def _assembled(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
-    """A profile with its labels, as far as it makes sense, and all that doesn't."""
-    problems = list(entry.problems)
-    is_name = name != _NO_NAME and _NAME.fullmatch(name)  # otherwise that is what is wrong with it
-    for label in entry.labels if entry.own is None and is_name else ():
-        source, line = entry.lines[label]
-        problems.append(
-            Problem(
-                source,
-                line,
-                "%s:%s" % (name, label),
-                "",
-                "there is no [%s] that it could inherit from" % name,
-            )
-        )
-    own = _values(name, entry.own or {}, problems)
-    profile = Profile(name=name)._replace(**own)
-    labels: Dict[str, Profile] = {}
-    for label, settings in entry.labels.items():
-        values = _values("%s:%s" % (name, label), settings, problems)
-        values["headers"] = merge_headers(profile.headers, values.get("headers", {}))
-        labels[label] = profile._replace(label=label, **values)
-        problems += _contradicted("%s:%s" % (name, label), settings, labels[label])
-        twin = [
-            other for other, one in labels.items() if one.up_to == labels[label].up_to is not None
-        ]
-        if len(twin) > 1:
-            at = settings["up_to"]
-            problems.append(
-                Problem(
-                    at.source,
-                    at.line,
-                    "%s:%s" % (name, label),
-                    "up_to",
-                    "is the same as that of %s, which would never leave it a job" % twin[0],
-                )
-            )
-    profile = profile._replace(labels=labels)
-    return profile, problems + _contradicted(name, entry.own or {}, profile)
-
-
-def _contradicted(section: str, settings: Settings, profile: Profile) -> List[Problem]:
-    """What this section's own keys say against others."""
-    return [
-        Problem(settings[key].source, settings[key].line, section, key, what)
-        for key, what in contradictions(profile)
-        if key in settings
-    ]
-
-
-def _values(section: str, settings: Settings, problems: List[Problem]) -> Dict[str, Any]:
-    """The fields that a section sets; what is wrong with it goes to the problems."""
-    values: Dict[str, Any] = {}
-    headers: Dict[str, str] = {}
-    seen: Dict[
-        Tuple[str, str], int
-    ] = {}  # the lines of headers; a later file may write them in other letters
-    for key, setting in settings.items():
-        try:
-            if key.startswith(HEADER):
-                name = key[len(HEADER) :]
-                line = seen.setdefault((setting.source, name.lower()), setting.line)
-                if line != setting.line:
-                    raise ConfigError(
-                        "stands twice: it is on line %d already, in other letters" % line
-                    )
-                headers = merge_headers(headers, {name: read_header(name, setting.text)})
-            elif key not in KEYS:
-                raise ConfigError(unknown_key(key))
-            elif key == "up_to" and ":" not in section:
-                raise ConfigError("belongs to a label, in a section such as [%s:small]" % section)
-            else:
-                values[key] = read_key(key, setting.text, _folder(setting.source))
-        except ConfigError as error:
-            problems.append(Problem(setting.source, setting.line, section, key, str(error)))
-    return dict(values, headers=headers) if headers else values
-
-
-def _folder(source: str) -> str:
-    return os.path.dirname(os.path.abspath(os.path.expanduser(source)))
-
-
-def _with_base(profile: Profile, base: str) -> Profile:
-    try:
-        validate_base(base)
-    except ConfigError as error:
-        raise ConfigError("POLLKIT_BASE_URL: %s" % error) from None
-
-    def with_base(one: Profile) -> Profile:
-        return one._replace(base=base) if "{base}" in "%s %s" % (one.url, one.batch_url) else one
-
-    return with_base(profile)._replace(
-        labels={label: with_base(one) for label, one in profile.labels.items()}
+def _config_error(problem: Problem) -> ConfigError:
+    return ConfigError(
+        "%s (pollkit profiles check %s lists every problem)" % (problem, problem.source)
     )
 
 
-def _no_such(name: str, known: Dict[str, _Entry]) -> str:
+def _unknown_profile_message(name: str, known: List[str]) -> str:
     import difflib
 
     profile, colon, label = name.partition(":")
     if colon and profile in known:
-        return "there is no profile %r: a label is given by itself, as --profile %s --label %s" % (
-            name,
-            profile,
-            label,
-        )
-    near = difflib.get_close_matches(name, list(known), 1)
-    return "there is no profile %r%s" % (name, " (did you mean %s?)" % near[0] if near else "")
+        hint = ": give the label separately, as --profile %s --label %s" % (profile, label)
+    else:
+        similar = difflib.get_close_matches(name, known, 1)
+        hint = " (did you mean %s?)" % similar[0] if similar else ""
+    return "there is no profile %r%s; see pollkit profiles" % (name, hint)
+
+
+# Sections
+
+
+def _collect_entries(files: List[IniFile]) -> Dict[str, _Entry]:
+    """The settings of all files, by the name of the profile."""
+    entries: Dict[str, _Entry] = {}
+    for file in files:
+        seen: Dict[Tuple[str, str], str] = {}
+        # A [name] is added before its labels, wherever in the file it is.
+        for section in sorted(file.sections, key=lambda section: ":" in section):
+            name, _, label = (part.strip() for part in section.partition(":"))
+            _add_section(entries, file, section)
+            if seen.setdefault((name, label), section) != section:  # [a:b] and [a: b]
+                _add_problem(entries[name], file, section, "appears twice")
+    return entries
+
+
+def _add_section(entries: Dict[str, _Entry], file: IniFile, section: str) -> None:
+    name, colon, label = (part.strip() for part in section.partition(":"))
+    settings = file.sections[section]
+    is_new_api = "url" in settings
+    if is_new_api and not colon:
+        entries.pop(name, None)
+    entry = entries.setdefault(name, _Entry())
+    if colon:
+        earlier = {} if is_new_api else entry.labels.get(label, {})
+        entry.labels[label] = {**earlier, **settings}
+        entry.label_places[label] = (file.source, file.lines[section])
+    else:
+        entry.settings = {**(entry.settings or {}), **settings}
+    if file.source not in entry.sources:
+        entry.sources.append(file.source)
+    entry.problems += [problem for problem in file.problems if problem.section == section]
+    if name == _RESERVED_NAME:
+        message = "there are no defaults for all profiles: repeat shared keys in each profile"
+        _add_problem(entry, file, section, message)
+    elif not _is_name(name) or (colon and not label):
+        message = "write it as [name] or [name:label], the name of letters, digits, . _ and -"
+        _add_problem(entry, file, section, message)
+
+
+def _add_problem(entry: _Entry, file: IniFile, section: str, message: str) -> None:
+    entry.problems.append(Problem(file.source, file.lines[section], section, "", message))
+
+
+def _is_name(name: str) -> bool:
+    return name != _RESERVED_NAME and _NAME.fullmatch(name) is not None
+
+
+# From settings to a profile
+
+
+def _build_profile(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
+    """A profile with its labels, from its valid settings, and the problems with the others."""
+    problems = list(entry.problems)
+    settings = entry.settings or {}
+    profile = Profile(name=name)._replace(**_read_settings(name, settings, problems))
+    labels: Dict[str, Profile] = {}
+    for label, label_settings in entry.labels.items():
+        section = "%s:%s" % (name, label)
+        if entry.settings is None and _is_name(name):
+            source, line = entry.label_places[label]
+            message = "there is no [%s] to inherit from" % name
+            problems.append(Problem(source, line, section, "", message))
+        values = _read_settings(section, label_settings, problems)
+        values["headers"] = merge_headers(profile.headers, values.get("headers", {}))
+        labels[label] = profile._replace(label=label, **values)
+        problems += _find_contradictions(section, label_settings, labels[label])
+        problems += _find_equal_size(section, label_settings, labels)
+    profile = profile._replace(labels=labels)
+    return profile, problems + _find_contradictions(name, settings, profile)
+
+
+def _problem(setting: Setting, section: str, key: str, message: str) -> Problem:
+    return Problem(setting.source, setting.line, section, key, message)
+
+
+def _find_contradictions(section: str, settings: Settings, profile: Profile) -> List[Problem]:
+    """The keys of this section that contradict others."""
+    return [
+        _problem(settings[key], section, key, message)
+        for key, message in contradictions(profile)
+        if key in settings
+    ]
+
+
+def _find_equal_size(section: str, settings: Settings, labels: Dict[str, Profile]) -> List[Problem]:
+    """A problem if the latest label has the `up_to` of an earlier one."""
+    *earlier, latest = labels.values()
+    for other in earlier:
+        if latest.up_to is not None and latest.up_to == other.up_to:
+            message = "is the same as for %s, so no size would select this label" % other.label
+            return [_problem(settings["up_to"], section, "up_to", message)]
+    return []
+
+
+def _read_settings(section: str, settings: Settings, problems: List[Problem]) -> Dict[str, Any]:
+    """The fields of the profile that a section sets; adds its mistakes to `problems`."""
+    fields: Dict[str, Any] = {}
+    headers: Dict[str, str] = {}
+    # The lines of headers by file: a later file may write a header in other letter case.
+    header_lines: Dict[Tuple[str, str], int] = {}
+    for key, setting in settings.items():
+        try:
+            if key.startswith(HEADER):
+                name = key[len(HEADER) :]
+                first = header_lines.setdefault((setting.source, name.lower()), setting.line)
+                if first != setting.line:
+                    raise ConfigError("appears twice: first on line %d, in other letters" % first)
+                headers = merge_headers(headers, {name: read_header(name, setting.text)})
+            elif key not in KEYS:
+                raise ConfigError(unknown_key_message(key))
+            elif key == "up_to" and ":" not in section:
+                raise ConfigError(
+                    "belongs to a label: put it in a section such as [%s:small]" % section
+                )
+            else:
+                folder = os.path.dirname(os.path.abspath(os.path.expanduser(setting.source)))
+                fields[key] = read_key(key, setting.text, folder)
+        except ConfigError as error:
+            problems.append(_problem(setting, section, key, str(error)))
+    if headers:
+        fields["headers"] = headers
+    return fields
+
+
+def _with_base(profile: Profile, base: str) -> Profile:
+    """The profile and its labels with another base, if their URLs need one."""
+    try:
+        validate_base(base)
+    except ConfigError as error:
+        raise ConfigError("POLLKIT_BASE_URL: %s" % error) from None
+    labels = {
+        label: one._replace(base=base) if needs_base(one) else one
+        for label, one in profile.labels.items()
+    }
+    if needs_base(profile):
+        profile = profile._replace(base=base)
+    return profile._replace(labels=labels)

@@ -1,44 +1,44 @@
-"""INI files as they are written: sections, keys, texts, and the line each stands on.
+"""INI files of profiles: sections and keys, and the line of each.
 
-configparser reads the texts. It stops at the first key that stands twice, and forgets line
-numbers, so a scan beside it, by the same rules of indentation, notes where everything is.
+The syntax is that of configparser: a comment begins with # or ; at the start of a line, or with ;
+after a space; an indented line continues the value above it; an empty line or a comment ends a
+value. configparser itself is not used, because it keeps no line numbers and stops at the first
+mistake, and `pollkit profiles check` lists all of them.
 """
 
-import configparser
 import os
 import re
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
+from typing import Dict, List, NamedTuple, Optional
 
 from ...errors import ConfigError
 
 LARGEST = 1000000
-_COMMENT = re.compile(r"(?:^|(?<=\s));.*")
-_SECTION = re.compile(r"\[(?P<header>[^]]+)\]$")
-_KEY = re.compile(r"([^=:]*?)\s*[=:]")
 BUILT_IN = "built in"
+_COMMENT = re.compile(r"(?:^|(?<=\s));.*")
+_SECTION = re.compile(r"\[([^]]+)\]")
+_KEY = re.compile(r"([^=:]+)[=:](.*)")
 
 
 class Problem(NamedTuple):
-    """What is wrong in a file, and where."""
+    """A mistake in a file. Without a section, it concerns the file as a whole."""
 
     source: str
     line: int
     section: str
     key: str
-    what: str
+    message: str
 
     def __str__(self) -> str:
-        where = "%s:%d:" % (self.source, self.line) if self.line else self.source + ":"
-        section, key = "[%s]" % self.section if self.section else "", self.key and self.key + ":"
-        return " ".join(
-            part
-            for part in (where, section if key else section and section + ":", key, self.what)
-            if part
-        )
+        text = "%s:%d:" % (self.source, self.line) if self.line else "%s:" % self.source
+        if self.key:
+            text += " [%s] %s:" % (self.section, self.key)
+        elif self.section:
+            text += " [%s]:" % self.section
+        return "%s %s" % (text, self.message)
 
 
 class Setting(NamedTuple):
-    """A key's text, and where it stands."""
+    """The text of a key, and its place."""
 
     text: str
     source: str
@@ -46,7 +46,7 @@ class Setting(NamedTuple):
 
 
 class IniFile(NamedTuple):
-    """A file that could be parsed: its sections, and what is wrong with some of them."""
+    """A parsed file: its sections, the line of each, and its mistakes."""
 
     source: str
     sections: Dict[str, Dict[str, Setting]]
@@ -55,15 +55,13 @@ class IniFile(NamedTuple):
 
 
 def read_text(path: str, optional: bool = False) -> Optional[str]:
-    """A file's text; None for an optional file that isn't there; otherwise a ConfigError."""
+    """The text of a file; None if an optional file does not exist; otherwise a ConfigError."""
     try:
         with open(os.path.expanduser(path), "rb") as file:
             content = file.read(LARGEST + 1)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        if optional:
-            return None
-        raise ConfigError("can't read the profile file %s: %s" % (path, error.strerror)) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        if optional and isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            return None
         reason = getattr(error, "strerror", None) or "not a usable path"
         raise ConfigError("can't read the profile file %s: %s" % (path, reason)) from None
     if len(content) > LARGEST:
@@ -79,110 +77,84 @@ def read_text(path: str, optional: bool = False) -> Optional[str]:
         ) from None
 
 
-def parse(source: str, text: str) -> IniFile:
-    """A file taken apart. Problems without a section are those of the file as a whole."""
+def parse_ini(source: str, text: str) -> IniFile:
+    """Parse the text of a file."""
+    parser = _Parser(source)
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    problems: List[Problem] = []
-    parser = _parsed(lines)
-    if isinstance(parser, configparser.MissingSectionHeaderError):
-        problems.append(
-            Problem(source, parser.lineno, "", "", "a [section] must come before anything else")
-        )
-        _empty_before_sections(lines)
-        parser = _parsed(lines)
-    if isinstance(parser, configparser.ParsingError):
-        # Emptied, so that what is wrong elsewhere is found, too. Not quoted: it may be a secret.
-        for number, _ in getattr(parser, "errors", ()):
-            problems.append(
-                Problem(source, number, "", "", "this is neither [section] nor key = value")
-            )
-            lines[number - 1] = ""
-        parser = _parsed(lines)
-    if isinstance(parser, configparser.Error):
-        return IniFile(
-            source, {}, {}, problems or [Problem(source, 0, "", "", "this is not an INI file")]
-        )
-    places, repeated = _scan(source, lines)
-    sections = {
-        name: {
-            key: Setting(value, source, places.get((name, key), 0))
-            for key, value in parser.items(name)
-        }
-        for name in parser.sections()
-    }
-    return IniFile(
-        source,
-        sections,
-        {name: places.get((name, ""), 0) for name in sections},
-        problems + repeated,
-    )
-
-
-class _Parser(configparser.ConfigParser):
-    SECTCRE = _SECTION  # Pythons differ about [a]b]; and what follows a header is no comment unless it says so
-
-
-def _parsed(lines: List[str]) -> Union[configparser.ConfigParser, configparser.Error]:
-    parser = _Parser(
-        interpolation=None,
-        strict=False,
-        default_section="\n",
-        comment_prefixes=("#", ";"),
-        inline_comment_prefixes=(";",),
-        empty_lines_in_values=False,
-    )
-    parser.optionxform = str  # type: ignore[assignment,method-assign]
-    try:
-        parser.read_file([line + "\n" for line in lines])
-    except configparser.Error as error:
-        return error
-    return parser
-
-
-def _empty_before_sections(lines: List[str]) -> None:
-    for index, line in enumerate(lines):
-        if _SECTION.match(_bare(line).strip()):
-            return
-        lines[index] = ""
-
-
-def _bare(line: str) -> str:
-    """A line without its comment."""
-    return "" if line.lstrip().startswith("#") else _COMMENT.sub("", line)
-
-
-def _scan(source: str, lines: List[str]) -> Tuple[Dict[Tuple[str, str], int], List[Problem]]:
-    """Where every section and key stands, and those that stand twice."""
-    places: Dict[Tuple[str, str], int] = {}
-    problems = []
-    for number, section, key in _heads(lines):
-        first = places.setdefault((section, key), number)
-        if first != number:
-            problems.append(
-                Problem(
-                    source, number, section, key, "stands twice: it is on line %d already" % first
-                )
-            )
-    return places, problems
-
-
-def _heads(lines: List[str]) -> Iterator[Tuple[int, str, str]]:
-    """The lines that begin something: number, section, and key ('' for the section's own line)."""
-    section, key, level = "", "", 0
     for number, line in enumerate(lines, 1):
-        text = _bare(line)
-        indent = len(text) - len(text.lstrip())
-        text = text.strip()
+        parser.parse_line(number, line)
+    return parser.finish()
+
+
+class _Value:
+    """The lines of a value, which may continue on the next line."""
+
+    def __init__(self, line: int, text: str) -> None:
+        self.line = line
+        self.texts = [text]
+
+
+class _Parser:
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._sections: Dict[str, Dict[str, _Value]] = {}
+        self._lines: Dict[str, int] = {}
+        self._problems: List[Problem] = []
+        self._section: Optional[str] = None
+        self._value: Optional[_Value] = None
+        self._indent = 0
+
+    def parse_line(self, number: int, line: str) -> None:
+        """Parse the next line."""
+        content = "" if line.lstrip().startswith("#") else _COMMENT.sub("", line)
+        text = content.strip()
         if not text:
-            key = ""  # an empty line, or one of comment, ends a value
-            continue
-        if key and indent > level:
-            continue
-        level = indent
-        header, option = _SECTION.match(text), _KEY.match(text)
-        if header:
-            section, key = header.group(1), ""
-            yield number, section, ""
-        elif option:
-            key = option.group(1)
-            yield number, section, key
+            self._value = None
+            return
+        indent = len(content) - len(content.lstrip())
+        if self._value is not None and indent > self._indent:
+            self._value.texts.append(text)
+            return
+        self._indent = indent
+        self._value = None
+        section = _SECTION.fullmatch(text)
+        key = _KEY.fullmatch(text)
+        if section:
+            self._begin_section(number, section.group(1))
+        elif self._section is None:
+            if not self._problems:
+                self._add_problem(number, "", "", "a [section] must come before anything else")
+        elif key:
+            self._begin_key(number, self._section, key.group(1).strip(), key.group(2).strip())
+        else:  # the line is not quoted: it may be a secret
+            self._add_problem(number, "", "", "this is neither [section] nor key = value")
+
+    def finish(self) -> IniFile:
+        """The parsed file, after its last line."""
+        sections = {
+            name: {
+                key: Setting("\n".join(value.texts).rstrip(), self._source, value.line)
+                for key, value in values.items()
+            }
+            for name, values in self._sections.items()
+        }
+        return IniFile(self._source, sections, self._lines, self._problems)
+
+    def _begin_section(self, number: int, name: str) -> None:
+        self._section = name
+        if name in self._sections:
+            self._add_problem(
+                number, name, "", "appears twice: first on line %d" % self._lines[name]
+            )
+        else:
+            self._sections[name] = {}
+            self._lines[name] = number
+
+    def _begin_key(self, number: int, section: str, key: str, text: str) -> None:
+        self._value = _Value(number, text)
+        first = self._sections[section].setdefault(key, self._value)
+        if first is not self._value:
+            self._add_problem(number, section, key, "appears twice: first on line %d" % first.line)
+
+    def _add_problem(self, number: int, section: str, key: str, message: str) -> None:
+        self._problems.append(Problem(self._source, number, section, key, message))

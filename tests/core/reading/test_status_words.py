@@ -1,4 +1,4 @@
-"""Status words that are not in the table: untrusted text, wherever it is shown or stored."""
+"""Status words that are not in the table are untrusted text, wherever they are shown or stored."""
 
 import json
 import time
@@ -14,8 +14,8 @@ from readings import GUESS
 SECRET = "s3cr3t-token-4711"
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\n\u202e"
 
-# Each is what a server may send. The meaning of all but the last two is known: normal() ignores
-# what precedes 'state_'.
+# Hostile replies. The meaning of all words but the last two is known, because everything before
+# 'state_' is ignored.
 HOSTILE = {
     "a secret": {"status": SECRET + "state_running"},
     "escapes": {"status": ESCAPES + "state_running"},
@@ -38,7 +38,7 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def profile_of(server, **keys):
+def profile_for(server, **keys):
     return Profile(
         url=server.url("/jobs/{id}"),
         auth="bearer env:MY_TOKEN",
@@ -49,36 +49,36 @@ def profile_of(server, **keys):
 
 
 def check_clean(text, longest=5000):
-    """Assert that a text has no secret, nothing that a terminal obeys, and is not long."""
+    """Assert that a text has no secret and no control characters, and is not long."""
     assert SECRET not in text
     assert not [c for c in text if not c.isprintable() and c != "\n"]
     assert len(text) <= longest
 
 
-def served(data):
+def serve(data):
     """Serve a reply three times, then a job that is done."""
-    answer = reply(json.dumps(data))
-    return RawServer(answer, answer, answer, reply('{"status": "done"}'))
+    pending = reply(json.dumps(data))
+    return RawServer(pending, pending, pending, reply('{"status": "done"}'))
 
 
 @cases
-def test_a_wait_shows_no_untrusted_status_as_it_is(here, data):
-    told = []
-    with served(data) as server:
-        with Poller(profile_of(server), on_event=told.append) as poller:
+def test_a_wait_flattens_and_scrubs_an_untrusted_status(here, data):
+    events = []
+    with serve(data) as server:
+        with Poller(profile_for(server), on_event=events.append) as poller:
             outcome = poller.poll("1")
             assert server.requests[0].headers["authorization"] == "Bearer " + SECRET
     assert (outcome.state, outcome.polls) == ("done", 4)
-    for event in told:
+    for event in events:
         check_clean(event.text, 300)
         check_clean(event.progress.status, 60)
         check_clean("".join(event.progress.said), 300)
 
 
 @cases
-def test_nor_does_a_wait_that_times_out(here, data):
+def test_so_does_a_wait_that_times_out(here, data):
     with RawServer(reply(json.dumps(data))) as server:
-        with Poller(profile_of(server), timeout=0) as poller:
+        with Poller(profile_for(server), timeout=0) as poller:
             outcome = poller.poll("1")
     assert outcome.state == "timed_out"
     check_clean(outcome.status, 60)
@@ -86,27 +86,35 @@ def test_nor_does_a_wait_that_times_out(here, data):
 
 
 @cases
-def test_nor_does_a_batch_with_one_request_for_many_jobs(here, data):
-    told = []
+def test_so_does_a_batch_with_one_request_for_many_jobs(here, data):
+    events = []
     items = {"items": [dict(data, id="a"), dict(data, id="b")]}
     with RawServer(reply(json.dumps(items))) as server:
-        profile = profile_of(server, batch_url=server.url("/jobs?ids={ids}"))
-        with BatchPoller(profile, timeout=0, on_event=told.append) as batch:
+        profile = profile_for(server, batch_url=server.url("/jobs?ids={ids}"))
+        with BatchPoller(profile, timeout=0, on_event=events.append) as batch:
             outcomes = list(batch.run(["a", "b"]))
     assert [outcome.state for outcome in outcomes] == ["timed_out"] * 2
     for outcome in outcomes:
         check_clean(outcome.status, 60)
         check_clean(outcome.error.message, 300)
-    for event in told:
+    for event in events:
         check_clean(event.text, 300)
 
 
 @cases
 @pytest.mark.parametrize("flags", [["-vv"], ["-vv", "--log-json"]], ids=["text", "JSON"])
-def test_nor_do_the_logs_of_the_command_line(here, capsys, data, flags):
-    with served(data) as server:
-        words = [server.url(), "--token-env", "MY_TOKEN", "--pace", "fixed 10ms", "--proxy", "none"]
-        assert main(["wait"] + words + flags) == 0
+def test_so_do_the_logs_of_the_command_line(here, capsys, data, flags):
+    with serve(data) as server:
+        arguments = [
+            server.url(),
+            "--token-env",
+            "MY_TOKEN",
+            "--pace",
+            "fixed 10ms",
+            "--proxy",
+            "none",
+        ]
+        assert main(["wait"] + arguments + flags) == 0
     out, err = capsys.readouterr()
     check_clean(out)
     check_clean(err)
@@ -116,14 +124,14 @@ def test_nor_do_the_logs_of_the_command_line(here, capsys, data, flags):
 
 
 @cases
-def test_nor_does_doctor(here, capsys, data):
-    with served(data) as server:
+def test_so_does_doctor(here, capsys, data):
+    with serve(data) as server:
         assert main(["doctor", server.url(), "--token-env", "MY_TOKEN", "--proxy", "none"]) == 0
     check_clean(capsys.readouterr().out)
 
 
 @cases
-def test_nor_does_a_ledger(here, capsys, data):
+def test_so_does_a_ledger(here, capsys, data):
     with RawServer(reply(json.dumps(data))) as server:
         (here / "mine.ini").write_text(
             "[mine]\nurl = %s\nauth = bearer env:MY_TOKEN\nproxy = none\n" % server.url("/{id}")
@@ -143,9 +151,9 @@ def test_nor_does_a_ledger(here, capsys, data):
         assert len(stored) < 500000
 
 
-def test_half_of_a_secret_where_a_word_was_truncated_is_scrubbed_too(here):
+def test_a_truncated_secret_is_scrubbed_too(here):
     with RawServer(reply("{}")) as server:
-        with Poller(profile_of(server), timeout=0) as poller:
+        with Poller(profile_for(server), timeout=0) as poller:
             for length in range(30, 60):
                 word = "w" * length + SECRET + "state_running"
                 server.answers = [reply(json.dumps({"status": word}))]
@@ -154,15 +162,15 @@ def test_half_of_a_secret_where_a_word_was_truncated_is_scrubbed_too(here):
                 assert SECRET[:4] not in outcome.status + outcome.error.message
 
 
-def test_a_known_word_of_a_profile_may_be_as_long_as_the_profile_says(here):
+def test_a_word_that_a_profile_lists_may_be_long(here):
     word = "It Is All Done And The Files Have Been Put Where You Asked Us To Put Them"
     with RawServer(reply(json.dumps({"status": word}))) as server:
-        with Poller(profile_of(server, done=(word,))) as poller:
+        with Poller(profile_for(server, done=(word,))) as poller:
             outcome = poller.poll("1")
     assert (outcome.state, len(outcome.status)) == ("done", 60)
 
 
-def test_words_that_are_in_the_table_as_they_were_sent():
+def test_words_that_are_literally_in_the_table():
     words = StatusWords(done=["JOB_STATE_SUCCEEDED"], failed=["gone " * 50 + "wrong"])
     for word in (
         "running",
@@ -196,9 +204,9 @@ def test_words_that_are_in_the_table_as_they_were_sent():
 )
 def test_a_word_that_is_not_in_the_table_is_flattened_truncated_and_marked(word, shown):
     for key in ("status", "data"):
-        began = time.process_time()
+        started = time.process_time()
         reading = GUESS.read({key: {"state": word} if key == "data" else word})
-        assert time.process_time() - began < 2.0
+        assert time.process_time() - started < 2.0
         assert (reading.status, reading.quotes_server) == (shown, True)
         assert all(
             text.isprintable() and len(text) < 200 for text in (reading.because,) + reading.warnings

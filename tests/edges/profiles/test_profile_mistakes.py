@@ -1,4 +1,4 @@
-"""What is said of a mistake in a file of profiles."""
+"""The messages for mistakes in a profile file."""
 
 import random
 
@@ -23,7 +23,7 @@ BROKEN = [
         ":3: [a] timeout: duration 'soon' is not a duration: write 500ms, 5s, 2m or 1h30m",
     ),
     (U + "timeout = -5s", ":3: [a] timeout: duration '-5s' is not a duration"),
-    (U + "timeout =", ":3: [a] timeout: says nothing"),
+    (U + "timeout =", ":3: [a] timeout: has no value: write one after the ="),
     (U + "request_timeout = 0", ":3: [a] request_timeout: must be above zero"),
     (U + "request_timeout = never", ":3: [a] request_timeout: duration 'never' is not"),
     (U + "max_faults = 0", ":3: [a] max_faults: it must be a whole number from 1, not 0"),
@@ -43,20 +43,23 @@ BROKEN = [
     (U + "done = a,,b", ":3: [a] done: has an empty word"),
     (
         U + "done = a\n  failed = b",
-        ":3: [a] done: goes on over several lines: is the next line indented by mistake?",
+        ":3: [a] done: continues on the next line: is that line indented by mistake?",
     ),
-    (U + "  status = b", ":2: [a] url: goes on over several lines"),
-    (U + "unknown = maybe", ":3: [a] unknown: is pending or failed, not 'maybe'"),
+    (U + "  status = b", ":2: [a] url: continues on the next line"),
+    (U + "unknown = maybe", ":3: [a] unknown: must be pending or failed, not 'maybe'"),
     (U + "method = get", ":3: [a] method: 'get' is not an HTTP method"),
-    (U + "proxy = socks5://p", ":3: [a] proxy: is env, none or a URL such as http://proxy"),
-    (U + "proxy = http://p:99999", ":3: [a] proxy: 'http://p:99999' names no usable host and port"),
+    (U + "proxy = socks5://p", ":3: [a] proxy: must be env, none or a URL such as http://proxy"),
+    (U + "proxy = http://p:99999", ":3: [a] proxy: 'http://p:99999' has no usable host and port"),
     (U + "base = host", ":3: [a] base: 'host' is not a URL"),
-    (U + "batch_url = https://a/", ":3: [a] batch_url: has no {ids} in it"),
+    (
+        U + "batch_url = https://a/",
+        ":3: [a] batch_url: has no {ids}: write it where the URL needs it",
+    ),
     (
         U + "batch_url = https://a/{id}",
-        ":3: [a] batch_url: there is no {id}: {ids}, {base} may stand here",
+        ":3: [a] batch_url: has an unknown placeholder {id}: use {ids}, {base}",
     ),
-    (U + "up_to = 3", ":3: [a] up_to: belongs to a label, in a section such as [a:small]"),
+    (U + "up_to = 3", ":3: [a] up_to: belongs to a label: put it in a section such as [a:small]"),
     (U + "[a:b]\nup_to = nan", ":4: [a:b] up_to: must be a number from 0, or inf, not 'nan'"),
     (U + "[a:b]\nup_to = -1", ":4: [a:b] up_to: must be a number from 0"),
     (U + "header.X Y = 1", ":3: [a] header.X Y: 'X Y' can't be a header's name"),
@@ -66,7 +69,7 @@ BROKEN = [
         U + "header.X = \u20ac",
         ":3: [a] header.X: the header X has characters that headers can't carry",
     ),
-    (U + "header.X = 1\n  Evil: 2", ":3: [a] header.X: goes on over several lines"),
+    (U + "header.X = 1\n  Evil: 2", ":3: [a] header.X: continues on the next line"),
     (U + "auth = token env:A", ":3: [a] auth: auth names no scheme it can use"),
     (U + "auth = bearer", ":3: [a] auth: auth names no source for the credential"),
     (U + "auth = header Host env:X", ":3: [a] auth: the header Host is not yours to set"),
@@ -86,49 +89,46 @@ BROKEN = [
     ),
     (
         U + "header.X = 1\nheader.x = 2",
-        ":4: [a] header.x: stands twice: it is on line 3 already, in other letters",
+        ":4: [a] header.x: appears twice: first on line 3, in other letters",
     ),
-    (
-        U + "[a:b]\nheader.X = 1\nheader.x = 2",
-        ":5: [a:b] header.x: stands twice: it is on line 4 already",
-    ),
-    (U + "base = https://b", ":3: [a] base: is of no use without {base} in url"),
-    (U + "[a:b]\nbase = https://b", ":4: [a:b] base: is of no use without {base} in url"),
+    (U + "[a:b]\nheader.X = 1\nheader.x = 2", ":5: [a:b] header.x: appears twice: first on line 4"),
+    (U + "base = https://b", ":3: [a] base: has no effect without {base} in url"),
+    (U + "[a:b]\nbase = https://b", ":4: [a:b] base: has no effect without {base} in url"),
     (
         "[DEFAULT]\ntimeout = 1s\n" + U,
-        ":1: [DEFAULT]: there are no defaults for all profiles: write what they share",
+        ":1: [DEFAULT]: there are no defaults for all profiles: repeat shared keys",
     ),
     ("[DEFAULT:b]\ntimeout = 1s\n" + U, ":1: [DEFAULT:b]: there are no defaults for all profiles"),
-    (U + "status = x\nstatus = y", ":4: [a] status: stands twice: it is on line 3 already"),
-    (U + "\n" + U, ":4: [a]: stands twice: it is on line 1 already"),
-    (U + "[a:b]\ntimeout = 1s\n[a : b]\ntimeout = 2s", ":5: [a : b]: stands twice"),
-    ("[a]\nurl = https://a/{id}\nprogress = x / y / z", ":3: [a] progress: is one path, or two"),
-    (U + "done = ok, fine\nfailed = Fine", ":4: [a] failed: has 'Fine', which is said to be done"),
+    (U + "status = x\nstatus = y", ":4: [a] status: appears twice: first on line 3"),
+    (U + "\n" + U, ":4: [a]: appears twice: first on line 1"),
+    (U + "[a:b]\ntimeout = 1s\n[a : b]\ntimeout = 2s", ":5: [a : b]: appears twice"),
+    (
+        "[a]\nurl = https://a/{id}\nprogress = x / y / z",
+        ":3: [a] progress: must be one path, or two",
+    ),
+    (U + "done = ok, fine\nfailed = Fine", ":4: [a] failed: has 'Fine', which is also in done"),
     (
         "[a]\nurl = https://a/{id}\nclient_key = k.pem",
-        ":3: [a] client_key: is of no use without client_cert",
+        ":3: [a] client_key: has no effect without client_cert",
     ),
     (
         "[a]\nurl = https://a/{id}\nbatch_size = 5",
-        ":3: [a] batch_size: is of no use without batch_url",
+        ":3: [a] batch_size: has no effect without batch_url",
     ),
     (
         "[a]\nurl = https://a/{id}\n[a:b]\nup_to = 5\n[a:c]\nup_to = 5",
-        ":6: [a:c] up_to: is the same as that of b",
+        ":6: [a:c] up_to: is the same as for b, so no size would select this label",
     ),
     (
         "[a]\nurl = https://a/{job}",
-        ":2: [a] url: there is no {job}: {id}, {label}, {base} may stand here",
+        ":2: [a] url: has an unknown placeholder {job}: use {id}, {label}, {base}",
     ),
-    ("[a]\nurl = https://a/", ":2: [a] url: has no {id} in it"),
-    (
-        "[a]\nurl = https://a/{id",
-        ":2: [a] url: is not a URL: it has a space, half a pair of braces",
-    ),
-    ("[a]\nurl = ftp://a/{id}", ":2: [a] url: 'ftp://a/x' is not a URL pollkit can poll"),
+    ("[a]\nurl = https://a/", ":2: [a] url: has no {id}: write it where the URL needs it"),
+    ("[a]\nurl = https://a/{id", ":2: [a] url: is not a URL: it has a space, an unmatched brace"),
+    ("[a]\nurl = ftp://a/{id}", ":2: [a] url: 'ftp://a/x' is not a URL that pollkit can poll"),
     ("[a]\nurl = https://b/{base}/{id}", ":2: [a] url: is not a URL"),
     ("[a]\nurl = https://a b/{id}", ":2: [a] url: is not a URL: it has a space"),
-    ("[z:b]\ntimeout = 1s", ":1: [z:b]: there is no [z] that it could inherit from"),
+    ("[z:b]\ntimeout = 1s", ":1: [z:b]: there is no [z] to inherit from"),
     ("[a b]\nurl = https://a/{id}", ":1: [a b]: write it as [name] or [name:label]"),
     ("[a:]\ntimeout = 1s\n" + U, ":1: [a:]: write it as [name] or [name:label]"),
     ("[:b]\ntimeout = 1s", ":1: [:b]: write it as [name] or [name:label]"),
@@ -138,33 +138,33 @@ BROKEN = [
     (U + "[b] nonsense", ":3: this is neither [section] nor key = value"),
     (U + "[b", ":3: this is neither [section] nor key = value"),
     (U + "nonsense", ":3: this is neither [section] nor key = value"),
-    ("# nothing but a comment\n", ": there is no [profile] in it"),
-    ("", ": there is no [profile] in it"),
+    ("# nothing but a comment\n", ": the file has no [profile] section"),
+    ("", ": the file has no [profile] section"),
 ]
 
 
-@pytest.mark.parametrize("text, said", BROKEN)
-def test_a_mistake_is_named_with_its_line(write, pollkit, text, said):
+@pytest.mark.parametrize("text, message", BROKEN)
+def test_a_mistake_is_named_with_its_line(write, pollkit, text, message):
     path = write(text)
     code, out, err = pollkit("profiles", "check", path)
     lines = out.splitlines()
-    assert (code, err) == (2, "") and any(line.startswith(path + said) for line in lines), out
+    assert (code, err) == (2, "") and any(line.startswith(path + message) for line in lines), out
     assert [str(problem) for problem in profiles.check_file(path)] == lines
 
 
 @pytest.mark.parametrize(
-    "text, said", [row for row in BROKEN if "[a] " in row[1] or "[a:b] " in row[1]]
+    "text, message", [row for row in BROKEN if "[a] " in row[1] or "[a:b] " in row[1]]
 )
-def test_whoever_wants_that_profile_hears_of_it_and_nobody_else(write, text, said):
+def test_a_mistake_affects_only_the_profile_that_it_is_in(write, text, message):
     path = write(text)
     with pytest.raises(ConfigError) as caught:
         profiles.find_profile("a", path)
-    assert str(caught.value).startswith(path + said)
-    assert str(caught.value).endswith(" (pollkit profiles check %s lists all that is wrong)" % path)
+    assert str(caught.value).startswith(path + message)
+    assert str(caught.value).endswith(" (pollkit profiles check %s lists every problem)" % path)
     assert profiles.find_profile("sync", path) == profiles.find_profile("sync")
 
 
-def test_all_mistakes_are_told_at_once_in_order_of_their_lines(write):
+def test_all_mistakes_are_listed_in_the_order_of_their_lines(write):
     path = write(
         "junk\n[b]\nurl = https://b/{id}\nlimti = 3\npace = x\nmore junk\n[a:c]\nup_to = x\n"
         "[a]\nbase = y\nbase = z\n"
@@ -200,11 +200,11 @@ def test_all_mistakes_are_told_at_once_in_order_of_their_lines(write):
         "[default]\nurl = https://a/{id}",
     ],
 )
-def test_what_looks_like_a_mistake_and_is_none(write, text):
+def test_valid_files_that_look_like_mistakes(write, text):
     assert profiles.check_file(write(text)) == []
 
 
-def test_a_later_file_may_write_a_header_in_other_letters(write, monkeypatch):
+def test_a_later_file_may_write_a_header_in_other_letter_case(write, monkeypatch):
     monkeypatch.setenv("POLLKIT_PROFILES", write(BASE))
     path = write("[mine]\nheader.x-a = 3\n", "later.ini")
     assert profiles.check_file(path) == []
@@ -212,13 +212,13 @@ def test_a_later_file_may_write_a_header_in_other_letters(write, monkeypatch):
 
 
 @pytest.mark.parametrize("section", ["[:b]", "[a b]", "[a b:c]", "[DEFAULT]", "[DEFAULT:b]"])
-def test_a_section_of_no_name_is_told_of_once(write, section):
+def test_a_section_with_a_bad_name_is_reported_once(write, section):
     path = write(U + section + "\ntimeout = 1s\n")
     assert [problem.line for problem in profiles.check_file(path)] == [3]
     assert profiles.find_profile("a", path).url == "https://a/{id}"
 
 
-def test_a_label_for_a_profile_of_another_file_is_no_mistake(write, monkeypatch):
+def test_a_label_may_inherit_from_a_profile_of_another_file(write, monkeypatch):
     assert profiles.check_file(write("[knowhere:huge]\nup_to = 9999\n")) == []
     path = write("[mine:huge]\nup_to = 9999\n", "labels.ini")
     assert len(profiles.check_file(path)) == 1
@@ -226,31 +226,30 @@ def test_a_label_for_a_profile_of_another_file_is_no_mistake(write, monkeypatch)
     assert profiles.check_file(path) == []
 
 
-def test_check_minds_its_own_file_and_no_other(write, monkeypatch):
+def test_check_ignores_the_mistakes_of_other_files(write, monkeypatch):
     path = write(BASE)
     write("junk", "etc.ini")
     assert profiles.check_file(path) == []
     write("[mine]\nstatsu = x\n[sync]\nzzz = 1\n", "etc.ini")
     assert profiles.check_file(path) == []
-    monkeypatch.setenv(
-        "POLLKIT_PROFILES", path
-    )  # the file that is checked may be one of the usual ones
+    # The checked file may be one of those that are always read.
+    monkeypatch.setenv("POLLKIT_PROFILES", path)
     assert profiles.check_file(path) == []
 
 
 @pytest.mark.parametrize(
-    "name, said",
+    "name, message",
     [
         ("knowher", "there is no profile 'knowher' (did you mean knowhere?); see pollkit profiles"),
         ("xyz", "there is no profile 'xyz'; see pollkit profiles"),
         ("", "there is no profile ''"),
-        ("knowhere:small", "a label is given by itself, as --profile knowhere --label small"),
+        ("knowhere:small", "give the label separately, as --profile knowhere --label small"),
     ],
 )
-def test_a_name_that_is_not_there(name, said):
+def test_an_unknown_name_is_one_clear_line(name, message):
     with pytest.raises(ConfigError) as caught:
         profiles.find_profile(name)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -270,7 +269,7 @@ def test_a_name_that_is_not_there(name, said):
         "base = https://me:s3cr3t@a?x=1",
     ],
 )
-def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(write, pollkit, line):
+def test_a_misplaced_secret_is_refused_and_not_quoted(write, pollkit, line):
     path = write("[a]\n%s\n" % line)
     code, out, err = pollkit("profiles", "check", path)
     assert code == 2 and out and "s3cr3t" not in out + err
@@ -279,8 +278,8 @@ def test_a_secret_in_the_wrong_place_is_refused_and_not_repeated(write, pollkit,
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_whatever_is_in_a_file_it_is_read_or_refused(write):
-    """Pieces thrown together at random never get anything but a ConfigError."""
+def test_a_random_file_is_parsed_or_refused(write):
+    """Random pieces of INI never cause another exception than a ConfigError."""
     seed = random.randrange(10**6)
     print("seed", seed)
     rng = random.Random(seed)

@@ -1,0 +1,203 @@
+"""Retry-After and the headers of rate limits, in all dialects."""
+
+import pytest
+
+from pollkit.core.reading.rate_limit_headers import Quota, parse_quota, parse_retry_after
+from readings import NOON, NOON_DATE, read_reply
+
+# Retry-After
+
+
+@pytest.mark.parametrize(
+    "headers, wait",
+    [
+        ({"retry-after": "120"}, 120.0),
+        ({"retry-after": " 0 "}, 0.0),
+        ({"retry-after": "1.5"}, 1.5),
+        ({"retry-after": "Fri, 13 Nov 2026 12:00:30 GMT"}, 30.0),
+        ({"retry-after": "Friday, 13-Nov-26 12:00:30 GMT"}, 30.0),
+        ({"retry-after": "Fri Nov 13 12:00:30 2026"}, 30.0),
+        ({"retry-after": "Fri, 13 Nov 2026 11:00:00 GMT"}, 0.0),
+        ({"retry-after-ms": "250"}, 0.25),
+        ({"x-ms-retry-after-ms": "1500", "retry-after": "2"}, 1.5),
+        ({"retry-after": "Fri, 13 Nov 2026 12:00:60 GMT"}, 59.0),
+        ({"retry-after": "20, 30"}, 30.0),
+    ],
+)
+def test_retry_after_is_understood(headers, wait):
+    assert parse_retry_after(headers, NOON) == (wait, "")
+    assert (
+        read_reply({"status": "running"}, 200, **dict(headers, date=NOON_DATE)).retry_after == wait
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-5",
+        "1e300",
+        "1" + "0" * 300,
+        "99999999999",
+        "soon",
+        "",
+        "5s",
+        "NaN",
+        "inf",
+        "Fri, 99 Nov 2026 12:00:30 GMT",
+        "Fri, 13 Foo 2026 12:00:30 GMT",
+        "Fri, 13 Nov 9999 12:00:30 GMT",
+        "Fri Foo 13 12:00:30 2026",
+        "0x10",
+        "٣",
+    ],
+)
+def test_an_absurd_retry_after_is_ignored_with_a_warning(text):
+    wait, warning = parse_retry_after({"retry-after": text}, NOON)
+    assert wait is None and "ignored retry-after" in warning and len(warning) < 120
+    assert read_reply({"status": "running"}, retry_after=text).warnings == (warning,)
+
+
+@pytest.mark.parametrize("length, wait", [(1000, 5.0), (1001, None)])
+def test_a_retry_after_of_over_1000_characters_is_ignored_with_a_warning(length, wait):
+    delay, warning = parse_retry_after({"retry-after": "5".rjust(length, ",")}, 0.0)
+    assert delay == wait
+    assert bool(warning) == (wait is None)
+
+
+def test_a_malformed_header_does_not_hide_a_valid_one():
+    wait, warning = parse_retry_after({"retry-after-ms": "soon", "retry-after": "20"}, NOON)
+    assert wait == 20 and "retry-after-ms" in warning
+
+
+def test_a_date_is_ignored_if_no_clock_is_known():
+    assert parse_retry_after({"retry-after": NOON_DATE}, None)[0] is None
+
+
+# RateLimit
+
+
+@pytest.mark.parametrize(
+    "headers, quota",
+    [
+        # drafts up to 06
+        (
+            {"ratelimit-remaining": "5", "ratelimit-reset": "30", "ratelimit-limit": "60"},
+            Quota(5, 30, 60),
+        ),
+        (
+            {"ratelimit-remaining": "5", "ratelimit-reset": "30", "ratelimit-limit": "60, 60;w=60"},
+            Quota(5, 30, 60),
+        ),
+        ({"ratelimit-remaining": "5"}, Quota(5)),
+        # draft 07
+        ({"ratelimit": "limit=100, remaining=50, reset=5"}, Quota(50, 5, 100)),
+        # draft 10
+        (
+            {"ratelimit": '"default";r=50;t=30', "ratelimit-policy": '"default";q=100;w=60'},
+            Quota(50, 30, 100),
+        ),
+        (
+            {
+                "ratelimit": '"hour";r=900;t=3000, "minute";r=3;t=20',
+                "ratelimit-policy": '"hour";q=1000;w=3600, "minute";q=60;w=60',
+            },
+            Quota(3, 20, 60),
+        ),
+        ({"ratelimit": '"a";r=7'}, Quota(7)),
+        ({"ratelimit": '"a";pk=:c2U=:;r=7;t=9'}, Quota(7, 9)),
+        # X-RateLimit
+        (
+            {"x-ratelimit-remaining": "5", "x-ratelimit-reset": "30", "x-ratelimit-limit": "60"},
+            Quota(5, 30, 60),
+        ),
+        ({"x-rate-limit-remaining": "0", "x-rate-limit-reset": "12.5"}, Quota(0, 12.5)),
+        ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": str(int(NOON) + 30)}, Quota(5, 30)),
+        (
+            {"x-ratelimit-remaining": "5", "x-ratelimit-reset": str((int(NOON) + 30) * 1000)},
+            Quota(5, 30),
+        ),
+        ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": str(int(NOON) - 30)}, Quota(5, 0)),
+        # malformed
+        ({"ratelimit-remaining": "-5"}, None),
+        ({"ratelimit-remaining": "many"}, None),
+        ({"ratelimit-remaining": "5", "ratelimit-reset": "-1"}, Quota(5)),
+        ({"ratelimit-remaining": "5", "ratelimit-reset": "1e9"}, Quota(5)),
+        ({"ratelimit-remaining": "5", "ratelimit-reset": "99999999"}, Quota(5)),
+        ({"ratelimit": ""}, None),
+        ({"ratelimit": "garbage"}, None),
+        ({"ratelimit": '"a";r=-1'}, None),
+        ({"ratelimit": '"a";r=x;t=1'}, None),
+        ({"ratelimit": '"a";t=5'}, None),
+        ({"ratelimit": '"unclosed;r=5'}, None),
+        ({"ratelimit": '"a";r=5;t=' + "9" * 30}, Quota(5)),
+        ({"ratelimit": '"a";r=5;t=999999999999'}, Quota(5)),
+        # one that is malformed does not hide another
+        (
+            {"ratelimit": "garbage", "x-ratelimit-remaining": "5", "x-ratelimit-reset": "30"},
+            Quota(5, 30),
+        ),
+        (
+            {
+                "ratelimit-remaining": "many",
+                "x-ratelimit-remaining": "5",
+                "x-ratelimit-reset": "30",
+            },
+            Quota(5, 30),
+        ),
+        ({}, None),
+    ],
+)
+def test_rate_limit_headers(headers, quota):
+    assert parse_quota(headers, NOON) == quota
+
+
+def test_only_a_malformed_retry_after_causes_a_warning():
+    """A quota of 'unlimited' does no harm, and a batch would warn of it for each job."""
+    assert read_reply({"status": "running"}, retry_after="soon").warnings == (
+        "ignored retry-after: 'soon', which makes no sense",
+    )
+    assert read_reply({"status": "running"}, x_ratelimit_remaining="unlimited").warnings == ()
+
+
+def test_a_reset_given_as_an_instant_needs_a_clock():
+    assert parse_quota(
+        {"x-ratelimit-remaining": "5", "x-ratelimit-reset": "1794571230"}, None
+    ) == Quota(5)
+
+
+def test_a_429_without_retry_after_waits_for_the_quotas_reset():
+    reading = read_reply(None, 429, x_ratelimit_remaining="0", x_ratelimit_reset="17")
+    assert reading.retry_after == 17
+    assert (
+        read_reply(
+            None, 429, x_ratelimit_remaining="0", x_ratelimit_reset="17", retry_after="5"
+        ).retry_after
+        == 5
+    )
+
+
+def test_a_long_rate_limit_header_is_ignored_and_another_one_counts():
+    headers = {"ratelimit": '"a";r=5;' + "x" * 1000, "x-ratelimit-remaining": "7"}
+    assert parse_quota(headers, 0.0).remaining == 7
+    assert parse_quota({"ratelimit": "x" * 32000}, 0.0) is None
+
+
+@pytest.mark.parametrize(
+    "text, remaining",
+    [
+        ('"a";r=50;t=30', 50),
+        ("limit=100, remaining=49, reset=30", 49),
+        ("remaining = 48", 48),
+        ("x-remaining=1, remaining=47", 47),
+        ("remaining=4x", None),
+        ("x" * 500 + "=1", None),
+    ],
+)
+def test_parameters_of_rate_limits_are_matched_by_their_whole_name(text, remaining):
+    found = parse_quota({"ratelimit": text}, 0.0)
+    assert (found and found.remaining) == remaining
+
+
+def test_a_quota_as_text():
+    assert str(Quota(5, 30, 60)) == "5 of 60 requests left, reset in 30 s"
+    assert str(Quota(5)) == "5 requests left"
