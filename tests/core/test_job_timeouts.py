@@ -22,8 +22,10 @@ from pollkit import (
     Profile,
     wait,
 )
-from pollkit.core.machine import FOREVER, WaitSettings, start
+from pollkit.core.machine import start
 from pollkit.core.snapshot import with_current_deadline
+from pollkit.core.units import NEVER
+from pollkit.core.wait_settings import WaitSettings
 from pollkit.drivers.ledger_runner import LedgerRunner
 from pollkit.edges.ledger import schema as ledger_schema
 from pollkit.testing import VirtualClock
@@ -107,8 +109,7 @@ def test_a_job_without_a_timeout_is_not_copied():
 
 @pytest.mark.parametrize("of_rules", [MINUTE, None])
 @pytest.mark.parametrize(
-    "own, deadline",
-    [(600.0, 700.0), (5.0, 105.0), ("10m", 700.0), (0.0, 100.0), ("never", FOREVER)],
+    "own, deadline", [(600.0, 700.0), (5.0, 105.0), ("10m", 700.0), (0.0, 100.0), ("never", NEVER)]
 )
 def test_the_deadline_is_that_of_the_jobs_own_timeout(of_rules, own, deadline):
     rules = WaitSettings(pace=Fixed(10), timeout=of_rules)
@@ -121,7 +122,7 @@ def test_the_deadline_is_that_of_the_jobs_own_timeout(of_rules, own, deadline):
 
 
 def test_the_deadline_is_that_of_the_rules_if_the_job_has_no_timeout():
-    for of_rules, deadline in [(MINUTE, 160.0), (None, FOREVER)]:
+    for of_rules, deadline in [(MINUTE, 160.0), (None, NEVER)]:
         assert (
             start(Job("a"), "http://api/a", WaitSettings(timeout=of_rules), 100.0).deadline
             == deadline

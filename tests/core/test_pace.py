@@ -5,13 +5,13 @@ import random
 import pytest
 
 from pollkit import Adaptive, Backoff, ConfigError, Fixed
-from pollkit.core.learning.durations import PRIOR_S, accrued_delay
+from pollkit.core.learning.curve import PRIOR_S, accrued_delay
 from pollkit.core.pace import parse_pace
 
 
 def waits(pace, count, rand=0.5):
     """The first waits of a pace, each handed the one before."""
-    result, last, age = [], 0.0, pace.before_first()
+    result, last, age = [], 0.0, pace.first_delay()
     for look in range(1, count + 1):
         last = pace.delay(look, last, age, rand)
         result.append(last)
@@ -63,13 +63,13 @@ def test_backoff_of_factor_one_is_fixed():
 
 def test_adaptive_obeys_a_table_of_first_and_every():
     pace = Adaptive(first=60, every=15)
-    assert pace.before_first() == 60
+    assert pace.first_delay() == 60
     assert waits(pace, 3) == [15, 15, 15]
 
 
 def test_adaptive_without_a_table_grows_with_the_square_root_of_age():
     pace = Adaptive()
-    assert pace.before_first() == 0
+    assert pace.first_delay() == 0
     assert pace.delay(1, 0, 0, 0.5) == pytest.approx(2 * 8**0.5 + 1)
     assert pace.delay(9, 0, 392, 0.5) == pytest.approx(41)
     assert Adaptive(price=4).delay(9, 0, 392, 0.5) == pytest.approx(84)

@@ -10,7 +10,7 @@ import pollkit
 from history_file import steady, teach
 from job_api import JobApi, done_after
 from pollkit import Adaptive, BatchPoller, Job, Poller, Profile
-from pollkit.core.learning.durations import cold_interval
+from pollkit.core.learning.curve import cold_interval
 from pollkit.core.profile import validate_profile
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.edges.history_file import History, Kind

@@ -69,7 +69,7 @@ def test_where_nothing_is_learned_no_order_by_age_is_much_better(monkeypatch):
 
     ours = p95()
     monkeypatch.setattr(
-        agenda, "_place", lambda entry, now: entry.progress.wait_from
+        agenda, "_place", lambda entry, now: entry.state.wait_from
     )  # who waits longest
     assert ours <= 1.1 * p95()
 

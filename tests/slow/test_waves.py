@@ -9,8 +9,9 @@ import pytest
 
 from pollkit import Adaptive, BatchPoller, Ledger, Profile, Simulation
 from pollkit.core.learning.durations import Durations
-from pollkit.core.machine import WaitSettings, observe, outcome
+from pollkit.core.machine import observe
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
 from pollkit.drivers.simulation import simulation as simulate
 from pollkit.drivers.simulation.distributions import optimal_schedules, parse_distribution
 from pollkit.drivers.simulation.server import SimJob
@@ -206,7 +207,7 @@ def through_ledger(ledger, clock, lasts, durations):
         else:
             cost += progress.polls + late
             ledger.renew([claim])
-            assert ledger.settle(claim, progress, outcome(progress, Profile(), 0.0))
+            assert ledger.settle(claim, progress, progress.outcome(Profile(), 0.0))
     return cost / len(lasts)
 
 

@@ -8,22 +8,20 @@ import pytest
 from adaptive_waits import DONE, JOB, LIPSYNC, PENDING, RNG, STEADY, URL, rules
 from pollkit import Adaptive, Backoff, Fixed, Job, Profile
 from pollkit.cli.commands.help import text_of
-from pollkit.core import agenda as agenda_module
 from pollkit.core import events
-from pollkit.core.agenda import Agenda, Lane
-from pollkit.core.learning.durations import (
-    NOTHING_KNOWN,
-    Curve,
-    Durations,
-    accrued_delay,
-    cold_interval,
-)
-from pollkit.core.learning.explanations import age_text, reason, span_text
+from pollkit.core import lane as lane_module
+from pollkit.core.agenda import Agenda
+from pollkit.core.lane import Lane
+from pollkit.core.learning.curve import NOTHING_KNOWN, Curve, accrued_delay, cold_interval
+from pollkit.core.learning.durations import Durations
+from pollkit.core.learning.explanations import age_text, explain_next_poll, span_text
 from pollkit.core.learning.progress import LEAST_ODDS, MOST_ODDS, update_forecast
 from pollkit.core.limits.bucket import Bucket
-from pollkit.core.machine import Sleep, WaitSettings, hold, next_action, observe, start
-from pollkit.core.pace import POSTPONED
+from pollkit.core.machine import hold, next_action, observe, start
+from pollkit.core.pace import MOST_POSTPONED
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.wait_state import Sleep
 
 
 def wait_for(duration, by, says=None, end=DONE):
@@ -100,7 +98,7 @@ def test_no_bound_holds_for_a_first_that_is_given_and_the_help_says_so():
 def test_a_table_holds_until_five_jobs_have_ended():
     pace, by = Adaptive(first=60, every=15), Durations()
     for known in range(7):
-        assert (pace.before_first(by) == 60) == (known < 5)
+        assert (pace.first_delay(by) == 60) == (known < 5)
         assert (pace.delay(1, 0, 150.0, 0.5, by) == 15) == (known < 5)
         by.record(200.0 + 7 * known % 5)
     assert pace.delay(1, 0, 150.0, 0.5, by) > 45
@@ -198,7 +196,7 @@ def test_progress_never_makes_a_look_more_than_four_times_as_late(durations, eve
             fraction = min(0.99, fraction + rng.random() * 0.02)
             progress = observe(progress, by, PENDING._replace(fraction=fraction), now, 0.5)
             plain = by.pace.delay(1, 0, now, 0.5, by.durations)
-            assert progress.next_at - now <= POSTPONED * plain + 1e-9
+            assert progress.next_at - now <= MOST_POSTPONED * plain + 1e-9
 
 
 def reckon(readings, is_fresh=True, curve=NOTHING_KNOWN):
@@ -210,26 +208,26 @@ def reckon(readings, is_fresh=True, curve=NOTHING_KNOWN):
 
 def test_a_fraction_points_to_an_end_and_agreement_narrows_it():
     once = reckon([(100.0, 0.25)])
-    assert once.end == 400 and (once.foreseen.earliest, once.foreseen.latest) == pytest.approx(
+    assert once.end == 400 and (once.estimate.earliest, once.estimate.latest) == pytest.approx(
         (300, 500)
     )
     thrice = reckon([(100.0, 0.25), (150.0, 0.375), (200.0, 0.5)])
     assert thrice.end == pytest.approx(400) and thrice.odds > once.odds
-    assert thrice.foreseen.earliest > 300 and thrice.foreseen.latest < 500
+    assert thrice.estimate.earliest > 300 and thrice.estimate.latest < 500
 
 
 def test_where_the_age_is_unknown_the_first_reading_only_tells_where_to_count_from():
-    assert reckon([(0.1, 0.6)], is_fresh=False).foreseen is None
-    assert reckon([(0.1, 0.6), (50.1, 0.6)], is_fresh=False).foreseen is None
+    assert reckon([(0.1, 0.6)], is_fresh=False).estimate is None
+    assert reckon([(0.1, 0.6), (50.1, 0.6)], is_fresh=False).estimate is None
     assert reckon([(0.1, 0.6), (50.1, 0.8)], is_fresh=False).end == pytest.approx(100.1)
     assert reckon([(0.0, 0.0), (50.0, 0.5)], is_fresh=False).end == pytest.approx(100.0)
-    assert reckon([(3.0, 1.0), (50.0, 1.0)], is_fresh=False).foreseen is None
+    assert reckon([(3.0, 1.0), (50.0, 1.0)], is_fresh=False).estimate is None
 
 
 def test_no_fraction_no_forecast():
     assert reckon([(10.0, None)]) is None
-    assert reckon([(10.0, 0.0)]).foreseen is None
-    assert reckon([(0.0, 0.5)]).foreseen is None
+    assert reckon([(10.0, 0.0)]).estimate is None
+    assert reckon([(0.0, 0.5)]).estimate is None
 
 
 @pytest.mark.parametrize("is_fresh", [True, False])
@@ -243,14 +241,14 @@ def test_odds_stay_within_bounds_whatever_is_said(is_fresh):
             forecast = update_forecast(forecast, said, age, curve, is_fresh)
             if forecast is not None and forecast.readings:
                 assert LEAST_ODDS <= forecast.odds <= MOST_ODDS and forecast.end > 0
-                wait = Adaptive().delay(1, 0, age, 0.5, known, forecast.foreseen)
+                wait = Adaptive().delay(1, 0, age, 0.5, known, forecast.estimate)
                 assert 0.5 <= wait <= 300
 
 
 def test_a_look_without_a_reading_keeps_the_forecast_and_outliving_it_ends_it():
     told = reckon([(100.0, 0.5), (150.0, 0.75), (160.0, None)])
     assert told.end == pytest.approx(200)
-    assert reckon([(100.0, 0.5), (150.0, 0.75), (400.0, None)]).foreseen is None
+    assert reckon([(100.0, 0.5), (150.0, 0.75), (400.0, None)]).estimate is None
 
 
 # In words
@@ -404,7 +402,7 @@ def test_a_fault_and_the_deadline_and_a_look_at_once_have_their_reasons():
 )
 def test_where_there_is_nothing_to_explain_it_is_what_the_wait_is_for(by, reading):
     progress = observe(start(JOB, URL, by, 0.0), by, reading, 300.0, 0.5)
-    assert reason(progress, by, 300.0) is None
+    assert explain_next_poll(progress, by, 300.0) is None
     assert "; next in" in texts(by, (300.0, reading))[0]
 
 
@@ -429,7 +427,7 @@ def test_among_jobs_of_several_kinds_the_token_goes_where_most_delay_has_built_u
     entries = {
         name: agenda.add(Job(name), URL, rules(known), lane, 0.0) for name, known in kinds.items()
     }
-    urgency = {name: -agenda_module._place(entry, 100.0) for name, entry in entries.items()}
+    urgency = {name: lane_module._urgency(entry, 100.0) for name, entry in entries.items()}
     assert urgency["short"] > 70 and urgency["long"] < 10
     assert urgency["unknown"] == pytest.approx(accrued_delay(0.0, 100.0))  # too few to go by
 

@@ -129,7 +129,9 @@ def test_waits_that_began_at_once_are_told_apart_by_the_order_in_which_they_were
     order = StartOrder()
     turns = [(order.begin(), at) for at in (100.0, 100.0, 99.0, 200.0)]
     began = [
-        lesson.began for turn, at in reversed(turns) for lesson in order.end(turn, at, (0.0, 1.0))
+        lesson.started_at
+        for turn, at in reversed(turns)
+        for lesson in order.end(turn, at, (0.0, 1.0))
     ]
     assert began == [100.0, 100.000001, 100.000002, 200.0]
 

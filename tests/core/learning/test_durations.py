@@ -8,16 +8,8 @@ import pytest
 
 from pollkit import ConfigError
 from pollkit.core.learning import durations as module
-from pollkit.core.learning.durations import (
-    ENOUGH,
-    PRIOR_S,
-    RECENT,
-    Completion,
-    Curve,
-    Durations,
-    ProgressEstimate,
-    cold_interval,
-)
+from pollkit.core.learning.curve import PRIOR_S, Curve, ProgressEstimate, cold_interval
+from pollkit.core.learning.durations import ENOUGH, RECENT, Completion, Durations
 
 RNG = random.Random(6)
 UNIFORM = [RNG.uniform(120, 900) for _ in range(200)]
@@ -62,13 +54,13 @@ def test_survival_falls_from_one_and_never_to_zero_and_the_integral_is_its_integ
 def test_the_next_look_comes_when_the_accrued_delay_is_worth_its_price(name, price):
     curve = Curve(SHAPES[name])
     for age in [0.0, 1.0, 59.0, 60.0, 90.0, 300.0, 899.0, 5000.0]:
-        wait = curve.next_poll_age(age, price, 1e-3, 1e7)
+        wait = curve.next_delay(age, price, 1e-3, 1e7)
         assert 1e-3 <= wait <= 1e7
         if wait > 1e-3:
-            assert curve.accrued(age, age + wait) <= price * 1.001
+            assert curve.accrued_delay(age, age + wait) <= price * 1.001
         # Where it comes sooner, nothing that was seen ends between it and when it would have come.
         full = wait
-        while wait > 1e-3 and full < 1e7 and curve.accrued(age, age + full) < price * 0.999:
+        while wait > 1e-3 and full < 1e7 and curve.accrued_delay(age, age + full) < price * 0.999:
             full *= 1.0005
         assert not any(age + wait < each < age + full * 0.999 for each in SHAPES[name])
 
@@ -77,21 +69,23 @@ def test_the_next_look_comes_when_the_accrued_delay_is_worth_its_price(name, pri
 def test_jobs_that_all_take_as_long_are_looked_at_just_then(spread):
     """And not when the delay of one is worth a poll."""
     curve = Curve([90 + spread * (i * 0.618 % 1) for i in range(100)])
-    assert 90 + spread * 0.9 <= curve.next_poll_age(0.0, 1.0, 0.5, 300.0) <= 90 + spread * 1.1
+    assert 90 + spread * 0.9 <= curve.next_delay(0.0, 1.0, 0.5, 300.0) <= 90 + spread * 1.1
 
 
 def test_after_a_cache_hit_a_look_waits_for_stragglers():
     """Those that ended so far do not show the very edge, and the next look is minutes away."""
     curve = Curve([2 + 0.4 * (i * 0.618 % 1) if i % 2 else 460 + i for i in range(60)])
-    assert 3.0 < curve.next_poll_age(0.0, 1.0, 0.5, 300.0) < 5.0
+    assert 3.0 < curve.next_delay(0.0, 1.0, 0.5, 300.0) < 5.0
 
 
 def test_with_nothing_known_it_is_the_cold_law():
     for age in (0.0, 8.0, 60.0, 3600.0):
-        assert Durations().next_poll_age(age, 1.0, 0.5, 1e9) == pytest.approx(
+        assert Durations().curve.next_delay(age, 1.0, 0.5, 1e9) == pytest.approx(
             cold_interval(1.0, age), rel=1e-3
         )
-    assert Durations().accrued(0.0, 100.0) == pytest.approx((108**0.5 - PRIOR_S**0.5) ** 2)
+    assert Durations().curve.accrued_delay(0.0, 100.0) == pytest.approx(
+        (108**0.5 - PRIOR_S**0.5) ** 2
+    )
 
 
 def test_a_history_says_what_its_curve_does():
@@ -114,8 +108,8 @@ def test_the_survival_mixes_past_jobs_with_the_prior():
 
 def test_jobs_known_well_are_looked_at_when_they_begin_to_end_and_closely_then():
     known = Durations(UNIFORM)
-    assert 120 < known.next_poll_age(0.0, 1.0, 0.5, 300) < 170
-    waits = [known.next_poll_age(age, 1.0, 0.5, 300) for age in (150, 500, 850)]
+    assert 120 < known.curve.next_delay(0.0, 1.0, 0.5, 300) < 170
+    waits = [known.curve.next_delay(age, 1.0, 0.5, 300) for age in (150, 500, 850)]
     assert 60 > waits[0] > waits[1] > waits[2]
 
 
@@ -123,7 +117,7 @@ def test_a_gap_stays_empty():
     """A cache hit takes 2 s, a miss 8 min: a job that is not done at 4 s is looked at when misses end."""
     curve = Curve(SHAPES["two kinds"])
     assert curve.survival(5.0) - curve.survival(430.0) < 0.01
-    assert 4.0 + curve.next_poll_age(4.0, 1.0, 0.5, 1000) > 400
+    assert 4.0 + curve.next_delay(4.0, 1.0, 0.5, 1000) > 400
 
 
 def test_a_long_tail_is_no_gap():
@@ -134,29 +128,29 @@ def test_a_long_tail_is_no_gap():
 
 def test_jobs_that_all_take_the_same_are_looked_at_just_then():
     durations = Durations([90.0] * 30)
-    assert durations.next_poll_age(0.0, 1.0, 0.5, 300) == 90.0
-    assert durations.next_poll_age(30.0, 1.0, 0.5, 300) == 60.0
-    assert durations.next_poll_age(89.9, 1.0, 0.5, 300) == 0.5
+    assert durations.curve.next_delay(0.0, 1.0, 0.5, 300) == 90.0
+    assert durations.curve.next_delay(30.0, 1.0, 0.5, 300) == 60.0
+    assert durations.curve.next_delay(89.9, 1.0, 0.5, 300) == 0.5
 
 
 def test_min_and_max_hold():
     durations = Durations(UNIFORM)
-    assert durations.next_poll_age(0.0, 1.0, 0.5, 30.0) == 30.0
-    assert durations.next_poll_age(899.0, 1.0, 25.0, 300.0) >= 25.0
-    assert Durations([5.0] * 30).next_poll_age(0.0, 1.0, 7.0, 300.0) == 7.0
+    assert durations.curve.next_delay(0.0, 1.0, 0.5, 30.0) == 30.0
+    assert durations.curve.next_delay(899.0, 1.0, 25.0, 300.0) >= 25.0
+    assert Durations([5.0] * 30).curve.next_delay(0.0, 1.0, 7.0, 300.0) == 7.0
 
 
 def test_an_age_below_zero_counts_as_zero():
     durations = Durations(UNIFORM)
-    assert durations.next_poll_age(-1e9, 1.0, 0.5, 300) == durations.next_poll_age(
+    assert durations.curve.next_delay(-1e9, 1.0, 0.5, 300) == durations.curve.next_delay(
         0.0, 1.0, 0.5, 300
     )
-    assert durations.accrued(-100.0, -50.0) == 0.0
+    assert durations.curve.accrued_delay(-100.0, -50.0) == 0.0
 
 
 def test_the_search_is_bounded(monkeypatch):
     monkeypatch.setattr(module, "_NEWTON_STEPS", 1)
-    assert 0.5 <= Durations(UNIFORM).next_poll_age(150.0, 1.0, 0.5, 300.0) <= 300.0
+    assert 0.5 <= Durations(UNIFORM).curve.next_delay(150.0, 1.0, 0.5, 300.0) <= 300.0
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e12, 10**400, None, "5", True])
@@ -177,7 +171,7 @@ def test_intervals_are_kept_as_points_inside_evenly_spread():
     durations = Durations()
     for _ in range(100):
         assert durations.record_between(100.0, 200.0)
-        durations._fits = []  # no drift: this is about where the points are
+        durations._quantiles = []  # no drift: this is about where the points are
     points = sorted(durations.as_dict()["durations"])
     assert all(100 < point < 200 for point in points)
     assert max(high - low for low, high in zip(points, points[1:])) < 2.0
@@ -275,7 +269,9 @@ def test_it_is_kept_as_json_and_read_back(name):
     for one in (durations, again):
         one.record_between(2.0, 50.0)
     assert again.as_dict() == durations.as_dict()
-    assert again.next_poll_age(3.0, 1.0, 0.5, 300) == durations.next_poll_age(3.0, 1.0, 0.5, 300)
+    assert again.curve.next_delay(3.0, 1.0, 0.5, 300) == durations.curve.next_delay(
+        3.0, 1.0, 0.5, 300
+    )
 
 
 KEPT = Durations([1.0, 2.0, 3.0]).as_dict()
@@ -429,22 +425,22 @@ def test_ages_by_share():
 def test_an_opinion_is_mixed_in_by_how_far_it_is_trusted(age):
     curve = Curve(UNIFORM)
     foreseen = ProgressEstimate(450.0, 550.0, 0.75)
-    wait = curve.next_poll_age(age, 1.0, 1e-3, 1e6, foreseen)
+    wait = curve.next_delay(age, 1.0, 1e-3, 1e6, foreseen)
     end, steps = age + wait, 4000
     opens = max(450.0, age)
     own = (
         sum(max(0.0, end - (opens + (550.0 - opens) * (i + 0.5) / steps)) for i in range(steps))
         / steps
     )
-    assert 0.75 * own + 0.25 * curve.accrued(age, end) == pytest.approx(1.0, rel=0.01)
+    assert 0.75 * own + 0.25 * curve.accrued_delay(age, end) == pytest.approx(1.0, rel=0.01)
 
 
 def test_an_opinion_that_was_outlived_counts_for_nothing():
     curve = Curve(UNIFORM)
-    assert curve.next_poll_age(
+    assert curve.next_delay(
         600.0, 1.0, 0.5, 300, ProgressEstimate(450.0, 550.0, 0.75)
-    ) == curve.next_poll_age(600.0, 1.0, 0.5, 300)
-    assert curve.next_poll_age(500.0, 1.0, 0.5, 300, ProgressEstimate(499.0, 500.2, 0.75)) < 5
+    ) == curve.next_delay(600.0, 1.0, 0.5, 300)
+    assert curve.next_delay(500.0, 1.0, 0.5, 300, ProgressEstimate(499.0, 500.2, 0.75)) < 5
 
 
 # It costs little
@@ -454,7 +450,7 @@ def exact_cost(curve, draws):
     """Polls and delay of the rule, the mean over these durations."""
     looks, age = [], 0.0
     while age < max(draws):
-        age += curve.next_poll_age(age, 1.0, 0.5, 300.0)
+        age += curve.next_delay(age, 1.0, 0.5, 300.0)
         looks.append(age)
     return sum(
         1 + sum(look < draw for look in looks) + min(look for look in looks if look >= draw) - draw
@@ -476,7 +472,7 @@ def test_knowing_intervals_only_the_cost_settles_near_the_optimum_and_stays_ther
     for job in range(401):
         duration, left, right = rng.uniform(120, 300), 0.0, 0.0
         while right < duration:
-            left, right = right, right + durations.next_poll_age(right, 1.0, 0.5, 300.0)
+            left, right = right, right + durations.curve.next_delay(right, 1.0, 0.5, 300.0)
         durations.record_between(left, right)
         if job % 100 == 0:
             settled.append(exact_cost(durations.curve, draws) / (2 * math.sqrt(180 * 2 / 9.0)))

@@ -7,9 +7,10 @@ import pytest
 from adaptive_waits import JOB, PENDING, URL, rules
 from pollkit import Adaptive
 from pollkit.core import pace as pace_module
-from pollkit.core.learning.durations import Durations, ProgressEstimate, cold_interval
+from pollkit.core.learning.curve import ProgressEstimate, cold_interval
+from pollkit.core.learning.durations import Durations
 from pollkit.core.machine import observe, start
-from pollkit.core.pace import POSTPONED
+from pollkit.core.pace import MOST_POSTPONED
 from pollkit.core.reading.reader import Reading, Verdict
 
 ALIKE = [600.0 + i for i in range(40)]
@@ -21,7 +22,7 @@ def next_wait(known, age=0.0, pace=ADAPTIVE, foreseen=None):
 
 
 def uncapped(known, age=0.0, most=300.0):
-    return Durations(known).next_poll_age(age, 1.0, 0.5, most)
+    return Durations(known).curve.next_delay(age, 1.0, 0.5, most)
 
 
 @pytest.mark.parametrize("age", [0.0, 20.0, 100.0, 500.0])
@@ -43,7 +44,7 @@ def test_from_20_completions_on_they_decide(age):
 
 def test_the_first_look_at_a_fresh_job_has_the_same_cap():
     capped, free = [
-        Adaptive().before_first(Durations(known), is_fresh=True)
+        Adaptive().first_delay(Durations(known), is_fresh=True)
         for known in (ALIKE[:19], ALIKE[:20])
     ]
     assert capped == pytest.approx(3 * cold_interval(1, 0)) and free > 1.5 * capped
@@ -57,7 +58,7 @@ def test_the_cap_is_never_below_what_the_table_says():
     """`first` says that jobs of this kind are not done sooner, which a few past jobs only confirm."""
     pace, known = Adaptive(first=40, every=30), ALIKE[:10]
     assert 3 * cold_interval(1, 0) < 30 and uncapped(known) > 40
-    assert pace.before_first(Durations(known)) == 40
+    assert pace.first_delay(Durations(known)) == 40
     assert next_wait(known, 0.0, pace) == 30
     assert next_wait(known, 100.0, pace) == pytest.approx(3 * cold_interval(1, 100))
 
@@ -69,7 +70,7 @@ def test_the_bounds_of_the_pace_hold_for_the_cap():
 
 def test_progress_may_postpone_a_look_beyond_the_cap_but_only_fourfold():
     sure, cap = ProgressEstimate(600.0, 601.0, 0.75), 3 * cold_interval(1, 0)
-    assert cap < next_wait(ALIKE[:10], foreseen=sure) <= POSTPONED * cap
+    assert cap < next_wait(ALIKE[:10], foreseen=sure) <= MOST_POSTPONED * cap
 
 
 def test_completions_that_were_dropped_after_a_change_count_as_known():

@@ -9,8 +9,8 @@ from job_api import JobApi
 from pollkit import BatchPoller, Job, Profile, Reply
 from pollkit.core.limits import overload
 from pollkit.core.limits.overload import Overloads
-from pollkit.core.machine import Progress, Trouble
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_state import RetryState, WaitState
 from pollkit.drivers.dispatch import next_work
 from pollkit.drivers.exchanges import PollInFlight
 from pollkit.drivers.ledger_runner import LedgerRunner
@@ -35,14 +35,14 @@ class Feed:
 
     def __call__(self, job_id, reading=ERROR, errors_before=0, after_s=1.0, origin=HERE):
         self.now += after_s
-        progress = Progress(
+        progress = WaitState(
             Job(job_id),
             "u",
             started_at=0.0,
             deadline=1e9,
             next_at=0.0,
             wait_from=0.0,
-            trouble=Trouble(retries=errors_before),
+            retry=RetryState(steps=errors_before),
         )
         return self.overloads.review(origin, progress, reading, self.now).verdict
 
@@ -272,7 +272,7 @@ def test_a_ledger_slows_its_shared_bucket_down_and_counts_nothing(clock, ledger)
         if not work.entries:
             clock.pass_s(work.next_at - clock.now() + 0.001)
             continue
-        answer = server(work.entries[0].progress.job.id, 0)
+        answer = server(work.entries[0].state.job.id, 0)
         seen = Reply(503) if isinstance(answer, tuple) else {"status": answer}
         engine._end_exchange(Finished(PollInFlight.from_entries(work.entries), seen))
         wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread

@@ -72,7 +72,7 @@ def test_a_wait_shows_no_untrusted_status_as_it_is(here, data):
     for event in told:
         check_clean(event.text, 300)
         check_clean(event.progress.status, 60)
-        check_clean("".join(event.progress.said), 300)
+        check_clean("".join(event.progress.warnings), 300)
 
 
 @cases
