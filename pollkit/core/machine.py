@@ -1,4 +1,4 @@
-"""One job's state machine: when to poll, what a reply changes, how the wait ends.
+"""One job's state machine: when to poll, how a reply changes the state, how the wait ends.
 
 House rules
   * Every decision about one job is made here, and in no driver.

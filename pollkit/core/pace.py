@@ -331,7 +331,7 @@ _PARSERS: Dict[str, Callable[[List[str], Dict[str, str]], Pace]] = {
 def _check_names(options: Dict[str, str], *known: str) -> None:
     for name in options:
         if name not in known:
-            raise ConfigError("%r is not an option here: use %s" % (name, ", ".join(known)))
+            raise ConfigError("%r is not an option here; there is %s" % (name, ", ".join(known)))
 
 
 def _check_positive(name: str, value: Union[str, float]) -> None:

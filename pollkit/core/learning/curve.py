@@ -11,7 +11,7 @@ schedule costs at most twice as much as the best one for S, whatever S is.
 
 While nothing is known about a kind of job, S is a heavy-tailed prior: S(t) = (1 + t/s)^-1/2 with
 s = 8 s. Then the accrued delay is simply (sqrt(y + s) - sqrt(x + s))^2. With n completions, S is
-the mixture (n S_emp + a S_prior) / (n + a), where a = 1/4: one completion weighs four times as much
+the mixture (n S_emp + a S_prior) / (n + a) with a = 1/4: one completion weighs four times as much
 as the prior.
 
 S_emp connects the sorted durations by straight lines. Each of the n + 1 stretches between them has
@@ -96,12 +96,8 @@ class Curve:
         """S: the share of jobs that are still running at an age."""
         return self.at(age)[0]
 
-    def integral(self, age: float) -> float:
-        """I: the integral of S from 0 to an age."""
-        return self.at(age)[1]
-
     def at(self, age: float) -> Tuple[float, float]:
-        """S and I at an age; S is above zero everywhere."""
+        """S and its integral I at an age; S is above zero everywhere."""
         i = bisect_right(self._ages, age) - 1
         if i < 0:
             height = 1.0

@@ -14,6 +14,7 @@ from .durations import ENOUGH, Durations
 
 EARLY_SHARE = 0.1  # "most jobs" finish between these shares of the past jobs
 LATE_SHARE = 0.9
+UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
 LEAST_TRUST = 0.5  # in an estimate from progress that is named as the reason
 
 
@@ -94,15 +95,14 @@ def span_text(low: float, high: float) -> str:
     >>> span_text(240, 355), span_text(0.8, 3.04)
     ('4-5.9 min', '0.8-3 s')
     """
-    if high >= 5400:
-        unit_s, unit = 3600, "h"
-    elif high >= 90:
-        unit_s, unit = 60, "min"
-    else:
-        unit_s, unit = 1, "s"
+    for unit, unit_s in UNITS:
+        if high >= 1.5 * unit_s:
+            break
     first = _number_text(low / unit_s)
     last = _number_text(high / unit_s)
-    return "%s %s" % (last if first == last else first + "-" + last, unit)
+    if first == last:
+        return "%s %s" % (last, unit)
+    return "%s-%s %s" % (first, last, unit)
 
 
 def _number_text(value: float) -> str:

@@ -18,10 +18,10 @@ def test_survival_falls_from_one_and_never_to_zero_and_the_integral_is_its_integ
     longest = max(SHAPES[name] + [100.0]) * 1.5
     ages = [longest * (i / 1000.0) ** 2 for i in range(1001)]
     survivals = [curve.survival(age) for age in ages]
-    assert curve.survival(0.0) <= 1.0 and curve.integral(0.0) == 0.0
+    assert curve.survival(0.0) <= 1.0 and curve.at(0.0)[1] == 0.0
     assert all(0.0 < later <= earlier for earlier, later in zip(survivals, survivals[1:]))
     for low, high in zip(ages, ages[1:]):
-        grown = curve.integral(high) - curve.integral(low)
+        grown = curve.at(high)[1] - curve.at(low)[1]
         slack = 1e-9 * (1 + longest)
         assert (
             curve.survival(high) * (high - low) - slack
