@@ -5,7 +5,7 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
-from ..core.model import NEVER, Job
+from ..core.model import NO_TIMEOUT, Job
 from ..core.profile import (
     Profile,
     fill_base,
@@ -15,7 +15,7 @@ from ..core.profile import (
     validate_profile,
     validate_size,
 )
-from ..core.units import Limit, parse_limit, to_seconds
+from ..core.units import NEVER, Limit, parse_limit, to_seconds
 from ..core.urls import is_secret, is_url, parse_url, redact_url
 from ..edges.history_file import History, default_path
 from ..edges.limits.token_bucket import TokenBucket
@@ -253,7 +253,7 @@ def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -
         if value is not None
     }
     if arguments.timeout is not None:
-        changes["timeout"] = None if arguments.timeout == _NEVER else arguments.timeout
+        changes["timeout"] = None if arguments.timeout == NEVER else arguments.timeout
     return validate_profile(_changed(profile, changes, arguments))
 
 
@@ -286,7 +286,7 @@ def job_from(arguments: argparse.Namespace, text: str, profile: Optional[Profile
 
 def job_timeout_from(arguments: argparse.Namespace) -> Union[float, str, None]:
     """The timeout that --timeout gives each job, as Job.timeout has it."""
-    return NEVER if arguments.timeout == _NEVER else arguments.timeout
+    return NO_TIMEOUT if arguments.timeout == NEVER else arguments.timeout
 
 
 def headers_from(arguments: argparse.Namespace) -> Dict[str, str]:
@@ -303,7 +303,7 @@ def options_from(arguments: argparse.Namespace) -> Dict[str, Any]:
         "profiles": arguments.profiles,
     }
     if arguments.timeout is not None:
-        options["timeout"] = None if arguments.timeout == _NEVER else arguments.timeout
+        options["timeout"] = None if arguments.timeout == NEVER else arguments.timeout
     return options
 
 
@@ -343,7 +343,6 @@ def warn(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
         say("pollkit: warning: others on this host can read %s; chmod 600 %s" % (name, name))
 
 
-_NEVER = float("inf")
 _MOST = 1000000
 
 
@@ -409,7 +408,7 @@ def _by(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def _timeout(text: str) -> float:
     try:
-        return _NEVER if text.lower() == "never" else to_seconds(text)
+        return NEVER if text.lower() == "never" else to_seconds(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
             "%.40r is not a time to wait: write 90s, 10m, 1h30m (up to ten years), never, or 0 to look once"

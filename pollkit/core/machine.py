@@ -1,448 +1,323 @@
-"""One job's state machine: when to poll, what a reading changes, how the wait ends.
+"""One job's state machine: when to poll, how a reply changes the state, how the wait ends.
 
 House rules
   * Every decision about one job is made here, and in no driver.
-  * Progress is immutable; `observe` gives back a new one. `now` and the random number come
-    from outside; two runs with the same inputs are the same run.
-  * A wait is either waiting (it knows the instant of its next poll) or ended, and an ended
-    one never changes again.
-  * No path leads from one poll to the next without a sleep, save two that are counted: a
-    fresh credential after a 401 (once in a row) and a 303 (MAX_HOPS in a row).
+  * A WaitState is immutable; `observe` returns a new one. `now` and the random number are
+    arguments, so two runs with the same inputs are the same run.
+  * A wait is either active (it knows when it polls next) or finished. A finished wait never
+    changes again.
+  * There is always a sleep between two polls, with two exceptions, which are counted: a fresh
+    credential after a 401 (once in a row) and a 303 (MAX_HOPS in a row).
 
-Transitions, from waiting; 'sleep' means: wait again, `next_at` set
+Transitions of an active wait. "Sleep" means that it stays active and `next_at` is set.
 
-  verdict        goes to                                   slept for    resets the faults
-  -------------  ----------------------------------------  -----------  -----------------
-  DONE           ended: done                                            yes
-  FAILED         ended: failed                                          yes
-  PENDING        sleep by the pace, Retry-After the floor  pace         yes
-  SEE_OTHER      poll there at once; too often: a FAULT                 no
-  LIMITED        sleep until the server allows             retry_after  no, nor counts as one
-  FAULT          sleep by the retry backoff;               fault        no
-                 max_faults in a row (if there is such
-                 a limit): ended: unreachable
-  UNAUTHORISED   poll at once with a fresh credential;                  no
-                 again: ended: unreachable
-  NOT_FOUND      sleep by the retry backoff within the     fault        no, nor counts as one
-                 grace; after it: ended: unreachable
-  REFUSED        ended: unreachable
-  any sleep at or past the deadline: ended: timed_out (unreachable where the last look was a
-  fault); a Retry-After past the deadline: ended: timed_out at once
+  verdict        next state                               slept for    resets the faults
+  -------------  ---------------------------------------  -----------  ------------------
+  DONE           done                                                  yes
+  FAILED         failed                                                yes
+  PENDING        sleep by the pace; Retry-After is a      pace         yes
+                 floor
+  SEE_OTHER      poll the new URL at once; too many in                 no
+                 a row count as a FAULT
+  LIMITED        sleep until the server allows a poll     retry_after  no; is not a fault
+  FAULT          sleep by the retry backoff; after        fault        no
+                 max_faults in a row: unreachable
+  UNAUTHORISED   poll at once with a fresh credential;                 no
+                 the second time: unreachable
+  NOT_FOUND      sleep by the retry backoff during the    fault        no; is not a fault
+                 grace period; after it: unreachable
+  REFUSED        unreachable
 
-Theory of the last look. A sleep is clipped to the deadline, so the last poll happens exactly
-there and sees every job that ended in time. A Retry-After is never undercut: where it lies
-past the deadline there is no last look, and the wait ends now. Where a limit lets polls follow
-each other only every so often, a poll that would leave no room for the last one is moved to the
-deadline and becomes it.
+  At the deadline, each sleep becomes timed_out, or unreachable if the last poll was a fault.
+  A Retry-After that lies past the deadline becomes timed_out at once.
+
+Theory of the final poll. A sleep is clipped to the deadline, so the final poll happens exactly
+then and sees every job that finished in time. A Retry-After is never undercut: if it lies past the
+deadline, there is no final poll, and the wait ends now. If the rate limit keeps polls a fixed
+interval apart, a poll that would leave no room for the final one is moved to the deadline and
+becomes the final poll.
 """
 
-from typing import Any, Callable, Dict, FrozenSet, NamedTuple, Optional, Union
+from typing import Callable, Dict, NamedTuple, Optional
 
-from .learning.durations import NOTHING_KNOWN
+from .learning.curve import NOTHING_KNOWN
 from .learning.progress import Forecast, update_forecast
-from .model import Error, Job, Outcome, Slept, State, display_id
+from .model import Error, Job, State
 from .pace import Adaptive
-from .profile import Profile
 from .reading.reader import Reading, Verdict
-from .units import rounded_duration
-from .urls import redact_url
-from .wait_settings import FOREVER as FOREVER
-from .wait_settings import WaitSettings as WaitSettings
+from .units import NEVER, rounded_duration
+from .wait_settings import WaitSettings
+from .wait_state import (
+    FAULT,
+    LIMIT,
+    NO_RETRIES,
+    PACE,
+    RETRY_AFTER,
+    Action,
+    Ending,
+    Poll,
+    Sleep,
+    WaitState,
+)
 
 MAX_HOPS = 5
-MAX_SAID = (
-    8  # different warnings a wait gives: one that has a new one each time is asked to be quiet
-)
-SHORTEST_S = 0.01  # jitter may draw a zero; a loop without sleep it may not make
-
-PACE, LIMIT, RETRY_AFTER, FAULT = Slept._fields
-_SLEPT_FOR = {why: i for i, why in enumerate(Slept._fields)}
+MAX_WARNINGS = 8  # different ones per wait: a server may send a new one with each reply
+SHORTEST_S = 0.01  # of a sleep: jitter may draw a zero, but polls must not follow without a sleep
+SHORTEST_PAUSE_S = 1.0  # a shorter Retry-After on a 429 is only the floor of a backoff
 
 
-class Trouble(NamedTuple):
-    """What went wrong since the last good reply; nothing of it touches the pace."""
-
-    in_row: int = 0  # faults in a row
-    retries: int = 0  # steps of the retry backoff, whatever they were taken for
-    retry_wait: float = 0.0
-    hops: int = 0
-    reauthorised: bool = False  # a fresh credential was asked for
-    asked: bool = False  # and its poll has been made
-
-    @property
-    def wants_credential(self) -> bool:
-        """Whether the next poll is to read the credential anew."""
-        return self.reauthorised and not self.asked
+def start(
+    job: Job, url: str, settings: WaitSettings, now: float, latest: float = NEVER
+) -> WaitState:
+    """A wait that begins now and ends by `latest`; the pace decides when it polls first."""
+    deadline = min(latest, settings.deadline(job, now))
+    first_s = settings.pace.first_delay(settings.durations, settings.is_fresh)
+    return WaitState(job, url, now, deadline, next_at=min(deadline, now + first_s), wait_from=now)
 
 
-class Ending(NamedTuple):
-    """How a wait ended."""
-
-    state: State
-    at: float
-    result: Any = None
-    error: Optional[Error] = None
-    notice_delay_s: Optional[float] = None
-    duration_s: Optional[float] = None
-
-
-NO_TROUBLE = Trouble()
-NOTHING_SLEPT = Slept()
-NOTHING_SAID: FrozenSet[str] = frozenset()
-
-
-class Progress(NamedTuple):
-    """How far one wait has come."""
-
-    job: Job
-    url: str
-    started_at: float
-    deadline: float
-    next_at: float
-    wait_from: float
-    why: str = PACE  # what the wait until next_at is for
-    polls: int = 0
-    looks: int = 0  # polls that were answered with 'pending': the pace's own count
-    pace_wait: float = 0.0
-    faults: int = 0
-    status: Optional[str] = None
-    fraction: Optional[float] = None
-    etag: Optional[str] = None
-    moved: bool = False  # `url` is where a 303 pointed: it is read with GET
-    accepted: bool = (
-        False  # answered with a bare 202 so far: a reply without a status is the result
-    )
-    slept: Slept = NOTHING_SLEPT
-    trouble: Trouble = NO_TROUBLE
-    said: FrozenSet[str] = NOTHING_SAID  # warnings given already: each is given once
-    seen_at: Optional[float] = None  # when it was last seen pending
-    forecast: Optional[Forecast] = None  # what its reported progress says about its end
-    total: Optional[float] = None  # what the fraction is a fraction of, where that is said
-    ending: Optional[Ending] = None
-
-
-class Sleep(NamedTuple):
-    """Nothing to do before `until`."""
-
-    until: float
-    why: str
-
-
-class Poll(NamedTuple):
-    """Ask now."""
-
-    url: str
-    etag: Optional[str]
-    fresh_credential: bool
-    moved: bool
-    accepted: bool = False
-
-
-Action = Union[Sleep, Poll, Ending]
-
-
-def start(job: Job, url: str, rules: WaitSettings, now: float, latest: float = FOREVER) -> Progress:
-    """A wait that begins now and ends by `latest`; the first poll comes when the pace says."""
-    deadline = min(latest, rules.deadline(job, now))
-    first = rules.pace.before_first(rules.durations, rules.is_fresh)
-    return Progress(job, url, now, deadline, next_at=min(deadline, now + first), wait_from=now)
-
-
-def next_action(progress: Progress, now: float) -> Action:
-    """What to do at this instant: poll, sleep, or nothing any more."""
-    if progress.ending is not None:
-        return progress.ending
-    if now < progress.next_at:
-        return Sleep(progress.next_at, progress.why)
+def next_action(state: WaitState, now: float) -> Action:
+    """The action that a wait needs now: a poll, a sleep, or none because it has ended."""
+    if state.ending is not None:
+        return state.ending
+    if now < state.next_at:
+        return Sleep(state.next_at, state.why)
     return Poll(
-        progress.url,
-        progress.etag,
-        progress.trouble.wants_credential,
-        progress.moved,
-        progress.accepted,
+        state.url, state.etag, state.retry.needs_fresh_credential, state.moved, state.accepted
     )
 
 
-def latest_slot(progress: Progress, interval: float, now: float) -> float:
-    """The latest instant at which a slot is of use: a later one would leave none for the last look."""
-    return max(now, progress.deadline - interval)
+def latest_slot(state: WaitState, interval: float, now: float) -> float:
+    """The latest useful slot of the rate limit: a later one leaves no room for the final poll."""
+    return max(now, state.deadline - interval)
 
 
-def hold(progress: Progress, ready_at: float, interval: float, now: float) -> Progress:
-    """The shared limit allows the next poll only at `ready_at`, and then every `interval` seconds.
+def hold(state: WaitState, ready_at: float, interval: float, now: float) -> WaitState:
+    """Postpone the next poll: the rate limit grants it at `ready_at`, then one per `interval`.
 
-    What lies past the deadline, or leaves no room for the last look, waits for the deadline
-    and tries there; if the limit stands in the way even then, it is over.
+    If that is past the deadline or leaves no room for the final poll, the next poll is the final
+    one. If the limit refuses that, too, the wait ends.
     """
-    if progress.ending is not None or ready_at <= progress.next_at:
-        return progress
-    after = progress._replace(slept=_slept(progress, now), wait_from=now, why=LIMIT)
-    if now >= progress.deadline:
-        return _end(
-            after,
-            now,
-            State.TIMED_OUT,
-            "the rate limit left no poll before the deadline%s" % _last_status(progress),
-        )
-    return after._replace(
-        next_at=ready_at if ready_at <= progress.deadline - interval else progress.deadline
-    )
+    if state.ending is not None or ready_at <= state.next_at:
+        return state
+    held = state._replace(slept=state.slept_by(now), wait_from=now, why=LIMIT)
+    if now >= state.deadline:
+        message = "the rate limit left no poll before the deadline" + _last_status(state)
+        return _end(held, now, State.TIMED_OUT, message)
+    leaves_room = ready_at <= state.deadline - interval
+    return held._replace(next_at=ready_at if leaves_room else state.deadline)
 
 
-def give_up(progress: Progress, rules: WaitSettings, now: float) -> Progress:
-    """End a wait whose last look could not begin for so long that it is not worth waiting for."""
-    if progress.ending is not None or now <= progress.deadline + rules.patience:
-        return progress
-    return _end(
-        progress._replace(slept=_slept(progress, now)),
-        now,
-        State.TIMED_OUT,
-        "other polls took so long that none was left for a last look%s" % _last_status(progress),
-    )
+def give_up(state: WaitState, settings: WaitSettings, now: float) -> WaitState:
+    """End a wait if its final poll is overdue by more than the settings allow."""
+    if state.ending is not None or now <= state.deadline + settings.patience:
+        return state
+    message = "other polls took so long that there was no time for the final poll"
+    after = state._replace(slept=state.slept_by(now))
+    return _end(after, now, State.TIMED_OUT, message + _last_status(state))
 
 
 def observe(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
-    """What a reading changes."""
-    if progress.ending is not None:
-        return progress
-    after = _counted(progress, reading, now)
-    return TRANSITIONS[reading.verdict](after, rules, reading, now, rand)
+    state: WaitState, settings: WaitSettings, reading: Reading, now: float, rand: float
+) -> WaitState:
+    """The state after a poll; `rand` is a random number in [0, 1)."""
+    if state.ending is not None:
+        return state
+    counted = _count_poll(state, reading, now)
+    return TRANSITIONS[reading.verdict](counted, _Observation(settings, reading, now, rand))
 
 
-def nudge(progress: Progress, now: float) -> Progress:
-    """Something hints that the job has changed: poll now, unless the server forbade it."""
-    if progress.ending is not None or progress.why == RETRY_AFTER or progress.next_at <= now:
-        return progress
-    return progress._replace(next_at=now, wait_from=now, slept=_slept(progress, now))
+def nudge(state: WaitState, now: float) -> WaitState:
+    """Poll now, because the job may have changed, unless the server has forbidden it."""
+    if state.ending is not None or state.why == RETRY_AFTER or state.next_at <= now:
+        return state
+    return state._replace(next_at=now, wait_from=now, slept=state.slept_by(now))
 
 
-def cancel(progress: Progress, now: float) -> Progress:
-    """End the wait because its owner has lost interest."""
-    if progress.ending is not None:
-        return progress
-    return _end(progress._replace(slept=_slept(progress, now)), now, State.CANCELLED, "cancelled")
+def cancel(state: WaitState, now: float) -> WaitState:
+    """End the wait at the caller's request."""
+    if state.ending is not None:
+        return state
+    return _end(state._replace(slept=state.slept_by(now)), now, State.CANCELLED, "cancelled")
 
 
-def outcome(progress: Progress, profile: Profile, wall_offset: float) -> Outcome:
-    """An ended wait as an Outcome; `wall_offset` is wall-clock time less the wait's own clock."""
-    job, ending = progress.job, progress.ending
-    if ending is None:
-        raise ValueError("%s has not ended" % job.id)
-    return Outcome(
-        display_id(job),
-        redact_url(progress.url) or None,
-        job.profile or profile.name,
-        job.label,
-        ending.state,
-        progress.status,
-        ending.result,
-        ending.error,
-        progress.fraction,
-        progress.polls,
-        progress.faults,
-        ending.at - progress.started_at,
-        progress.slept,
-        ending.notice_delay_s,
-        progress.started_at + wall_offset,
-        ending.at + wall_offset,
+def _count_poll(state: WaitState, reading: Reading, now: float) -> WaitState:
+    """The state with one more poll. _replace would take three times as long."""
+    retry = state.retry
+    if retry.has_renewed_credential:
+        retry = retry._replace(has_polled_since=True)
+    warnings = state.warnings
+    if reading.warnings and len(warnings) < MAX_WARNINGS:
+        warnings = warnings.union(reading.warnings)
+    fraction = state.fraction
+    total = state.total
+    if reading.fraction is not None:
+        fraction = reading.fraction
+        total = reading.total
+    return WaitState(
+        state.job,
+        state.url,
+        state.started_at,
+        state.deadline,
+        state.next_at,
+        state.wait_from,
+        state.why,
+        state.polls + 1,
+        state.pending_polls,
+        state.pace_wait,
+        state.faults,
+        reading.status or state.status,
+        fraction,
+        state.etag,
+        state.moved,
+        state.accepted,
+        state.slept_by(now),
+        retry,
+        warnings,
+        now if reading.verdict is Verdict.PENDING else state.seen_at,
+        state.forecast,
+        total,
     )
 
 
-# The transitions, a function a row of the table. Each gets the Progress with the poll counted.
+# The transitions: one function per row of the table. The poll is already counted in `state`.
 
 
-def _counted(progress: Progress, reading: Reading, now: float) -> Progress:
-    """The Progress with one more poll. Each has one, and _replace would take three times as long."""
-    trouble, warnings, said = progress.trouble, reading.warnings, progress.said
-    return Progress(
-        progress.job,
-        progress.url,
-        progress.started_at,
-        progress.deadline,
-        progress.next_at,
-        progress.wait_from,
-        progress.why,
-        progress.polls + 1,
-        progress.looks,
-        progress.pace_wait,
-        progress.faults,
-        reading.status or progress.status,
-        progress.fraction if reading.fraction is None else reading.fraction,
-        progress.etag,
-        progress.moved,
-        progress.accepted,
-        _slept(progress, now),
-        trouble._replace(asked=True) if trouble.reauthorised else trouble,
-        said.union(warnings) if warnings and len(said) < MAX_SAID else said,
-        now if reading.verdict is Verdict.PENDING else progress.seen_at,
-        progress.forecast,
-        progress.total if reading.fraction is None else reading.total,
-    )
+class _Observation(NamedTuple):
+    """Everything besides the state that a transition depends on."""
+
+    settings: WaitSettings
+    reading: Reading
+    now: float
+    rand: float  # in [0, 1)
 
 
-def _done(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
+def _done(state: WaitState, seen: _Observation) -> WaitState:
+    reading = seen.reading
     ending = Ending(
-        State.DONE, now, reading.result, None, reading.notice_delay_s, reading.duration_s
+        State.DONE, seen.now, reading.result, None, reading.notice_delay_s, reading.duration_s
     )
-    return progress._replace(ending=ending, trouble=NO_TROUBLE)
+    return state._replace(ending=ending, retry=NO_RETRIES)
 
 
-def _failed(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
-    message = reading.error_message or 'the job ended with status "%s"' % reading.status
-    ending = Ending(
-        State.FAILED,
-        now,
-        None,
-        Error(reading.error_code, message),
-        reading.notice_delay_s,
-        reading.duration_s,
+def _failed(state: WaitState, seen: _Observation) -> WaitState:
+    reading = seen.reading
+    message = reading.error_message or 'the job finished with status "%s"' % reading.status
+    error = Error(reading.error_code, message)
+    ending = Ending(State.FAILED, seen.now, None, error, reading.notice_delay_s, reading.duration_s)
+    return state._replace(ending=ending, retry=NO_RETRIES)
+
+
+def _pending(state: WaitState, seen: _Observation) -> WaitState:
+    settings = seen.settings
+    reading = seen.reading
+    url = state.url
+    moved = state.moved
+    etag = reading.etag or state.etag
+    if reading.location is not None and reading.location != url:
+        url = reading.location
+        moved = False
+        etag = None
+    forecast = _forecast(state, seen)
+    pending_polls = state.pending_polls + 1
+    delay = settings.pace.delay(
+        pending_polls,
+        state.pace_wait,
+        seen.now - state.started_at,
+        seen.rand,
+        durations=settings.durations,
+        estimate=None if forecast is None else forecast.estimate,
     )
-    return progress._replace(ending=ending, trouble=NO_TROUBLE)
-
-
-def _pending(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
-    looks = progress.looks + 1
-    if progress.forecast is not None or reading.fraction is not None:
-        progress = _foretold(progress, rules, reading.fraction, now)
-    forecast = progress.forecast
-    delay = rules.pace.delay(
-        looks,
-        progress.pace_wait,
-        now - progress.started_at,
-        rand,
-        rules.durations,
-        None if forecast is None else forecast.foreseen,
-    )
-    if reading.location is not None and reading.location != progress.url:
-        progress = progress._replace(url=reading.location, etag=None, moved=False)
-        reading = reading._replace(etag=None)
-    if delay is None:
-        return _end(
-            progress._replace(looks=looks, trouble=NO_TROUBLE),
-            now,
-            State.TIMED_OUT,
-            "%d attempts used up%s" % (looks, _last_status(progress)),
-        )
-    return _sleep(
-        progress,
-        rules,
-        now,
-        delay,
-        PACE,
-        reading.retry_after,
-        looks=looks,
-        pace_wait=delay,
-        trouble=NO_TROUBLE,
-        etag=reading.etag or progress.etag,
+    after = state._replace(
+        url=url,
+        moved=moved,
+        etag=etag,
         accepted=reading.accepted,
+        pending_polls=pending_polls,
+        pace_wait=delay or 0.0,
+        forecast=forecast,
+        retry=NO_RETRIES,
     )
+    if delay is None:
+        message = "%d attempts used up%s" % (pending_polls, _last_status(state))
+        return _end(after, seen.now, State.TIMED_OUT, message)
+    return _sleep(after, seen, delay, PACE)
 
 
-def _foretold(
-    progress: Progress, rules: WaitSettings, fraction: Optional[float], now: float
-) -> Progress:
-    """The Progress with what the job's own progress says about its end, where the pace wants to know."""
-    if not isinstance(rules.pace, Adaptive):
-        return progress
-    curve = NOTHING_KNOWN if rules.durations is None else rules.durations.curve
-    return progress._replace(
-        forecast=update_forecast(
-            progress.forecast,
-            fraction,
-            now - progress.started_at,
-            curve,
-            rules.is_fresh or bool(rules.pace.first),
-        )
+def _forecast(state: WaitState, seen: _Observation) -> Optional[Forecast]:
+    """The forecast after a reading. Only an adaptive pace uses it."""
+    pace = seen.settings.pace
+    fraction = seen.reading.fraction
+    has_progress = state.forecast is not None or fraction is not None
+    if not has_progress or not isinstance(pace, Adaptive):
+        return state.forecast
+    durations = seen.settings.durations
+    curve = durations.curve if durations else NOTHING_KNOWN
+    is_fresh = seen.settings.is_fresh or bool(pace.first)
+    return update_forecast(state.forecast, fraction, seen.now - state.started_at, curve, is_fresh)
+
+
+def _see_other(state: WaitState, seen: _Observation) -> WaitState:
+    hops = state.retry.hops + 1
+    reading = seen.reading
+    if hops > MAX_HOPS:
+        fault = reading._replace(because="too many redirects: " + reading.because)
+        return _fault(state, seen._replace(reading=fault))
+    after = state._replace(
+        url=reading.location or state.url, moved=True, retry=state.retry._replace(hops=hops)
     )
+    return _poll_at_once(after, seen)
 
 
-def _see_other(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
-    trouble = progress.trouble
-    if trouble.hops >= MAX_HOPS:
-        return _fault(
-            progress,
-            rules,
-            reading._replace(because="too many redirects: " + reading.because),
-            now,
-            rand,
-        )
-    after = progress._replace(
-        url=reading.location or progress.url,
-        moved=True,
-        trouble=trouble._replace(hops=trouble.hops + 1),
-    )
-    return _at_once(after, rules, reading, now)
+def _limited(state: WaitState, seen: _Observation) -> WaitState:
+    pause_s = seen.reading.retry_after
+    if pause_s is None:
+        pause_s = seen.settings.retry_after_default  # no floor: the final poll still happens
+    elif pause_s < SHORTEST_PAUSE_S:
+        pause_s = None
+    if pause_s is None:
+        return _retry(state, seen, RETRY_AFTER)
+    # Clients that got the same Retry-After should not all come back at the same instant.
+    jitter_s = seen.rand * min(1.0, pause_s / 10)
+    return _sleep(state, seen, pause_s + jitter_s, RETRY_AFTER)
 
 
-def _limited(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
-    told, default = reading.retry_after, rules.retry_after_default
-    if told is not None and told >= 1.0:
-        # A little more than was asked for, so that hosts told the same do not all come back at once.
-        return _sleep(progress, rules, now, told + rand * min(1.0, told / 10), RETRY_AFTER, told)
-    if told is None and default is not None:  # our own guess: no floor, so the last look stays
-        return _sleep(progress, rules, now, default + rand * min(1.0, default / 10), RETRY_AFTER)
-    return _retry(progress, rules, now, rand, RETRY_AFTER, progress.trouble, told)
+def _fault(state: WaitState, seen: _Observation) -> WaitState:
+    because = seen.reading.because
+    max_faults = seen.settings.max_faults
+    in_row = state.retry.faults_in_row + 1
+    retry = state.retry._replace(faults_in_row=in_row, hops=0)
+    after = state._replace(faults=state.faults + 1, retry=retry)
+    if max_faults is not None and in_row >= max_faults:
+        noun = "fault" if in_row == 1 else "faults"
+        message = "%d %s in a row, the last: %s" % (in_row, noun, because)
+        return _end(after, seen.now, State.UNREACHABLE, message)
+    if seen.now >= state.deadline:
+        message = "%s, and the deadline has passed" % because
+        return _end(after, seen.now, State.UNREACHABLE, message)
+    return _retry(after, seen, FAULT)
 
 
-def _fault(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
-    trouble = progress.trouble._replace(in_row=progress.trouble.in_row + 1, hops=0)
-    after = progress._replace(faults=progress.faults + 1, trouble=trouble)
-    if rules.max_faults is not None and trouble.in_row >= rules.max_faults:
-        return _end(
-            after,
-            now,
-            State.UNREACHABLE,
-            "%d fault%s in a row, the last: %s"
-            % (trouble.in_row, "" if trouble.in_row == 1 else "s", reading.because),
-        )
-    if now >= after.deadline:
-        return _end(after, now, State.UNREACHABLE, "%s, and the deadline came" % reading.because)
-    return _retry(after, rules, now, rand, FAULT, trouble, reading.retry_after)
+def _unauthorised(state: WaitState, seen: _Observation) -> WaitState:
+    if state.retry.has_renewed_credential or not seen.settings.can_reauthorise:
+        return _end(state, seen.now, State.UNREACHABLE, seen.reading.because)
+    after = state._replace(retry=state.retry._replace(has_renewed_credential=True))
+    return _poll_at_once(after, seen)
 
 
-def _unauthorised(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
-    trouble = progress.trouble
-    if trouble.reauthorised or not rules.can_reauthorise:
-        return _end(progress, now, State.UNREACHABLE, reading.because)
-    return _at_once(
-        progress._replace(trouble=trouble._replace(reauthorised=True)), rules, reading, now
-    )
+def _not_found(state: WaitState, seen: _Observation) -> WaitState:
+    grace_ends_at = min(state.deadline, state.started_at + seen.settings.not_found_grace)
+    if seen.now >= grace_ends_at:
+        return _end(state, seen.now, State.UNREACHABLE, seen.reading.because)
+    after = _retry(state, seen, FAULT)
+    floor_at = seen.now + (seen.reading.retry_after or 0.0)
+    return after._replace(next_at=max(floor_at, min(after.next_at, grace_ends_at)))
 
 
-def _not_found(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
-    grace_until = min(progress.deadline, progress.started_at + rules.not_found_grace)
-    if now >= grace_until:
-        return _end(progress, now, State.UNREACHABLE, reading.because)
-    after = _retry(progress, rules, now, rand, FAULT, progress.trouble, reading.retry_after)
-    floor_at = now + (reading.retry_after or 0.0)
-    return after._replace(next_at=max(floor_at, min(after.next_at, grace_until)))
+def _refused(state: WaitState, seen: _Observation) -> WaitState:
+    return _end(state, seen.now, State.UNREACHABLE, seen.reading.because)
 
 
-def _refused(
-    progress: Progress, rules: WaitSettings, reading: Reading, now: float, rand: float
-) -> Progress:
-    return _end(progress, now, State.UNREACHABLE, reading.because)
-
-
-TRANSITIONS: Dict[Verdict, Callable[[Progress, WaitSettings, Reading, float, float], Progress]] = {
+TRANSITIONS: Dict[Verdict, Callable[[WaitState, _Observation], WaitState]] = {
     Verdict.DONE: _done,
     Verdict.FAILED: _failed,
     Verdict.PENDING: _pending,
@@ -455,96 +330,60 @@ TRANSITIONS: Dict[Verdict, Callable[[Progress, WaitSettings, Reading, float, flo
 }
 
 
-def _at_once(progress: Progress, rules: WaitSettings, reading: Reading, now: float) -> Progress:
+# Steps that several transitions share
+
+
+def _poll_at_once(state: WaitState, seen: _Observation) -> WaitState:
     """Poll again without a sleep, unless the server asked for one."""
-    if reading.retry_after:
-        return _sleep(progress._replace(etag=None), rules, now, 0.0, PACE, reading.retry_after)
-    return progress._replace(next_at=now, wait_from=now, etag=None)
+    after = state._replace(next_at=seen.now, wait_from=seen.now, etag=None)
+    if seen.reading.retry_after:
+        return _sleep(after, seen, 0.0, PACE)
+    return after
 
 
-def _retry(
-    progress: Progress,
-    rules: WaitSettings,
-    now: float,
-    rand: float,
-    why: str,
-    trouble: Trouble,
-    floor: Optional[float] = None,
-) -> Progress:
-    """Sleep by the retry backoff, one step further."""
-    wait = rules.retry.delay(trouble.retries + 1, trouble.retry_wait, 0.0, rand) or 0.0
-    after = progress._replace(
-        trouble=trouble._replace(retries=trouble.retries + 1, retry_wait=wait)
-    )
-    return _sleep(after, rules, now, wait, why, floor)
+def _retry(state: WaitState, seen: _Observation, why: str) -> WaitState:
+    """Sleep by the next step of the retry backoff."""
+    steps = state.retry.steps + 1
+    delay = seen.settings.retry.delay(steps, state.retry.delay_s, 0.0, seen.rand) or 0.0
+    after = state._replace(retry=state.retry._replace(steps=steps, delay_s=delay))
+    return _sleep(after, seen, delay, why)
 
 
-def _sleep(
-    progress: Progress,
-    rules: WaitSettings,
-    now: float,
-    delay: float,
-    why: str,
-    floor: Optional[float] = None,
-    **changes: Any,
-) -> Progress:
-    """Plan the next poll: not before the floor, not after the deadline, and one just at it."""
+def _sleep(state: WaitState, seen: _Observation, delay: float, why: str) -> WaitState:
+    """Schedule the next poll: not before Retry-After, not after the deadline."""
+    now = seen.now
+    floor_s = seen.reading.retry_after or 0.0
     next_at = now + max(delay, SHORTEST_S)
-    if floor is not None:
-        if floor and now + floor > progress.deadline:
-            return _end(
-                progress._replace(next_at=now + floor, **changes),
-                now,
-                State.TIMED_OUT,
-                "the server asks to wait %s (Retry-After), past the deadline%s"
-                % (rounded_duration(floor), _last_status(progress)),
-            )
-        if now + floor >= next_at:
-            next_at, why = now + floor, RETRY_AFTER
-    if now >= progress.deadline:
-        return _end(
-            progress._replace(next_at=next_at, **changes),
-            now,
-            State.TIMED_OUT,
-            "not done within %s%s"
-            % (rounded_duration(_allowed_time(progress, rules)), _last_status(progress)),
+    if now + floor_s >= next_at:
+        next_at = now + floor_s
+        why = RETRY_AFTER
+    if floor_s and now + floor_s > state.deadline:
+        asked = rounded_duration(floor_s)
+        message = "the server asks to wait %s (Retry-After), past the deadline" % asked
+    elif now >= state.deadline:
+        message = "not done within %s" % rounded_duration(_allowed_s(state, seen.settings))
+    else:
+        leaves_room = state.deadline - next_at >= seen.settings.spacing
+        return state._replace(
+            next_at=next_at if leaves_room else state.deadline, wait_from=now, why=why
         )
-    return progress._replace(
-        next_at=_clipped(next_at, progress, rules), wait_from=now, why=why, **changes
-    )
+    after = state._replace(next_at=next_at)  # still of use: the bucket pauses until then
+    return _end(after, now, State.TIMED_OUT, message + _last_status(state))
 
 
-def _allowed_time(progress: Progress, rules: WaitSettings) -> float:
+def _allowed_s(state: WaitState, settings: WaitSettings) -> float:
     """How long the wait was allowed to take.
 
-    That is its timeout. The deadline comes sooner if a whole batch has a timeout, and later if it
-    passed while nobody ran: then the last look happens after it.
+    That is its timeout. The deadline is earlier if a whole batch has a timeout, and later if it
+    passed while no process polled the job: then the final poll happens after it.
     """
-    times_out_at = rules.deadline(progress.job, progress.started_at)
-    return min(progress.deadline, times_out_at) - progress.started_at
+    times_out_at = settings.deadline(state.job, state.started_at)
+    return min(state.deadline, times_out_at) - state.started_at
 
 
-def _clipped(next_at: float, progress: Progress, rules: WaitSettings) -> float:
-    return (
-        progress.deadline
-        if progress.deadline - next_at < rules.spacing
-        else min(next_at, progress.deadline)
-    )
+def _end(state: WaitState, now: float, how: State, message: str) -> WaitState:
+    return state._replace(ending=Ending(how, now, error=Error(None, message)))
 
 
-def _end(progress: Progress, now: float, state: State, message: str) -> Progress:
-    return progress._replace(ending=Ending(state, now, error=Error(None, message)))
-
-
-def _slept(progress: Progress, now: float) -> Slept:
-    """What was slept until now: as long as planned, or less where the sleep was cut short."""
-    slept_s = min(now, progress.next_at) - progress.wait_from
-    if slept_s <= 0:
-        return progress.slept
-    slept = list(progress.slept)
-    slept[_SLEPT_FOR[progress.why]] += slept_s
-    return Slept._make(slept)
-
-
-def _last_status(progress: Progress) -> str:
-    return '; last status "%s"' % progress.status if progress.status else ""
+def _last_status(state: WaitState) -> str:
+    return '; last status "%s"' % state.status if state.status else ""

@@ -12,7 +12,7 @@ from ..errors import ConfigError
 from .units import Duration, to_seconds
 from .urls import is_url, redact_url
 
-NEVER = "never"  # a job's timeout: wait for it without a deadline
+NO_TIMEOUT = "never"  # a job's timeout: wait for it without a deadline
 LONGEST_TEXT = 10000  # characters of a server's message that are shown or stored
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -76,13 +76,13 @@ class Job(NamedTuple):
 
 
 def job_timeout(value: Duration) -> Union[float, str]:
-    """A job's own timeout in seconds, or NEVER; otherwise a ConfigError.
+    """A job's own timeout in seconds, or NO_TIMEOUT; otherwise a ConfigError.
 
     >>> job_timeout("10m")
     600.0
     """
-    if isinstance(value, str) and value.strip().lower() == NEVER:
-        return NEVER
+    if isinstance(value, str) and value.strip().lower() == NO_TIMEOUT:
+        return NO_TIMEOUT
     try:
         return to_seconds(value, "a job's timeout")
     except ConfigError as error:

@@ -1,29 +1,30 @@
-"""When to look next: Fixed, Backoff, Adaptive.
+"""When to poll next: Fixed, Backoff, Adaptive.
 
-House rules: a pace is an immutable value. It holds no state of its own: what it needs to know
-(how many looks there were, how long the last wait was, how old the wait is, what is known of
-such jobs and foreseen of this one) is handed in, and so is the random number. `delay` answers
-with seconds, or with None for 'no more looks'. Every pace prints as the text it parses from.
+House rules: a pace is an immutable value without any state. Everything else that it depends on is
+an argument: the number of polls so far, the last delay, the age of the wait, the durations of past
+jobs, the estimate from this job's progress, and the random number. `delay` returns seconds, or None
+for "no more polls". The text of a pace parses back to the same pace.
 """
 
 import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 from ..errors import ConfigError
-from .learning.durations import ENOUGH, NOTHING_KNOWN, Durations, ProgressEstimate, cold_interval
+from .learning.curve import NOTHING_KNOWN, ProgressEstimate, cold_interval
+from .learning.durations import ENOUGH, Durations
 from .units import duration_text, to_seconds
 
 Jitter = Union[str, float]
 JITTERS = ("none", "full", "equal", "decorrelated")
-POSTPONED = (
-    4.0  # times what past jobs say: so much later, and no more, does progress alone make a look
-)
-FEW = 20  # while fewer completions are known, the wait by past jobs has a cap:
-FEW_CAP = 3.0  # so many times the wait without any history
+DEFAULT_FACTOR = 1.5
+DEFAULT_SPREAD = 0.25
+MOST_POSTPONED = 4.0  # progress makes a delay at most so many times as long as past jobs suggest
+FEW = 20  # while fewer completions are known, the delay by past jobs has a cap:
+FEW_CAP = 3.0  # so many times the delay without any history
 
 
 class Fixed(NamedTuple("Fixed", [("every", float), ("attempts", Optional[int])])):
-    """Look every so often; with `attempts`, that many times at most.
+    """Poll at a fixed interval; with `attempts`, at most that many times.
 
     >>> print(Fixed(3, attempts=60))
     fixed 3s attempts=60
@@ -32,26 +33,29 @@ class Fixed(NamedTuple("Fixed", [("every", float), ("attempts", Optional[int])])
     __slots__ = ()
 
     def __new__(cls, every: Union[str, float], attempts: Optional[int] = None) -> "Fixed":
-        _positive("every", every)
+        _check_positive("every", every)
         if attempts is not None and (not isinstance(attempts, int) or attempts < 1):
             raise ConfigError("attempts must be a whole number from 1, not %r" % (attempts,))
         return super().__new__(cls, to_seconds(every), attempts)
 
-    def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
-        """Seconds from the start to the first look."""
+    def first_delay(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
+        """Seconds from the start to the first poll."""
         return 0.0
 
     def delay(
         self,
-        looks: int,
+        polls: int,
         last: float,
         age: float,
         rand: float,
+        *,
         durations: Optional[Durations] = None,
-        foreseen: Optional[ProgressEstimate] = None,
+        estimate: Optional[ProgressEstimate] = None,
     ) -> Optional[float]:
-        """Seconds to the next look, after `looks` looks; None: no more."""
-        return None if self.attempts is not None and looks >= self.attempts else self.every
+        """Seconds to the next poll, after `polls` polls; None if there are no more."""
+        if self.attempts is not None and polls >= self.attempts:
+            return None
+        return self.every
 
     def __str__(self) -> str:
         attempts = "" if self.attempts is None else " attempts=%d" % self.attempts
@@ -63,11 +67,11 @@ class Backoff(
         "Backoff", [("initial", float), ("cap", float), ("factor", float), ("jitter", Jitter)]
     )
 ):
-    """Wait `initial`, then `factor` times longer after each look, up to `cap`.
+    """Wait `initial`, then `factor` times as long after each poll, up to `cap`.
 
-    Jitter: `none`; `full` (anything from 0 to the wait), `equal` (half of it fixed), or
-    `decorrelated` (from `initial` to three times the last wait); a number is a spread: 0.25
-    stands for ±25 %. The cap holds after jitter, too.
+    Jitter: `none`; `full` (from 0 to the whole delay), `equal` (half of the delay is fixed), or
+    `decorrelated` (from `initial` to three times the last delay); a number is a spread: 0.25 means
+    ±25 %. A delay with jitter does not exceed the cap, either.
 
     >>> print(Backoff(2, 10, factor=1.5))
     backoff 2s..10s x1.5
@@ -79,50 +83,52 @@ class Backoff(
         cls,
         initial: Union[str, float],
         cap: Union[str, float],
-        factor: float = 1.5,
-        jitter: Jitter = 0.25,
+        factor: float = DEFAULT_FACTOR,
+        jitter: Jitter = DEFAULT_SPREAD,
     ) -> "Backoff":
-        _positive("initial", initial)
+        _check_positive("initial", initial)
         if to_seconds(cap) < to_seconds(initial):
             raise ConfigError("a backoff's cap (%s) can't be below its start (%s)" % (cap, initial))
-        if not _number(factor) or not 1 <= factor <= 1000:
+        if not _is_number(factor) or not 1 <= factor <= 1000:
             raise ConfigError("a backoff's factor goes from 1 to 1000, not %r" % (factor,))
-        if jitter not in JITTERS and not (_number(jitter) and 0 <= float(jitter) < 1):
+        is_spread = _is_number(jitter) and 0 <= float(jitter) < 1
+        if jitter not in JITTERS and not is_spread:
             raise ConfigError(
                 "jitter is one of %s, or a spread from 0 to below 1, not %r"
                 % (", ".join(JITTERS), jitter)
             )
         return super().__new__(cls, to_seconds(initial), to_seconds(cap), float(factor), jitter)
 
-    def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
-        """Seconds from the start to the first look."""
+    def first_delay(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
+        """Seconds from the start to the first poll."""
         return 0.0
 
     def delay(
         self,
-        looks: int,
+        polls: int,
         last: float,
         age: float,
         rand: float,
+        *,
         durations: Optional[Durations] = None,
-        foreseen: Optional[ProgressEstimate] = None,
+        estimate: Optional[ProgressEstimate] = None,
     ) -> float:
-        """Seconds to the next look, after `looks` looks and a wait of `last` seconds."""
+        """Seconds to the next poll, after `polls` polls and a last delay of `last` seconds."""
         if self.jitter == "decorrelated":
             top = max(self.initial, last) * 3
             return min(self.cap, self.initial + rand * (top - self.initial))
-        wait = self._wait(looks)
+        delay = self._delay_without_jitter(polls)
         if self.jitter == "none":
-            return wait
+            return delay
         if self.jitter == "full":
-            return rand * wait
+            return rand * delay
         if self.jitter == "equal":
-            return wait / 2 + rand * wait / 2
-        return min(self.cap, wait * (1 + float(self.jitter) * (2 * rand - 1)))
+            return delay / 2 + rand * delay / 2
+        return min(self.cap, delay * (1 + float(self.jitter) * (2 * rand - 1)))
 
-    def _wait(self, looks: int) -> float:
-        # factor**looks overflows a float near the 1750th look of x1.5: compare logarithms first.
-        steps = max(0, looks - 1)
+    def _delay_without_jitter(self, polls: int) -> float:
+        # factor**steps overflows a float near the 1750th poll of x1.5: compare logarithms first.
+        steps = max(0, polls - 1)
         if steps * math.log(self.factor) >= math.log(self.cap / self.initial):
             return self.cap
         return min(self.cap, self.initial * self.factor**steps)
@@ -131,15 +137,13 @@ class Backoff(
         text = "backoff %s..%s x%s" % (
             duration_text(self.initial),
             duration_text(self.cap),
-            _short(self.factor),
+            _number_text(self.factor),
         )
-        if self.jitter == 0.25:
+        if self.jitter == DEFAULT_SPREAD:
             return text
-        return (
-            text
-            + " jitter="
-            + (self.jitter if isinstance(self.jitter, str) else _short(self.jitter))
-        )
+        if isinstance(self.jitter, str):
+            return text + " jitter=" + self.jitter
+        return text + " jitter=" + _number_text(self.jitter)
 
 
 class Adaptive(
@@ -154,25 +158,24 @@ class Adaptive(
         ],
     )
 ):
-    """Look when the delay that has probably been missed is worth one poll.
+    """Poll when the expected notice delay so far is worth one poll.
 
-    `price` is what one poll is worth, in seconds of delay. When that is, past jobs of the kind
-    tell, and the progress that this one reports. `first` and `every` are a table's word for it,
-    which holds until five jobs have ended. Where nothing is known at all, the interval grows with
-    the square root of the age, which is then the best that can be done.
+    `price` is the value of one poll, in seconds of delay. The expected delay follows from the
+    durations of past jobs of the same kind and from the progress that this job reports. `first` and
+    `every` are used instead until five jobs have finished. While nothing at all is known, the
+    interval grows with the square root of the age, which is then the best possible schedule.
 
-    A few past jobs say little about the shortest and the longest ones. While fewer than 20
-    completions are known, past jobs alone never make a wait longer than three times the wait
+    A few past jobs show little about the shortest and the longest ones. While fewer than 20
+    completions are known, past jobs alone never make a delay longer than three times the delay
     without any history (or than `first` or `every`, if that is longer). Completions that were
-    dropped after a change count as known: a cap on the jobs after it made them 2 to 5 % dearer.
-    Progress may still postpone a look further, because it is evidence about this very job.
+    dropped after a change count as known: with a cap, the jobs after a change cost 2 to 5 % more.
+    Progress may still postpone a poll further, because it is evidence about this very job.
 
-    The first look. For a job that is known to be fresh, submitted just when the wait began, it
-    comes when the rule says, like any other. Of any other job nobody knows the age: it may have
-    ended long ago, its id may be mistyped, the credential may have expired, and to find that
-    out only when such jobs usually end would be absurd. So it is looked at at once. That costs
-    one poll, which is worth `price`. A `first` above zero says that jobs of this kind are fresh
-    when they are waited for.
+    The first poll. A job that is known to be fresh, submitted just when the wait began, is polled
+    when the rule above says so. The age of any other job is unknown: it may have finished long ago,
+    its id may be mistyped, or the credential may have expired, and that should not show only when
+    such jobs usually finish. So it is polled at once, which costs one poll, that is, `price`. A
+    `first` above zero means that jobs of this kind are fresh when their wait begins.
 
     >>> print(Adaptive(first=60, every=15))
     adaptive first=1m every=15s
@@ -190,7 +193,7 @@ class Adaptive(
     ) -> "Adaptive":
         for name, value in (("every", every), ("price", price), ("min", min)):
             if value is not None:
-                _positive(name, value)
+                _check_positive(name, value)
         if to_seconds(max) < to_seconds(min):
             raise ConfigError(
                 "an adaptive pace's max (%s) can't be below its min (%s)" % (max, min)
@@ -204,49 +207,50 @@ class Adaptive(
             to_seconds(max),
         )
 
-    def before_first(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
-        """Seconds from the start to the first look."""
-        known = 0 if durations is None else len(durations)
-        if self.first is not None and (known < ENOUGH or self.first == 0.0):
+    def first_delay(self, durations: Optional[Durations] = None, is_fresh: bool = False) -> float:
+        """Seconds from the start to the first poll."""
+        is_fixed = self.first == 0.0 or len(durations or ()) < ENOUGH
+        if self.first is not None and is_fixed:
             return self.first
-        return self._by_past_jobs(0.0, durations, self.first) if is_fresh or self.first else 0.0
+        if is_fresh or self.first:
+            return self._delay_by_past_jobs(0.0, durations, self.first)
+        return 0.0
 
     def delay(
         self,
-        looks: int,
+        polls: int,
         last: float,
         age: float,
         rand: float,
+        *,
         durations: Optional[Durations] = None,
-        foreseen: Optional[ProgressEstimate] = None,
+        estimate: Optional[ProgressEstimate] = None,
     ) -> float:
-        """Seconds to the next look, at this age of the wait."""
-        known = 0 if durations is None else len(durations)
-        if self.every is not None and known < ENOUGH:
-            wait = min(max(self.every, self.min), self.max)
+        """Seconds to the next poll, at this age of the wait."""
+        if self.every is not None and len(durations or ()) < ENOUGH:
+            delay = min(max(self.every, self.min), self.max)
         else:
-            wait = self._by_past_jobs(age, durations, self.every)
-        if foreseen is None:
-            return wait
-        curve = NOTHING_KNOWN if durations is None else durations.curve
-        return min(
-            curve.next_poll_age(age, self.price, self.min, self.max, foreseen), POSTPONED * wait
-        )
+            delay = self._delay_by_past_jobs(age, durations, self.every)
+        if estimate is None:
+            return delay
+        curve = durations.curve if durations else NOTHING_KNOWN
+        by_progress = curve.next_delay(age, self.price, self.min, self.max, estimate)
+        return min(by_progress, MOST_POSTPONED * delay)
 
-    def _by_past_jobs(
-        self, age: float, durations: Optional[Durations], table: Optional[float]
+    def _delay_by_past_jobs(
+        self, age: float, durations: Optional[Durations], configured: Optional[float]
     ) -> float:
-        """The wait that past jobs suggest; `table` is what `first` or `every` says, if anything."""
+        """The delay that past jobs suggest; `configured` is `first` or `every`."""
         cold = cold_interval(self.price, max(0.0, age))  # a clock may have been set back
         if not durations:
             return min(max(cold, self.min), self.max)
-        wait = durations.curve.next_poll_age(age, self.price, self.min, self.max)
+        delay = durations.curve.next_delay(age, self.price, self.min, self.max)
         if durations.completions >= FEW:
-            return wait
-        return min(wait, max(FEW_CAP * cold, self.min, table or 0.0))
+            return delay
+        return min(delay, max(FEW_CAP * cold, self.min, configured or 0.0))
 
     def __str__(self) -> str:
-        given = [
+        options = [
             ("first", self.first, None),
             ("every", self.every, None),
             ("price", self.price, 1.0),
@@ -255,8 +259,8 @@ class Adaptive(
         ]
         return "adaptive" + "".join(
             " %s=%s" % (name, duration_text(value))
-            for name, value, usual in given
-            if value is not None and value != usual
+            for name, value, default in options
+            if value is not None and value != default
         )
 
 
@@ -279,7 +283,7 @@ def parse_pace(text: str) -> Pace:
     named = [word.partition("=") for word in words[1:] if "=" in word]
     options = {name: value for name, _, value in named}
     if len(options) < len(named):
-        raise ConfigError("pace %r says something twice" % text)
+        raise ConfigError("pace %r has an option twice" % text)
     try:
         return parse(plain, options)
     except ConfigError as error:
@@ -287,7 +291,7 @@ def parse_pace(text: str) -> Pace:
 
 
 def _parse_fixed(plain: List[str], options: Dict[str, str]) -> Pace:
-    _only(options, "attempts")
+    _check_names(options, "attempts")
     if len(plain) != 1:
         raise ConfigError("write it as 'fixed 5s' or 'fixed 3s attempts=60'")
     attempts = options.get("attempts")
@@ -297,19 +301,21 @@ def _parse_fixed(plain: List[str], options: Dict[str, str]) -> Pace:
 
 
 def _parse_backoff(plain: List[str], options: Dict[str, str]) -> Pace:
-    _only(options, "jitter")
+    _check_names(options, "jitter")
     initial, dots, cap = plain[0].partition("..") if plain else ("", "", "")
-    if not dots or len(plain) > 2 or (len(plain) == 2 and not plain[1].startswith("x")):
+    factors = plain[1:]
+    is_backoff = dots and len(factors) <= 1 and all(text.startswith("x") for text in factors)
+    if not is_backoff:
         raise ConfigError("write it as 'backoff 2s..10s x1.5', perhaps with jitter=full")
-    factor = _float(plain[1][1:], "factor") if len(plain) == 2 else 1.5
-    jitter: Jitter = options.get("jitter", 0.25)
+    factor = _parse_number(factors[0][1:], "factor") if factors else DEFAULT_FACTOR
+    jitter: Jitter = options.get("jitter", DEFAULT_SPREAD)
     if jitter not in JITTERS:
-        jitter = _float(str(jitter), "jitter")
+        jitter = _parse_number(str(jitter), "jitter")
     return Backoff(initial, cap, factor, jitter)
 
 
 def _parse_adaptive(plain: List[str], options: Dict[str, str]) -> Pace:
-    _only(options, "first", "every", "price", "min", "max")
+    _check_names(options, "first", "every", "price", "min", "max")
     if plain:
         raise ConfigError("write it as 'adaptive' or 'adaptive first=60s every=15s'")
     return Adaptive(**options)
@@ -322,27 +328,27 @@ _PARSERS: Dict[str, Callable[[List[str], Dict[str, str]], Pace]] = {
 }
 
 
-def _only(options: Dict[str, str], *known: str) -> None:
+def _check_names(options: Dict[str, str], *known: str) -> None:
     for name in options:
         if name not in known:
             raise ConfigError("%r is not an option here; there is %s" % (name, ", ".join(known)))
 
 
-def _positive(name: str, value: Union[str, float]) -> None:
+def _check_positive(name: str, value: Union[str, float]) -> None:
     if to_seconds(value, name) <= 0:
         raise ConfigError("%s must be above zero, not %s" % (name, value))
 
 
-def _number(value: object) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _float(text: str, what: str) -> float:
+def _parse_number(text: str, name: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise ConfigError("%s must be a number, not %r" % (what, text)) from None
+        raise ConfigError("%s must be a number, not %r" % (name, text)) from None
 
 
-def _short(value: float) -> str:
+def _number_text(value: float) -> str:
     return "%d" % value if value == int(value) else repr(value)

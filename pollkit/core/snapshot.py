@@ -1,87 +1,94 @@
-"""A wait as it is written down, so that another process can go on with it.
+"""A wait as a ledger stores it, so that another process can continue it.
 
-House rules: what is written is plain JSON, each field of Progress under its own name, those at
-their default left out; a field that is not known is passed over, one that is missing has its
-default, so that two versions of pollkit can share a ledger. Instants are moved by `offset` from
-the clock of whoever waits to that of whoever writes. A deadline is written for whoever reads the
-ledger; what counts is what the job's own timeout or the rules say when the wait goes on
-(`by_rules`). No secret is written: a URL that carries one is left out, and the wait goes on from
-its job's own URL.
+House rules: a row is plain JSON with the fields of WaitState, without those at their default. An
+unknown field is ignored and a missing one gets its default, so that two versions of pollkit can
+share a ledger. For the same reason a field keeps its stored name (STORED_NAMES). Instants are moved
+by `offset` from the clock of the wait to that of the ledger. The deadline is stored for readers of
+the ledger only: a wait that continues uses the timeout of its job or of the current settings
+(`with_current_deadline`). No secret is stored: a URL that has one is left out, and the wait
+continues at its job's own URL.
 """
 
-from functools import lru_cache
 from math import isfinite
 from typing import Any, Dict
 
 from .learning.progress import Forecast
-from .machine import FOREVER, RETRY_AFTER, Progress, Trouble, WaitSettings
 from .model import Job, Slept
+from .units import NEVER
 from .urls import redact_url
+from .wait_settings import WaitSettings
+from .wait_state import RETRY_AFTER, RetryState, WaitState
 
-_OTHERWISE = ("job", "url", "ending", "said")  # not written, or not as they are
-_DEFAULTS = Progress(Job(""), "", 0.0, FOREVER, 0.0, 0.0)
-
-
-@lru_cache(maxsize=64)
-def is_instant(field: str) -> bool:
-    """Whether a field of Progress is an instant."""
-    return field.endswith("_at") or field in ("deadline", "wait_from")
+STORED_NAMES = {"pending_polls": "looks", "retry": "trouble", "warnings": "said"}
 
 
-def progress_to_row(progress: Progress, home: str, offset: float = 0.0) -> Dict[str, Any]:
-    """A wait that has not ended, to be written; `home` is the URL that its job's profile gives."""
+def is_instant(stored_name: str) -> bool:
+    """Whether a stored field is an instant."""
+    return stored_name.endswith("_at") or stored_name in ("deadline", "wait_from")
+
+
+_INSTANTS = [field for field in WaitState._fields if is_instant(field)]
+_PLAIN = {  # the fields that are stored as they are, with their stored names
+    field: STORED_NAMES.get(field, field)
+    for field in WaitState._fields
+    if field not in _INSTANTS and field not in ("job", "url", "warnings", "ending")
+}
+_TUPLES: Dict[str, Any] = {"slept": Slept, "forecast": Forecast, "retry": RetryState}
+_DEFAULTS = WaitState(Job(""), "", 0.0, NEVER, 0.0, 0.0)._asdict()
+
+
+def state_to_row(state: WaitState, home: str, offset: float = 0.0) -> Dict[str, Any]:
+    """The row of a wait that has not ended; `home` is the URL that its job's profile gives."""
     row: Dict[str, Any] = {}
-    value: Any
-    for field, value in zip(Progress._fields, progress):
-        if is_instant(field):
-            if value is not None and isfinite(value):
-                row[field] = round(value + offset, 3)
-        elif field not in _OTHERWISE and value != getattr(_DEFAULTS, field):
-            row[field] = round(value, 6) if isinstance(value, float) else value
-    if progress.said:
-        row["said"] = sorted(progress.said)
-    if progress.url != home:
-        if redact_url(progress.url) == progress.url:
-            row["url"] = progress.url
-        else:  # where it went may not be told: it will be sent there again
+    values: Dict[str, Any] = state._asdict()
+    for field in _INSTANTS:
+        at = values[field]
+        if at is not None and isfinite(at):
+            row[field] = round(at + offset, 3)
+    for field, name in _PLAIN.items():
+        value = values[field]
+        if value != _DEFAULTS[field]:
+            row[name] = round(value, 6) if isinstance(value, float) else value
+    if state.warnings:
+        row[STORED_NAMES["warnings"]] = sorted(state.warnings)
+    if state.url != home:
+        if redact_url(state.url) == state.url:
+            row["url"] = state.url
+        else:  # it has a secret: the server will redirect to it again
             row.pop("moved", None)
             row.pop("etag", None)
     return row
 
 
-def progress_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 0.0) -> Progress:
-    """The wait that was written; `offset` as it was then, or as it would be now."""
-    known = {
-        field: value
-        for field, value in row.items()
-        if field in Progress._fields and field not in _OTHERWISE
-    }
-    for field in _DEFAULTS._fields:
-        if is_instant(field):
-            default = getattr(_DEFAULTS, field)
-            known[field] = row[field] - offset if field in row or default == 0.0 else default
-    if "slept" in known:
-        known["slept"] = Slept._make(known["slept"])
-    if "forecast" in known:
-        known["forecast"] = Forecast._make(known["forecast"])
-    if "trouble" in known:
-        known["trouble"] = Trouble._make(known["trouble"])
-    return Progress(job, row.get("url", home), said=frozenset(row.get("said", ())), **known)
+def state_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 0.0) -> WaitState:
+    """The wait from its row; `offset` is that of the time of writing, or the current one."""
+    fields = {field: row[name] for field, name in _PLAIN.items() if name in row}
+    for field in _INSTANTS:
+        if field in row:
+            fields[field] = row[field] - offset
+    fields.setdefault("deadline", NEVER)
+    for field, make in _TUPLES.items():
+        if field in fields:
+            fields[field] = make._make(fields[field])
+    fields["warnings"] = frozenset(row.get(STORED_NAMES["warnings"], ()))
+    return WaitState(job, row.get("url", home), **fields)
 
 
-def with_current_deadline(progress: Progress, rules: WaitSettings) -> Progress:
-    """A wait with the deadline that its job and today's rules give it, whatever was written."""
-    deadline = rules.deadline(progress.job, progress.started_at)
-    return progress._replace(deadline=deadline, next_at=_by(deadline, progress))
+def with_current_deadline(state: WaitState, settings: WaitSettings) -> WaitState:
+    """A wait with the deadline of its job and the current settings, not the stored one."""
+    return _with_deadline(state, settings.deadline(state.job, state.started_at))
 
 
-def with_last_look(progress: Progress, now: float) -> Progress:
-    """A wait whose deadline passed while nobody looked: it gets its last look now."""
-    if progress.ending is not None or progress.deadline >= now:
-        return progress
-    return progress._replace(deadline=now, next_at=_by(now, progress))
+def with_final_poll(state: WaitState, now: float) -> WaitState:
+    """A wait whose deadline may have passed while no process polled it: then it polls now."""
+    if state.ending is not None or state.deadline >= now:
+        return state
+    return _with_deadline(state, now)
 
 
-def _by(deadline: float, progress: Progress) -> float:
-    """When to look, and by when at the latest; what the server forbade is forbidden still."""
-    return progress.next_at if progress.why == RETRY_AFTER else min(progress.next_at, deadline)
+def _with_deadline(state: WaitState, deadline: float) -> WaitState:
+    """A wait that polls by the deadline, unless the server has forbidden it (Retry-After)."""
+    next_at = state.next_at
+    if state.why != RETRY_AFTER:
+        next_at = min(next_at, deadline)
+    return state._replace(deadline=deadline, next_at=next_at)

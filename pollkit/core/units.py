@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
 Duration = Union[float, str, "timedelta"]
+NEVER = float("inf")  # an instant that never comes
+LONG_AGO = -NEVER  # an instant before all others
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"

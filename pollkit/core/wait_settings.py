@@ -1,18 +1,16 @@
-"""What holds for a wait from its start to its end: pace, deadline, how much trouble to bear."""
+"""The settings of a wait: its pace, its timeout, and how many faults it tolerates."""
 
 from typing import NamedTuple, Optional
 
 from .learning.durations import Durations
-from .model import NEVER, Job
+from .model import NO_TIMEOUT, Job
 from .pace import Adaptive, Pace
 from .profile import DEFAULT_TIMEOUT, Profile, to_pace, validate_profile
-from .units import Duration, to_seconds
-
-FOREVER = float("inf")
+from .units import NEVER, Duration, to_seconds
 
 
 class Defaults(NamedTuple):
-    """What applies if neither the profile nor the caller says otherwise."""
+    """The values that apply if neither the profile nor the caller sets others."""
 
     timeout: float = 300.0
     max_faults: Optional[int] = 10  # None: retry until the deadline
@@ -24,7 +22,7 @@ LEDGER_DEFAULTS = Defaults(timeout=24 * 3600.0, max_faults=None)
 
 
 class WaitSettings(NamedTuple):
-    """What holds for a wait from its start to its end."""
+    """The settings of a wait, which stay the same from its start to its end."""
 
     pace: Pace = Adaptive()
     retry: Pace = to_pace(Profile().retry)
@@ -33,9 +31,9 @@ class WaitSettings(NamedTuple):
     not_found_grace: float = 10.0
     retry_after_default: Optional[float] = None
     can_reauthorise: bool = False
-    spacing: float = 0.0
-    patience: float = 30.0  # how long after the deadline the last look may begin
-    durations: Optional[Durations] = None  # of jobs of this kind; it may learn while jobs wait
+    spacing: float = 0.0  # seconds that the rate limit always keeps between two polls
+    patience: float = 30.0  # the final poll may begin so many seconds after the deadline
+    durations: Optional[Durations] = None  # of past jobs; more may be added during the wait
     is_fresh: bool = False  # jobs are submitted just when their wait begins
 
     @classmethod
@@ -47,36 +45,36 @@ class WaitSettings(NamedTuple):
         is_fresh: bool = False,
         defaults: Defaults = DEFAULTS,
     ) -> "WaitSettings":
-        """The rules a profile lays down; `defaults` fill in what it leaves open."""
+        """The settings of a profile, with `defaults` for those that it does not set."""
         profile = validate_profile(profile)
         max_faults = defaults.max_faults if profile.max_faults is None else profile.max_faults
         return cls(
-            to_pace(profile.pace),
-            to_pace(profile.retry),
-            profile_timeout(profile, defaults),
-            max_faults,
-            to_seconds(profile.not_found_grace),
-            _seconds(profile.retry_after_default),
-            profile.auth is not None,
-            spacing,
-            to_seconds(profile.request_timeout),
-            durations,
-            is_fresh,
+            pace=to_pace(profile.pace),
+            retry=to_pace(profile.retry),
+            timeout=profile_timeout(profile, defaults),
+            max_faults=max_faults,
+            not_found_grace=to_seconds(profile.not_found_grace),
+            retry_after_default=_seconds(profile.retry_after_default),
+            can_reauthorise=profile.auth is not None,
+            spacing=spacing,
+            patience=to_seconds(profile.request_timeout),
+            durations=durations,
+            is_fresh=is_fresh,
         )
 
     def deadline(self, job: Job, started_at: float) -> float:
-        """When the wait for a job times out; the job's own timeout takes precedence."""
+        """The instant at which a wait times out; the job's own timeout takes precedence."""
         if job.timeout is None:
             timeout = self.timeout
-        elif job.timeout == NEVER:
+        elif job.timeout == NO_TIMEOUT:
             timeout = None
         else:
             timeout = to_seconds(job.timeout)
-        return FOREVER if timeout is None else started_at + timeout
+        return NEVER if timeout is None else started_at + timeout
 
 
 def profile_timeout(profile: Profile, defaults: Defaults = DEFAULTS) -> Optional[float]:
-    """How long a job of that profile is waited for, in seconds; None: for ever."""
+    """The timeout of a profile's jobs in seconds; None if there is none."""
     return defaults.timeout if profile.timeout == DEFAULT_TIMEOUT else _seconds(profile.timeout)
 
 

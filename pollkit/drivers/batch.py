@@ -17,11 +17,12 @@ from typing import (
     Union,
 )
 
-from ..core.agenda import Entry, Step
+from ..core.agenda import Step
+from ..core.lane import Entry
 from ..core.model import Counts, Job, Outcome, State, display_id
 from ..core.pace import Pace
 from ..core.profile import Profile, validate_count
-from ..core.units import to_seconds
+from ..core.units import NEVER, to_seconds
 from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
@@ -30,7 +31,6 @@ from .client import Client, Default, OnEvent, Timeout, validate_bucket
 from .engine import Admitted, Engine
 from .futures import FutureOwner, JobSource, OnDone, OutcomeQueue
 
-NEVER = float("inf")
 READ_AHEAD = 10000  # jobs of an iterator that are pending at once, unless the user says more
 PORTION = 1000  # jobs that are added at once
 READ_FOR_S = 0.02  # or fewer, if the iterator is slow
@@ -196,7 +196,7 @@ class BatchPoller:
                 entry = engine.agenda.get(job.id)
                 if entry is None:
                     entry = engine.agenda.add(
-                        job, url, way.rules, way.lane, now, owners, latest, way
+                        job, url, way.rules, way.lane, now, owner=owners, context=way, latest=latest
                     )
                     entry.turn = self._client.begin(way.manner, way.home)
                 else:
@@ -211,8 +211,8 @@ class BatchPoller:
                 first = new.setdefault(each.job.id, each)
                 first_url, first_manner = first.url, first.way.manner
             else:
-                first_manner = entry.manner.manner
-                first_url = first_manner.url(entry.progress.job)
+                first_manner = entry.context.manner
+                first_url = first_manner.url(entry.state.job)
             if each.url != first_url or each.way.manner.profile.name != first_manner.profile.name:
                 raise ConfigError(
                     "%r is waited for already, at another URL or in another profile: "
@@ -289,7 +289,7 @@ class BatchPoller:
     def _remove_abandoned(self) -> None:
         while self._abandoned:
             inbox = self._abandoned[0]
-            jobs = [entry.progress.job for entry in self._engine.agenda if inbox in entry.owner]
+            jobs = [entry.state.job for entry in self._engine.agenda if inbox in entry.owner]
             self._remove_owner(jobs, inbox)
             self._abandoned.popleft()  # last: after a Ctrl-C, another thread continues with it
 
@@ -324,7 +324,7 @@ class _Sink:
 
     def learn(self, entry: Entry) -> None:
         """Learn the duration of a job that has finished."""
-        self._client.end(entry.turn, entry.manner.manner, entry.manner.home, entry.progress)
+        self._client.end(entry.turn, entry.context.manner, entry.context.home, entry.state)
 
     def may_block(self, step: Step) -> bool:
         """Whether reporting this step calls code of the user's."""

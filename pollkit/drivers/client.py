@@ -19,7 +19,7 @@ from typing import (
     Union,
 )
 
-from ..core import events, machine
+from ..core import events, wait_state
 from ..core.learning.completions import observed_duration
 from ..core.learning.durations import Durations
 from ..core.model import Job, Outcome
@@ -128,7 +128,7 @@ class Endpoint:
         """The origin of a job's URL; a ConfigError where that, or the credential, is unusable."""
         return self.transport.check(url, self._timeout)
 
-    def request(self, poll: machine.Poll, home: str) -> Request:
+    def request(self, poll: wait_state.Poll, home: str) -> Request:
         """The request that asks about one job."""
         return Request(poll.url, home, poll.etag, poll.fresh_credential, poll.moved)
 
@@ -140,12 +140,12 @@ class Endpoint:
         """Send a request, for the multiplexer."""
         return self.transport.exchange(request, self._timeout)
 
-    def poll(self, poll: machine.Poll, home: str) -> Reading:
+    def poll(self, poll: wait_state.Poll, home: str) -> Reading:
         """Poll one job and read the reply, in this thread."""
         request = self.request(poll, home)
         return self.read(self.transport.fetch(request, self._timeout), poll, request)
 
-    def read(self, seen: Seen, poll: machine.Poll, request: Request) -> Reading:
+    def read(self, seen: Seen, poll: wait_state.Poll, request: Request) -> Reading:
         """What the reply to a request for one job says."""
         reading = self.reader.read(seen, poll.moved, poll.accepted)
         leads_on = reading.location is not None and reading.location != request.url
@@ -289,7 +289,7 @@ class Client:
         return self._history.begin(_kind(manner, home))
 
     def end(
-        self, turn: Optional[int], manner: Endpoint, home: str, progress: machine.Progress
+        self, turn: Optional[int], manner: Endpoint, home: str, progress: wait_state.WaitState
     ) -> None:
         """It is over: remember how long its job took, for those that wait, where the pace learns, and for later."""
         self._history.end(
@@ -303,11 +303,9 @@ class Client:
         """The limit of a profile that is in use, for those of its labels that have none of their own."""
         return validate_profile(self._profiles[name if name in self._profiles else None]).limit
 
-    def outcome(self, progress: machine.Progress) -> Outcome:
+    def outcome(self, progress: wait_state.WaitState) -> Outcome:
         """An ended wait as an Outcome."""
-        found = machine.outcome(
-            progress, self._profiles[None], self.clock.wall() - self.clock.now()
-        )
+        found = progress.outcome(self._profiles[None], self.clock.wall() - self.clock.now())
         return found if found.url is None else found._replace(url=self._scrubbed(found.url))
 
     def close(self) -> None:
@@ -358,12 +356,12 @@ class Client:
 
     def wants_events(self, reading: Reading) -> bool:
         """Whether anybody wants to know of a poll that brought this."""
-        return self.is_heard or bool(reading.warnings) or reading.verdict in events.TROUBLES
+        return self.is_heard or bool(reading.warnings) or reading.verdict in events.FAULT_VERDICTS
 
     def publish_poll(
         self,
-        before: machine.Progress,
-        after: machine.Progress,
+        before: wait_state.WaitState,
+        after: wait_state.WaitState,
         reading: Reading,
         now: float,
         rules: WaitSettings,
@@ -375,8 +373,8 @@ class Client:
 
     def events_of(
         self,
-        before: machine.Progress,
-        after: machine.Progress,
+        before: wait_state.WaitState,
+        after: wait_state.WaitState,
         reading: Reading,
         now: float,
         rules: WaitSettings,

@@ -5,7 +5,8 @@ The bucket is asked outside of core and without the lock: it may be a file that 
 
 from typing import ContextManager, List, NamedTuple, Sequence
 
-from ..core.agenda import Agenda, Entry, Lane, Step
+from ..core.agenda import Agenda, Step
+from ..core.lane import Entry, Lane
 from ..core.reading.reader import Reading, Verdict
 
 SHORTEST_PAUSE_S = 1.0  # after a 429 that names no time
@@ -25,12 +26,12 @@ def next_work(agenda: Agenda, now: float, lock: ContextManager[object]) -> Work:
             entry = agenda.candidate(now)
             if entry is None:
                 return Work([], agenda.next_at())
-            is_last_look = now >= entry.progress.deadline
+            is_last_look = now >= entry.state.deadline
         bucket = entry.lane.bucket
         ready_at = bucket.reserve(now, now, is_last_look)
         with lock:
             if ready_at > now:
-                agenda.refused(entry.lane, ready_at, bucket.interval, now)
+                agenda.refuse(entry.lane, ready_at, bucket.interval, now)
                 continue
             entries = agenda.dispatch(entry, now)
             if entries:  # none if the job was cancelled in between

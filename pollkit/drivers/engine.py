@@ -21,10 +21,12 @@ import threading
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
 
-from ..core.agenda import Agenda, Lane, Step
+from ..core.agenda import Agenda, Step
+from ..core.lane import Lane
 from ..core.limits.overload import Overloads
 from ..core.model import NOTHING_COUNTED, Counts, Job
 from ..core.reading.reader import Reading, Verdict
+from ..core.units import NEVER
 from ..edges.clock import Clock
 from ..edges.limits.token_bucket import TokenBucket
 from ..edges.multiplexer import Finished, Multiplexer
@@ -36,7 +38,6 @@ from .futures import new_bell, ring
 from .reporter import Reporter, join
 from .reports import Report, has_listener, publish
 
-NEVER = float("inf")
 MAX_BACKLOG = 1000  # reports waiting for the reporter; at this many no new poll begins
 RESUME_BACKLOG = 950  # when so many are left, polls begin again
 HURRIED_CLOSE_S = 1.0  # how long a close that does not wait may take
@@ -135,7 +136,7 @@ class Engine:
     def cancel_all(self) -> None:
         """End every wait as cancelled. Call with the lock held, then `deliver_reports`."""
         for entry in list(self.agenda):
-            self.cancel(entry.progress.job.id)
+            self.cancel(entry.state.job.id)
 
     def wake(self) -> None:
         """Something may be due sooner than expected. Call with the lock held."""
@@ -254,7 +255,7 @@ class Engine:
 
     def _report_expired(self) -> None:
         """Report the jobs whose deadline passed before they could be polled again."""
-        expired = self.agenda.expired()
+        expired = self.agenda.take_expired()
         if expired:
             with self.lock:
                 for step in expired:
@@ -270,12 +271,12 @@ class Engine:
         else:
             heard, readings = poll.fail(finished.error)
         now = self._clock.now()
-        reviewed = self._overloads.review(poll.way.home, entries[0].progress, heard, now)
+        reviewed = self._overloads.review(poll.way.home, entries[0].state, heard, now)
         if reviewed is not heard:
             heard = reviewed
             readings = [reviewed] * len(entries)
         with self.lock:
-            steps = self.agenda.give_back(entries, readings, now, self._client.rng())
+            steps = self.agenda.apply_readings(entries, readings, now, self._client.rng())
             if self._writes_first:
                 self._withdraw_unfinished(steps)
             else:

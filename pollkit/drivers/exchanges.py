@@ -2,15 +2,17 @@
 
 from typing import List, NamedTuple, Optional, Tuple
 
-from ..core.agenda import Entry, Lane
-from ..core.machine import Poll, WaitSettings, next_action
+from ..core.lane import Entry, Lane
+from ..core.machine import next_action
 from ..core.model import FaultCode
 from ..core.reading.reader import Reading, Seen, Verdict
+from ..core.units import NEVER
+from ..core.wait_settings import WaitSettings
+from ..core.wait_state import Poll
 from ..edges.http.request import Request
 from ..edges.multiplexer import Steps
 from .client import Endpoint, logger
 
-NEVER = float("inf")
 Readings = Tuple[Reading, List[Reading]]  # of the reply as a whole, and of each job
 
 
@@ -35,12 +37,12 @@ class PollInFlight(NamedTuple):
     @classmethod
     def from_entries(cls, entries: List[Entry]) -> "PollInFlight":
         """The poll of jobs that the agenda handed out together."""
-        way: Way = entries[0].manner
+        way: Way = entries[0].context
         if way.is_many:
-            is_fresh = any(entry.progress.trouble.wants_credential for entry in entries)
-            ids = [entry.progress.job.id for entry in entries]
+            is_fresh = any(entry.state.retry.needs_fresh_credential for entry in entries)
+            ids = [entry.state.job.id for entry in entries]
             return cls(entries, way, None, way.manner.request_for_many(ids, way.home, is_fresh))
-        poll = next_action(entries[0].progress, NEVER)
+        poll = next_action(entries[0].state, NEVER)
         assert isinstance(poll, Poll)
         return cls(entries, way, poll, way.manner.request(poll, way.home))
 
@@ -53,7 +55,7 @@ class PollInFlight(NamedTuple):
         manner = self.way.manner
         try:
             if self.poll is None:
-                ids = [entry.progress.job.id for entry in self.entries]
+                ids = [entry.state.job.id for entry in self.entries]
                 return manner.read_many(seen, ids, self.request)
             reading = manner.read(seen, self.poll, self.request)
             return reading, [reading]
@@ -62,7 +64,7 @@ class PollInFlight(NamedTuple):
 
     def fail(self, error: BaseException) -> Readings:
         """The readings after a bug: without them, callers would wait for ever."""
-        logger().error("pollkit failed to poll %s", self.entries[0].progress.job.id, exc_info=error)
+        logger().error("pollkit failed to poll %s", self.entries[0].state.job.id, exc_info=error)
         reading = Reading(
             Verdict.FAULT, "pollkit failed: %s" % type(error).__name__, code=FaultCode.BUG
         )

@@ -12,13 +12,15 @@ than a turn, it claims more all the same: jobs of another API may be among them.
 
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple, Union
 
-from ..core.agenda import Entry, Step
+from ..core.agenda import Step
+from ..core.lane import Entry
 from ..core.learning.durations import Durations
-from ..core.machine import Progress
 from ..core.model import Counts, Outcome, State
 from ..core.pace import Pace
 from ..core.profile import Profile, validate_count
+from ..core.units import NEVER
 from ..core.wait_settings import LEDGER_DEFAULTS
+from ..core.wait_state import WaitState
 from ..edges.history_file import History
 from ..edges.ledger.ledger import Claim, Ledger, new_token
 from ..edges.limits.token_bucket import TokenBucket
@@ -38,7 +40,6 @@ SHORT_TURN_S = 0.1  # the same while nothing is being polled
 SOON_S = 10.0  # `once` does not wait for jobs that a limit holds back for longer
 RECHECK_S = 15.0  # how often to check whether an unpollable job can be polled after all
 LEAVE_S = 2.0  # how long to wait for exchanges in flight when time is up
-NEVER = float("inf")
 
 
 class _Held:
@@ -375,7 +376,7 @@ class _Sink:
             has_room = len(self._held) < MAX_HELD  # otherwise others take turns with it
             is_current = self._held.get(progress.job.id) is held
             if is_ours and self.keeps_jobs and is_soon and has_room and is_current:
-                _adopt(engine, progress, held, step.entry.manner)
+                _adopt(engine, progress, held, step.entry.context)
                 engine.wake()
                 return
         if is_ours:
@@ -407,6 +408,8 @@ class _Sink:
         ring(self._bell)
 
 
-def _adopt(engine: Engine, progress: Progress, held: _Held, way: Way) -> None:
+def _adopt(engine: Engine, progress: WaitState, held: _Held, way: Way) -> None:
     """Put a job on the agenda. Call with the lock held."""
-    engine.agenda.adopt(progress, way.rules, way.lane, (held,), way, is_late=held.is_late)
+    engine.agenda.adopt(
+        progress, way.rules, way.lane, owner=(held,), context=way, is_late=held.is_late
+    )

@@ -49,7 +49,9 @@ def publish(client: Client, report: Report) -> None:
         if step.before.ending is not None or not client.wants_events(reading):
             continue  # cancelled during the poll, and reported then; or there is no listener
         if not report.is_shared_fault or i == 0:
-            found = client.events_of(step.before, step.after, reading, report.at, step.entry.rules)
+            found = client.events_of(
+                step.before, step.after, reading, report.at, step.entry.settings
+            )
             for event in found:
                 _publish(client, event)
         elif step.after.ending is not None:

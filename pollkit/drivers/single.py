@@ -3,7 +3,7 @@
 import threading
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple, Type, Union
 
-from ..core import events, machine
+from ..core import events, machine, wait_state
 from ..core.model import Fault, FaultCode, Job, Outcome, Reply, State, one_line
 from ..core.pace import Pace
 from ..core.profile import Profile
@@ -119,7 +119,7 @@ class Poller:
         url: str,
         manner: Endpoint,
         home: str,
-        look: Callable[[machine.Poll], Reading],
+        look: Callable[[wait_state.Poll], Reading],
         stop: Optional[threading.Event],
     ) -> Outcome:
         asker, clock, bucket = self._asker, self._clock, self._bucket_for(manner.profile.limit)
@@ -133,9 +133,9 @@ class Poller:
                     progress = machine.cancel(progress, now)
                     asker.tell(events.end_event(progress, now))
                 action = machine.next_action(progress, now)
-                if isinstance(action, machine.Ending):
+                if isinstance(action, wait_state.Ending):
                     return asker.outcome(progress)
-                if isinstance(action, machine.Sleep):
+                if isinstance(action, wait_state.Sleep):
                     clock.sleep_until(action.until, stop)
                     continue
                 before = progress = self._await_token(progress, bucket, stop)
@@ -155,8 +155,8 @@ class Poller:
         return self._buckets.setdefault(limit, TokenBucket.from_limit(limit, self._clock))
 
     def _await_token(
-        self, progress: machine.Progress, bucket: TokenBucket, stop: Optional[threading.Event]
-    ) -> machine.Progress:
+        self, progress: wait_state.WaitState, bucket: TokenBucket, stop: Optional[threading.Event]
+    ) -> wait_state.WaitState:
         """Wait until the shared limit allows the poll, as long as the machine will."""
         now, pauses = self._clock.now(), 0
         slot: Optional[float] = None  # once it is taken; a pause makes it void
@@ -174,8 +174,8 @@ class Poller:
             now = self._clock.now()
         return progress
 
-    def _caller(self, check: Check) -> Callable[[machine.Poll], Reading]:
-        def look(poll: machine.Poll) -> Reading:
+    def _caller(self, check: Check) -> Callable[[wait_state.Poll], Reading]:
+        def look(poll: wait_state.Poll) -> Reading:
             try:
                 seen = check()
             except self._retry_on as error:

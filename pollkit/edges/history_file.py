@@ -228,7 +228,7 @@ def _kind(profile: Any, label: Any) -> Kind:
 
 
 def _began(lesson: Completion) -> float:
-    return lesson.began
+    return lesson.started_at
 
 
 def _learned(kinds: Dict[Kind, Any], kind: Kind) -> Durations:

@@ -19,9 +19,10 @@ from collections import deque
 from contextlib import ExitStack
 from typing import Any, Deque, Dict, Generator, List, NamedTuple, Optional, Tuple, TypeVar
 
+from ..core.units import NEVER
+
 READ, WRITE = 1, 4  # the values of select.POLLIN and select.POLLOUT
 NOTHING = -1  # in place of a descriptor: wait for the instant only
-FOREVER = float("inf")
 _LONGEST_WAIT_S = 86400.0  # poll() takes milliseconds as a C int
 
 T = TypeVar("T")
@@ -31,7 +32,7 @@ Steps = Generator[Wait, bool, T]
 
 def run(steps: "Steps[T]") -> T:
     """Drive one exchange to its end in this thread."""
-    looked_at = -FOREVER
+    looked_at = -NEVER
     try:
         descriptor, direction, until = next(steps)
         while True:
@@ -58,7 +59,7 @@ class _Task:
         self.steps = steps
         self.descriptor = NOTHING
         self.direction = -1  # it has not waited yet
-        self.until = FOREVER
+        self.until = NEVER
 
 
 class Finished(NamedTuple):
@@ -77,7 +78,7 @@ class Multiplexer:
         self._waiting: Dict[int, _Task] = {}  # by descriptor
         self._timers: List[_Task] = []  # those that wait for an instant only
         self._finished: Deque[Finished] = deque()
-        self._next_until = FOREVER  # no wait ends before this instant
+        self._next_until = NEVER  # no wait ends before this instant
         self.was_woken = False  # by `wake`, in the last `wait`
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
@@ -93,7 +94,7 @@ class Multiplexer:
 
     def wait(self, timeout_s: Optional[float]) -> List[Finished]:
         """Drive the exchanges until some have finished, `wake` was called, or time is up."""
-        give_up_at = FOREVER if timeout_s is None else time.monotonic() + timeout_s
+        give_up_at = NEVER if timeout_s is None else time.monotonic() + timeout_s
         while True:
             now = time.monotonic()
             # Even if some have finished already, look at the others once.
@@ -144,7 +145,7 @@ class Multiplexer:
                 self._resume(task, False)
         untils = [task.until for task in self._waiting.values()]
         untils += [task.until for task in self._timers]
-        self._next_until = min(untils) if untils else FOREVER
+        self._next_until = min(untils) if untils else NEVER
 
     def _resume(self, task: _Task, is_ready: Optional[bool]) -> None:
         try:

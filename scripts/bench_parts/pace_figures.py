@@ -17,11 +17,14 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 from pollkit.cli import main as pollkit_main
 from pollkit.core.learning.completions import observed_duration as between_ages
-from pollkit.core.learning.durations import RECENT, Curve, Durations
-from pollkit.core.machine import Progress, Sleep, WaitSettings, next_action, observe, start
+from pollkit.core.learning.curve import Curve
+from pollkit.core.learning.durations import RECENT, Durations
+from pollkit.core.machine import next_action, observe, start
 from pollkit.core.model import Job
 from pollkit.core.pace import parse_pace
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.wait_state import Sleep, WaitState
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.drivers.simulation.simulation import Simulation
 
@@ -84,7 +87,7 @@ def one_job(
     rng: random.Random,
     says: Optional[Says] = None,
     wants_events: bool = True,
-) -> Tuple[Progress, float]:
+) -> Tuple[WaitState, float]:
     """Wait for one job on a virtual time line; how it went, and what it cost."""
     now = 0.0
     progress = start(JOB, "", rules, now)
@@ -119,7 +122,7 @@ def costs(
     return cost, best
 
 
-def learn(progress: Progress, durations: Durations) -> None:
+def learn(progress: WaitState, durations: Durations) -> None:
     between = between_ages(progress)
     if between is not None:
         durations.record_between(*between)
@@ -253,7 +256,7 @@ def deciding() -> Tuple[float, float]:
     curve = Curve(recent)
     ages = [rng.uniform(0, 1200) for _ in range(200)]
     decided = min(
-        _took(lambda: [curve.next_poll_age(age, 1.0, 0.5, 300.0) for age in ages]) for _ in range(7)
+        _took(lambda: [curve.next_delay(age, 1.0, 0.5, 300.0) for age in ages]) for _ in range(7)
     ) / len(ages)
     return decided * 1e6, min(_took(lambda: Curve(recent)) for _ in range(20)) * 1e6
 

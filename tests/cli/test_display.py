@@ -13,9 +13,11 @@ from pollkit.cli.progress.event_log import CHANGES, EVERYTHING, WARNINGS, EventL
 from pollkit.cli.progress.terminal import Size, Style, can_draw, clip, style_for, width_of
 from pollkit.cli.progress.views import ManyJobs, Numbers, OneJob, clock_text, eta
 from pollkit.core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event
-from pollkit.core.machine import Ending, WaitSettings, start
+from pollkit.core.machine import start
 from pollkit.core.model import Job, State
 from pollkit.core.units import Limit
+from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.wait_state import Ending
 
 ASCII = Style("ascii", False, False)
 PLAIN = Style("utf-8", True, False)
@@ -387,7 +389,7 @@ def story():
             "job_1",
             112.3,
             text,
-            state._replace(trouble=state.trouble._replace(in_row=row, retries=row)),
+            state._replace(retry=state.retry._replace(faults_in_row=row, steps=row)),
         )
 
 

@@ -135,7 +135,7 @@ def test_verbose_says_what_past_jobs_have_to_do_with_the_next_look(
     )
     assert code == 0
     assert re.search(
-        r"poll 1: .*: pending; most jobs like this end at 0\.3-0\.4 s; looking again in 0\.5 s \(max\)$",
+        r"poll 1: .*: pending; most jobs like this finish at 0\.3-0\.4 s; next poll in 0\.5 s \(max\)$",
         err,
         re.MULTILINE,
     )
@@ -154,7 +154,7 @@ def test_verbose_says_it_of_a_ledgers_jobs_too_and_their_durations_stay_in_the_l
         code, _, err = run(capsys, "run", ledger, "-v", "--pace", "adaptive min=50ms max=100ms")
         assert code == 0
     assert re.search(
-        r"poll 1: .*going by 1 job like this, most end at [\d.-]+ s; looking again in [\d.]+ m?s",
+        r"poll 1: .*judging by 1 job like this, most finish at [\d.-]+ s; next poll in [\d.]+ m?s",
         err,
     )
     assert not history_of_its_own.exists()
@@ -169,7 +169,7 @@ def test_on_event_says_it_too(api):
         pace="adaptive max=500ms", history=history, on_event=lambda event: texts.append(event.text)
     ) as poller:
         poller.poll(api.url("1"))
-    assert "most jobs like this end at 0.3-0.4 s; looking again in 0.5 s" in texts[0]
+    assert "most jobs like this finish at 0.3-0.4 s; next poll in 0.5 s" in texts[0]
 
 
 @pytest.mark.parametrize("pace", ["fixed 30ms", "adaptive min=20ms max=40ms"])

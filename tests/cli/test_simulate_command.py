@@ -17,8 +17,9 @@ from pollkit.cli.charts.scales import Log, even_ticks, number_text
 from pollkit.cli.commands import simulate as command
 from pollkit.cli.commands.help import text_of
 from pollkit.cli.commands.simulate import _durations
-from pollkit.core.machine import WaitSettings, observe, outcome, start
+from pollkit.core.machine import observe, start
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
 from pollkit.drivers.simulation.scenarios import SCENARIOS
 from pollkit.testing import VirtualClock
 
@@ -322,7 +323,7 @@ def filled(path, jobs):
             )
             clock.sleep_until(clock.now() + later)
             progress = observe(progress, by, reading, clock.now(), 0.5)
-            ledger.settle(claim, progress, outcome(progress, Profile(), 0.0))
+            ledger.settle(claim, progress, progress.outcome(Profile(), 0.0))
     return "ledger:%s" % path
 
 

@@ -1,22 +1,24 @@
-"""Many jobs: which is due, in which order, under the bucket and the in-flight cap."""
+"""Many jobs: which is polled next, under the buckets and the bound on requests in flight."""
 
 import random
 
 import pytest
 
-from agenda_calls import give_back, take
+from agenda_calls import apply_readings, take
 from pollkit import Adaptive, Backoff, Fixed, Job
-from pollkit.core import agenda as agenda_module
-from pollkit.core.agenda import Agenda, Lane
-from pollkit.core.learning.durations import accrued_delay
+from pollkit.core import lane as lane_module
+from pollkit.core.agenda import Agenda
+from pollkit.core.lane import Lane
+from pollkit.core.learning.curve import accrued_delay
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
-from pollkit.core.machine import WaitSettings, start
+from pollkit.core.machine import start
 from pollkit.core.reading.rate_limit_headers import Quota
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
 
 PENDING, DONE = Reading(Verdict.PENDING, "pending"), Reading(Verdict.DONE, "done")
-FOREVER = WaitSettings(pace=Fixed(5), timeout=None)
+ENDLESS = WaitSettings(pace=Fixed(5), timeout=None)
 
 
 class Tokens:
@@ -29,8 +31,8 @@ class Tokens:
     def interval(self):
         return gcra.grant_interval(self.bucket)
 
-    def reserve(self, now, latest, last_look=False):
-        self.bucket, ready_at = gcra.reserve(self.bucket, now, latest, last_look)
+    def reserve(self, now, latest, is_final_poll=False):
+        self.bucket, ready_at = gcra.reserve(self.bucket, now, latest, is_final_poll)
         if ready_at <= latest:
             self.granted.append(ready_at)
         return ready_at
@@ -44,14 +46,14 @@ def lane(rate=1e6, burst=1e6, **more):
 
 
 def ids(entries):
-    return [entry.progress.job.id for entry in entries]
+    return [entry.state.job.id for entry in entries]
 
 
-def give(agenda, entries, reading, now, rand=0.5):
-    return give_back(agenda, entries, [reading] * len(entries), reading, now, rand)
+def reply(agenda, entries, reading, now, rand=0.5):
+    return apply_readings(agenda, entries, [reading] * len(entries), reading, now, rand)
 
 
-def test_jobs_go_out_when_due():
+def test_jobs_are_polled_when_due():
     agenda, free = Agenda(8), lane()
     agenda.add(
         Job("a"), "u", WaitSettings(pace=Adaptive(first=3, every=9), timeout=None), free, 0.0
@@ -66,34 +68,34 @@ def test_jobs_go_out_when_due():
     assert take(agenda, 3.0) == float("inf")
 
 
-def test_a_job_given_back_is_scheduled_again_or_gone():
+def test_after_a_poll_a_job_is_scheduled_again_or_removed():
     agenda, free = Agenda(8), lane()
-    agenda.add(Job("a"), "u", FOREVER, free, 0.0)
+    agenda.add(Job("a"), "u", ENDLESS, free, 0.0)
     entries = take(agenda, 0.0)
-    (step,) = give(agenda, entries, PENDING, 0.5)
+    (step,) = reply(agenda, entries, PENDING, 0.5)
     assert (step.before.polls, step.after.polls) == (0, 1)
     assert take(agenda, 1.0) == 5.5
-    give(agenda, take(agenda, 5.5), DONE, 6.0)
+    reply(agenda, take(agenda, 5.5), DONE, 6.0)
     assert len(agenda) == 0 and agenda.get("a") is None and take(agenda, 9.0) == float("inf")
 
 
-def test_no_more_exchanges_are_out_than_there_are_places():
+def test_no_more_requests_are_in_flight_than_there_are_slots():
     agenda, free = Agenda(2), lane()
     for name in "abc":
-        agenda.add(Job(name), "u", FOREVER, free, 0.0)
+        agenda.add(Job(name), "u", ENDLESS, free, 0.0)
     first, _ = take(agenda, 0.0), take(agenda, 0.0)
     assert take(agenda, 0.0) == float("inf")
-    give(agenda, first, PENDING, 0.0)
+    reply(agenda, first, PENDING, 0.0)
     assert ids(take(agenda, 0.0)) == ["c"]
 
 
-def test_under_the_bucket_a_job_waits_for_a_token_and_the_wait_is_accounted_for():
+def test_a_job_waits_for_a_token_and_the_wait_counts_as_sleep_for_the_limit():
     agenda, slow = Agenda(8), lane(rate=0.1, burst=1)
-    agenda.add(Job("a"), "u", FOREVER, slow, 0.0)
-    agenda.add(Job("b"), "u", FOREVER, slow, 0.0)
-    give(agenda, take(agenda, 0.0), DONE, 0.0)
+    agenda.add(Job("a"), "u", ENDLESS, slow, 0.0)
+    agenda.add(Job("b"), "u", ENDLESS, slow, 0.0)
+    reply(agenda, take(agenda, 0.0), DONE, 0.0)
     assert take(agenda, 0.0) == 10
-    (step,) = give(agenda, take(agenda, 10.0), DONE, 10.0)
+    (step,) = reply(agenda, take(agenda, 10.0), DONE, 10.0)
     assert step.after.slept.limit == 10
 
 
@@ -101,7 +103,7 @@ def test_the_token_goes_to_the_job_with_the_most_accrued_delay():
     agenda, slow = Agenda(8), lane(rate=0.01, burst=1)
     begun = {"old": 0.0, "middle": 50.0, "young": 90.0}
     for name, at in begun.items():
-        agenda.add(Job(name), "u", FOREVER, slow, at)
+        agenda.add(Job(name), "u", ENDLESS, slow, at)
     order, now = [], 100.0
     while len(agenda):
         entries = take(agenda, now)
@@ -112,12 +114,12 @@ def test_the_token_goes_to_the_job_with_the_most_accrued_delay():
         assert ids(entries) == waiting[:1]
         begun.pop(waiting[0])
         order += ids(entries)
-        give(agenda, entries, DONE, now)
+        reply(agenda, entries, DONE, now)
     assert order == ["old", "middle", "young"]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_walk_the_choice_is_nearly_the_most_urgent_of_all(seed):
+def test_walk_the_candidate_is_nearly_the_most_urgent_of_all(seed):
     rng = random.Random(seed)
     agenda, slow = Agenda(8), lane(rate=1.0, burst=1)
     now = 0.0
@@ -136,7 +138,9 @@ def test_walk_the_choice_is_nearly_the_most_urgent_of_all(seed):
         if entry is None:
             return None
         urgency = {
-            e: -agenda_module._place(e, now) for e in agenda if e.phase is agenda_module.READY
+            each: lane_module._urgency(each, now)
+            for each in agenda
+            if each.phase is lane_module.READY
         }
         chosen.append(urgency[entry] / max(urgency.values()))
         return entry
@@ -147,87 +151,89 @@ def test_walk_the_choice_is_nearly_the_most_urgent_of_all(seed):
         if isinstance(entries, float):
             now = entries
         else:
-            give(agenda, entries, PENDING, now, rng.random())
+            reply(agenda, entries, PENDING, now, rng.random())
     assert min(chosen) > 0.7 and sum(chosen) / len(chosen) > 0.97
 
 
-def test_a_queue_of_any_length_costs_the_same_few_looks(monkeypatch):
-    looks = []
-    place = agenda_module._place
+def test_ordering_a_queue_of_any_length_costs_a_few_computations_per_job(monkeypatch):
+    computed = []
+    urgency = lane_module._urgency
     monkeypatch.setattr(
-        agenda_module, "_place", lambda entry, now: looks.append(1) or place(entry, now)
+        lane_module, "_urgency", lambda entry, now: computed.append(1) or urgency(entry, now)
     )
     agenda, slow = Agenda(8), lane(rate=1.0, burst=1)
     for i in range(3000):
-        agenda.add(Job("j%d" % i), "u", FOREVER, slow, 0.0)
+        agenda.add(Job("j%d" % i), "u", ENDLESS, slow, 0.0)
     take(agenda, 0.0)
-    del looks[:]
+    del computed[:]
     dispatched = sum(isinstance(take(agenda, 1.0 + now), list) for now in range(7))
-    assert dispatched == 7 and len(looks) <= 3000  # once, and not again for 3000/4 jobs
+    assert dispatched == 7 and len(computed) <= 3000  # once, and not again for 3000/4 jobs
 
 
-def test_a_last_look_goes_first():
+def test_a_final_poll_goes_first():
     agenda, slow = Agenda(8), lane(rate=0.05, burst=1)
-    agenda.add(Job("patient"), "u", FOREVER, slow, 0.0)
-    agenda.add(Job("another"), "u", FOREVER, slow, 0.0)
+    agenda.add(Job("patient"), "u", ENDLESS, slow, 0.0)
+    agenda.add(Job("another"), "u", ENDLESS, slow, 0.0)
     agenda.add(
         Job("last"), "u", WaitSettings(pace=Adaptive(first=99, every=1), timeout=20.0), slow, 0.0
     )
-    give(agenda, take(agenda, 0.0), DONE, 0.0)
+    reply(agenda, take(agenda, 0.0), DONE, 0.0)
     assert take(agenda, 0.0) == 20
     assert ids(take(agenda, 20.0)) == ["last"]
 
 
 def test_a_job_that_is_queued_at_its_deadline_moves_to_the_front():
     agenda, slow = Agenda(8), lane(rate=0.05, burst=1)
-    for name, timeout in (("gone", None), ("older", None), ("short", 20.0)):
-        agenda.add(Job(name), "u", FOREVER._replace(timeout=timeout), slow, 0.0)
-    assert ids(take(agenda, 0.0)) == ["gone"]
+    for name, timeout in (("polled", None), ("older", None), ("short", 20.0)):
+        agenda.add(Job(name), "u", ENDLESS._replace(timeout=timeout), slow, 0.0)
+    assert ids(take(agenda, 0.0)) == ["polled"]
     assert take(agenda, 1.0) == 20  # both are due, and no token is left
     assert ids(take(agenda, 20.0)) == ["short"]
 
 
-def test_a_job_the_limit_never_let_through_ends_at_its_deadline():
+def test_a_job_that_never_got_a_token_ends_at_its_deadline():
     agenda, slow = Agenda(8), lane(rate=0.001, burst=1)
-    agenda.add(Job("a"), "u", FOREVER._replace(timeout=30.0), slow, 0.0)
-    agenda.add(Job("b"), "u", FOREVER._replace(timeout=30.0), slow, 0.0)
+    agenda.add(Job("a"), "u", ENDLESS._replace(timeout=30.0), slow, 0.0)
+    agenda.add(Job("b"), "u", ENDLESS._replace(timeout=30.0), slow, 0.0)
     assert ids(take(agenda, 0.0)) == ["a"]
     assert take(agenda, 0.0) == 30  # the deadline comes before the next token
-    assert agenda.expired() == []
+    assert agenda.take_expired() == []
     assert take(agenda, 30.0) > 30
-    (step,) = agenda.expired()
+    (step,) = agenda.take_expired()
     assert (step.after.job.id, step.after.ending.state, step.after.ending.at) == (
         "b",
         "timed_out",
         30,
     )
     assert "rate limit" in step.after.ending.error.message
-    assert ids(agenda) == ["a"] and agenda.expired() == []
+    assert ids(agenda) == ["a"] and agenda.take_expired() == []
 
 
-def test_jobs_whose_last_look_could_not_begin_end_together_and_not_one_silent_exchange_after_another():
-    """A silent server holds every place; a thousand last looks of 30 s each would take an hour."""
+def test_jobs_whose_final_poll_could_not_begin_end_together():
+    """A silent server occupies every slot; 1000 final polls of 30 s each would take hours."""
     agenda, free = Agenda(1), lane()
-    rules = WaitSettings(pace=Fixed(5), timeout=60, patience=30)
+    settings = WaitSettings(pace=Fixed(5), timeout=60, patience=30)
     for name in "abc":
-        agenda.add(Job(name), "u", rules, free, 0.0)
+        agenda.add(Job(name), "u", settings, free, 0.0)
     (first,) = take(agenda, 0.0)
-    assert take(agenda, 89.0) == float("inf") and agenda.expired() == []
-    give(agenda, [first], PENDING, 89.0)  # its deadline has passed, too: that was its last look
+    assert take(agenda, 89.0) == float("inf") and agenda.take_expired() == []
+    reply(agenda, [first], PENDING, 89.0)  # its deadline has passed, too: that was its final poll
     (second,) = take(agenda, 90.0)  # just in time for one of the others
-    give(agenda, [second], PENDING, 91.0)
+    reply(agenda, [second], PENDING, 91.0)
     assert take(agenda, 91.0) == float("inf")
-    (late,) = agenda.expired()
-    assert late.after.ending.state == "timed_out" and "last look" in late.after.ending.error.message
+    (late,) = agenda.take_expired()
+    assert (
+        late.after.ending.state == "timed_out" and "final poll" in late.after.ending.error.message
+    )
     assert len(agenda) == 0
 
 
-def test_a_poll_that_would_leave_no_room_for_the_last_look_becomes_it():
+def test_a_poll_that_would_leave_no_room_for_the_final_poll_becomes_it():
     agenda, slow = Agenda(8), lane(rate=0.1, burst=1)
-    rules = FOREVER._replace(timeout=15.0, spacing=10.0)
-    agenda.add(Job("a"), "u", rules, slow, 0.0)
-    agenda.add(Job("b"), "u", rules, slow, 0.0)
-    give(agenda, take(agenda, 0.0), DONE, 0.0)
+    settings = ENDLESS._replace(timeout=15.0, spacing=10.0)
+    agenda.add(Job("a"), "u", settings, slow, 0.0)
+    agenda.add(Job("b"), "u", settings, slow, 0.0)
+    reply(agenda, take(agenda, 0.0), DONE, 0.0)
     assert take(agenda, 0.0) == 10
     assert take(agenda, 10.0) == 15
     assert ids(take(agenda, 20.0)) == ["b"]
@@ -236,9 +242,9 @@ def test_a_poll_that_would_leave_no_room_for_the_last_look_becomes_it():
 def test_a_429_pauses_the_whole_lane_and_no_other():
     agenda, one, other = Agenda(8), lane(rate=100.0, burst=1), lane(rate=100.0, burst=1)
     for name, where in (("a", one), ("b", one), ("c", other)):
-        agenda.add(Job(name), "u", FOREVER, where, 0.0)
-    told_off = Reading(Verdict.LIMITED, "429", retry_after=7.0)
-    give(agenda, take(agenda, 0.0), told_off, 0.0, rand=0.0)
+        agenda.add(Job(name), "u", ENDLESS, where, 0.0)
+    limited = Reading(Verdict.LIMITED, "429", retry_after=7.0)
+    reply(agenda, take(agenda, 0.0), limited, 0.0, rand=0.0)
     assert ids(take(agenda, 0.0)) == ["c"]
     assert take(agenda, 0.0) == pytest.approx(7, abs=0.02)
     assert ids(take(agenda, 7.02)) == ["b"]
@@ -246,11 +252,11 @@ def test_a_429_pauses_the_whole_lane_and_no_other():
 
 def test_a_429_of_a_job_cancelled_meanwhile_still_counts():
     agenda, free = Agenda(8), lane(rate=100.0, burst=1)
-    agenda.add(Job("a"), "u", FOREVER, free, 0.0)
-    agenda.add(Job("b"), "u", FOREVER, free, 0.0)
+    agenda.add(Job("a"), "u", ENDLESS, free, 0.0)
+    agenda.add(Job("b"), "u", ENDLESS, free, 0.0)
     entries = take(agenda, 0.0)
     agenda.cancel("a", 0.0)
-    (step,) = give(agenda, entries, Reading(Verdict.LIMITED, "429", retry_after=7.0), 0.0)
+    (step,) = reply(agenda, entries, Reading(Verdict.LIMITED, "429", retry_after=7.0), 0.0)
     assert step.before is step.after
     assert take(agenda, 0.0) == pytest.approx(7, abs=0.02)
 
@@ -258,8 +264,8 @@ def test_a_429_of_a_job_cancelled_meanwhile_still_counts():
 def test_a_low_quota_slows_the_lane():
     agenda, free = Agenda(8), lane()
     for name in "abc":
-        agenda.add(Job(name), "u", FOREVER, free, 0.0)
-    give(agenda, take(agenda, 0.0), PENDING._replace(quota=Quota(2, 60.0)), 0.0)
+        agenda.add(Job(name), "u", ENDLESS, free, 0.0)
+    reply(agenda, take(agenda, 0.0), PENDING._replace(quota=Quota(2, 60.0)), 0.0)
     assert take(agenda, 0.0) == 5  # 'a' is due again before a token comes
     assert take(agenda, 5.0) == 30
 
@@ -267,22 +273,22 @@ def test_a_low_quota_slows_the_lane():
 def test_lanes_take_turns():
     agenda, one, other = Agenda(8), lane(), lane()
     for i in range(3):
-        agenda.add(Job("a%d" % i), "u", FOREVER, one, 0.0)
-        agenda.add(Job("b%d" % i), "u", FOREVER, other, 0.0)
+        agenda.add(Job("a%d" % i), "u", ENDLESS, one, 0.0)
+        agenda.add(Job("b%d" % i), "u", ENDLESS, other, 0.0)
     assert [ids(take(agenda, 0.0))[0][0] for _ in range(6)] in (list("ababab"), list("bababa"))
 
 
-def test_nudging_polls_at_once_unless_the_server_forbade_it():
+def test_nudging_polls_at_once_unless_retry_after_forbids_it():
     agenda, free = Agenda(8), lane()
-    agenda.add(Job("a"), "u", FOREVER, free, 0.0)
+    agenda.add(Job("a"), "u", ENDLESS, free, 0.0)
     entries = take(agenda, 0.0)
-    assert agenda.nudge("a", 0.1)  # while it is out: once more afterwards
-    give(agenda, entries, PENDING, 0.5)
+    assert agenda.nudge("a", 0.1)  # in flight: it is polled again afterwards
+    reply(agenda, entries, PENDING, 0.5)
     entries = take(agenda, 0.5)
-    give(agenda, entries, PENDING, 1.0)
+    reply(agenda, entries, PENDING, 1.0)
     assert take(agenda, 1.0) == 6
     assert agenda.nudge("a", 2.0)  # while it sleeps
-    give(agenda, take(agenda, 2.0), PENDING._replace(retry_after=50.0), 2.0)
+    reply(agenda, take(agenda, 2.0), PENDING._replace(retry_after=50.0), 2.0)
     assert agenda.nudge("a", 3.0)
     assert take(agenda, 3.0) == 52  # Retry-After is a floor
     assert not agenda.nudge("z", 3.0)
@@ -291,85 +297,85 @@ def test_nudging_polls_at_once_unless_the_server_forbade_it():
 def test_nudging_a_queued_job_moves_it_to_the_front():
     agenda, slow = Agenda(8), lane(rate=0.1, burst=1)
     for name in "abc":
-        agenda.add(Job(name), "u", FOREVER, slow, 0.0)
+        agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
     take(agenda, 0.0)
     take(agenda, 0.0)
     agenda.nudge("c", 1.0)
     assert ids(take(agenda, 10.0)) == ["c"]
 
 
-def test_cancelling_ends_a_job_wherever_it_is():
+def test_cancelling_ends_a_job_in_every_phase():
     agenda, slow = Agenda(8), lane(rate=0.1, burst=1)
     for name in "abc":
-        agenda.add(Job(name), "u", FOREVER, slow, 0.0)
+        agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
     out = take(agenda, 0.0)
     take(agenda, 0.0)  # the others are queued now
     agenda.add(Job("d"), "u", WaitSettings(pace=Adaptive(first=9, every=9)), slow, 0.0)
     for name in "abcd":
         assert agenda.cancel(name, 1.0).after.ending.state == "cancelled"
     assert agenda.cancel("a", 1.0) is None and len(agenda) == 0
-    give(agenda, out, PENDING, 2.0)  # too late, and harmless
+    reply(agenda, out, PENDING, 2.0)  # too late, and harmless
     assert take(agenda, 99.0) == float("inf")
 
 
-def test_a_batchs_own_deadline_bounds_each_job():
+def test_the_deadline_of_a_batch_bounds_each_job():
     agenda, free = Agenda(8), lane()
-    entry = agenda.add(Job("a"), "u", FOREVER, free, 0.0, latest=12.0)
-    assert entry.progress.deadline == 12
+    entry = agenda.add(Job("a"), "u", ENDLESS, free, 0.0, latest=12.0)
+    assert entry.state.deadline == 12
     assert (
         agenda.add(
-            Job("b"), "u", FOREVER._replace(timeout=5.0), free, 0.0, latest=12.0
-        ).progress.deadline
+            Job("b"), "u", ENDLESS._replace(timeout=5.0), free, 0.0, latest=12.0
+        ).state.deadline
         == 5
     )
 
 
-# One exchange for many jobs
+# One request for many jobs
 
 
-def test_one_exchange_takes_along_what_is_due_and_what_is_nearly_due():
+def test_one_request_polls_the_due_jobs_and_those_that_are_nearly_due():
     agenda, many = Agenda(8), lane(batch_size=3)
     for i in range(4):
-        agenda.add(Job("due%d" % i), "u", FOREVER, many, 0.0)
+        agenda.add(Job("due%d" % i), "u", ENDLESS, many, 0.0)
     assert ids(take(agenda, 0.0)) == ["due0", "due1", "due2"]
-    give(agenda, [agenda.get("due%d" % i) for i in range(3)], PENDING, 0.0)
+    reply(agenda, [agenda.get("due%d" % i) for i in range(3)], PENDING, 0.0)
     assert ids(take(agenda, 4.0)) == ["due3", "due0", "due1"]  # with 1 s of their 5 s to go
     assert take(agenda, 4.0) == 5
 
 
-def test_what_the_server_forbade_is_not_taken_along():
+def test_a_job_with_retry_after_is_not_polled_along_with_others():
     agenda, many = Agenda(8), lane(batch_size=3)
-    agenda.add(Job("a"), "u", FOREVER, many, 0.0)
-    agenda.add(Job("b"), "u", FOREVER, many, 1.0)
-    agenda.add(Job("c"), "u", FOREVER, many, 1.0)
-    give(agenda, take(agenda, 0.0), PENDING._replace(retry_after=10.0), 0.0)
+    agenda.add(Job("a"), "u", ENDLESS, many, 0.0)
+    agenda.add(Job("b"), "u", ENDLESS, many, 1.0)
+    agenda.add(Job("c"), "u", ENDLESS, many, 1.0)
+    reply(agenda, take(agenda, 0.0), PENDING._replace(retry_after=10.0), 0.0)
     agenda.cancel("c", 9.0)
     assert ids(take(agenda, 9.0)) == ["b"]
 
 
-def test_jobs_of_another_lane_are_not_taken_along():
+def test_jobs_of_another_lane_are_not_polled_along_with_others():
     agenda, many, other = Agenda(8), lane(batch_size=3), lane()
-    agenda.add(Job("a"), "u", FOREVER, many, 0.0)
+    agenda.add(Job("a"), "u", ENDLESS, many, 0.0)
     agenda.add(
         Job("b"), "u", WaitSettings(pace=Adaptive(first=4, every=9), timeout=None), other, -12.0
     )
     assert ids(take(agenda, -9.0 + 9.0)) in (["a"], ["b"])
 
 
-# The walk
+# Random walks
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_walk_nothing_is_lost_doubled_or_over_the_limit(seed):
-    """Random adding, polling, nudging and cancelling: every job ends once, within the limit."""
+def test_walk_no_job_is_lost_or_doubled_or_over_the_limit(seed):
+    """Random adding, polling, nudging and cancelling: every wait ends once, within the limit."""
     rng = random.Random(seed)
     rate, burst, size = rng.choice([0.5, 5, 50]), rng.choice([1, 4]), rng.choice([1, 1, 3])
     tokens = Tokens(Bucket(rate, burst))
     agenda, where = Agenda(rng.choice([1, 4])), Lane(tokens, size)
     now, added, ended, out = 0.0, 0, [], []
     for _ in range(1200):
-        what = rng.random()
-        if what < 0.15 and added < 60:
+        chance = rng.random()
+        if chance < 0.15 and added < 60:
             timeout = rng.choice([None, 5.0, 60.0])
             agenda.add(
                 Job("j%d" % added),
@@ -379,23 +385,23 @@ def test_walk_nothing_is_lost_doubled_or_over_the_limit(seed):
                 now,
             )
             added += 1
-        elif what < 0.2 and added:
+        elif chance < 0.2 and added:
             agenda.nudge("j%d" % rng.randrange(added), now)
-        elif what < 0.23 and added:
+        elif chance < 0.23 and added:
             step = agenda.cancel("j%d" % rng.randrange(added), now)
             ended += [step] if step else []
-        elif what < 0.5 and out:
+        elif chance < 0.5 and out:
             entries = out.pop(rng.randrange(len(out)))
             verdict = rng.choice(
                 [Verdict.PENDING] * 6
                 + [Verdict.FAULT, Verdict.LIMITED, Verdict.DONE, Verdict.FAILED]
             )
-            alive = [e.progress.ending is None for e in entries]
-            steps = give(agenda, entries, Reading(verdict, "said"), now, rng.random())
+            alive = [entry.state.ending is None for entry in entries]
+            steps = reply(agenda, entries, Reading(verdict, "text"), now, rng.random())
             ended += [s for s, was in zip(steps, alive) if was and s.after.ending is not None]
         else:
             found = take(agenda, now)
-            ended += agenda.expired()
+            ended += agenda.take_expired()
             if isinstance(found, list):
                 assert 1 <= len(found) <= size
                 out.append(found)
@@ -409,26 +415,26 @@ def test_walk_nothing_is_lost_doubled_or_over_the_limit(seed):
             assert j - i + 1 <= rate * (tokens.granted[j] - first) + burst + 1e-6, seed
 
 
-def test_a_job_that_is_withdrawn_is_gone_and_may_be_adopted_again():
+def test_a_withdrawn_job_is_removed_and_may_be_adopted_again():
     agenda, free = Agenda(2), lane()
-    entry = agenda.add(Job("a"), "u", FOREVER, free, 0.0)
+    entry = agenda.add(Job("a"), "u", ENDLESS, free, 0.0)
     assert not entry.is_in_flight and agenda.in_flight == 0
     (taken,) = take(agenda, 0.0)
     assert taken.is_in_flight and agenda.in_flight == 1
-    give(agenda, [taken], PENDING, 1.0)
+    reply(agenda, [taken], PENDING, 1.0)
     agenda.withdraw(entry)
     assert len(agenda) == 0 and take(agenda, 100.0) == float("inf")
     agenda.withdraw(entry)  # once is enough
-    agenda.adopt(entry.progress, FOREVER, free)
+    agenda.adopt(entry.state, ENDLESS, free)
     assert ids(take(agenda, 100.0)) == ["a"]
 
 
-def test_a_poll_keeps_its_place_until_that_is_freed_even_if_its_job_is_withdrawn():
+def test_a_poll_keeps_its_slot_until_it_is_released_even_if_its_job_is_withdrawn():
     agenda, free = Agenda(1), lane()
     for name in "ab":
-        agenda.add(Job(name), "u", FOREVER, free, 0.0)
+        agenda.add(Job(name), "u", ENDLESS, free, 0.0)
     taken = take(agenda, 0.0)
-    agenda.give_back(taken, [PENDING], 1.0, 0.5)
+    agenda.apply_readings(taken, [PENDING], 1.0, 0.5)
     agenda.withdraw(taken[0])
     assert agenda.in_flight == 1 and take(agenda, 1.0) == float("inf")
     agenda.release_slot()
@@ -436,21 +442,21 @@ def test_a_poll_keeps_its_place_until_that_is_freed_even_if_its_job_is_withdrawn
 
 
 def test_the_agenda_calls_no_method_of_a_bucket():
-    """It proposes a job; the driver asks the bucket and tells the agenda what it said."""
+    """It proposes a job; the driver gets the token from the bucket."""
     agenda, shared = Agenda(1), Lane(object())
     for name, timeout in (("a", 20.0), ("b", 20.0), ("c", 3.0)):
         agenda.add(Job(name), "u", WaitSettings(pace=Fixed(5), timeout=timeout), shared, 0.0)
     first = agenda.candidate(0.0)
-    agenda.refused(shared, 2.0, 1.0, 0.0)
+    agenda.refuse(shared, 2.0, 1.0, 0.0)
     assert agenda.candidate(1.0) is None and agenda.next_at() == 2.0
     taken = agenda.dispatch(agenda.candidate(2.0), 2.0)
-    assert len(taken) == 1 and agenda.candidate(2.0) is None  # there is one place
-    agenda.give_back(taken, [PENDING], 2.5, 0.5)
+    assert len(taken) == 1 and agenda.candidate(2.0) is None  # there is one slot
+    agenda.apply_readings(taken, [PENDING], 2.5, 0.5)
     agenda.release_slot()
-    last_look = agenda.candidate(3.0)
-    assert last_look.progress.job.id == "c"
-    agenda.refused(shared, 9.0, 1.0, 3.0)
-    assert [step.after.ending.state for step in agenda.expired()] == ["timed_out"]
+    final = agenda.candidate(3.0)
+    assert final.state.job.id == "c"
+    agenda.refuse(shared, 9.0, 1.0, 3.0)
+    assert [step.after.ending.state for step in agenda.take_expired()] == ["timed_out"]
     agenda.nudge("b", 3.0)
     agenda.cancel("b", 3.0)
     assert agenda.dispatch(first, 3.0) == []  # it was polled or cancelled since it was proposed
@@ -461,11 +467,11 @@ class Closed:
 
     interval = spacing = 0.0
 
-    def reserve(self, now, latest, last_look=False):
+    def reserve(self, now, latest, is_final_poll=False):
         return 5000.0
 
 
-def test_a_nudged_job_ends_at_its_deadline_though_no_token_comes():
+def test_a_nudged_job_ends_at_its_deadline_if_no_token_comes():
     agenda, lane = Agenda(4), Lane(Closed())
     for name, timeout in (("a", 10.0), ("b", 5.0)):
         agenda.add(
@@ -475,27 +481,25 @@ def test_a_nudged_job_ends_at_its_deadline_though_no_token_comes():
     assert agenda.nudge("a", 0.6) and agenda.nudge("b", 0.7)
     assert take(agenda, 0.8) == 5.0
     assert take(agenda, 5.0) == 10.0 and [
-        step.entry.progress.job.id for step in agenda.expired()
+        step.entry.state.job.id for step in agenda.take_expired()
     ] == ["b"]
     take(agenda, 10.0)
-    assert [step.entry.progress.job.id for step in agenda.expired()] == ["a"] and not len(agenda)
+    assert [step.entry.state.job.id for step in agenda.take_expired()] == ["a"] and not len(agenda)
 
 
-@pytest.mark.parametrize("held_back", [False, True])
-def test_a_job_whose_deadline_passed_elsewhere_gets_one_last_look_however_long_that_takes(
-    held_back,
-):
+@pytest.mark.parametrize("is_delayed", [False, True])
+def test_a_job_whose_deadline_passed_before_gets_one_final_poll_however_long_that_takes(is_delayed):
     agenda, tokens = Agenda(1), lane(rate=0.001, burst=1)
-    other = start(Job("other"), "u", FOREVER, 0.0)
+    other = start(Job("other"), "u", ENDLESS, 0.0)
     late = start(Job("late"), "u", WaitSettings(pace=Fixed(5), timeout=10.0), 0.0)
-    if held_back:
-        agenda.adopt(other, FOREVER, tokens)
-        give(agenda, take(agenda, 50.0), DONE, 50.0)
+    if is_delayed:
+        agenda.adopt(other, ENDLESS, tokens)
+        reply(agenda, take(agenda, 50.0), DONE, 50.0)
     agenda.adopt(late, WaitSettings(pace=Fixed(5), timeout=10.0), tokens, is_late=True)
     now = 50.0
-    if held_back:
+    if is_delayed:
         now = take(agenda, 50.0)
         assert now == 1050.0
     (entry,) = take(agenda, now)
-    (step,) = give(agenda, [entry], PENDING, now + 0.1)
-    assert step.after.ending.state == "timed_out" and agenda.expired() == []
+    (step,) = reply(agenda, [entry], PENDING, now + 0.1)
+    assert step.after.ending.state == "timed_out" and agenda.take_expired() == []

@@ -22,8 +22,10 @@ from pollkit import (
     Profile,
     wait,
 )
-from pollkit.core.machine import FOREVER, WaitSettings, start
+from pollkit.core.machine import start
 from pollkit.core.snapshot import with_current_deadline
+from pollkit.core.units import NEVER
+from pollkit.core.wait_settings import WaitSettings
 from pollkit.drivers.ledger_runner import LedgerRunner
 from pollkit.edges.ledger import schema as ledger_schema
 from pollkit.testing import VirtualClock
@@ -47,7 +49,7 @@ BAD = [
 
 @pytest.fixture
 def endless():
-    """An API whose jobs outlast every timeout here; no test waits for ever if one is ignored."""
+    """An API whose jobs run longer than every timeout here, but not for ever."""
     with JobApi(lambda name, count: "running" if count < 1000 else "done") as api:
         yield api
 
@@ -88,13 +90,13 @@ def test_a_jobs_timeout_is_seconds_or_a_duration_or_never(given, timeout):
 
 
 @pytest.mark.parametrize(
-    "timeout, said", BAD + [(float("nan"), OUT_OF_RANGE), (float("inf"), OUT_OF_RANGE)]
+    "timeout, message", BAD + [(float("nan"), OUT_OF_RANGE), (float("inf"), OUT_OF_RANGE)]
 )
-def test_a_timeout_that_makes_no_sense_is_one_clear_error(timeout, said):
+def test_a_timeout_that_makes_no_sense_is_one_clear_error(timeout, message):
     with pytest.raises(ConfigError) as raised:
         Job.from_any(Job("a", timeout=timeout))
     text = str(raised.value)
-    assert said in text and text.startswith("a job's timeout ") and len(text) < 150
+    assert message in text and text.startswith("a job's timeout ") and len(text) < 150
 
 
 def test_a_job_without_a_timeout_is_not_copied():
@@ -105,30 +107,29 @@ def test_a_job_without_a_timeout_is_not_copied():
 # The machine, and a wait that another process continues
 
 
-@pytest.mark.parametrize("of_rules", [MINUTE, None])
+@pytest.mark.parametrize("default", [MINUTE, None])
 @pytest.mark.parametrize(
-    "own, deadline",
-    [(600.0, 700.0), (5.0, 105.0), ("10m", 700.0), (0.0, 100.0), ("never", FOREVER)],
+    "own, deadline", [(600.0, 700.0), (5.0, 105.0), ("10m", 700.0), (0.0, 100.0), ("never", NEVER)]
 )
-def test_the_deadline_is_that_of_the_jobs_own_timeout(of_rules, own, deadline):
-    rules = WaitSettings(pace=Fixed(10), timeout=of_rules)
+def test_the_deadline_is_that_of_the_jobs_own_timeout(default, own, deadline):
+    settings = WaitSettings(pace=Fixed(10), timeout=default)
     job = Job("a", timeout=own)
-    progress = start(job, "http://api/a", rules, 100.0)
-    assert progress.deadline == deadline
-    assert with_current_deadline(progress._replace(deadline=1.0), rules).deadline == deadline
-    bounded = start(job, "http://api/a", rules, 100.0, latest=103.0)
+    state = start(job, "http://api/a", settings, 100.0)
+    assert state.deadline == deadline
+    assert with_current_deadline(state._replace(deadline=1.0), settings).deadline == deadline
+    bounded = start(job, "http://api/a", settings, 100.0, latest=103.0)
     assert bounded.deadline == min(deadline, 103.0)
 
 
-def test_the_deadline_is_that_of_the_rules_if_the_job_has_no_timeout():
-    for of_rules, deadline in [(MINUTE, 160.0), (None, FOREVER)]:
+def test_the_deadline_is_that_of_the_settings_if_the_job_has_no_timeout():
+    for default, deadline in [(MINUTE, 160.0), (None, NEVER)]:
         assert (
-            start(Job("a"), "http://api/a", WaitSettings(timeout=of_rules), 100.0).deadline
+            start(Job("a"), "http://api/a", WaitSettings(timeout=default), 100.0).deadline
             == deadline
         )
 
 
-def test_the_message_names_the_jobs_own_timeout_however_late_the_last_look_is():
+def test_the_message_names_the_jobs_own_timeout_however_late_the_final_poll_is():
     late = start(Job("a", timeout=40.0), "http://api/a", RULES, 0.0)._replace(deadline=55.5)
     assert timeout_in(pending(late, RULES, 55.5).ending.error.message) == "40s"
 
@@ -207,7 +208,7 @@ def test_in_a_ledger_each_job_has_its_own_timeout_from_when_it_was_added(endless
     mine = profile_of(endless)
 
     def poll_after(duration):
-        """Let time pass, and poll what is due; the timeouts of the jobs that timed out."""
+        """Let time pass and poll the due jobs; the timeouts of those that timed out."""
         clock.pass_s(duration)
         finished = []
         with LedgerRunner(ledger, pytest.fail, finished.append, profile=mine, timeout="30m") as run:
@@ -230,9 +231,9 @@ def test_in_a_ledger_each_job_has_its_own_timeout_from_when_it_was_added(endless
 # Ledgers
 
 
-def time_left(claim, now, rules=RULES):
+def time_left(claim, now, settings=RULES):
     """Seconds until the deadline of a claimed job."""
-    return pytest.approx(claim.resumed("u", rules, now).deadline - now)
+    return pytest.approx(claim.resumed("u", settings, now).deadline - now)
 
 
 JOBS = [
@@ -290,12 +291,12 @@ def test_a_wait_that_another_process_continues_keeps_the_jobs_own_deadline(ledge
 
 
 def test_the_ledger_of_an_older_pollkit_keeps_working_and_loses_nothing(path):
-    """The file is the one that the last version without timeouts of jobs has written."""
+    """The last version without timeouts of jobs has written this file."""
     with open(OLD_LEDGER) as file:
         db = sqlite3.connect(path)
         db.executescript(file.read())
         db.close()
-    clock = HostClock(wall=1800000000.0, boot="boot of the host")  # as when it was written
+    clock = HostClock(wall=1800000000.0, boot="boot of the host")  # as when the file was written
     clock.pass_s(410)
     with Ledger(path, clock) as ledger:
         rows = {row.job.id: row for row in ledger.rows()}
@@ -313,8 +314,8 @@ def test_the_ledger_of_an_older_pollkit_keeps_working_and_loses_nothing(path):
         assert ledger.durations("fake") == [(0.0, 10.0)]
         ledger.add([Job("with", profile="fake", timeout="20m")])
         assert ledger.retry(["late"]) == ["late"]
-        rules = RULES._replace(timeout=HOUR)
-        left = {claim.job.id: time_left(claim, clock.now(), rules) for claim in ledger.claim(9)}
+        settings = RULES._replace(timeout=HOUR)
+        left = {claim.job.id: time_left(claim, clock.now(), settings) for claim in ledger.claim(9)}
     assert left == {
         "begun": HOUR - 410,
         "new": HOUR,
@@ -418,15 +419,15 @@ def test_batch_times_out_a_job_by_its_own_timeout_before_the_flag(place, pollkit
     assert [outcome["polls"] for outcome in outcomes if outcome["id"] == "none"] == [1]
 
 
-@pytest.mark.parametrize("timeout, said", BAD)
+@pytest.mark.parametrize("timeout, message", BAD)
 @pytest.mark.parametrize("command", ["batch", "add jobs.db --from"])
 def test_a_bad_timeout_in_a_list_is_one_line_that_names_the_line(
-    described, pollkit, command, timeout, said
+    described, pollkit, command, timeout, message
 ):
     listed("good", {"id": "a", "timeout": timeout})
     code, out, err = pollkit(*command.split(), "jobs.jsonl", "--profile", "fake")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("pollkit: jobs.jsonl, line 2: a job's timeout ") and said in err
+    assert err.startswith("pollkit: jobs.jsonl, line 2: a job's timeout ") and message in err
     assert not os.path.exists("jobs.db")
 
 

@@ -1,34 +1,34 @@
-"""When to look next."""
+"""When to poll next."""
 
 import random
 
 import pytest
 
 from pollkit import Adaptive, Backoff, ConfigError, Fixed
-from pollkit.core.learning.durations import PRIOR_S, accrued_delay
+from pollkit.core.learning.curve import PRIOR_S, accrued_delay
 from pollkit.core.pace import parse_pace
 
 
-def waits(pace, count, rand=0.5):
-    """The first waits of a pace, each handed the one before."""
-    result, last, age = [], 0.0, pace.before_first()
-    for look in range(1, count + 1):
-        last = pace.delay(look, last, age, rand)
+def delays(pace, count, rand=0.5):
+    """The first delays of a pace."""
+    result, last, age = [], 0.0, pace.first_delay()
+    for poll in range(1, count + 1):
+        last = pace.delay(poll, last, age, rand)
         result.append(last)
         age += last or 0
     return result
 
 
 def test_fixed_waits_the_same_each_time():
-    assert waits(Fixed(5), 4) == [5, 5, 5, 5]
+    assert delays(Fixed(5), 4) == [5, 5, 5, 5]
 
 
-def test_fixed_says_stop_after_its_attempts():
-    assert waits(Fixed(3, attempts=3), 3) == [3, 3, None]
+def test_fixed_stops_after_its_attempts():
+    assert delays(Fixed(3, attempts=3), 3) == [3, 3, None]
 
 
 def test_backoff_grows_to_its_cap():
-    assert waits(Backoff(2, 10, jitter="none"), 6) == [2, 3, 4.5, 6.75, 10, 10]
+    assert delays(Backoff(2, 10, jitter="none"), 6) == [2, 3, 4.5, 6.75, 10, 10]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_jitter_stays_within_its_range(jitter, low, high):
     assert pace.delay(2, 2, 0, 0.9999999) == pytest.approx(high, abs=1e-5)
 
 
-def test_decorrelated_jitter_draws_between_the_start_and_three_times_the_last_wait():
+def test_decorrelated_jitter_is_between_the_initial_and_three_times_the_last_delay():
     pace = Backoff(2, 30, jitter="decorrelated")
     assert pace.delay(1, 0, 0, 0.0) == 2
     assert pace.delay(1, 0, 0, 1.0) == 6
@@ -50,26 +50,26 @@ def test_decorrelated_jitter_draws_between_the_start_and_three_times_the_last_wa
 
 
 @pytest.mark.parametrize("jitter", ["none", "full", "equal", "decorrelated", 0.25])
-@pytest.mark.parametrize("look", [1, 1000, 10**6, 10**300])
-def test_no_exponent_overflows_and_no_wait_exceeds_the_cap(jitter, look):
+@pytest.mark.parametrize("poll", [1, 1000, 10**6, 10**300])
+def test_no_exponent_overflows_and_no_delay_exceeds_the_cap(jitter, poll):
     for factor in (1, 1.0000001, 1.5, 1000):
-        wait = Backoff(0.001, 300, factor=factor, jitter=jitter).delay(look, 1e300, 1e300, 0.999)
-        assert 0 <= wait <= 300
+        delay = Backoff(0.001, 300, factor=factor, jitter=jitter).delay(poll, 1e300, 1e300, 0.999)
+        assert 0 <= delay <= 300
 
 
 def test_backoff_of_factor_one_is_fixed():
-    assert waits(Backoff(4, 4, factor=1, jitter="none"), 3) == [4, 4, 4]
+    assert delays(Backoff(4, 4, factor=1, jitter="none"), 3) == [4, 4, 4]
 
 
-def test_adaptive_obeys_a_table_of_first_and_every():
+def test_adaptive_uses_first_and_every():
     pace = Adaptive(first=60, every=15)
-    assert pace.before_first() == 60
-    assert waits(pace, 3) == [15, 15, 15]
+    assert pace.first_delay() == 60
+    assert delays(pace, 3) == [15, 15, 15]
 
 
-def test_adaptive_without_a_table_grows_with_the_square_root_of_age():
+def test_adaptive_without_first_and_every_grows_with_the_square_root_of_age():
     pace = Adaptive()
-    assert pace.before_first() == 0
+    assert pace.first_delay() == 0
     assert pace.delay(1, 0, 0, 0.5) == pytest.approx(2 * 8**0.5 + 1)
     assert pace.delay(9, 0, 392, 0.5) == pytest.approx(41)
     assert Adaptive(price=4).delay(9, 0, 392, 0.5) == pytest.approx(84)
@@ -77,17 +77,17 @@ def test_adaptive_without_a_table_grows_with_the_square_root_of_age():
 
 @pytest.mark.parametrize("age", [0, 1, 60, 3600])
 @pytest.mark.parametrize("price", [0.1, 1, 30])
-def test_adaptive_looks_when_the_delay_that_was_probably_missed_is_worth_one_poll(age, price):
+def test_adaptive_polls_when_the_expected_delay_is_worth_one_poll(age, price):
     def survival(t):
         return (1 + t / 8) ** -0.5
 
-    wait, steps = Adaptive(price=price, min="1ms", max="10d").delay(1, 0, age, 0.5), 20000
-    step = wait / steps  # E[(y - T)+ | T > x] = the integral of 1 - S(u)/S(x) from x to y
+    delay, steps = Adaptive(price=price, min="1ms", max="10d").delay(1, 0, age, 0.5), 20000
+    step = delay / steps  # E[(y - T)+ | T > x] = the integral of 1 - S(u)/S(x) from x to y
     missed = sum(
         step * (1 - survival(age + (i + 0.5) * step) / survival(age)) for i in range(steps)
     )
     assert missed == pytest.approx(price, rel=1e-3)
-    assert accrued_delay(age, age + wait, PRIOR_S) == pytest.approx(price)
+    assert accrued_delay(age, age + delay, PRIOR_S) == pytest.approx(price)
 
 
 def test_adaptive_keeps_within_min_and_max():
@@ -128,7 +128,7 @@ def test_a_pace_may_be_written_loosely(text, pace):
     assert parse_pace(text) == pace
 
 
-def test_any_pace_survives_being_printed_and_read():
+def test_any_pace_is_the_same_after_printing_and_parsing():
     rng = random.Random(7)
     for _ in range(500):
         low, high = sorted(round(rng.uniform(0.001, 1000), 3) for _ in range(2))
@@ -188,6 +188,6 @@ def test_a_bad_pace_is_one_clear_line(text):
         lambda: Backoff(2, 10, jitter=None),
     ],
 )
-def test_nonsense_in_a_constructor_is_a_config_error(make):
+def test_a_bad_argument_of_a_constructor_is_a_config_error(make):
     with pytest.raises(ConfigError):
         make()

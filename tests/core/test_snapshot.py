@@ -1,4 +1,4 @@
-"""A wait that is written down and gone on with is the same wait."""
+"""A wait that is stored and continued is the same wait."""
 
 import json
 
@@ -8,19 +8,22 @@ from ledger_host import ended, pending
 from pollkit import Fixed, Job
 from pollkit.core.learning.completions import observed_duration
 from pollkit.core.learning.progress import Forecast
-from pollkit.core.machine import FOREVER, Ending, Progress, Trouble, WaitSettings, start
+from pollkit.core.machine import start
 from pollkit.core.model import Slept, State
 from pollkit.core.snapshot import (
     is_instant,
-    progress_from_row,
-    progress_to_row,
+    state_from_row,
+    state_to_row,
     with_current_deadline,
-    with_last_look,
+    with_final_poll,
 )
+from pollkit.core.units import NEVER
+from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.wait_state import Ending, RetryState, WaitState
 
 JOB, URL = Job("job_1", label="small"), "https://api.internal/jobs/job_1"
-RULES = WaitSettings(pace=Fixed(10))
-FULL = Progress(
+SETTINGS = WaitSettings(pace=Fixed(10))
+FULL = WaitState(
     JOB,
     "https://api.internal/elsewhere",
     100.0,
@@ -38,7 +41,7 @@ FULL = Progress(
     True,
     True,
     Slept(1.0, 2.0, 3.0, 4.0),
-    Trouble(2, 3, 1.5, 1, True, False),
+    RetryState(2, 3, 1.5, 1, True, False),
     frozenset(["odd", "strange"]),
     seen_at=118.0,
     forecast=Forecast(1.0, 0.1, 18.0, 2, 70.0, 0.01, 1.5),
@@ -46,96 +49,96 @@ FULL = Progress(
 )
 
 
-def again(progress, offset=0.0, back=None):
-    row = json.loads(json.dumps(progress_to_row(progress, URL, offset)))
-    return progress_from_row(row, JOB, URL, offset if back is None else back)
+def store_and_load(state, offset=0.0, offset_later=None):
+    row = json.loads(json.dumps(state_to_row(state, URL, offset)))
+    return state_from_row(row, JOB, URL, offset if offset_later is None else offset_later)
 
 
 @pytest.mark.parametrize(
-    "progress",
+    "state",
     [
         FULL,
-        start(JOB, URL, RULES, 100.0),
-        start(JOB, URL, RULES._replace(timeout=None), 5.0),
-        pending(start(JOB, URL, RULES, 100.0), RULES, 101.0),
+        start(JOB, URL, SETTINGS, 100.0),
+        start(JOB, URL, SETTINGS._replace(timeout=None), 5.0),
+        pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 101.0),
     ],
 )
-def test_what_is_written_can_be_gone_on_with(progress):
-    assert again(progress) == progress
-    assert again(progress, 1.8e9) == progress
+def test_a_stored_wait_can_be_continued(state):
+    assert store_and_load(state) == state
+    assert store_and_load(state, 1.8e9) == state
 
 
-def test_every_field_is_written():
-    """A field that is added to Progress must be added to the example here, and come through."""
+def test_every_field_is_stored():
+    """A field that is added to WaitState must be added to the example here."""
     assert all(
         value != default
-        for field, value, default in zip(Progress._fields, FULL, start(JOB, URL, RULES, 0.0))
+        for field, value, default in zip(WaitState._fields, FULL, start(JOB, URL, SETTINGS, 0.0))
         if field not in ("job", "ending")
     )
 
 
-def test_instants_are_moved_to_the_clock_of_whoever_goes_on():
-    moved = again(FULL, 1000.0, back=1250.0)
-    for field, before, after in zip(Progress._fields, FULL, moved):
+def test_instants_are_moved_to_the_clock_of_the_process_that_continues():
+    moved = store_and_load(FULL, 1000.0, offset_later=1250.0)
+    for field, before, after in zip(WaitState._fields, FULL, moved):
         assert after == (before - 250 if is_instant(field) else before)
 
 
 def test_two_versions_can_read_each_other():
-    row = progress_to_row(FULL, URL)
-    assert progress_from_row(dict(row, novelty=[1, 2]), JOB, URL) == FULL
+    row = state_to_row(FULL, URL)
+    assert state_from_row(dict(row, unknown=[1, 2]), JOB, URL) == FULL
     del row["looks"], row["trouble"]
-    assert progress_from_row(row, JOB, URL).looks == 0
+    assert state_from_row(row, JOB, URL).pending_polls == 0
 
 
-def test_a_wait_that_has_just_begun_takes_little_room():
+def test_a_new_wait_takes_little_space():
     assert (
         len(
             json.dumps(
-                progress_to_row(pending(start(JOB, URL, RULES, 100.0), RULES, 101.0), URL, 1.8e9)
+                state_to_row(pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 101.0), URL, 1.8e9)
             )
         )
         < 200
     )
 
 
-def test_a_url_with_a_secret_is_not_written_and_the_wait_goes_on_from_home():
+def test_a_url_with_a_secret_is_not_stored_and_the_wait_continues_at_its_own_url():
     signed = FULL._replace(url="https://cdn.internal/r?X-Amz-Signature=s3cr3t")
-    assert "s3cr3t" not in json.dumps(progress_to_row(signed, URL))
-    assert again(signed) == signed._replace(url=URL, moved=False, etag=None)
+    assert "s3cr3t" not in json.dumps(state_to_row(signed, URL))
+    assert store_and_load(signed) == signed._replace(url=URL, moved=False, etag=None)
 
 
-def test_a_url_that_is_the_profiles_own_is_taken_from_the_profile_of_today():
-    row = progress_to_row(FULL._replace(url=URL), URL)
+def test_a_url_that_the_profile_gives_comes_from_the_current_profile():
+    row = state_to_row(FULL._replace(url=URL), URL)
     assert (
-        progress_from_row(row, JOB, "https://new.internal/jobs/job_1").url
+        state_from_row(row, JOB, "https://new.internal/jobs/job_1").url
         == "https://new.internal/jobs/job_1"
     )
 
 
-def test_a_deadline_that_passed_unseen_leaves_a_last_look():
-    late = with_last_look(FULL, 1000.0)
+def test_a_deadline_that_passed_between_processes_leaves_a_final_poll():
+    late = with_final_poll(FULL, 1000.0)
     assert (late.deadline, late.next_at, late.started_at) == (1000.0, 130.0, 100.0)
-    after = pending(late, RULES, 1000.1)
+    after = pending(late, SETTINGS, 1000.1)
     assert after.ending.state == "timed_out"
     assert after.ending.error.message == 'not done within 5m; last status "running"'
-    assert ended(late, RULES, 1000.1).ending.state == "done"
+    assert ended(late, SETTINGS, 1000.1).ending.state == "done"
 
 
-@pytest.mark.parametrize("progress", [FULL, FULL._replace(deadline=FOREVER)])
-def test_a_deadline_that_is_still_to_come_stays(progress):
-    assert with_last_look(progress, 399.0) is progress
+@pytest.mark.parametrize("state", [FULL, FULL._replace(deadline=NEVER)])
+def test_a_deadline_that_lies_ahead_does_not_change(state):
+    assert with_final_poll(state, 399.0) is state
 
 
-def test_where_in_time_a_job_ended():
-    looked = pending(start(JOB, URL, RULES, 100.0), RULES, 120.0)
-    assert observed_duration(looked) is None
-    assert observed_duration(ended(looked, RULES, 130.5)) == (20.0, 30.5)
-    assert observed_duration(ended(looked, RULES, 130.5, duration_s=22.5)) == (22.5, 22.5)
-    assert observed_duration(ended(start(JOB, URL, RULES, 100.0), RULES, 130.5)) == (
+def test_the_ages_between_which_a_job_finished():
+    polled = pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 120.0)
+    assert observed_duration(polled) is None
+    assert observed_duration(ended(polled, SETTINGS, 130.5)) == (20.0, 30.5)
+    assert observed_duration(ended(polled, SETTINGS, 130.5, duration_s=22.5)) == (22.5, 22.5)
+    assert observed_duration(ended(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 130.5)) == (
         0.0,
         30.5,
-    )  # seen but once
-    assert observed_duration(looked._replace(ending=Ending(State.TIMED_OUT, 400.0))) is None
+    )  # polled only once
+    assert observed_duration(polled._replace(ending=Ending(State.TIMED_OUT, 400.0))) is None
 
 
 @pytest.mark.parametrize(
@@ -145,20 +148,20 @@ def test_where_in_time_a_job_ended():
         (300.0, 400.0, 130.0),
         (20.0, 120.0, 120.0),
         (0.0, 100.0, 100.0),
-        (None, FOREVER, 130.0),
+        (None, NEVER, 130.0),
     ],
 )
-def test_a_deadline_follows_the_timeout_of_today_from_when_the_wait_began(
+def test_the_deadline_is_the_current_timeout_after_the_start_of_the_wait(
     timeout, deadline, next_at
 ):
-    for written in (FULL, FULL._replace(deadline=FOREVER)):
-        found = with_current_deadline(written, RULES._replace(timeout=timeout))
+    for stored in (FULL, FULL._replace(deadline=NEVER)):
+        found = with_current_deadline(stored, SETTINGS._replace(timeout=timeout))
         assert found == FULL._replace(deadline=deadline, next_at=next_at)
 
 
-def test_no_deadline_of_today_undercuts_what_the_server_asked_for():
-    told = FULL._replace(why="retry_after")
-    assert with_current_deadline(told, RULES._replace(timeout=20.0)) == told._replace(
+def test_no_new_deadline_undercuts_a_retry_after():
+    paused = FULL._replace(why="retry_after")
+    assert with_current_deadline(paused, SETTINGS._replace(timeout=20.0)) == paused._replace(
         deadline=120.0
     )
-    assert with_last_look(told._replace(deadline=120.0), 125.0).next_at == 130.0
+    assert with_final_poll(paused._replace(deadline=120.0), 125.0).next_at == 130.0

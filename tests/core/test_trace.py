@@ -1,14 +1,16 @@
-"""One script, every driver: the same polls at the same times, because it is the same machine."""
+"""A loop over the machine and Poller make the same polls at the same times."""
 
+import json
 import random
 
 import pytest
 
 from pollkit import Backoff, Job, Poller, Profile, Reply, TokenBucket
-from pollkit.core import machine
+from pollkit.core import machine, wait_state
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.reading.reader import Reader
 from pollkit.core.units import parse_limit
+from pollkit.core.wait_settings import WaitSettings
 from pollkit.testing import VirtualClock
 from scripted_api import ScriptedApi
 
@@ -37,29 +39,27 @@ PROFILES = {
 }
 
 
-def by_hand(profile, url):
-    """What a driver does, spelled out: the machine, the bucket, and a variable for the time."""
+def run_machine(profile, url):
+    """A driver in its simplest form: the machine, the bucket, and a variable for the time."""
     rng, now, trace = random.Random(5), 0.0, []
     bucket, reader = gcra.bucket_from_limit(profile.limit), Reader(profile)
-    rules = machine.WaitSettings.from_profile(
-        profile, TokenBucket.from_limit(profile.limit).spacing
-    )
-    progress = machine.start(Job.from_any(url), url, rules, now)
+    settings = WaitSettings.from_profile(profile, TokenBucket.from_limit(profile.limit).spacing)
+    state = machine.start(Job.from_any(url), url, settings, now)
     while True:
-        action = machine.next_action(progress, now)
-        if isinstance(action, machine.Ending):
-            return trace, progress.ending.state, progress.ending.result
-        if isinstance(action, machine.Sleep):
+        action = machine.next_action(state, now)
+        if isinstance(action, wait_state.Ending):
+            return trace, state.ending.state, state.ending.result
+        if isinstance(action, wait_state.Sleep):
             now = action.until
             continue
         interval = gcra.grant_interval(bucket)
-        latest = machine.latest_slot(progress, interval, now)
-        bucket, ready_at = gcra.reserve(bucket, now, latest, now >= progress.deadline)
+        latest = machine.latest_slot(state, interval, now)
+        bucket, ready_at = gcra.reserve(bucket, now, latest, now >= state.deadline)
         if ready_at > now:
-            progress = machine.hold(progress, ready_at, interval, now)
-            now = max(now, progress.next_at)
-            if progress.ending is not None or ready_at > latest:
-                continue  # ended, or to be tried again at the deadline
+            state = machine.hold(state, ready_at, interval, now)
+            now = max(now, state.next_at)
+            if state.ending is not None or ready_at > latest:
+                continue  # finished, or postponed to the deadline
         status, headers, body = SCRIPT[min(len(trace), len(SCRIPT) - 1)]
         trace.append((now, action.url.replace(url[: -len("/jobs/1")], ""), action.etag))
         origin = url[len("http://") : -len("/jobs/1")]
@@ -67,17 +67,17 @@ def by_hand(profile, url):
         reading = reader.read(
             Reply(status, named, as_bytes(body), action.url), action.moved, action.accepted
         )
-        progress = machine.observe(progress, rules, reading, now, rng.random())
-        bucket = gcra.apply_feedback(bucket, reading, now, progress.next_at)
+        state = machine.observe(state, settings, reading, now, rng.random())
+        bucket = gcra.apply_feedback(bucket, reading, now, state.next_at)
 
 
 def as_bytes(body):
-    import json
+    if body is None:
+        return b""
+    return body if isinstance(body, bytes) else json.dumps(body)
 
-    return body if isinstance(body, bytes) else b"" if body is None else json.dumps(body)
 
-
-def through_poller(profile, api, clock):
+def run_poller(profile, api, clock):
     with Poller(profile, clock=clock, rng=random.Random(5).random) as poller:
         outcome = poller.poll(api.url + "/jobs/1")
     trace = [(at, path, headers.get("If-None-Match")) for at, path, headers in api.asked]
@@ -85,11 +85,11 @@ def through_poller(profile, api, clock):
 
 
 @pytest.mark.parametrize("name", sorted(PROFILES))
-def test_the_same_script_gives_the_same_polls_by_hand_and_through_poller(name):
+def test_the_same_script_gives_the_same_polls_with_the_machine_alone_and_with_poller(name):
     clock = VirtualClock()
     with ScriptedApi(SCRIPT, clock) as api:
-        expected = by_hand(PROFILES[name], api.url + "/jobs/1")
-        assert through_poller(PROFILES[name], api, clock) == expected
+        expected = run_machine(PROFILES[name], api.url + "/jobs/1")
+        assert run_poller(PROFILES[name], api, clock) == expected
     assert len(expected[0]) > 5
     if name != "deadline":
         assert expected[1:] == ("done", {"rows": [1, 2, 3]})

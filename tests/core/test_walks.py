@@ -1,4 +1,4 @@
-"""Random walks: thousands of random reply sequences, and what must hold on every one of them."""
+"""Random walks: invariants that hold for thousands of random sequences of replies."""
 
 import random
 
@@ -7,17 +7,10 @@ import pytest
 from pollkit import Adaptive, Backoff, Fixed, Job
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
-from pollkit.core.machine import (
-    Ending,
-    Sleep,
-    WaitSettings,
-    hold,
-    latest_slot,
-    next_action,
-    observe,
-    start,
-)
+from pollkit.core.machine import hold, latest_slot, next_action, observe, start
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.wait_state import Ending, Sleep
 
 VERDICTS = (
     [Verdict.PENDING] * 8
@@ -35,7 +28,7 @@ VERDICTS = (
 SEEDS = range(2000)
 
 
-def random_rules(rng):
+def random_settings(rng):
     low, high = sorted(rng.choice([0.01, 0.5, 2, 30, 300]) for _ in range(2))
     jitter = rng.choice(["none", "full", "equal", "decorrelated", 0.25])
     return WaitSettings(
@@ -62,7 +55,7 @@ def random_reading(rng):
     verdict = rng.choice(VERDICTS)
     return Reading(
         verdict,
-        "said",
+        "text",
         rng.choice([None, "running"]),
         fraction=rng.choice([None, rng.random()]),
         retry_after=rng.choice(
@@ -74,19 +67,19 @@ def random_reading(rng):
 
 
 @pytest.mark.parametrize("chunk", range(10))
-def test_every_wait_ends_or_sleeps_and_keeps_to_its_floors_and_its_deadline(chunk):
+def test_every_wait_ends_or_sleeps_and_keeps_its_floors_and_its_deadline(chunk):
     for seed in SEEDS[chunk::10]:
         walk(seed)
 
 
 def walk(seed):
     rng = random.Random(seed)
-    rules = random_rules(rng)
+    settings = random_settings(rng)
     now = rng.choice([0.0, 1e9])
-    progress = start(Job("j"), "http://api/1", rules, now)
+    state = start(Job("j"), "http://api/1", settings, now)
     floor = polls = at_once = 0
     for _ in range(200):
-        action = next_action(progress, now)
+        action = next_action(state, now)
         if isinstance(action, Sleep):
             assert action.until > now, seed
             if action.until - now > 1e-6:
@@ -98,49 +91,47 @@ def walk(seed):
         at_once += 1
         assert at_once <= 8, (seed, "polls without a sleep")
         assert now >= floor, (seed, "earlier than Retry-After")
-        assert now <= progress.deadline or at_once > 1, (seed, "after the deadline")
+        assert now <= state.deadline or at_once > 1, (seed, "after the deadline")
         if rng.random() < 0.2:
-            held = hold(progress, now + rng.choice([0.5, 50, 5000]), rng.choice([0.0, 5.0]), now)
+            held = hold(state, now + rng.choice([0.5, 50, 5000]), rng.choice([0.0, 5.0]), now)
             assert held.ending is not None or now < held.next_at <= held.deadline, seed
-            progress = held
+            state = held
             continue
         polls += 1
         reading = random_reading(rng)
-        now += rng.choice([0.0, 0.0, 0.05])  # the exchange itself
+        now += rng.choice([0.0, 0.0, 0.05])  # the duration of the request
         floor = now + (reading.retry_after or 0.0)
-        before, progress = progress, observe(progress, rules, reading, now, rng.random())
-        assert progress.polls == polls == before.polls + 1, seed
-        assert progress.next_at >= floor or progress.ending is not None, seed
+        before, state = state, observe(state, settings, reading, now, rng.random())
+        assert state.polls == polls == before.polls + 1, seed
+        assert state.next_at >= floor or state.ending is not None, seed
     else:
-        assert rules.timeout is None or now <= progress.deadline, seed
+        assert settings.timeout is None or now <= state.deadline, seed
         return
-    check_ended(progress, rules, seed)
+    check_finished(state, settings, seed)
 
 
-def check_ended(progress, rules, seed):
-    ending = progress.ending
-    assert sum(progress.slept) <= ending.at - progress.started_at + 1e-6, seed
+def check_finished(state, settings, seed):
+    ending = state.ending
+    assert sum(state.slept) <= ending.at - state.started_at + 1e-6, seed
     assert (ending.state == "done") == (ending.error is None), seed
-    for verdict in Verdict:  # ended states absorb
-        assert observe(progress, rules, Reading(verdict, "late"), ending.at + 1, 0.5) is progress, (
-            seed
-        )
+    for verdict in Verdict:  # a finished wait never changes
+        assert observe(state, settings, Reading(verdict, "late"), ending.at + 1, 0.5) is state, seed
 
 
 @pytest.mark.parametrize("seed", range(100))
 def test_many_waits_under_one_bucket_keep_the_limit(seed):
-    """The machine and the bucket together, slots reserved ahead just as Poller does it."""
+    """The machine and the bucket together, with slots reserved ahead as Poller does."""
     rng = random.Random(seed)
     rate, burst = rng.choice([0.5, 2, 10]), rng.choice([1, 5])
-    rules = WaitSettings(
+    settings = WaitSettings(
         pace=Backoff(0.5, 5), timeout=60.0, spacing=1 / rate if burst == 1 else 0.0
     )
     bucket, grants = Bucket(rate, burst), []
     waits = [
-        start(Job("j"), "http://a/", rules._replace(timeout=rng.uniform(1, 60)), 0.0)
+        start(Job("j"), "http://a/", settings._replace(timeout=rng.uniform(1, 60)), 0.0)
         for _ in range(12)
     ]
-    slots = [None] * len(waits)  # (ready at, pauses at that time) of what is reserved
+    slots = [None] * len(waits)  # reserved: (ready_at, the pause count at that time)
     for _ in range(5000):
         alive = [i for i, wait in enumerate(waits) if wait.ending is None]
         if not alive:
@@ -159,16 +150,16 @@ def test_many_waits_under_one_bucket_keep_the_limit(seed):
         verdict = rng.choice([Verdict.PENDING] * 9 + [Verdict.FAULT, Verdict.LIMITED, Verdict.DONE])
         reading = Reading(
             verdict,
-            "said",
+            "text",
             retry_after=rng.choice([None, 3.0]) if verdict is Verdict.LIMITED else None,
         )
-        waits[i] = observe(wait, rules, reading, now, rng.random())
+        waits[i] = observe(wait, settings, reading, now, rng.random())
         bucket = gcra.apply_feedback(bucket, reading, now, waits[i].next_at)
         if verdict is Verdict.LIMITED:
             until = waits[i].next_at if reading.retry_after is None else now + reading.retry_after
             assert gcra.reserve(bucket, now)[1] >= until, "a 429 pauses everyone"
     else:
-        raise AssertionError("no end")
+        raise AssertionError("a wait did not end")
     assert grants == sorted(grants)
     for i, first in enumerate(grants):
         for j in range(i, len(grants)):

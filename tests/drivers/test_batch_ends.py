@@ -253,7 +253,7 @@ for _ in range(2 * N):
     entries = next_work(engine.agenda, batch._clock.now() + 1, engine.lock).entries
     if not entries:
         break
-    engine.agenda.give_back(entries, [reading], batch._clock.now() + 1.5, 0.5)
+    engine.agenda.apply_readings(entries, [reading], batch._clock.now() + 1.5, 0.5)
     engine.agenda.release_slot()
 print((tracemalloc.get_traced_memory()[0] - before) / N)
 """

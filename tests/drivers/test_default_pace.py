@@ -10,7 +10,7 @@ import pollkit
 from history_file import steady, teach
 from job_api import JobApi, done_after
 from pollkit import Adaptive, BatchPoller, Job, Poller, Profile
-from pollkit.core.learning.durations import cold_interval
+from pollkit.core.learning.curve import cold_interval
 from pollkit.core.profile import validate_profile
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.edges.history_file import History, Kind
@@ -155,14 +155,14 @@ def test_without_a_pace_a_command_goes_by_past_jobs(
     code, _, err = pollkit(
         command, url if command == "wait" else listed(tmp_path, {"url": url}), "-v"
     )
-    assert code == 0 and "pending; most jobs like this end " in err
+    assert code == 0 and "pending; most jobs like this finish " in err
 
 
 def test_without_a_pace_a_run_of_a_ledger_is_adaptive(real_api, pollkit, tmp_path):
     ledger = str(tmp_path / "jobs.db")
     pollkit("add", ledger, real_api.url + "/jobs/1")
     code, _, err = pollkit("run", ledger, "-v", "--once")
-    assert code == 0 and "pending; nothing known of jobs like this yet; looking again in " in err
+    assert code == 0 and "pending; no duration known of jobs like this; next poll in " in err
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ import time
 
 import pytest
 
+from pollkit.core.units import NEVER
 from pollkit.edges import background
 from pollkit.edges.background import BackgroundCalls, NotFinished, TooManyCalls
-from pollkit.edges.multiplexer import FOREVER, Multiplexer, run
+from pollkit.edges.multiplexer import Multiplexer, run
 from raw_server import PATIENCE_S, wait_for
 
 PAST = 0.0  # an instant that has passed on any machine
@@ -239,7 +240,7 @@ def test_an_exchange_that_is_closed_leaves_no_descriptor_open(calls, gate):
     before = open_descriptors()
     multiplexer = Multiplexer()
     for i in range(5):
-        multiplexer.start(i, calls.wait("key", gate.wait, FOREVER))
+        multiplexer.start(i, calls.wait("key", gate.wait, NEVER))
     assert len(open_descriptors()) > len(before)
     multiplexer.close()
     gate.set()

@@ -9,8 +9,9 @@ import time
 
 import pytest
 
+from pollkit.core.units import NEVER
 from pollkit.edges import multiplexer as multiplexer_module
-from pollkit.edges.multiplexer import FOREVER, NOTHING, READ, WRITE, Finished, Multiplexer, run
+from pollkit.edges.multiplexer import NOTHING, READ, WRITE, Finished, Multiplexer, run
 from raw_server import PATIENCE_S
 
 PAST = 0.0  # an instant that has passed on any machine
@@ -155,7 +156,7 @@ def test_run_waits_for_longer_than_the_system_call_can(new_pair, monkeypatch):
     here, there = new_pair()
     sender = threading.Timer(0.1, there.send, (b"x",))
     sender.start()
-    assert run(wait_for_read(here, FOREVER)) is True
+    assert run(wait_for_read(here, NEVER)) is True
     sender.join()
 
 
@@ -398,7 +399,7 @@ def test_an_instant_that_moves_back_counts(multiplexer, new_pair):
     here, there = new_pair()
 
     def steps():
-        yield here.fileno(), READ, FOREVER
+        yield here.fileno(), READ, NEVER
         here.recv(1)
         yield here.fileno(), READ, time.monotonic() + 0.01
         return "in time"
@@ -535,7 +536,7 @@ def test_no_descriptor_is_left_open(new_pair):
 
 
 def test_wake_from_another_thread_ends_the_wait(multiplexer, new_pair):
-    multiplexer.start("a", wait_for_read(new_pair()[0], FOREVER))
+    multiplexer.start("a", wait_for_read(new_pair()[0], NEVER))
     waker = threading.Timer(0.05, multiplexer.wake)
     waker.start()
     assert multiplexer.wait(None) == []

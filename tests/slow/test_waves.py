@@ -1,4 +1,4 @@
-"""Jobs that begin together end in order of their length: that must not be taken for drift, nor for all there is."""
+"""Jobs that start together finish in order of their durations: that must not look like drift."""
 
 import math
 import random
@@ -9,17 +9,18 @@ import pytest
 
 from pollkit import Adaptive, BatchPoller, Ledger, Profile, Simulation
 from pollkit.core.learning.durations import Durations
-from pollkit.core.machine import WaitSettings, observe, outcome
+from pollkit.core.machine import observe
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
 from pollkit.drivers.simulation import simulation as simulate
 from pollkit.drivers.simulation.distributions import optimal_schedules, parse_distribution
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.testing import FakeJobApi, VirtualClock
 
 pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 7), reason="virtual time, the same on all: once will do"
+    sys.version_info < (3, 7), reason="virtual time is the same on every Python"
 )
-GAP_S = 60000.0  # from one wave to the next, which is longer than any job
+GAP_S = 60000.0  # between two waves; longer than any job
 SPREADS = {
     "uniform": (
         lambda rng: rng.uniform(120, 900),
@@ -31,7 +32,7 @@ SPREADS = {
     ),
 }
 every_spread = pytest.mark.parametrize("name", sorted(SPREADS))
-told_or_not = pytest.mark.parametrize("timestamps", [False, True])
+with_and_without_timestamps = pytest.mark.parametrize("timestamps", [False, True])
 
 
 def mean(values):
@@ -43,7 +44,7 @@ def best(spread):
 
 
 def costs_of(jobs, timestamps=False):
-    """What each job costs, given when it starts and how long it takes."""
+    """The cost of each job, given its start and its duration."""
     simulation = Simulation(
         durations=[lasts for _, lasts in jobs],
         timestamps=timestamps,
@@ -57,7 +58,7 @@ def costs_of(jobs, timestamps=False):
 
 
 def waves(name, times, seeds=4, size=60, timestamps=False):
-    """The mean cost of each wave beside the best there is; its jobs take so many times as long as usual."""
+    """The mean cost of each wave relative to the optimum; `times` are factors of the durations."""
     draw, spread = SPREADS[name]
     rows = []
     for seed in range(seeds):
@@ -80,21 +81,21 @@ def waves(name, times, seeds=4, size=60, timestamps=False):
 
 
 @every_spread
-@told_or_not
-def test_wave_after_wave_costs_stay_near_the_optimum(name, timestamps):
+@with_and_without_timestamps
+def test_from_the_second_wave_on_costs_stay_near_the_optimum(name, timestamps):
     found = waves(name, [1] * 6, timestamps=timestamps)
     assert max(found[1:]) <= 1.25 < found[0]
 
 
 @every_spread
-@told_or_not
-def test_through_batchpoller_no_later_wave_costs_what_the_first_did(name, timestamps):
+@with_and_without_timestamps
+def test_with_batchpoller_no_later_wave_costs_more_than_the_first(name, timestamps):
     draw, spread = SPREADS[name]
     rng, clock, costs = random.Random(5), VirtualClock(), []
     with FakeJobApi(clock=clock) as api:
-        where = {} if timestamps else {"created": "nowhere", "finished": "nowhere"}
+        paths = {} if timestamps else {"created": "nowhere", "finished": "nowhere"}
         with BatchPoller(
-            api.profile._replace(timeout=None, **where),
+            api.profile._replace(timeout=None, **paths),
             pace="adaptive",
             clock=clock,
             workers=1,
@@ -111,19 +112,17 @@ def test_through_batchpoller_no_later_wave_costs_what_the_first_did(name, timest
 
 
 @every_spread
-@told_or_not
+@with_and_without_timestamps
 @pytest.mark.parametrize("factor", [5.0, 0.2])
-def test_a_change_from_one_wave_to_the_next_is_made_up_for_by_the_second_after_it(
-    name, timestamps, factor
-):
+def test_the_second_wave_after_a_change_is_near_the_optimum_again(name, timestamps, factor):
     found = waves(name, [1, 1, 1] + [factor] * 3, timestamps=timestamps)
     assert max(found[4:]) <= 1.25 < found[3]
 
 
 @every_spread
-@told_or_not
+@with_and_without_timestamps
 @pytest.mark.parametrize("size", [12, 100, 400])
-def test_within_a_first_burst_learning_costs_next_to_nothing(monkeypatch, name, timestamps, size):
+def test_within_a_first_burst_learning_costs_almost_nothing(monkeypatch, name, timestamps, size):
     draw, seeds = SPREADS[name][0], {12: 60, 100: 12, 400: 4}[size]
     bursts = [
         [(0.0, draw(random.Random("%d %d" % (seed, i)))) for i in range(size)]
@@ -143,7 +142,7 @@ def stream(draw, rate, jobs, rng):
 
 @every_spread
 @pytest.mark.parametrize("factor", [2.0, 0.5])
-def test_in_a_stream_of_80_at_once_a_change_is_found(name, factor):
+def test_a_change_is_found_in_a_stream_of_80_jobs_at_once(name, factor):
     draw, spread = SPREADS[name]
     rows = []
     for seed in range(3):
@@ -180,38 +179,38 @@ def test_a_job_in_fifty_that_takes_an_hour_does_not_stop_learning(rate):
 
 
 def through_ledger(ledger, clock, lasts, durations):
-    """What jobs cost that are polled as a run of the ledger does, and what is learned read anew every 20 s."""
-    rules = WaitSettings(pace=Adaptive(), timeout=None, durations=durations)
+    """The cost per job if a ledger run polls them and reads the history again every 20 s."""
+    settings = WaitSettings(pace=Adaptive(), timeout=None, durations=durations)
     ledger.add(lasts)
-    began, cost, relearn_at = clock.now(), 0.0, 0.0
+    started_at, cost, relearn_at = clock.now(), 0.0, 0.0
     heap = [
         (0.0, i, claim, None) for i, claim in enumerate(ledger.claim(len(lasts), horizon_s=1.0))
     ]
     assert len(heap) == len(lasts)
     while heap:
-        at, i, claim, progress = heappop(heap)
+        at, i, claim, state = heappop(heap)
         clock.sleep_until(at)
         now = clock.now()
         if now >= relearn_at:
             durations.relearn(ledger.durations())
             relearn_at = now + 20.0
-        if progress is None:
-            progress = claim.resumed("u", rules, now)
-        late = now - began - lasts[claim.job.id]
-        progress = observe(
-            progress, rules, Reading(Verdict.PENDING if late < 0 else Verdict.DONE, ""), now, 0.5
+        if state is None:
+            state = claim.resumed("u", settings, now)
+        late = now - started_at - lasts[claim.job.id]
+        state = observe(
+            state, settings, Reading(Verdict.PENDING if late < 0 else Verdict.DONE, ""), now, 0.5
         )
-        if progress.ending is None:
-            heappush(heap, (progress.next_at, i, claim, progress))
+        if state.ending is None:
+            heappush(heap, (state.next_at, i, claim, state))
         else:
-            cost += progress.polls + late
+            cost += state.polls + late
             ledger.renew([claim])
-            assert ledger.settle(claim, progress, outcome(progress, Profile(), 0.0))
+            assert ledger.settle(claim, state, state.outcome(Profile(), 0.0))
     return cost / len(lasts)
 
 
 @every_spread
-def test_what_a_ledger_knows_of_waves_is_as_good(name, tmp_path):
+def test_with_a_ledger_no_later_wave_costs_more_than_the_first(name, tmp_path):
     draw, spread = SPREADS[name]
     rng, clock, durations = random.Random(5), VirtualClock(), Durations()
     with Ledger(str(tmp_path / "jobs.db"), clock=clock) as ledger:

@@ -1,11 +1,11 @@
-"""What the tests of the adaptive pace have in common: a job, readings, durations, and rules made of them."""
+"""A job, readings, durations and settings for the tests of the adaptive pace."""
 
 import random
 
 from pollkit import Adaptive, Job
 from pollkit.core.learning.durations import Durations
-from pollkit.core.machine import WaitSettings
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
 
 JOB, URL = Job("job_1"), "http://api/jobs/1"
 PENDING = Reading(Verdict.PENDING, "pending", "running")
@@ -15,7 +15,7 @@ LIPSYNC = [RNG.uniform(120, 900) for _ in range(150)]
 STEADY = [300.0 + i for i in range(60)]
 
 
-def rules(durations=LIPSYNC, pace=None, is_fresh=True, timeout=None):
+def settings_for(durations=LIPSYNC, pace=None, is_fresh=True, timeout=None):
     return WaitSettings(
         pace=pace or Adaptive(),
         timeout=timeout,

@@ -1,4 +1,4 @@
-"""The agenda as drivers call it, for tests: it proposes, the bucket answers, it dispatches."""
+"""Calls of the agenda as drivers make them, with the token from the bucket in between."""
 
 import threading
 
@@ -13,9 +13,9 @@ def take(agenda, now):
     return work.entries or work.next_at
 
 
-def give_back(agenda, entries, readings, heard, now, rand):
-    """What a reply changes, for its jobs and for their bucket."""
-    steps = agenda.give_back(entries, readings, now, rand)
+def apply_readings(agenda, entries, readings, reply, now, rand):
+    """Apply the readings to the jobs, and that of the whole reply to their bucket."""
+    steps = agenda.apply_readings(entries, readings, now, rand)
     agenda.release_slot()
-    apply_feedback(entries[0].lane, heard, steps, now)
+    apply_feedback(entries[0].lane, reply, steps, now)
     return steps

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 
 from paths import ROOT
 from pollkit import Fixed, Ledger  # noqa: F401 (for the processes that tests start)
-from pollkit.core.machine import WaitSettings, observe, outcome
+from pollkit.core.machine import observe
 from pollkit.core.profile import Profile
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.clock import Clock
 
@@ -195,4 +196,4 @@ def look(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
         after = ended(before, rules, now, verdict, **reading)
     if after.ending is None:
         return ledger.save(claim, after, before.url)
-    return ledger.settle(claim, after, outcome(after, Profile(), ledger.clock.wall() - now))
+    return ledger.settle(claim, after, after.outcome(Profile(), ledger.clock.wall() - now))

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from ...core.model import State, iso_text, one_line
-from ...core.units import duration_text, percent
+from ...core.units import NEVER, duration_text, percent
 from ...edges.ledger import ledger as words
 from ...edges.ledger.ledger import LEASED, JobRow, Ledger, Summary
 from ...errors import ConfigError
@@ -28,7 +28,6 @@ from ..exit_codes import WAITING, exit_code
 from ..ledger_arguments import add_ids, add_ledger, listed, open_ledger
 
 STATES = [words.WAITING, LEASED] + [state.value for state in State]
-NEVER = float("inf")
 HEADS = ("ID", "STATE", "STATUS", "PROGRESS", "POLLS", "WHEN", "TOLD")
 _WIDEST = 60
 

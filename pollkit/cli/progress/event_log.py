@@ -5,9 +5,9 @@ import time
 from typing import Dict, Optional
 
 from ...core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event
-from ...core.machine import RETRY_AFTER
 from ...core.model import State, iso_text, one_line
 from ...core.units import rounded_duration
+from ...core.wait_state import RETRY_AFTER
 
 # How much is logged; each has all of what stands before it.
 WARNINGS, TROUBLES, CHANGES, EVERYTHING = range(4)
@@ -59,7 +59,7 @@ class EventLog:
         if self.level == TROUBLES and kind == FAULT:
             return self._is_new_trouble(event)
         if self.level <= TROUBLES or kind == POLL:
-            if progress.why != RETRY_AFTER and not progress.trouble.retries:
+            if progress.why != RETRY_AFTER and not progress.retry.steps:
                 self._troubles.pop(progress.job.id, None)
             return False
         if kind == END:

@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...core.events import END, FAULT, POLL, Event
-from ...core.machine import FAULT as FOR_FAULT
-from ...core.machine import LIMIT, RETRY_AFTER, Progress
 from ...core.model import State, display_id, one_line
 from ...core.units import Limit, duration_text, percent
+from ...core.wait_state import FAULT as FOR_FAULT
+from ...core.wait_state import LIMIT, RETRY_AFTER, WaitState
 from .terminal import Size, Style, clip, width_of
 
 BAR_MOST, BAR_LEAST = 40, 8
@@ -99,7 +99,7 @@ class OneJob(View):
 
     def __init__(self, title: str, began: float) -> None:
         self._title, self._began = one_line(title, 80), began
-        self._progress: Optional[Progress] = None
+        self._progress: Optional[WaitState] = None
         self._trouble = ""
         self._first: Optional[Tuple[float, float]] = (
             None  # the first progress that was reported, and when
@@ -153,7 +153,7 @@ class ManyJobs(View):
 
     def __init__(self, began: float, limit: Optional[Limit] = None) -> None:
         self._began, self._limit = began, limit
-        self._waiting: Dict[str, Progress] = {}  # those that were polled, the first of them first
+        self._waiting: Dict[str, WaitState] = {}  # those that were polled, the first of them first
         self._ended: Dict[State, int] = {}
         self._polls = 0
         self._numbers = Numbers()
@@ -231,14 +231,14 @@ class ManyJobs(View):
             )
         return line(pieces, width, style)
 
-    def _slowest(self) -> List[Progress]:
+    def _slowest(self) -> List[WaitState]:
         some = islice(self._waiting.values(), SLOWEST_AMONG)
         return sorted(some, key=lambda progress: (progress.started_at, progress.fraction or 0.0))[
             :SLOWEST_SHOWN
         ]
 
 
-def slow_job(progress: Progress, now: float, name_width: int, width: int, style: Style) -> str:
+def slow_job(progress: WaitState, now: float, name_width: int, width: int, style: Style) -> str:
     """The line of one of a batch's jobs."""
     name = _encodable(one_line(display_id(progress.job), 200), style)
     if "://" in name and width_of(name) > name_width:
@@ -260,7 +260,7 @@ def slow_job(progress: Progress, now: float, name_width: int, width: int, style:
     )
 
 
-def next_poll_age(progress: Progress, now: float, trouble: str) -> List[str]:
+def next_poll_age(progress: WaitState, now: float, trouble: str) -> List[str]:
     """When the next look comes, and why not sooner: from the longest wording to the shortest."""
     wait = progress.next_at - now
     if progress.ending is not None:

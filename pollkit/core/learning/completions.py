@@ -1,112 +1,118 @@
-"""What an ended wait teaches about jobs of its kind, and in which order."""
+"""Which duration a finished wait shows, and the order in which durations are recorded."""
 
 from typing import Dict, List, Optional, Set, Tuple
 
-from ..machine import Progress
 from ..model import State
+from ..wait_state import WaitState
 from .durations import Completion
 
-TICK_S = 1e-6  # by which jobs that begin at once are kept apart
-NEXT, NEARLY_ALL = 50, 45  # waits in line that are looked at
-AT_ONCE_S = (
-    2.0  # a first look that was answered so soon was not put off: an exchange takes its time
-)
+TICK_S = 1e-6  # the least difference between two recorded starts
+LOOK_AHEAD = 50  # waits that are considered
+NEARLY_ALL = 45
+AT_ONCE_S = 2.0  # a first poll that was answered by then was not delayed by anything
 
 
 def observed_duration(
-    progress: Progress, is_since_submitted: bool = True
+    state: WaitState, is_since_submitted: bool = True
 ) -> Optional[Tuple[float, float]]:
-    """Between which ages a job ended: the same twice where that is known, None where nothing is.
+    """The two ages between which a job finished; equal if the age is known, None if it shows none.
 
-    Ages count from the start of the wait, as they do for the pace. Where a job was created long
-    before that, its own duration is not the age at which it ended.
+    Ages count from the start of the wait, as they do for the pace. If a job was created long before
+    that, the duration that the server reports is not the age at which it finished.
 
-    A job that was found ended at the first look, at the very start of the wait, teaches nothing:
-    it may have ended long before. Where waits need not begin when their jobs are submitted, that
-    goes for a first look at any time, unless it was the pace that had put it off: then jobs are
-    fresh. One that failed teaches like one that is done: the pace is there to notice its end,
-    whatever that is.
+    A job that the first poll found finished, at the very start of the wait, shows nothing: it may
+    have finished long before. If waits need not begin when their jobs are submitted, that holds for
+    a first poll at any time, unless the pace delayed it: then jobs are fresh. A failed job counts
+    like a done one: the pace is there to notice either.
     """
-    ending = progress.ending
+    ending = state.ending
     if ending is None or ending.state not in (State.DONE, State.FAILED):
         return None
-    looked = 0.0 if progress.seen_at is None else progress.seen_at - progress.started_at
-    found = ending.at - progress.started_at
-    # A delay of nothing at all is one of clocks that disagree: it would teach the look's own age.
-    age = found - ending.notice_delay_s if ending.notice_delay_s else looked
-    told = ending.duration_s
-    if told is not None and (
-        age <= looked or progress.seen_at is None or abs(told - age) <= AT_ONCE_S
-    ):
-        return told, told
-    if age > looked:
+    is_first_poll = state.seen_at is None
+    pending_age = 0.0 if state.seen_at is None else state.seen_at - state.started_at
+    found_age = ending.at - state.started_at
+    age = pending_age
+    # A delay of exactly zero means that the clocks disagree: its age would be that of the poll.
+    if ending.notice_delay_s:
+        age = found_age - ending.notice_delay_s
+    reported_s = ending.duration_s
+    if reported_s is not None:
+        is_consistent = age <= pending_age or abs(reported_s - age) <= AT_ONCE_S
+        if is_first_poll or is_consistent:
+            return reported_s, reported_s
+    if age > pending_age:
         return age, age
-    if (
-        progress.seen_at is None
-        and not progress.slept.pace
-        and (not is_since_submitted or found <= AT_ONCE_S)
-    ):
-        return None
-    return looked, found
+    if is_first_poll and not state.slept.pace:
+        may_be_old = not is_since_submitted or found_age <= AT_ONCE_S
+        if may_be_old:
+            return None
+    return pending_age, found_age
 
 
 class StartOrder:
-    """Hands on what waits of one kind teach, in the order in which they began.
+    """Passes on the completions of one kind of job in the order in which the waits began.
 
-    Of jobs that began together the short ones end first. Learned as they end, they would look like
-    drift, and jobs that still run would be thought to be as short. So an end is held up until all
-    waits that began before it are over, and half of those that began next. Not for ever: where nine
-    in ten of these are over, a wait that still runs is passed over, and its end comes out of turn.
+    Of jobs that began together the short ones finish first. If they were recorded at once, they
+    would look like drift, and the running jobs would be expected to be as short. So a completion is
+    held back until all waits that began earlier are over, and half of those that began next. There
+    is a bound: if nine in ten of these are over, a wait that is still running is skipped, and its
+    completion is passed on out of order.
 
     Measured: a first burst of jobs costs as much as if nothing were learned from it meanwhile (0.97
-    to 1.01 of that; 1.03 without the half), and the next wave of them 1.02 to 1.1 times the optimum.
+    to 1.01 of that; 1.03 without the half), and the next wave costs 1.02 to 1.1 times the optimum.
 
     >>> order = StartOrder()
     >>> long, short = order.begin(), order.begin()
     >>> order.end(short, 0.0, (5.0, 6.0))
     []
-    >>> [lesson.least_s for lesson in order.end(long, 0.0, (60.0, 70.0))]
+    >>> [completion.least_s for completion in order.end(long, 0.0, (60.0, 70.0))]
     [60.0, 5.0]
     """
 
-    __slots__ = ("_first", "_next", "_over", "_passed", "_last")
+    __slots__ = ("_first", "_next", "_over", "_skipped", "_last_start")
 
     def __init__(self) -> None:
-        # Waits are numbered, and no more than that is kept of those that run: there may be 100,000.
-        self._first = self._next = 0  # of those that are neither handed on nor passed over
-        self._over: Dict[int, List[Completion]] = {}  # what those of them teach that are over
-        self._passed: Set[int] = set()  # those that were passed over, and run
-        self._last = 0.0
+        # A running wait is only a number: there may be 100,000 of them.
+        self._first = 0  # the first wait that is neither passed on nor skipped
+        self._next = 0  # the number of the next wait to begin
+        self._over: Dict[int, Optional[Completion]] = {}  # waits that are held back
+        self._skipped: Set[int] = set()  # waits that are still running
+        self._last_start = 0.0
 
     def begin(self) -> int:
-        """A wait begins; its turn."""
+        """The number of a wait that begins now."""
         self._next += 1
         return self._next - 1
 
     def end(
-        self, turn: int, began: float, between: Optional[Tuple[float, float]]
+        self, turn: int, started_at: float, ages: Optional[Tuple[float, float]]
     ) -> List[Completion]:
-        """A wait is over, its job having ended between these ages if that is known; what is to be learned now."""
-        lesson = [] if between is None else [Completion(*between, began=began)]
-        if turn in self._passed:
-            self._passed.remove(turn)
-            return lesson
+        """The completions to record now that a wait is over.
+
+        `turn` is the number of the wait, `ages` the result of `observed_duration`.
+        """
+        completion = None if ages is None else Completion(*ages, started_at=started_at)
+        if turn in self._skipped:
+            self._skipped.remove(turn)
+            return [] if completion is None else [completion]
         if turn < self._first:
             return []  # it was over already
-        self._over.setdefault(turn, lesson)
-        lessons: List[Completion] = []
-        while self._moves_up():
+        self._over.setdefault(turn, completion)
+        completions: List[Completion] = []
+        while self._can_advance():
             if self._first not in self._over:
-                self._passed.add(self._first)
-            for each in self._over.pop(self._first, ()):
-                self._last = round(max(each.began, self._last + TICK_S), 6)
-                lessons.append(each._replace(began=self._last))
+                self._skipped.add(self._first)
+            first = self._over.pop(self._first, None)
+            if first is not None:
+                self._last_start = round(max(first.started_at, self._last_start + TICK_S), 6)
+                completions.append(first._replace(started_at=self._last_start))
             self._first += 1
-        return lessons
+        return completions
 
-    def _moves_up(self) -> bool:
-        """Whether the first in line is to be learned from by now, or passed over."""
-        over = [
-            turn in self._over for turn in range(self._first, min(self._first + NEXT, self._next))
-        ]
-        return sum(over) >= (max(1, len(over) / 2) if over and over[0] else NEARLY_ALL)
+    def _can_advance(self) -> bool:
+        """Whether the first wait can be passed on or skipped."""
+        ahead = range(self._first, min(self._first + LOOK_AHEAD, self._next))
+        over = sum(turn in self._over for turn in ahead)
+        if self._first in self._over:
+            return over >= len(ahead) / 2
+        return over >= NEARLY_ALL

@@ -1,81 +1,87 @@
-"""Why the next look comes when it does, in words.
+"""Explains in words why the next poll is scheduled when it is.
 
-House rules: what is said here is read from the same values that decided; nothing decides by it.
+House rules: the texts are made from the values that the decision was made from; nothing is decided
+here.
 """
 
 from typing import Optional
 
-from ..machine import FAULT, PACE, Progress, WaitSettings
 from ..pace import FEW, Adaptive
 from ..units import duration_text
-from .durations import ENOUGH
+from ..wait_settings import WaitSettings
+from ..wait_state import FAULT, PACE, WaitState
+from .durations import ENOUGH, Durations
 
-MOST = 0.1, 0.9  # between these shares of past jobs end 'most' of them
-TRUSTED = 0.5
+EARLY_SHARE = 0.1  # "most jobs" finish between these shares of the past jobs
+LATE_SHARE = 0.9
+UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
+LEAST_TRUST = 0.5  # in an estimate from progress that is named as the reason
 
 
-def reason(progress: Progress, rules: WaitSettings, now: float) -> Optional[str]:
-    """Why the next look is when it is; None where there is no more to say than what the wait is for."""
-    wait, pace = progress.next_at - now, rules.pace
-    if wait <= 0.0:
-        return "looking again at once"
-    if progress.next_at >= progress.deadline and progress.why in (PACE, FAULT):
-        return "the deadline: a last look in %s" % age_text(wait)
-    if not isinstance(pace, Adaptive) or progress.why != PACE:
+def explain_next_poll(state: WaitState, settings: WaitSettings, now: float) -> Optional[str]:
+    """Why the next poll comes when it does; None if `state.why` says it all."""
+    delay = state.next_at - now
+    pace = settings.pace
+    if delay <= 0.0:
+        return "polling again at once"
+    is_clipped = state.next_at >= state.deadline
+    if is_clipped and state.why in (PACE, FAULT):
+        return "the deadline: final poll in %s" % age_text(delay)
+    if not isinstance(pace, Adaptive) or state.why != PACE:
         return None
-    age = now - progress.started_at
-    known = 0 if rules.durations is None else len(rules.durations)
-    every = pace.every if known < ENOUGH else None
-    said = _by_progress(progress, age) or (
-        _by_past_jobs(rules, age) if known and every is None else _by_little(progress, every)
-    )
-    return "%s; looking again in %s%s" % (
-        said,
-        age_text(wait),
-        _bound(pace, progress.pace_wait, every),
-    )
+    age = now - state.started_at
+    durations = settings.durations
+    every = pace.every if len(durations or ()) < ENOUGH else None
+    cause = _by_progress(state, age)
+    if cause is None and durations and every is None:
+        cause = _by_past_jobs(durations, age)
+    if cause is None:
+        cause = _by_default(state, every)
+    bound = _bound(pace, state.pace_wait, every)
+    return "%s; next poll in %s%s" % (cause, age_text(delay), bound)
 
 
-def _by_progress(progress: Progress, age: float) -> Optional[str]:
-    foreseen = progress.forecast and progress.forecast.foreseen
-    if not foreseen or foreseen.trust < TRUSTED:
+def _by_progress(state: WaitState, age: float) -> Optional[str]:
+    estimate = state.forecast and state.forecast.estimate
+    if not estimate or estimate.trust < LEAST_TRUST:
         return None
-    return "its progress points to an end at %s" % span_text(
-        max(age, foreseen.earliest), foreseen.latest
-    )
+    span = span_text(max(age, estimate.earliest), estimate.latest)
+    return "by its progress, this job finishes at %s" % span
 
 
-def _by_past_jobs(rules: WaitSettings, age: float) -> str:
-    assert rules.durations is not None
-    early, late = map(rules.durations.curve.age_by, MOST)
-    known = len(rules.durations)
-    who = "most jobs like this end"
+def _by_past_jobs(durations: Durations, age: float) -> str:
+    early = durations.curve.age_by(EARLY_SHARE)
+    late = durations.curve.age_by(LATE_SHARE)
+    known = len(durations)
+    subject = "most jobs like this finish"
     if known < FEW:
-        who = "going by %d job%s like this, most end" % (known, "" if known == 1 else "s")
+        subject = "judging by %d job%s like this, most finish" % (known, "" if known == 1 else "s")
     if age < late:
-        return "%s at %s" % (who, span_text(early, late))
-    return "%s by %s, this one is late" % (who, age_text(late))
+        return "%s at %s" % (subject, span_text(early, late))
+    return "%s by %s, this one is late" % (subject, age_text(late))
 
 
-def _by_little(progress: Progress, every: Optional[float]) -> str:
-    """What there is to go by until jobs have ended: a table, or nothing; perhaps a hint of progress."""
-    said = "nothing known of jobs like this yet"
+def _by_default(state: WaitState, every: Optional[float]) -> str:
+    """The reason before past jobs count: `every`, or none."""
+    text = "no duration known of jobs like this"
     if every is not None:
-        said = "every=%s until %d jobs like this have ended" % (duration_text(every), ENOUGH)
-    return said + (
-        ", and its progress says little" if progress.forecast and progress.forecast.foreseen else ""
-    )
+        text = "every=%s until %d jobs like this have finished" % (duration_text(every), ENOUGH)
+    if state.forecast and state.forecast.estimate:
+        text += ", and its progress says little"
+    return text
 
 
-def _bound(pace: Adaptive, wait: float, every: Optional[float]) -> str:
-    """Which of the pace's bounds a wait was cut to, or stretched."""
-    if wait >= pace.max and every != pace.max:
+def _bound(pace: Adaptive, delay: float, every: Optional[float]) -> str:
+    """The bound of the pace that decided the delay, if one did."""
+    if delay >= pace.max and every != pace.max:
         return " (max)"
-    return " (min)" if wait <= pace.min and every != pace.min else ""
+    if delay <= pace.min and every != pace.min:
+        return " (min)"
+    return ""
 
 
 def age_text(age: float) -> str:
-    """An age as people say it.
+    """An age for people.
 
     >>> age_text(38.2), age_text(90), age_text(7200), age_text(0.02)
     ('38 s', '1.5 min', '2 h', '20 ms')
@@ -84,12 +90,22 @@ def age_text(age: float) -> str:
 
 
 def span_text(low: float, high: float) -> str:
-    """From one age to another, in the unit of the later.
+    """Two ages in the unit of the later one.
 
     >>> span_text(240, 355), span_text(0.8, 3.04)
     ('4-5.9 min', '0.8-3 s')
     """
-    unit, name = (3600, "h") if high >= 5400 else (60, "min") if high >= 90 else (1, "s")
-    first, last = ("%.*f" % (0 if age >= 9.95 * unit else 1, age / unit) for age in (low, high))
-    first, last = (text[:-2] if text.endswith(".0") else text for text in (first, last))
-    return "%s %s" % (last if first == last else "%s-%s" % (first, last), name)
+    for unit, unit_s in UNITS:
+        if high >= 1.5 * unit_s:
+            break
+    first = _number_text(low / unit_s)
+    last = _number_text(high / unit_s)
+    if first == last:
+        return "%s %s" % (last, unit)
+    return "%s-%s %s" % (first, last, unit)
+
+
+def _number_text(value: float) -> str:
+    """A number with one decimal if it is below 10 and not whole."""
+    text = "%.1f" % value if value < 9.95 else "%.0f" % value
+    return text[:-2] if text.endswith(".0") else text

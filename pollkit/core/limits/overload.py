@@ -1,13 +1,13 @@
 """Gateway errors (502, 503, 504) that mean "too many requests".
 
 nginx's limit_req refuses requests with 503 unless it is configured otherwise, and overloaded
-gateways answer 502 and 504. One such reply says little. Which jobs of an origin get them, and
-whether good replies arrive in between, tells three cases apart:
+gateways reply 502 and 504. One such reply shows little. There are three cases, which differ in the
+jobs that get errors and in the good replies in between:
 
   overload    Several jobs get errors, with good replies in between. The reading becomes LIMITED:
               the bucket that the jobs share slows down, as after a 429, and no fault is counted.
-  lonely job  One job fails again and again while others are answered. It counts its own faults
-              and slows down nobody.
+  lonely job  One job fails again and again while others get replies. It counts its own faults
+              and slows down no other job.
   outage      No good reply arrives in between. Every job counts its faults, as without this module.
 
 House rules: pure; `now` comes in, a reading goes out. Memory is bounded: the last MOST_REPLIES
@@ -28,8 +28,9 @@ lonely, and its errors are no evidence against the origin.
 from collections import deque
 from typing import Deque, Dict, NamedTuple
 
-from ..machine import Progress
 from ..reading.reader import Reading, Verdict
+from ..units import LONG_AGO
+from ..wait_state import WaitState
 
 GATEWAY_ERRORS = (502, 503, 504)
 GOOD = (Verdict.DONE, Verdict.FAILED, Verdict.PENDING, Verdict.SEE_OTHER)
@@ -41,7 +42,6 @@ MOST_ROUNDS = 3  # of errors without a good reply; more of them make an outage
 ROUND_S = 1.0  # errors within this time are one round: they were under way together
 LONELY_ERRORS = 3  # in a row, at least, of a lonely job
 LONELY_CHANCE = 0.01  # that a rate limit would refuse it so often in a row, at most
-NEVER = float("-inf")
 
 
 class _Seen(NamedTuple):
@@ -59,9 +59,9 @@ class _Origin:
 
     def __init__(self) -> None:
         self.replies: Deque[_Seen] = deque(maxlen=MOST_REPLIES)
-        self.error_at = NEVER
+        self.error_at = LONG_AGO
         self.rounds = 0  # of errors since the last good reply
-        self.round_at = NEVER
+        self.round_at = LONG_AGO
 
     def note_good(self, job_id: str, now: float) -> None:
         """Remember a good reply."""
@@ -69,7 +69,7 @@ class _Origin:
         self.rounds = 0
 
     def note_error(self, job_id: str, now: float) -> None:
-        """Remember a gateway error, and forget what is no longer recent."""
+        """Remember a gateway error, and drop old replies."""
         while self.replies and self.replies[0].at < now - WINDOW_S:
             self.replies.popleft()
         self.replies.append(_Seen(job_id, False, now))
@@ -97,7 +97,7 @@ class _Origin:
         return False
 
     def is_lonely(self, job_id: str, errors: int) -> bool:
-        """Whether a rate limit would hardly refuse this job so often, and others so rarely."""
+        """Whether this job fails too often, compared with others, to be refused by a rate limit."""
         others = [seen.is_good for seen in self.replies if seen.job_id != job_id]
         chance = (others.count(False) + 1) / (len(others) + 2)  # rule of succession: never 0
         return errors >= LONELY_ERRORS and chance**errors < LONELY_CHANCE
@@ -109,16 +109,16 @@ class Overloads:
     def __init__(self) -> None:
         self._origins: Dict[str, _Origin] = {}
 
-    def review(self, name: str, progress: Progress, reading: Reading, now: float) -> Reading:
+    def review(self, name: str, state: WaitState, reading: Reading, now: float) -> Reading:
         """The reading to apply to a job: LIMITED if it is a gateway error of an overloaded origin.
 
-        `name` is the origin. `progress` is the job before the reading is applied to it.
+        `name` is the origin. `state` is the wait before the reading is applied to it.
         """
         is_error = reading.verdict is Verdict.FAULT and reading.http_status in GATEWAY_ERRORS
         if is_error:
-            return self._review_error(name, progress, reading, now)
+            return self._review_error(name, state, reading, now)
         if self._origins and reading.verdict in GOOD:
-            self._note_good(name, progress.job.id, now)
+            self._note_good(name, state.job.id, now)
         return reading
 
     def _note_good(self, name: str, job_id: str, now: float) -> None:
@@ -130,10 +130,10 @@ class Overloads:
         else:
             origin.note_good(job_id, now)
 
-    def _review_error(self, name: str, progress: Progress, reading: Reading, now: float) -> Reading:
+    def _review_error(self, name: str, state: WaitState, reading: Reading, now: float) -> Reading:
         origin = self._origins.setdefault(name, _Origin())
-        job_id = progress.job.id
-        errors_in_row = progress.trouble.retries + 1
+        job_id = state.job.id
+        errors_in_row = state.retry.steps + 1
         if origin.is_lonely(job_id, errors_in_row):
             return reading
         origin.note_error(job_id, now)

@@ -8,7 +8,8 @@ import math
 from bisect import bisect_right
 from typing import Callable, Dict, List, NamedTuple, Sequence, Tuple, Union
 
-from ...core.learning.durations import GOLDEN, Curve
+from ...core.learning.curve import Curve
+from ...core.learning.durations import GOLDEN
 from ...core.units import duration_text, to_seconds
 from ...errors import ConfigError
 from .optimum import Grid, Optimum, grid_ages, optimum, schedule_cost

@@ -18,15 +18,18 @@ from typing import (
     Union,
 )
 
-from ...core.agenda import Agenda, Entry, Lane
+from ...core.agenda import Agenda
+from ...core.lane import Entry, Lane
 from ...core.learning.completions import StartOrder, observed_duration
 from ...core.learning.durations import Durations
-from ...core.machine import SHORTEST_S, Progress, WaitSettings
+from ...core.machine import SHORTEST_S
 from ...core.model import Job, State
 from ...core.pace import Adaptive, Backoff, Fixed, Pace
 from ...core.profile import Profile, to_pace, validate_count
 from ...core.reading.reader import Reading, Verdict
-from ...core.units import Limit, parse_limit, to_seconds
+from ...core.units import NEVER, Limit, parse_limit, to_seconds
+from ...core.wait_settings import WaitSettings
+from ...core.wait_state import WaitState
 from ...edges.clock import VirtualClock
 from ...edges.limits.token_bucket import TokenBucket
 from ...errors import ConfigError
@@ -43,7 +46,6 @@ from .optimum import Optimum
 from .scenarios import MOST_JOBS, SCENARIOS, described, jobs_of, spreads_of
 from .server import WINDOWS, SimJob, SimulatedApi
 
-NEVER = float("inf")
 USUAL_JOBS = 200
 TRIES, MANY = 5, 2000  # one try where each takes seconds
 MOST_POLLS = 3000000  # of a pace: three to seven minutes of this program's time
@@ -383,13 +385,13 @@ class _Run:
                     self._rules[job.label],
                     self._lane,
                     now,
-                    arrived,
+                    owner=arrived,
                 )
                 if self._orders:
                     entry.turn = self._orders[job.label].begin()
                 arrived += 1
             work = next_work(agenda, now, self._lock)
-            for step in agenda.expired():
+            for step in agenda.take_expired():
                 self._count(step.entry, step.after)
             if work.entries:
                 self._ask(work.entries, now)
@@ -404,7 +406,7 @@ class _Run:
 
     def _ask(self, entries: List[Entry], now: float) -> None:
         """Send a request; the server answers it half-way."""
-        job_id, back_at = entries[0].progress.job.id, now + self._latency
+        job_id, back_at = entries[0].state.job.id, now + self._latency
         self.requests += 1
         if self.requests > self._most_polls:
             raise self._too_many_polls(self.pace)
@@ -419,7 +421,7 @@ class _Run:
         entry = entries[0]
         if reading.verdict is Verdict.LIMITED and entry.owner >= self._warm_up:
             self.rate_limited += 1
-        (step,) = self._agenda.give_back(entries, [reading], now, self._rng())
+        (step,) = self._agenda.apply_readings(entries, [reading], now, self._rng())
         self._agenda.release_slot()
         apply_feedback(entry.lane, reading, [step], now)
         if step.after.ending is not None:
@@ -428,13 +430,13 @@ class _Run:
     def _learn(self, entry: Entry) -> None:
         """From a wait that is over, as BatchPoller does."""
         if entry.turn is not None:
-            label, began = entry.progress.job.label, entry.progress.started_at
+            label, began = entry.state.job.label, entry.state.started_at
             for lesson in self._orders[label].end(
-                entry.turn, began, observed_duration(entry.progress)
+                entry.turn, began, observed_duration(entry.state)
             ):
                 self._durations[label].record_between(*lesson)
 
-    def _count(self, entry: Entry, ended: Progress) -> None:
+    def _count(self, entry: Entry, ended: WaitState) -> None:
         """A wait is over."""
         if entry.owner < self._warm_up:
             return

@@ -10,7 +10,7 @@ Who claims gets a token that nobody else ever gets. Whatever is written about a 
 it, and changes nothing if the job has meanwhile been claimed by somebody else: so no end is
 counted twice. A transaction is as long as its few statements; none is open while polling.
 
-Instants that go in and out, Progress among them, run on the ledger's `clock`, monotonic as in
+Instants that go in and out, WaitState among them, run on the ledger's `clock`, monotonic as in
 any other wait; how they are kept across reboots and clocks that are set is told in
 ledger_time.py. What is made to be shown (JobRow, Telling) is in wall-clock time. A deadline holds
 across restarts: the job's own timeout, or the one that the rules have today, counts from when the
@@ -36,16 +36,18 @@ from typing import (
 )
 
 from ...core.learning.completions import observed_duration
-from ...core.machine import Progress, WaitSettings, start
+from ...core.machine import start
 from ...core.model import NOTHING_COUNTED, Counts, Job, Outcome, State
 from ...core.snapshot import (
     is_instant,
-    progress_from_row,
-    progress_to_row,
+    state_from_row,
+    state_to_row,
     with_current_deadline,
-    with_last_look,
+    with_final_poll,
 )
 from ...core.units import Limit
+from ...core.wait_settings import WaitSettings
+from ...core.wait_state import WaitState
 from ...errors import ConfigError
 from ..clock import Clock
 from ..limits.shared_bucket import SharedBucket
@@ -85,7 +87,7 @@ class Claim(NamedTuple):
     saved: Optional[Dict[str, Any]]  # its wait as it was last written, if it was begun
     offset: float
 
-    def resumed(self, url: str, rules: WaitSettings, now: float) -> Progress:
+    def resumed(self, url: str, rules: WaitSettings, now: float) -> WaitState:
         """The wait for the job, gone on with or begun; `url` is what the job's profile says today.
 
         A wait begins when its job is added. Where the deadline passed while nobody looked, it is
@@ -95,11 +97,11 @@ class Claim(NamedTuple):
         if self.saved is not None:
             try:
                 progress = with_current_deadline(
-                    progress_from_row(self.saved, self.job, url, self.offset), rules
+                    state_from_row(self.saved, self.job, url, self.offset), rules
                 )
             except (KeyError, TypeError, ValueError):
                 pass  # somebody meddled with it: from the beginning, then
-        return with_last_look(progress, now)
+        return with_final_poll(progress, now)
 
 
 class JobRow(NamedTuple):
@@ -286,7 +288,7 @@ class Ledger(LedgerHistory):
         )
 
     def save(
-        self, claim: Claim, progress: Progress, url: str = "", counts: Counts = NOTHING_COUNTED
+        self, claim: Claim, progress: WaitState, url: str = "", counts: Counts = NOTHING_COUNTED
     ) -> bool:
         """Write down how far a wait has come; False if the lease was lost, and only the counts were written.
 
@@ -295,7 +297,7 @@ class Ledger(LedgerHistory):
 
         def work(db: Connection) -> bool:
             time = self._time(db)
-            row = json.dumps(progress_to_row(progress, url, time.offset), separators=(",", ":"))
+            row = json.dumps(state_to_row(progress, url, time.offset), separators=(",", ":"))
             self._count(db, time, claim.job.profile, counts)
             return (
                 db.execute(
@@ -308,7 +310,7 @@ class Ledger(LedgerHistory):
         return self._file.write(work)
 
     def settle(
-        self, claim: Claim, progress: Progress, outcome: Outcome, counts: Counts = NOTHING_COUNTED
+        self, claim: Claim, progress: WaitState, outcome: Outcome, counts: Counts = NOTHING_COUNTED
     ) -> bool:
         """Write down how a wait ended; False if the lease was lost, and only the counts were written."""
         text = json.dumps(outcome.as_dict(), separators=(",", ":"))

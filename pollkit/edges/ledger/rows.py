@@ -4,11 +4,10 @@ import json
 from math import isfinite
 from typing import Any, Optional, Tuple, Union
 
-from ...core.model import NEVER, Job
+from ...core.model import NO_TIMEOUT, Job
 from ...core.reading.json_decoding import to_plain_json
-from ...core.units import Duration, to_seconds
+from ...core.units import NEVER, Duration, to_seconds
 from ...core.urls import is_url, redact_url
-from ...core.wait_settings import FOREVER
 from ...errors import ConfigError
 
 LARGEST_JOB = 64 * 1024  # bytes of its id, URL, names and metadata
@@ -54,9 +53,9 @@ def _timeout_to_row(timeout: Optional[Duration]) -> Optional[float]:
     """A job's timeout as `timeout_s` has it."""
     if timeout is None:
         return None
-    return FOREVER if timeout == NEVER else to_seconds(timeout)
+    return NEVER if timeout == NO_TIMEOUT else to_seconds(timeout)
 
 
 def timeout_from_row(timeout_s: Optional[float]) -> Union[float, str, None]:
     """A job's timeout from `timeout_s`."""
-    return NEVER if timeout_s == FOREVER else timeout_s
+    return NO_TIMEOUT if timeout_s == NEVER else timeout_s

@@ -18,9 +18,9 @@ import json
 from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 from ...core.limits import bucket as arithmetic
-from ...core.limits.bucket import ALWAYS, NEVER, Bucket
+from ...core.limits.bucket import Bucket
 from ...core.reading.reader import Reading, Verdict
-from ...core.units import Limit, parse_limit
+from ...core.units import LONG_AGO, NEVER, Limit, parse_limit
 from ...errors import LedgerError
 from ..clock import Clock
 from ..ledger.ledger_clock import Moment, Stopwatch, convert_moment
@@ -57,7 +57,7 @@ class SharedBucket(TokenBucket):
         self._file = path if isinstance(path, SqliteFile) else ledger_file(path)
         self._stopwatch = Stopwatch(self._clock)
         self._name = name
-        self._spare, self._spare_until = 0, NEVER  # what is left of a block, and when it is lost
+        self._spare, self._spare_until = 0, LONG_AGO  # what is left of a block, and when it is lost
         limit = parse_limit(limit) if isinstance(limit, str) else limit
         if limit is not None or self._file.read(self._row) is None:
             self._file.write(lambda db: self._agree(db, limit))
@@ -82,7 +82,7 @@ class SharedBucket(TokenBucket):
         """Let go of the file; it is opened again when it is used again."""
         self._file.close()
 
-    def reserve(self, now: float, latest: float = ALWAYS, last_look: bool = False) -> float:
+    def reserve(self, now: float, latest: float = NEVER, last_look: bool = False) -> float:
         """Take the next slot: the instant it may be used; one after `latest` is told, not taken.
 
         `now` is this instant on the bucket's clock. For a `last_look` only a pause and a known
@@ -122,7 +122,7 @@ class SharedBucket(TokenBucket):
         latest = max(latest, now_really)
         bucket, ready_at = arithmetic.reserve(_thrifty(before), now_really, latest, last_look)
         if ready_at > latest:
-            return ready_at, 0, NEVER
+            return ready_at, 0, LONG_AGO
         spare, block = 0, _block(before)
         while ready_at <= now_really and spare < block - 1:
             bucket, next_at = arithmetic.reserve(bucket, now_really, now_really)
@@ -133,7 +133,7 @@ class SharedBucket(TokenBucket):
         return (
             now if ready_at <= now_really else ready_at,
             spare,
-            now_really + block / before.rate if before.rate and spare else NEVER,
+            now_really + block / before.rate if before.rate and spare else LONG_AGO,
         )
 
     def _change(self, change: Callable[[Bucket], Bucket]) -> None:
@@ -217,7 +217,7 @@ class SharedBucket(TokenBucket):
         state = {
             field: value - at.now if field in INSTANTS else value
             for field, value in bucket._asdict().items()
-            if value != NEVER
+            if value != LONG_AGO
         }
         db.execute(
             "INSERT OR REPLACE INTO buckets (name, rule, boot, now, wall, state) VALUES (?, ?, ?, ?, ?, ?)",

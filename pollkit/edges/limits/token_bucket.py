@@ -5,7 +5,7 @@ from typing import Optional, Union
 
 from ...core.limits import bucket as arithmetic
 from ...core.reading.reader import Reading
-from ...core.units import Limit, parse_limit, to_seconds
+from ...core.units import NEVER, Limit, parse_limit, to_seconds
 from ...errors import ConfigError
 from ..clock import Clock
 
@@ -70,9 +70,7 @@ class TokenBucket:
         """How far two polls are always apart: the interval, where there is no burst to draw on."""
         return self.interval if self._bucket.burst < 2 else 0.0
 
-    def reserve(
-        self, now: float, latest: float = arithmetic.ALWAYS, last_look: bool = False
-    ) -> float:
+    def reserve(self, now: float, latest: float = NEVER, last_look: bool = False) -> float:
         """Take the next slot: the instant it may be used; one after `latest` is told, not taken.
 
         For a `last_look` only a pause and a known limit count, not what was learned or guessed.
@@ -86,7 +84,7 @@ class TokenBucket:
     ) -> bool:
         """Wait for a token; False where none came within `timeout`, or `stop` was set."""
         now = self._clock.now()
-        latest = arithmetic.ALWAYS if timeout is None else now + to_seconds(timeout, "timeout")
+        latest = NEVER if timeout is None else now + to_seconds(timeout, "timeout")
         pauses = -1
         while True:
             if pauses != self.pause_count:

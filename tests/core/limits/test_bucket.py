@@ -1,4 +1,4 @@
-"""The rate limit as arithmetic, and as what threads share."""
+"""The rate limit as arithmetic, and as the TokenBucket that threads share."""
 
 import random
 import threading
@@ -17,7 +17,7 @@ LIMITED = Reading(Verdict.LIMITED, "429")
 
 
 def take(bucket, now, count):
-    """Reserve several slots: the bucket after it, and their instants."""
+    """Reserve several slots; the bucket after that, and their instants."""
     slots = []
     for _ in range(count):
         bucket, ready_at = gcra.reserve(bucket, now)
@@ -34,7 +34,7 @@ def test_an_idle_bucket_fills_up_to_its_burst_and_no_further():
     assert take(bucket, 1000.0, 3)[1] == [1000, 1000, 1001]
 
 
-def test_a_slot_after_the_latest_instant_is_told_but_not_taken():
+def test_a_slot_after_the_latest_instant_is_not_reserved():
     bucket, _ = take(Bucket(1.0), 0.0, 3)
     same, ready_at = gcra.reserve(bucket, 0.0, latest=2.5)
     assert (same, ready_at) == (bucket, 3.0)
@@ -50,27 +50,27 @@ def test_a_slot_after_the_latest_instant_is_told_but_not_taken():
         ("1000/h", 1000 / 3600 * 58 / 60, 1),
     ],
 )
-def test_a_written_limit_leaves_room_unless_it_names_a_burst(text, rate, burst):
+def test_a_limit_has_a_margin_unless_it_names_a_burst(text, rate, burst):
     bucket = gcra.bucket_from_limit(parse_limit(text))
     assert (bucket.rate, bucket.burst) == (pytest.approx(rate), burst)
 
 
 @pytest.mark.parametrize("count", [1, 2, 10, 29, 30, 31, 60, 500])
-def test_a_written_limit_is_never_exceeded_in_any_fixed_window(count):
+def test_a_limit_is_never_exceeded_in_any_fixed_window(count):
     bucket = gcra.bucket_from_limit(parse_limit("%d/m" % count))
     slots = take(bucket, 0.0, 3 * count + 3)[1]
     for start in slots:
         assert sum(1 for slot in slots if start <= slot < start + 60) <= count
 
 
-def test_a_pause_makes_slots_void_that_are_not_used_yet():
+def test_a_pause_cancels_slots_that_are_not_used_yet():
     bucket, _ = take(Bucket(1.0), 0.0, 100)
     paused = gcra.pause(bucket, 0.5, until=10.5)
     assert paused.pause_count == bucket.pause_count + 1
     assert take(paused, 0.6, 2)[1] == [10.5, 11.5]
 
 
-def test_a_short_pause_gives_nothing_away():
+def test_a_short_pause_does_not_raise_the_rate():
     bucket, _ = take(Bucket(1.0), 0.0, 1)
     assert take(gcra.pause(bucket, 0.0, until=0.1), 0.0, 2)[1] == [1, 2]
 
@@ -86,7 +86,7 @@ def test_a_shorter_pause_within_a_longer_one_changes_nothing():
     assert gcra.pause(paused, 1.0, until=12.0).paused_until == 12.0
 
 
-def test_with_no_limit_known_a_few_go_at_once_a_wave_is_spread_and_soon_nothing_is_held_back():
+def test_without_a_limit_a_few_polls_go_at_once_a_wave_is_spread_and_soon_nothing_is_delayed():
     slots = take(gcra.bucket_from_limit(None), 5.0, 500)[1]
     assert slots[:5] == [5.0] * 5 and slots[5] > 5.05
     bucket = gcra.bucket_from_limit(None)
@@ -100,23 +100,23 @@ def test_with_no_limit_known_a_few_go_at_once_a_wave_is_spread_and_soon_nothing_
     assert take(bucket, 30.0, 1000)[1] == [30.0] * 1000
 
 
-def test_a_429_teaches_half_the_flow_that_caused_it():
+def test_after_a_429_the_learned_rate_is_half_of_the_actual_rate():
     bucket = Bucket(None)
     for i in range(200):
-        bucket, _ = gcra.reserve(bucket, i * 0.1)  # 10 a second
+        bucket, _ = gcra.reserve(bucket, i * 0.1)  # 10 per second
     bucket = gcra.apply_429(bucket, 20.0, until=22.0)
     assert bucket.learned and bucket.rate == pytest.approx(5.0, rel=0.2)
     assert take(bucket, 20.0, 2)[1] == [22.0, pytest.approx(22.2, abs=0.05)]
 
 
-def test_429s_of_requests_under_way_together_cut_the_rate_once():
+def test_429s_of_requests_in_flight_together_cut_the_rate_once():
     bucket = gcra.apply_429(take(Bucket(None, 8.0), 0.0, 8)[0], 0.1, until=2.0)
     again = gcra.apply_429(bucket, 0.2, until=2.0)
     assert again.rate == bucket.rate == 4.0
     assert gcra.apply_429(again, 2.5, until=4.0).rate < 2.1
 
 
-def test_a_first_poll_that_is_told_off_does_not_stop_the_world():
+def test_a_429_on_the_first_poll_does_not_stop_all_polls():
     bucket = gcra.apply_429(take(gcra.bucket_from_limit(None), 0.0, 1)[0], 0.05, until=1.0)
     assert take(bucket, 1.0, 2)[1] == [1.0, pytest.approx(3.0)]
 
@@ -141,18 +141,18 @@ def test_a_learned_rate_has_a_floor():
     assert bucket.rate >= gcra.LOWEST_RATE
 
 
-def test_a_known_limit_is_not_relearned():
+def test_a_known_limit_is_not_changed_by_a_429():
     bucket = gcra.apply_429(Bucket(3.0), 0.0, until=5.0)
     assert bucket.rate == 3.0 and not bucket.learned
 
 
-def test_a_flow_that_stopped_long_ago_counts_no_more():
+def test_grants_of_long_ago_do_not_count():
     bucket, _ = take(Bucket(None), 0.0, 50)
     bucket, _ = gcra.reserve(bucket, 1000.0)
     assert gcra.apply_429(bucket, 1000.0, 1001.0).rate == pytest.approx(0.05)
 
 
-def test_a_low_quota_is_spread_until_it_is_renewed():
+def test_a_low_quota_is_spread_until_its_renewal():
     bucket = gcra.apply_quota(
         gcra.bucket_from_limit(None), Quota(remaining=5, reset_s=20, limit=60), now=0.0
     )
@@ -184,7 +184,7 @@ def test_a_tenth_of_a_large_limit_counts_as_low():
     )
 
 
-def test_replies_are_heard():
+def test_replies_change_the_bucket():
     assert gcra.apply_feedback(Bucket(1.0), LIMITED, 0.0, 7.0).paused_until == 7.0
     assert gcra.apply_feedback(Bucket(1.0), Reading(Verdict.PENDING, ""), 0.0, 7.0) == Bucket(1.0)
     low = Reading(Verdict.PENDING, "", quota=Quota(0, 9))
@@ -200,14 +200,14 @@ def test_walk_grants_never_exceed_rate_times_window_plus_burst(seed):
     waiting = []
     for _ in range(600):
         now += rng.expovariate(2 * rate) * rng.choice([0, 0, 1, 5])
-        what = rng.random()
-        if what < 0.9:
+        chance = rng.random()
+        if chance < 0.9:
             latest = now + rng.choice([0, 3 / rate, float("inf")])
             bucket, ready_at = gcra.reserve(bucket, now, latest)
             assert ready_at >= now
             if ready_at <= latest:
                 waiting.append((ready_at, bucket.pause_count))
-        elif what < 0.95:
+        elif chance < 0.95:
             bucket = gcra.apply_feedback(bucket, LIMITED, now, now + rng.uniform(0, 20 / rate))
         else:
             bucket = gcra.apply_quota(
@@ -218,7 +218,7 @@ def test_walk_grants_never_exceed_rate_times_window_plus_burst(seed):
         for ready_at, pauses in due:
             if pauses == bucket.pause_count:
                 grants.append(ready_at)
-            else:  # void: once more
+            else:  # void: reserve again
                 bucket, ready_at = gcra.reserve(bucket, now)
                 waiting.append((ready_at, bucket.pause_count))
     grants.sort()
@@ -231,7 +231,7 @@ def test_walk_grants_never_exceed_rate_times_window_plus_burst(seed):
 # TokenBucket: the same, shared by threads
 
 
-def test_the_thread_safe_form_counts_the_same():
+def test_a_token_bucket_grants_the_same_slots():
     bucket = TokenBucket(60, per=60, burst=5)
     assert [bucket.reserve(0.0) for _ in range(7)] == [0, 0, 0, 0, 0, 1, 2]
 
@@ -254,7 +254,7 @@ def test_sixteen_threads_never_get_more_than_the_bucket_has():
     assert slots == pytest.approx([5.0] * 9 + [5.0 + i / 1000 for i in range(7991)])
 
 
-def test_acquire_waits_its_turn_and_gives_up_in_time():
+def test_acquire_waits_for_a_token_and_gives_up_at_its_timeout():
     clock = VirtualClock()
     bucket = TokenBucket(1, per=10, clock=clock)
     assert bucket.acquire() and clock.now() == 0
@@ -287,7 +287,7 @@ def test_acquire_is_interruptible():
     assert not bucket.acquire(stop=stop)
 
 
-def test_nobody_holds_the_lock_while_waiting():
+def test_acquire_does_not_hold_the_lock_while_it_waits():
     bucket, stop = TokenBucket(1, per=3600), threading.Event()
     bucket.acquire()
     waiter = threading.Thread(target=bucket.acquire, kwargs={"stop": stop})
@@ -310,7 +310,7 @@ def test_nobody_holds_the_lock_while_waiting():
         (TokenBucket.from_limit(parse_limit("2/s")), 30 / 58),
     ],
 )
-def test_spacing_is_known_where_no_burst_can_help(limit, spacing):
+def test_spacing_is_the_interval_if_there_is_no_burst(limit, spacing):
     assert limit.spacing == pytest.approx(spacing)
 
 
@@ -329,6 +329,6 @@ def test_spacing_is_known_where_no_burst_can_help(limit, spacing):
         {"count": 60, "per": "soon"},
     ],
 )
-def test_a_bucket_that_makes_no_sense_is_refused(arguments):
+def test_bad_arguments_are_refused(arguments):
     with pytest.raises(ConfigError):
         TokenBucket(**arguments)

@@ -9,8 +9,8 @@ from job_api import JobApi
 from pollkit import BatchPoller, Job, Profile, Reply
 from pollkit.core.limits import overload
 from pollkit.core.limits.overload import Overloads
-from pollkit.core.machine import Progress, Trouble
 from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_state import RetryState, WaitState
 from pollkit.drivers.dispatch import next_work
 from pollkit.drivers.exchanges import PollInFlight
 from pollkit.drivers.ledger_runner import LedgerRunner
@@ -28,23 +28,23 @@ ERROR = GUESS.read(Reply(503))
 
 
 class Feed:
-    """Feeds replies to Overloads, one second apart unless said otherwise."""
+    """Feeds replies to Overloads, by default one second apart."""
 
     def __init__(self):
         self.overloads, self.now = Overloads(), 1000.0
 
     def __call__(self, job_id, reading=ERROR, errors_before=0, after_s=1.0, origin=HERE):
         self.now += after_s
-        progress = Progress(
+        state = WaitState(
             Job(job_id),
             "u",
             started_at=0.0,
             deadline=1e9,
             next_at=0.0,
             wait_from=0.0,
-            trouble=Trouble(retries=errors_before),
+            retry=RetryState(steps=errors_before),
         )
-        return self.overloads.review(origin, progress, reading, self.now).verdict
+        return self.overloads.review(origin, state, reading, self.now).verdict
 
     def goods(self, count, **more):
         for i in range(count):
@@ -87,7 +87,7 @@ def test_errors_without_a_good_reply_in_between_are_an_outage(feed):
     assert {feed("job_%d" % (i % 20)) for i in range(100)} == {Verdict.FAULT}
 
 
-def test_errors_that_were_under_way_when_an_outage_began_do_not_hide_it(feed):
+def test_replies_that_were_in_flight_when_an_outage_began_do_not_hide_it(feed):
     """One good reply arrives late. Slowing down is tried for a few seconds, then faults count."""
     feed("a")
     feed.goods(1)
@@ -155,11 +155,11 @@ def test_memory_is_bounded(feed):
     assert len(origin.replies) == overload.MOST_REPLIES
 
 
-# A server with a limit, on a clock that waits for nobody
+# A server with a limit, in virtual time
 
 
 class Server:
-    """Refuses with 503 what `is_refused(now, name)` says; "done" is the answer to a job's last poll."""
+    """Replies 503 if `is_refused(now, name)`, else "running", and "done" to a job's last poll."""
 
     def __init__(self, clock, is_refused, polls=3):
         self.clock, self.is_refused, self.polls = clock, is_refused, polls
@@ -225,7 +225,7 @@ def test_with_a_known_limit_every_poll_pauses_as_after_a_429():
     assert sum(pause >= 0.5 for pause in pauses) == stats.rate_limited
 
 
-def test_a_job_that_fails_alone_ends_as_unreachable_and_slows_down_nobody():
+def test_a_job_that_fails_alone_ends_as_unreachable_and_slows_down_no_other():
     def is_refused(now, name):
         return name == "job_7"
 
@@ -258,7 +258,7 @@ def test_an_outage_that_follows_an_overload_ends_as_unreachable():
     assert max(now for now, _, _ in server.asked) < 30 + 20 * 60
 
 
-def test_a_ledger_slows_its_shared_bucket_down_and_counts_nothing(clock, ledger):
+def test_a_ledger_slows_down_its_shared_bucket_and_counts_few_faults(clock, ledger):
     """On a clock that is moved by hand: the test takes the place of the engine's thread."""
     ledger.add(JOBS[:40])
     server = Server(clock, at_most(2), polls=1)
@@ -272,7 +272,7 @@ def test_a_ledger_slows_its_shared_bucket_down_and_counts_nothing(clock, ledger)
         if not work.entries:
             clock.pass_s(work.next_at - clock.now() + 0.001)
             continue
-        answer = server(work.entries[0].progress.job.id, 0)
+        answer = server(work.entries[0].state.job.id, 0)
         seen = Reply(503) if isinstance(answer, tuple) else {"status": answer}
         engine._end_exchange(Finished(PollInFlight.from_entries(work.entries), seen))
         wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread

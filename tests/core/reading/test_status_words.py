@@ -72,7 +72,7 @@ def test_a_wait_flattens_and_scrubs_an_untrusted_status(here, data):
     for event in events:
         check_clean(event.text, 300)
         check_clean(event.progress.status, 60)
-        check_clean("".join(event.progress.said), 300)
+        check_clean("".join(event.progress.warnings), 300)
 
 
 @cases

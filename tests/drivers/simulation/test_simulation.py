@@ -7,10 +7,10 @@ import pytest
 
 from job_api import JobApi
 from pollkit import BatchPoller, ConfigError, Job, Profile, Simulation
-from pollkit.core.machine import WaitSettings
 from pollkit.core.model import iso_text
 from pollkit.core.reading.reader import Verdict
 from pollkit.core.units import parse_limit
+from pollkit.core.wait_settings import WaitSettings
 from pollkit.drivers import client as asking
 from pollkit.drivers.simulation import simulation as simulate
 from pollkit.drivers.simulation.scenarios import SCENARIOS, arrivals

@@ -1,0 +1,195 @@
+"""The jobs that share one bucket, and the order in which they get its tokens.
+
+House rules: a lane never calls its bucket; the driver does. An item in a heap is current if its
+stamp is the one of its entry. Stale items stay in the heap and are skipped at the front, so that
+leaving a queue costs nothing.
+
+Theory of the queue. While there are tokens, jobs leave in the order in which they became due. Once
+the bucket has refused one, the job with the most accrued delay (learning/curve.py) goes first. Two
+kinds of job go before that: first a job at its deadline, because its final poll can't be made up
+for later, then a job that was nudged. Accrued delay changes with time, and differently for each
+job, so no heap stays in order; but it changes slowly, over minutes while tokens come every second.
+So the queue is a heap on ranks that are computed again, for all jobs, after every n/4 jobs that
+leave: four computations per job, however many are queued.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Any, List, Optional, Tuple
+
+from .learning.curve import accrued_delay
+from .learning.durations import ENOUGH
+from .units import LONG_AGO, NEVER
+from .wait_settings import WaitSettings
+from .wait_state import WaitState
+
+SCHEDULED = "scheduled"  # the next poll lies ahead; in the agenda's schedule
+READY = "ready"  # due; in the queue of the lane
+IN_FLIGHT = "in flight"  # being polled
+REMOVED = "removed"  # no longer on the agenda
+
+REORDER_SHARE = 4
+LEAST_URGENCY_S = 0.25  # every due job accrues at least so much, so that none starves
+
+# Ranks in a queue, the smallest first. A rank by urgency is between NUDGED and IN_TURN.
+FINAL_POLL = -2e15
+NUDGED = -1e15
+IN_TURN = 0.0
+
+
+class Entry:
+    """A job on the agenda. `owner` and `context` belong to the caller and are not used here."""
+
+    __slots__ = (
+        "state",
+        "settings",
+        "lane",
+        "phase",
+        "stamp",
+        "owner",
+        "context",
+        "turn",
+        "is_nudged",
+        "is_late",
+    )
+
+    def __init__(
+        self, state: WaitState, settings: WaitSettings, lane: "Lane", owner: Any, context: Any
+    ) -> None:
+        self.state = state
+        self.settings = settings
+        self.lane = lane
+        self.phase = SCHEDULED
+        self.stamp = 0  # of the one heap item of this entry that is current
+        self.owner = owner
+        self.context = context
+        self.turn: Optional[int] = None  # its number in a StartOrder, if its duration is recorded
+        self.is_nudged = False
+        self.is_late = False  # its deadline has passed: the next poll is the final one
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether the job is being polled."""
+        return self.phase is IN_FLIGHT
+
+
+class Lane:
+    """The due jobs that share one bucket; one request polls up to `batch_size` of them."""
+
+    __slots__ = (
+        "bucket",
+        "batch_size",
+        "blocked_until",
+        "refused_at",
+        "interval",
+        "_queue",
+        "_is_short",
+        "_ordered_pops",
+        "_next_deadline",
+    )
+
+    def __init__(self, bucket: Any, batch_size: int = 1) -> None:
+        self.bucket = bucket
+        self.batch_size = batch_size
+        self.blocked_until = LONG_AGO  # the bucket has no token before this instant
+        self.refused_at = LONG_AGO
+        self.interval = 0.0  # seconds between tokens when the bucket last refused one
+        self._queue: List[Tuple[float, int, Entry]] = []
+        self._is_short = False  # of tokens, since the queue was last empty
+        self._ordered_pops = 0  # so many jobs may leave before the queue is reordered
+        self._next_deadline = NEVER  # of the jobs in the queue
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the queue has no items, current or stale."""
+        return not self._queue
+
+    def push(self, entry: Entry, now: float) -> None:
+        """Add a due job to the queue."""
+        if not self._queue:
+            self._is_short = False
+            self._next_deadline = NEVER
+        rank = self._rank(entry, now)
+        heappush(self._queue, (rank, entry.stamp, entry))
+        deadline = entry.state.deadline
+        if rank == FINAL_POLL:
+            self.blocked_until = LONG_AGO  # the bucket may grant a token for a final poll
+        elif deadline < self._next_deadline:
+            self._next_deadline = deadline
+            self.blocked_until = min(self.blocked_until, deadline)
+
+    def front(self) -> Optional[Entry]:
+        """The first job of the queue."""
+        queue = self._queue
+        while queue:
+            _, stamp, entry = queue[0]
+            if stamp == entry.stamp:
+                return entry
+            heappop(queue)
+        return None
+
+    def most_urgent(self, now: float) -> Optional[Entry]:
+        """The first job of the queue, which is reordered before if that is due."""
+        entry = self.front()
+        is_outdated = self._ordered_pops <= 0 or now >= self._next_deadline
+        if entry is not None and self._is_short and is_outdated:
+            self._reorder(now)
+            return self.front()
+        return entry
+
+    def count_pop(self) -> None:
+        """Count a job that has left the queue to be polled."""
+        self._ordered_pops -= 1
+
+    def refuse(self, now: float, interval: float) -> None:
+        """Note that the bucket has no token now: from here on, urgency decides."""
+        self.refused_at = now
+        self.interval = interval
+        if not self._is_short:
+            self._is_short = True
+            self._reorder(now)
+
+    def block(self, ready_at: float) -> None:
+        """Propose no job before the bucket has a token, or before one reaches its deadline."""
+        self.blocked_until = min(ready_at, self._next_deadline)
+
+    def _reorder(self, now: float) -> None:
+        """Compute all ranks again, and drop the stale items."""
+        self._next_deadline = NEVER
+        queue = self._queue
+        kept = 0
+        for _, stamp, entry in queue:
+            if stamp != entry.stamp:
+                continue
+            rank = self._rank(entry, now)
+            if rank != FINAL_POLL:
+                self._next_deadline = min(self._next_deadline, entry.state.deadline)
+            # Reuse the list: 100,000 new tuples beside the old ones would trigger a garbage
+            # collection.
+            queue[kept] = rank, stamp, entry
+            kept += 1
+        del queue[kept:]
+        heapify(queue)
+        self._ordered_pops = 1 + len(queue) // REORDER_SHARE
+
+    def _rank(self, entry: Entry, now: float) -> float:
+        """The rank of a job in the queue at this instant."""
+        if now >= entry.state.deadline:
+            return FINAL_POLL
+        if entry.is_nudged:
+            return NUDGED
+        if not self._is_short:
+            return IN_TURN
+        return -_urgency(entry, now)
+
+
+def _urgency(entry: Entry, now: float) -> float:
+    """The accrued delay of a job: by past jobs if there are enough of them, else by the prior."""
+    state = entry.state
+    durations = entry.settings.durations
+    age = now - state.started_at
+    pending_age = 0.0 if state.seen_at is None else state.seen_at - state.started_at
+    if durations is not None and len(durations) >= ENOUGH:
+        accrued_s = durations.curve.accrued_delay(pending_age, age)
+    else:
+        accrued_s = accrued_delay(pending_age, age)
+    return max(LEAST_URGENCY_S, accrued_s)
