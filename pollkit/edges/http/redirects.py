@@ -18,7 +18,8 @@ from ...core.urls import Address, parse_url, redact_url
 from ...errors import ConfigError
 from ..background import BackgroundCalls
 from ..multiplexer import Steps
-from .connection import FOLLOW_ANY, ConnectError, Connection, not_public, resolve
+from .connecting import FOLLOW_ANY, ConnectError, not_public, resolve
+from .connection import Connection
 from .proxies import Route, route_to
 
 _ORIGINS_KEPT = 512

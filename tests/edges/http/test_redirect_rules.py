@@ -9,7 +9,7 @@ import pytest
 from pollkit import ConfigError, Fault, Poller, Profile
 from pollkit.core import origins
 from pollkit.edges.background import BackgroundCalls
-from pollkit.edges.http import connection, redirects
+from pollkit.edges.http import connecting, redirects
 from pollkit.edges.http.request import Request
 from pollkit.testing import VirtualClock
 from raw_server import RawServer, redirect, reply
@@ -41,7 +41,7 @@ def network(monkeypatch):
         name = host.decode() if isinstance(host, bytes) else host
         return getaddrinfo(names.get(name, name), *more)
 
-    for module in (connection, redirects):
+    for module in (connecting, redirects):
         monkeypatch.setattr(
             module, "is_internal", lambda host: host != PUBLIC and is_internal(host)
         )
