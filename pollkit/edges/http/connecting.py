@@ -74,13 +74,16 @@ def open_connection(
 
 def not_public(address: Address) -> Fault:
     """The fault if a public server points to an internal address."""
-    return Fault(
+    return redirect_fault(
         "a public server points to %s, an internal address, which is not followed"
         % address.authority,
         FOLLOW_ANY,
-        final=True,
-        code=FaultCode.REDIRECT,
     )
+
+
+def redirect_fault(problem: str, advice: str = "") -> Fault:
+    """The fault for a redirect or link that is not followed."""
+    return Fault(problem, advice, final=True, code=FaultCode.REDIRECT)
 
 
 def resolve(

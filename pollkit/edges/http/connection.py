@@ -114,8 +114,9 @@ class Connection:
         except OSError as error:
             if parser.has_begun:
                 raise
-            problem = "the connection broke without a reply: %s" % describe(error)
-            raise NoResponse(problem, tls_reason(error)) from None
+            raise NoResponse(
+                "the connection broke without a reply: %s" % describe(error), tls_reason(error)
+            ) from None
 
     def idle_state(self) -> IdleState:
         """Whether the connection is still quiet; the caller must close it if it is not."""

@@ -126,8 +126,9 @@ def secure(
     try:
         address.host.encode("idna")  # wrap_socket would raise ValueError and leave a socket open
     except UnicodeError:
-        problem = "%s is no name that TLS can verify" % name
-        raise ConnectError(Fault(problem, final=True, code=FaultCode.TLS)) from None
+        raise ConnectError(
+            Fault("%s is no name that TLS can verify" % name, final=True, code=FaultCode.TLS)
+        ) from None
     try:
         sock = context.wrap_socket(
             connection.sock, server_hostname=address.host, do_handshake_on_connect=False
@@ -154,8 +155,9 @@ def _shake_hands(secured: TlsConnection, name: str, deadline: float) -> "Steps[N
             direction = WRITE
         is_ready = yield secured.descriptor, direction, deadline
         if not is_ready:
-            problem = "no TLS handshake with %s in time" % name
-            raise ConnectError(Fault(problem, code=FaultCode.TIMEOUT))
+            raise ConnectError(
+                Fault("no TLS handshake with %s in time" % name, code=FaultCode.TIMEOUT)
+            )
 
 
 def _handshake_fault(name: str, error: Exception, context: ssl.SSLContext) -> Fault:
@@ -167,16 +169,16 @@ def _handshake_fault(name: str, error: Exception, context: ssl.SSLContext) -> Fa
     if isinstance(error, ssl.SSLError):
         return _tls_fault(name, error)
     assert isinstance(error, OSError)
-    problem = "%s broke off the TLS handshake: %s" % (name, describe(error))
-    return Fault(problem, code=FaultCode.TLS)
+    return Fault("%s broke off the TLS handshake: %s" % (name, describe(error)), code=FaultCode.TLS)
 
 
 def _certificate_fault(name: str, error: Exception, context: ssl.SSLContext) -> Fault:
     """Why we don't accept the server's certificate."""
     reason = getattr(error, "verify_message", "") or str(error)
     code = _certificate_code(error, context)
-    problem = "the certificate of %s was not accepted: %s" % (name, reason)
-    return Fault(problem, _ADVICE[code], code=code)
+    return Fault(
+        "the certificate of %s was not accepted: %s" % (name, reason), _ADVICE[code], code=code
+    )
 
 
 def _certificate_code(error: Exception, context: ssl.SSLContext) -> FaultCode:

@@ -22,7 +22,7 @@ from ...core.urls import join_url, parse_url, redact_url, secrets_in_url
 from ...errors import ConfigError
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..multiplexer import Steps, run
-from .connecting import ConnectError, TlsSettings, open_connection
+from .connecting import ConnectError, TlsSettings, open_connection, redirect_fault
 from .connection import (
     CERTIFICATE_REQUIRED,
     CLIENT_CERTIFICATE_ADVICE,
@@ -136,10 +136,8 @@ class Transport:
         for _ in range(_MAX_REDIRECTS + 1):
             site, data = self._builder.build(url, request.home, method, body, etag)
             if body and site.origin != request.home:
-                return Fault(
-                    "redirected to %s: a body is not sent to another origin" % redact_url(url),
-                    final=True,
-                    code=FaultCode.REDIRECT,
+                return redirect_fault(
+                    "redirected to %s: a body is not sent to another origin" % redact_url(url)
                 )
             try:
                 response = yield from self._send(site, data, request, deadline)
@@ -147,17 +145,15 @@ class Transport:
                 return self._fault_from(error, url)
             link = response.headers.get("location")
             if response.status not in REDIRECTS or not link or _has_to_wait(response):
-                answer = yield from self._finish(response, url, site, request, deadline)
+                answer = yield from self._answer(response, url, site, request, deadline)
                 return answer
             there = join_url(url, link)
             if there is None:
-                return Fault(
+                return redirect_fault(
                     "redirected to %r, which is no http or https URL that can be used"
-                    % redact_url(link)[:80],
-                    final=True,
-                    code=FaultCode.REDIRECT,
+                    % redact_url(link)[:80]
                 )
-            refusal = yield from self._check_hop(request, site, url, there, deadline)
+            refusal = yield from self._check_hop(request, url, there, deadline)
             if refusal is not None:
                 return refusal
             url = there
@@ -185,14 +181,14 @@ class Transport:
                     response = yield from self._send_on(connection, origin, data, request, deadline)
                     if not is_stray_sender(origin):
                         return response
-                    # It may be the reply to an earlier request: ask again, on a new connection.
+                    # It may be the reply to an earlier request: poll again on a new connection.
                 except NoResponse:
                     pass  # RFC 9112, 9.3.1: closed while idle; try once more on a new connection
         tls = self._tls
         if origin != request.home:  # a client certificate is a credential, too
             tls = tls._replace(client_cert=None, client_key=None)
         connection = yield from open_connection(site.route, tls, self._calls, deadline, only_public)
-        self._redirects.note_peer(site.route, connection)
+        self._redirects.remember_peer(site.route, connection)
         response = yield from self._send_on(connection, origin, data, request, deadline)
         return response
 
@@ -215,7 +211,7 @@ class Transport:
         return response
 
     def _check_hop(
-        self, request: Request, site: Site, url: str, there: str, deadline: float
+        self, request: Request, url: str, there: str, deadline: float
     ) -> "Steps[Optional[Fault]]":
         """Why a redirect or link from one URL to another must not be followed; None if it may."""
         shown = redact_url(there)
@@ -223,39 +219,40 @@ class Transport:
         self._builder.add_link_secrets(secret for secret in secrets_in_url(url) if secret in shown)
         refusal = yield from self._redirects.refusal(url, there, request.home, deadline)
         address = parse_url(there)
-        if refusal is None and address.origin != site.origin:
+        if refusal is None and address.origin != parse_url(url).origin:
             request.hops.append(address)
         return refusal
 
-    def _finish(
+    def _answer(
         self, response: Response, url: str, site: Site, request: Request, deadline: float
     ) -> "Steps[Answer]":
         status = response.status
         if status == 407 and site.route.proxy is not None:
             return proxy_refusal(site.route, 407)
         if status in (401, 403) and site.origin != request.home:
-            return Fault(
+            return redirect_fault(
                 "%d from %s, another origin than the job's" % (status, redact_url(url)),
                 "credentials go to %s only: no redirect or link to another origin "
                 "carries them" % request.home,
-                final=True,
-                code=FaultCode.REDIRECT,
             )
         # _make: the header names are in lower case already.
         reply = Reply._make((status, response.headers, response.body, url, time.time()))
         link = None if status == 200 else linked_url(reply)
         if link is not None and link != request.url:
-            request.refused_link = yield from self._check_hop(request, site, url, link, deadline)
+            request.refused_link = yield from self._check_hop(request, url, link, deadline)
         return reply
 
     def _fault_from(self, error: Exception, url: str) -> Fault:
         host = parse_url(url).authority
         if isinstance(error, DeadlinePassed):
-            problem = "no complete reply from %s within %g s" % (host, self._timeout)
-            return Fault(problem, code=FaultCode.TIMEOUT)
+            return Fault(
+                "no complete reply from %s within %g s" % (host, self._timeout),
+                code=FaultCode.TIMEOUT,
+            )
         if isinstance(error, OSError):
-            problem = "the connection to %s broke: %s" % (host, describe(error))
-            return Fault(problem, code=FaultCode.BROKEN)
+            return Fault(
+                "the connection to %s broke: %s" % (host, describe(error)), code=FaultCode.BROKEN
+            )
         if isinstance(error, ResponseTooLarge):
             return Fault(str(error), final=True, code=FaultCode.TOO_LARGE)
         problem = "%s: %s" % (host, error)
