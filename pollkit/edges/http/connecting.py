@@ -103,8 +103,7 @@ def resolve(
     try:
         if is_numeric or address.host == "localhost":
             return look_up()
-        found = yield from calls.wait((host, address.port), look_up, deadline)
-        return found
+        return (yield from calls.wait((host, address.port), look_up, deadline))
     except NotFinished:
         problem = "the name of %s was not resolved in time" % name
         advice = "is DNS reachable from here?"

@@ -64,8 +64,7 @@ class Redirects:
                 FOLLOW_ANY,
             )
         try:
-            refusal = yield from self._refusal_of_address(here, target, home, deadline)
-            return refusal
+            return (yield from self._refusal_of_address(here, target, home, deadline))
         except ConnectError as error:  # a name that is needed to decide can't be resolved
             return error.fault
         except ConfigError as error:  # a proxy can't be used
@@ -94,8 +93,7 @@ class Redirects:
         is_incomplete = len(self._from_public) >= _MAX_ORIGINS
         if is_incomplete or (home, origin) in self._from_public:
             return True
-        is_home_public = yield from self._is_public(home, deadline)
-        return is_home_public
+        return (yield from self._is_public(home, deadline))
 
     def is_known_public(self, origin: str) -> bool:
         """Whether an origin has been connected to, and only at public addresses."""

@@ -98,8 +98,7 @@ class Transport:
                 yield from self._read_credential_again(request, timeout)
             # The time begins here: a command that prints the credential has its own.
             deadline = time.monotonic() + self._timeout
-            answer = yield from self._follow(request, deadline)
-            return answer
+            return (yield from self._follow(request, deadline))
         except ConnectError as error:
             return error.fault
         except ConfigError as error:
@@ -145,8 +144,7 @@ class Transport:
                 return self._fault_from(error, url)
             link = response.headers.get("location")
             if response.status not in REDIRECTS or not link or _has_to_wait(response):
-                answer = yield from self._answer(response, url, site, request, deadline)
-                return answer
+                return (yield from self._answer(response, url, site, request, deadline))
             there = join_url(url, link)
             if there is None:
                 return redirect_fault(
@@ -189,8 +187,7 @@ class Transport:
             tls = tls._replace(client_cert=None, client_key=None)
         connection = yield from open_connection(site.route, tls, self._calls, deadline, only_public)
         self._redirects.remember_peer(site.route, connection)
-        response = yield from self._send_on(connection, origin, data, request, deadline)
-        return response
+        return (yield from self._send_on(connection, origin, data, request, deadline))
 
     def _send_on(
         self, connection: Connection, origin: str, data: bytes, request: Request, deadline: float
