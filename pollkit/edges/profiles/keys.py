@@ -194,7 +194,7 @@ def _absolute(text: str, folder: str) -> str:
 
 
 def _auth(text: str, folder: str) -> str:
-    source = parse_credential(text)[2]
+    source = parse_credential(text).source
     if not source.startswith("file:"):
         return text
     return text[: -len(source)] + "file:" + _absolute(source[len("file:") :], folder)
