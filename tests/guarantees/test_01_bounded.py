@@ -7,7 +7,7 @@ import time
 from commands import run_pollkit
 from pollkit import BatchPoller, Poller, Profile
 from pollkit.testing import FakeJobApi, VirtualClock
-from raw_server import DRIP, RawServer
+from raw_server import CLOSE, DRIP, RawServer
 
 DAY_S = 86400.0
 REQUEST_TIMEOUT_S = 0.3
@@ -55,8 +55,8 @@ def test_a_ledger_gives_up_after_24_hours(tmp_path):
 
 
 def test_a_server_that_drips_cannot_extend_the_request_timeout():
-    endless = DRIP(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 5000, every=0.01)
-    with RawServer(endless) as server:
+    slow = DRIP(b"HTTP/1.1 200 OK\r\nX: " + b"x" * 800, every=0.01)  # 8 s
+    with RawServer([slow, CLOSE]) as server:
         profile = Profile(request_timeout=REQUEST_TIMEOUT_S, proxy="none")
         began = time.monotonic()
         with Poller(profile, timeout=0) as poller:

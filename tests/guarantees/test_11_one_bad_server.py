@@ -65,7 +65,8 @@ def test_two_stalled_replies_do_not_delay_the_other_jobs_of_a_batch(repetition):
 
 @pytest.mark.skipif(not bounded_poll.CAN_MEASURE, reason="needs Linux to measure memory")
 @pytest.mark.parametrize(
-    "title", ["endless interim replies", "gzip of empty objects", "2 million digits"]
+    "title",
+    ["endless interim replies", "gzip of over 10 MB", "gzip of empty objects", "2 million digits"],
 )
 def test_a_hostile_reply_costs_little_memory_and_cpu_time(title):
     bounded_poll.check_cost(title)
