@@ -339,7 +339,7 @@ def warn(arguments: argparse.Namespace, say: Callable[[str], None]) -> None:
         return
     from ..edges.credentials import Credential
 
-    if Credential("bearer file:" + name).is_open:
+    if Credential("bearer file:" + name).is_readable_by_others:
         say("pollkit: warning: others on this host can read %s; chmod 600 %s" % (name, name))
 
 

@@ -1,7 +1,7 @@
 """Calls that can't be interrupted (a name lookup, a command), each in a daemon thread.
 
 An exchange waits for such a call as it waits for a socket: the call has a descriptor that
-becomes readable when it has finished. If it does not finish in time, the exchange goes on
+becomes readable when it has finished. If it does not finish in time, the exchange continues
 without it and the thread is abandoned. At most MAX_CALLS run at once.
 """
 
@@ -25,10 +25,10 @@ class NotFinished(Exception):
 
 
 class _Call(Generic[T]):
-    """One call under way; any number of exchanges may wait for it.
+    """A running call; any number of exchanges may wait for it.
 
-    `forget` is called when it has finished, before any exchange learns of that: so the next
-    exchange starts a new call.
+    `forget` is called when it has finished, before the exchanges are resumed. So the next exchange
+    starts a new call.
     """
 
     def __init__(self, function: Callable[[], T], forget: Callable[[], None]) -> None:
@@ -51,20 +51,20 @@ class _Call(Generic[T]):
             self.value = self._function()
         except Exception as error:
             self.error = error
-        except BaseException as error:  # SystemExit in a thread must not end the one that waits
+        except BaseException as error:  # a SystemExit must not be raised in another thread
             self.error = RuntimeError("%s: %s" % (type(error).__name__, error))
         self._forget()
         self._finish()
 
     def _finish(self) -> None:
-        """Close the descriptors: not later, for an error and its traceback may live long."""
+        """Close the descriptors now: an error's traceback may keep this object alive for long."""
         with self._lock:
             self._has_finished = True
             self._sender.close()  # makes the waiters readable
             self._receiver.close()
 
     def new_waiter(self) -> Optional[socket.socket]:
-        """A descriptor of its own, readable once the call has finished; None if it has."""
+        """A new socket that becomes readable when the call has finished; None if it has."""
         with self._lock:
             return None if self._has_finished else self._receiver.dup()
 
@@ -77,7 +77,10 @@ class BackgroundCalls:
         self._calls: Dict[Hashable, _Call[Any]] = {}
 
     def wait(self, key: Hashable, function: Callable[[], T], until: float) -> "Steps[T]":
-        """Run a function in the background; its result. Raises its error, or NotFinished."""
+        """Run a function in the background and return its result.
+
+        Raises its error, NotFinished or TooManyCalls.
+        """
         call = self._join_or_start(key, function)
         waiter = call.new_waiter()
         if waiter is not None:

@@ -1,21 +1,23 @@
-"""Clocks: the machine's own, and one that tests move by hand."""
+"""Clocks: the clock of this machine, and one that tests move by hand."""
 
 import os
 import threading
 import time
 from typing import TYPE_CHECKING, List, Optional
 
+from ..core.units import NEVER
+
 if TYPE_CHECKING:
     from .multiplexer import Finished, Multiplexer
 
-_LONGEST_SLEEP_S = 86400.0  # time.sleep overflows far beyond; whoever sleeps asks again anyway
+_LONGEST_SLEEP_S = 86400.0  # time.sleep overflows far beyond that; callers check and sleep again
 
 
 class Clock:
-    """The time that waits run on (monotonic: setting the host's clock moves nothing)."""
+    """The time that waits are measured in; it is monotonic, so setting the host's clock is safe."""
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back; its zero means nothing."""
+        """Seconds on a clock that never goes back; its zero has no meaning."""
         return time.monotonic()
 
     def wall(self) -> float:
@@ -23,32 +25,36 @@ class Clock:
         return time.time()
 
     def boot(self) -> str:
-        """Names what `now` counts from: equal names, comparable instants, also in other processes."""
+        """A name for the zero of `now`; processes with equal names can compare instants."""
         try:
             with open("/proc/sys/kernel/random/boot_id") as file:
                 name = file.read().strip()
-            # A container may count from elsewhere.
-            return name + (
-                os.readlink("/proc/self/ns/time") if os.path.lexists("/proc/self/ns/time") else ""
-            )
+            if os.path.lexists("/proc/self/ns/time"):  # a container may have another zero
+                name += os.readlink("/proc/self/ns/time")
+            return name
         except OSError:
-            return os.urandom(8).hex()  # nobody knows: comparable with nothing
+            return os.urandom(8).hex()  # unknown: comparable with no other process
 
     def sleep_until(self, at: float, stop: Optional[threading.Event] = None) -> None:
-        """Let time pass; less of it when `stop` is set meanwhile."""
-        duration = min(max(0.0, at - self.now()), _LONGEST_SLEEP_S)
+        """Sleep until an instant, or until `stop` is set."""
         if stop is None:
-            time.sleep(duration)
+            time.sleep(self._delay_until(at))
         else:
-            stop.wait(duration)
+            stop.wait(self._delay_until(at))
 
     def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Finished]":
-        """Drive exchanges until some have finished, or until an instant; `is_busy`: there are some."""
-        return multiplexer.wait(min(max(0.0, until - self.now()), _LONGEST_SLEEP_S))
+        """Drive exchanges until some have finished, or until an instant.
+
+        `is_busy` is whether there are any.
+        """
+        return multiplexer.wait(self._delay_until(until))
 
     def wait(self, gate: threading.Lock, until: float) -> None:
-        """Sleep until an instant, or until somebody releases the gate."""
-        gate.acquire(timeout=min(max(0.0, until - self.now()), _LONGEST_SLEEP_S))
+        """Sleep until an instant, or until another thread releases the gate."""
+        gate.acquire(timeout=self._delay_until(until))
+
+    def _delay_until(self, at: float) -> float:
+        return min(max(0.0, at - self.now()), _LONGEST_SLEEP_S)
 
 
 class WallClock(Clock):
@@ -59,12 +65,12 @@ class WallClock(Clock):
         return time.time()
 
     def boot(self) -> str:
-        """Nothing: this clock is set, so that instants of one day need not fit those of another."""
+        """Always the same, although setting this clock makes instants incomparable."""
         return ""
 
 
 class VirtualClock(Clock):
-    """A clock that stands still until somebody sleeps on it: hours pass in no time.
+    """A clock on which sleeping takes no time: it moves forward at once.
 
     >>> clock = VirtualClock()
     >>> clock.sleep(3600)
@@ -79,20 +85,20 @@ class VirtualClock(Clock):
         self._boot = os.urandom(8).hex()
 
     def boot(self) -> str:
-        """Each of these clocks counts from a beginning of its own."""
+        """A different name for each virtual clock."""
         return self._boot
 
     def now(self) -> float:
-        """Seconds since the clock was made (or what it was told to begin with)."""
+        """Seconds since the clock was made, plus the `now` that it was made with."""
         return self._now
 
     def wall(self) -> float:
-        """Seconds since 1970, as far as this clock is concerned."""
+        """Seconds since 1970 on this clock."""
         return self._now + self._wall_offset
 
     def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Finished]":
-        """Time stands still while exchanges are under way; otherwise it moves on at once."""
-        if is_busy or until == float("inf"):
+        """Time does not move while exchanges are in flight; otherwise it moves at once."""
+        if is_busy or until == NEVER:
             return multiplexer.wait(None)
         finished = multiplexer.wait(0.0)
         if not finished and not multiplexer.was_woken:
@@ -100,18 +106,18 @@ class VirtualClock(Clock):
         return finished
 
     def wait(self, gate: threading.Lock, until: float) -> None:
-        """Move time on to an instant; where there is none, really wait at the gate."""
-        if until == float("inf"):
+        """Move time to an instant, unless the gate is released; wait for that if there is none."""
+        if until == NEVER:
             gate.acquire()
         elif not gate.acquire(blocking=False):
             self.sleep_until(until)
 
     def sleep(self, duration: float) -> None:
-        """Move time on, at once."""
+        """Move time forward at once."""
         self.sleep_until(self._now + duration)
 
     def sleep_until(self, at: float, stop: Optional[threading.Event] = None) -> None:
-        """Move time on to an instant, at once; not at all when `stop` is set already."""
+        """Move time to an instant at once, unless `stop` is set already."""
         if stop is None or not stop.is_set():
             with self._lock:
                 self._now = max(self._now, at)

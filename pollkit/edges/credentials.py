@@ -1,8 +1,8 @@
-"""Where a credential comes from: environment, file, netrc or a command; never argv.
+"""Credentials: read from the environment, a file, netrc or a command; never from argv.
 
 A specification is a scheme and a source: 'bearer env:TOKEN', 'basic file:PATH' (user:password),
-'header X-API-Key command:pass show api', or just 'netrc'. Errors name the source, never what
-was in it.
+'header X-API-Key command:pass show api', or just 'netrc'. Errors name the source, never its
+content.
 """
 
 import errno
@@ -10,142 +10,153 @@ import os
 import re
 import stat
 import time
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import ConfigError
-from .http.user_headers import validate_headers
+from .http.user_headers import HEADER_NAME, validate_headers
 
 if TYPE_CHECKING:
     from subprocess import Popen
 
-_TOKEN = re.compile(
-    r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-)  # RFC 9110, 5.6.2: what a header's name is made of
-_VARIABLE = re.compile(r"[\w.-]+")  # more than a shell allows: containers are given such names
-_LATIN_1 = re.compile(r"[\x00-\xff]*")
-_LARGEST = 65536
-_COMMAND_TIMEOUT_S = 30.0  # also for what a command writes to a pipe
-_TURN_S = (
-    0.05  # how often to see whether a command has ended while something else keeps its pipe open
-)
+_SOURCE = re.compile(r"(env|file|command):.|netrc$")
+_VARIABLE = re.compile(r"[\w.-]+")  # more than a shell allows: containers may use such names
+_MAX_BYTES = 65536
+_COMMAND_TIMEOUT_S = 30.0  # also for a pipe in place of a file
+_EXIT_CHECK_S = 0.05  # how often to check whether a command has exited
 _HOW_TO = "write bearer env:NAME, basic file:PATH, header X-API-Key command:PROGRAM, or netrc"
 
 
+class Specification(NamedTuple):
+    """A parsed specification: 'bearer env:TOKEN' is ('Authorization', 'Bearer', 'env:TOKEN')."""
+
+    header: str
+    scheme: str  # empty if the header has the credential alone
+    source: str
+
+
 class Credential:
-    """A credential that is read when first needed, and again when told that it is stale."""
+    """A credential that is read when it is first needed, and again if the server refuses it."""
 
     def __init__(self, specification: str) -> None:
         self._header, self._scheme, self._source = parse_credential(specification)
-        self._read: Dict[str, Tuple[str, str]] = {}
+        self._headers: Dict[str, Tuple[str, str]] = {}  # by host
 
     def header(
         self, host: str, fresh: bool = False, timeout: Optional[float] = None
     ) -> Tuple[str, str]:
         """The header that carries the credential: its name and value.
 
-        `timeout` is that of the wait it is for: no command or pipe takes longer. A wait of 0 looks
-        once, however long that takes.
+        No command or pipe may take longer than `timeout`, that of the wait. A timeout of 0, which
+        means a single poll, does not limit them.
         """
-        known = self._read.get(host)
+        known = self._headers.get(host)
         if known is not None and not fresh:
             return known
+        is_basic = self._scheme == "Basic"
+        limit_s = min(timeout or _COMMAND_TIMEOUT_S, _COMMAND_TIMEOUT_S)
         try:
-            secret = _read_source(
-                self._source,
-                host,
-                self._scheme == "Basic",
-                min(timeout or _COMMAND_TIMEOUT_S, _COMMAND_TIMEOUT_S),
-            )
+            secret = _read_secret(self._source, host, limit_s, is_basic)
         except ConfigError:
             if known is not None:
-                return known  # gone meanwhile: the server has the last word on the old one
+                return known  # it can't be read any more: the server decides about the old one
             raise
-        if self._scheme == "Basic":
+        if is_basic:
             from base64 import b64encode
 
             secret = b64encode(secret.encode("utf-8")).decode("ascii")
-        value = (self._scheme + " " + secret).strip()
-        self._read[host] = self._header, value
-        return self._read[host]
+        self._headers[host] = self._header, (self._scheme + " " + secret).strip()
+        return self._headers[host]
 
     @property
-    def origin(self) -> str:
-        """Where it comes from and how it is sent, in words; of a command no more than its name."""
+    def description(self) -> str:
+        """The source and the header in words; of a command only its name."""
         kind, _, name = self._source.partition(":")
-        where = {
+        sources = {
             "env": "from the environment variable %s" % name,
             "file": "from the file %s" % name,
             "netrc": "from netrc",
-        }.get(kind) or "from the command %s" % (name.split() or [""])[0]
-        how = "as the header %s" % self._header if not self._scheme else "as %s" % self._scheme
-        return "%s, sent %s" % (where, how)
+        }
+        source = sources.get(kind) or "from the command %s" % (name.split() or [""])[0]
+        return "%s, sent as %s" % (source, self._scheme or "the header %s" % self._header)
 
     @property
-    def is_open(self) -> bool:
-        """Whether it is in a file that others on this host can read."""
+    def is_readable_by_others(self) -> bool:
+        """Whether it is in a file that other users of this host can read."""
         kind, _, path = self._source.partition(":")
         if kind == "netrc":
             path = os.environ.get("NETRC") or os.path.join("~", ".netrc")
+        elif kind != "file":
+            return False
         try:
-            mode = os.stat(os.path.expanduser(path)).st_mode if kind in ("file", "netrc") else 0
+            mode = os.stat(os.path.expanduser(path)).st_mode
         except (OSError, ValueError):
-            return False  # said when it is read
+            return False  # reading it reports the error
         return os.name == "posix" and stat.S_ISREG(mode) and bool(mode & 0o077)
 
 
-def parse_credential(specification: str) -> Tuple[str, str, str]:
-    """Header, scheme and source of a specification."""
-    words = specification.strip().split(None, 1)
-    kind, rest = (words[0].lower() if words else ""), (words[1] if len(words) > 1 else "")
-    header, scheme = "Authorization", ""
-    if kind == "netrc" and not rest:
-        scheme, rest = "Basic", "netrc"
+def parse_credential(specification: str) -> Specification:
+    """Header, scheme and source of a specification, or a ConfigError."""
+    word, source = _split_word(specification.strip())
+    kind = word.lower()
+    header = "Authorization"
+    scheme = ""
+    if kind == "netrc" and not source:
+        scheme = "Basic"
+        source = "netrc"
     elif kind in ("bearer", "basic"):
         scheme = kind.capitalize()
     elif kind == "header":
-        header, rest = (rest.split(None, 1) + ["", ""])[:2]
+        header, source = _split_word(source)
     else:
         raise ConfigError("auth names no scheme it can use: " + _HOW_TO)
-    if not re.match(r"(env|file|command):.|netrc$", rest) or not _TOKEN.fullmatch(header):
+    if not _SOURCE.match(source) or not HEADER_NAME.fullmatch(header):
         raise ConfigError("auth names no source for the credential: " + _HOW_TO)
-    validate_headers({header: ""})  # some are not the user's to set
-    kind, _, name = rest.partition(":")
+    validate_headers({header: ""})  # pollkit sets some headers itself
+    kind, _, name = source.partition(":")
     if kind == "env" and not _VARIABLE.fullmatch(name):
         raise ConfigError(
             "auth names no environment variable: write bearer env:NAME and nothing after it; "
             "a comment begins with a semicolon"
         )
     if kind == "command":
-        _words(name)
-    return header, scheme, rest
+        _split_command(name)
+    return Specification(header, scheme, source)
+
+
+def _split_word(text: str) -> Tuple[str, str]:
+    """The first word of a text, and the rest."""
+    word, rest = (text.split(None, 1) + ["", ""])[:2]
+    return word, rest
 
 
 def credential_variable(specification: str) -> Optional[str]:
     """The environment variable that a credential comes from, if it is one."""
-    kind, _, name = parse_credential(specification)[2].partition(":")
+    kind, _, name = parse_credential(specification).source.partition(":")
     return name if kind == "env" else None
 
 
-def _read_source(source: str, host: str, basic: bool, limit_s: float) -> str:
+def _read_secret(source: str, host: str, limit_s: float, is_basic: bool) -> str:
+    """The credential, or a ConfigError if no header can carry it."""
     kind, _, name = source.partition(":")
     if kind == "env":
         secret = os.environ.get(name, "")
-        where = "the environment variable %s is" % name
+        subject = "the environment variable %s is" % name
     elif kind == "file":
-        secret, where = _read_file(name, limit_s), "the credential file %s is" % name
+        secret = _read_file(name, limit_s)
+        subject = "the credential file %s is" % name
     elif kind == "netrc":
-        secret, where = _read_netrc(host), "netrc has no entry for %s, or it is" % host
+        secret = _read_netrc(host)
+        subject = "netrc has no entry for %s, or it is" % host
     else:
-        secret, where = _run(name, limit_s), "the credential command's output is"
+        secret = _run_command(name, limit_s)
+        subject = "the credential command's output is"
     secret = secret.strip()
     if not secret:
-        raise ConfigError("%s empty: no credential to send" % where)
+        raise ConfigError("%s empty: no credential to send" % subject)
     if not secret.isprintable():
-        raise ConfigError("%s not one line of printable text" % where)
-    if not basic and not _LATIN_1.fullmatch(secret):
-        raise ConfigError(
-            "%s not what a header can carry: it has characters beyond Latin-1" % where
-        )
+        raise ConfigError("%s not one line of printable text" % subject)
+    if not is_basic and max(secret) > "\xff":
+        raise ConfigError("%s not usable in a header: not all characters are Latin-1" % subject)
     return secret
 
 
@@ -155,29 +166,48 @@ def _read_file(path: str, limit_s: float) -> str:
         if stat.S_ISFIFO(os.stat(path).st_mode):
             return _read_pipe(path, limit_s).decode("utf-8")
         with open(path, encoding="utf-8") as file:
-            return file.read(_LARGEST)
-    except (OSError, UnicodeError, ValueError) as error:
-        what = "it is not UTF-8 text" if isinstance(error, UnicodeError) else _reason(error)
-        raise ConfigError("can't read the credential file %s: %s" % (path, what)) from None
+            return file.read(_MAX_BYTES)
+    except UnicodeError:
+        raise ConfigError("can't read the credential file %s: it is not UTF-8" % path) from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            "can't read the credential file %s: %s" % (path, _reason(error))
+        ) from None
 
 
 def _read_pipe(path: str, limit_s: float) -> bytes:
-    """What somebody writes to a pipe, as with --token-file <(program): a program may take for ever."""
+    """Read a named pipe, as for --token-file <(program); the program may hang."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return _read_until_end(descriptor, time.monotonic() + limit_s, lambda: False)
+    except TimeoutError:
+        reason = "it is a pipe that was not written and closed within %g s" % limit_s
+        raise TimeoutError(errno.ETIMEDOUT, reason) from None
+    finally:
+        os.close(descriptor)
+
+
+def _read_until_end(descriptor: int, until: float, has_exited: Callable[[], bool]) -> bytes:
+    """Read a pipe until it is closed, or its program has exited, or it delivers too much.
+
+    Children of the program may keep the pipe open after that.
+    """
     import selectors
 
-    said, until = b"", time.monotonic() + limit_s
-    with open(
-        path, "rb", 0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)
-    ) as pipe, selectors.DefaultSelector() as selector:
-        selector.register(pipe, selectors.EVENT_READ)
-        while selector.select(max(0.0, until - time.monotonic())):
-            chunk = pipe.read(_LARGEST)
-            said += chunk or b""
-            if chunk == b"" or len(said) >= _LARGEST:
-                return said
-    raise TimeoutError(
-        errno.ETIMEDOUT, "it is a pipe that nobody wrote to, or closed, within %g s" % limit_s
-    )
+    data = b""
+    with selectors.DefaultSelector() as selector:
+        selector.register(descriptor, selectors.EVENT_READ)
+        while len(data) <= _MAX_BYTES:
+            is_last_read = has_exited()  # if so, the pipe contains all of its output
+            left_s = until - time.monotonic()
+            if left_s <= 0 and not is_last_read:
+                raise TimeoutError()
+            is_ready = selector.select(0 if is_last_read else min(left_s, _EXIT_CHECK_S))
+            chunk = os.read(descriptor, _MAX_BYTES + 1) if is_ready else b""
+            data += chunk
+            if not chunk and (is_ready or is_last_read):
+                break
+    return data
 
 
 def _read_netrc(host: str) -> str:
@@ -185,20 +215,18 @@ def _read_netrc(host: str) -> str:
 
     try:
         found = netrc.netrc(os.environ.get("NETRC") or None).authenticators(host)
-    except (OSError, UnicodeError, netrc.NetrcParseError) as error:
-        # NetrcParseError quotes the line it fell over, which may hold the password.
-        what = (
-            _reason(error)
-            if isinstance(error, OSError)
-            else "others may read it: chmod 600 it"
-            if "permissi" in str(error)
-            else "it is not well-formed"
-        )
-        raise ConfigError("can't read netrc: %s" % what) from None
+    except OSError as error:
+        raise ConfigError("can't read netrc: %s" % _reason(error)) from None
+    except (UnicodeError, netrc.NetrcParseError) as error:
+        # A NetrcParseError quotes the line that it could not parse: it may hold the password.
+        reason = "it is not well-formed"
+        if "permissi" in str(error):
+            reason = "others may read it: chmod 600 it"
+        raise ConfigError("can't read netrc: %s" % reason) from None
     return "%s:%s" % (found[0], found[2]) if found else ""
 
 
-def _words(command: str) -> List[str]:
+def _split_command(command: str) -> List[str]:
     import shlex
 
     try:
@@ -207,18 +235,18 @@ def _words(command: str) -> List[str]:
         raise ConfigError("can't run the credential command: its quotes don't match") from None
 
 
-def _run(command: str, limit_s: float) -> str:
+def _run_command(command: str, limit_s: float) -> str:
+    """The output of a command; when it takes too long, it is killed with all its children."""
     import subprocess
 
-    words = _words(command)
+    words = _split_command(command)
     try:
-        # A session of its own, so that whatever it starts can be ended with it.
         process = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            start_new_session=True,  # so that its children can be killed with it
         )
     except (OSError, ValueError) as error:  # ValueError: a NUL
         raise ConfigError(
@@ -226,61 +254,40 @@ def _run(command: str, limit_s: float) -> str:
         ) from None
     try:
         until = time.monotonic() + limit_s
-        said = _said(process, until)
+        output = _read_output(process, until)
         code = process.wait(max(0.0, until - time.monotonic()))
-    except subprocess.TimeoutExpired:
+    except (TimeoutError, subprocess.TimeoutExpired):
         raise ConfigError("the credential command took over %g s" % limit_s) from None
-    finally:  # also where a signal breaks it off
-        _end(process)
+    finally:  # also if a signal interrupts it
+        _kill(process)
     if code:
         raise ConfigError("the credential command failed with exit code %d" % code)
-    return said.decode("utf-8", "replace")
+    return output.decode("utf-8", "replace")
 
 
-def _said(process: "Popen[bytes]", until: float) -> bytes:
-    """What a command prints before it ends, or closes the pipe; what it leaves behind may keep that open."""
-    import selectors
-    import subprocess
-
+def _read_output(process: "Popen[bytes]", until: float) -> bytes:
     assert process.stdout is not None
-    if os.name != "posix":  # no pipe can be selected there
+    if os.name != "posix":  # only sockets can be selected there
         return process.communicate(timeout=until - time.monotonic())[0]
-    said = b""
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        while True:
-            has_ended = (
-                process.poll() is not None
-            )  # asked first: all that it said is in the pipe by then
-            left = until - time.monotonic()
-            if left <= 0 and not has_ended:
-                raise subprocess.TimeoutExpired(process.args, 0)
-            if selector.select(0 if has_ended else min(left, _TURN_S)):
-                chunk = os.read(process.stdout.fileno(), _LARGEST + 1)
-                said += chunk
-                if len(said) > _LARGEST:
-                    raise ConfigError(
-                        "the credential command prints too much: over %d bytes" % _LARGEST
-                    )
-                if not chunk:
-                    return said
-            elif has_ended:
-                return said
+    output = _read_until_end(process.stdout.fileno(), until, lambda: process.poll() is not None)
+    if len(output) > _MAX_BYTES:
+        raise ConfigError("the credential command prints too much: over %d bytes" % _MAX_BYTES)
+    return output
 
 
-def _end(process: "Popen[bytes]") -> None:
-    """Close the pipe of a command; where it still runs, kill it with all that it has started."""
+def _kill(process: "Popen[bytes]") -> None:
+    """Close the pipe of a command; if it still runs, kill it with all its children."""
     assert process.stdout is not None
     process.stdout.close()
     if process.returncode is not None:
         return
     try:
         if os.name == "posix":
-            os.killpg(process.pid, 9)  # not waited for yet: the number is still its own
+            os.killpg(process.pid, 9)  # the id is still valid: it has not been waited for
         else:
             process.kill()
     except OSError:
-        return  # somebody else's by now, as with sudo: nothing that could be waited for
+        return  # it runs as another user, for example with sudo: don't wait for it
     process.wait()
 
 

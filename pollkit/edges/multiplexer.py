@@ -2,12 +2,13 @@
 
 An exchange is a generator. It yields a Wait (a file descriptor, the direction, and the instant
 at which it gives up waiting) and is resumed with True when the descriptor is ready, or with
-False when the instant has passed. What it returns is its result. So a whole exchange, from the
+False when the instant has passed. Its return value is its result. So a whole exchange, from the
 name lookup to the last byte of the reply, reads from top to bottom, and it never blocks.
 No two exchanges may wait for the same descriptor.
 
-However late the thread is, it looks once more after the instant has passed: a descriptor that is
-ready then wins. Only once, so that a server that never stops sending can't outlast a deadline.
+However late the thread is, it polls the descriptors once more after the instant has passed: one
+that is ready then counts as ready. Only once, so that a server that never stops sending can't
+outlast a deadline.
 
 `run` drives one exchange in the caller's thread; a `Multiplexer` drives many.
 """
@@ -19,9 +20,10 @@ from collections import deque
 from contextlib import ExitStack
 from typing import Any, Deque, Dict, Generator, List, NamedTuple, Optional, Tuple, TypeVar
 
-from ..core.units import NEVER
+from ..core.units import LONG_AGO, NEVER
 
-READ, WRITE = 1, 4  # the values of select.POLLIN and select.POLLOUT
+READ = 1  # select.POLLIN
+WRITE = 4  # select.POLLOUT
 NOTHING = -1  # in place of a descriptor: wait for the instant only
 _LONGEST_WAIT_S = 86400.0  # poll() takes milliseconds as a C int
 
@@ -32,7 +34,7 @@ Steps = Generator[Wait, bool, T]
 
 def run(steps: "Steps[T]") -> T:
     """Drive one exchange to its end in this thread."""
-    looked_at = -NEVER
+    polled_at = LONG_AGO
     try:
         descriptor, direction, until = next(steps)
         while True:
@@ -40,9 +42,9 @@ def run(steps: "Steps[T]") -> T:
             if descriptor != NOTHING:
                 poller.register(descriptor, direction)
             is_ready = False
-            while not is_ready and looked_at < until:
-                looked_at = time.monotonic()
-                is_ready = bool(poller.poll(_milliseconds(until - looked_at)))
+            while not is_ready and polled_at < until:
+                polled_at = time.monotonic()
+                is_ready = bool(poller.poll(_milliseconds(until - polled_at)))
             descriptor, direction, until = steps.send(is_ready)
     except StopIteration as stop:
         result: T = stop.value
@@ -58,12 +60,12 @@ class _Task:
         self.tag = tag
         self.steps = steps
         self.descriptor = NOTHING
-        self.direction = -1  # it has not waited yet
+        self.direction = -1  # not waiting yet
         self.until = NEVER
 
 
 class Finished(NamedTuple):
-    """An exchange that is over: its result, or the exception that ended it (a bug)."""
+    """A finished exchange: its result, or the exception that it raised (a bug)."""
 
     tag: Any
     result: Any
@@ -76,7 +78,7 @@ class Multiplexer:
     def __init__(self) -> None:
         self._poller = new_poller()
         self._waiting: Dict[int, _Task] = {}  # by descriptor
-        self._timers: List[_Task] = []  # those that wait for an instant only
+        self._timers: List[_Task] = []  # tasks that wait for an instant only
         self._finished: Deque[Finished] = deque()
         self._next_until = NEVER  # no wait ends before this instant
         self.was_woken = False  # by `wake`, in the last `wait`
@@ -97,12 +99,12 @@ class Multiplexer:
         give_up_at = NEVER if timeout_s is None else time.monotonic() + timeout_s
         while True:
             now = time.monotonic()
-            # Even if some have finished already, look at the others once.
+            # Even if some have finished already, poll the others once.
             wake_at = now if self._finished else min(give_up_at, self._next_until)
             ready = self._poller.poll(_milliseconds(wake_at - now))
             self.was_woken = self._resume_ready(ready)
             if now >= self._next_until:
-                self._resume_overdue(now)  # after the look above
+                self._resume_overdue(now)  # after the poll above
             if self._finished or self.was_woken or now >= give_up_at:
                 break
         finished = list(self._finished)
@@ -171,7 +173,7 @@ class Multiplexer:
         if task.descriptor == NOTHING:
             self._timers.append(task)
         else:
-            assert task.descriptor not in self._waiting, "another exchange waits for it, too"
+            assert task.descriptor not in self._waiting, "two exchanges wait for one descriptor"
             self._waiting[task.descriptor] = task
             self._poller.register(task.descriptor, task.direction)
 

@@ -18,7 +18,7 @@ from pollkit.cli.exit_codes import combine_exit_codes
 from pollkit.core.reading.reader import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.ledger import statistics as ledger_history
-from scripted_api import ScriptedApi
+from raw_server import RawServer, reply
 
 pytestmark = pytest.mark.usefixtures("place")
 
@@ -135,10 +135,10 @@ def test_what_a_ledger_cannot_keep_is_one_line_that_names_the_line_and_makes_no_
 def test_a_result_nested_nearly_as_deep_as_python_bears_ends_and_is_told(pollkit):
     """One that could be read but not written was polled again and again, or ended the telling of all."""
     depths = range(900, 1000, 4)
-    with ScriptedApi(
-        [(200, {}, b'{"status": "done", "result": %s1%s}' % (b"[" * n, b"]" * n)) for n in depths]
+    with RawServer(
+        *[reply(b'{"status": "done", "result": %s1%s}' % (b"[" * n, b"]" * n)) for n in depths]
     ) as api:
-        profile(api.url)
+        profile(api.url(""))
         names = ["job_%d" % n for n in depths]
         pollkit("add", "jobs.db", "--profile", "fake", *names)
         code, _, err = pollkit(

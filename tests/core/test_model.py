@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from pollkit import ConfigError, Job, Outcome, Profile, Reply
-from pollkit.core.model import NEVER, Error, Slept, State, iso_text, one_line
+from pollkit.core.model import NO_TIMEOUT, Error, Slept, State, iso_text, one_line
 
 
 @pytest.mark.parametrize(
@@ -15,7 +15,7 @@ from pollkit.core.model import NEVER, Error, Slept, State, iso_text, one_line
         ("https://a/1", Job("https://a/1", url="https://a/1")),
         (Job("a", timeout="10m"), Job("a", timeout=600.0)),
         (Job("a", timeout=timedelta(minutes=10)), Job("a", timeout=600.0)),
-        (Job("a", timeout=" Never"), Job("a", timeout=NEVER)),
+        (Job("a", timeout=" Never"), Job("a", timeout=NO_TIMEOUT)),
     ],
 )
 def test_a_job_may_be_a_job_a_url_or_an_id(value, job):

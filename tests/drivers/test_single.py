@@ -29,7 +29,7 @@ from pollkit import (
 from pollkit.core.model import State
 from pollkit.errors import JobError
 from pollkit.testing import VirtualClock
-from scripted_api import ScriptedApi
+from raw_server import RawServer, reply
 
 
 def script(*answers):
@@ -42,15 +42,15 @@ def script(*answers):
 
 
 def test_wait_gives_back_the_result_of_a_url():
-    with ScriptedApi(
-        [(200, {}, {"status": "running"}), (200, {}, {"status": "done", "result": 42})]
+    with RawServer(
+        reply('{"status": "running"}'), reply('{"status": "done", "result": 42}')
     ) as api:
-        assert wait(api.url + "/jobs/42", clock=VirtualClock()) == 42
+        assert wait(api.url("/jobs/42"), clock=VirtualClock()) == 42
 
 
 def test_an_id_needs_a_profile_that_says_where_it_stands():
-    with ScriptedApi([(200, {}, {"status": "done", "result": 1})]) as api:
-        outcome = Poller(Profile(name="mine", url=api.url + "/{label}/jobs/{id}")).poll(
+    with RawServer(reply('{"status": "done", "result": 1}')) as api:
+        outcome = Poller(Profile(name="mine", url=api.url("/{label}/jobs/{id}"))).poll(
             Job("a/b", label="x y")
         )
         assert (outcome.id, outcome.label, outcome.profile, outcome.result) == (
@@ -59,7 +59,7 @@ def test_an_id_needs_a_profile_that_says_where_it_stands():
             "mine",
             1,
         )
-        assert api.paths == ["/x%20y/jobs/a%2Fb"]
+        assert api.targets == ["/x%20y/jobs/a%2Fb"]
     with pytest.raises(ConfigError, match="not a URL, and no profile"):
         wait("job_1")
     with pytest.raises(ConfigError, match="{label}"):
@@ -67,9 +67,9 @@ def test_an_id_needs_a_profile_that_says_where_it_stands():
 
 
 def test_a_jobs_own_url_goes_before_the_profiles():
-    with ScriptedApi([(200, {}, {"status": "done"})]) as api:
-        Poller(Profile(url="http://nowhere.invalid/{id}")).poll(Job("1", url=api.url + "/own"))
-        assert api.paths == ["/own"]
+    with RawServer(reply('{"status": "done"}')) as api:
+        Poller(Profile(url="http://nowhere.invalid/{id}")).poll(Job("1", url=api.url("/own")))
+        assert api.targets == ["/own"]
 
 
 @pytest.mark.parametrize("url", ["ftp://a/b", "http://", "http://a:99999/", "file:///etc/passwd"])
@@ -402,8 +402,8 @@ def test_ctrl_c_ends_a_wait_within_a_second_even_in_the_middle_of_a_poll():
 
 
 def test_a_poller_may_be_used_by_many_threads_at_once():
-    with ScriptedApi([(200, {}, {"status": "done", "result": 1})]) as api:
-        poller, outcomes = Poller(Profile(url=api.url + "/{id}")), []
+    with RawServer(reply('{"status": "done", "result": 1}')) as api:
+        poller, outcomes = Poller(Profile(url=api.url("/{id}"))), []
         threads = [
             threading.Thread(target=lambda i=i: outcomes.append(poller.poll("j%d" % i)))
             for i in range(16)

@@ -147,7 +147,7 @@ def test_command_that_is_broken_off_by_a_signal_is_ended(monkeypatch, tmp_path):
             time.sleep(0.01)
         raise KeyboardInterrupt()
 
-    monkeypatch.setattr(credentials, "_said", interrupted)
+    monkeypatch.setattr(credentials, "_read_output", interrupted)
     with pytest.raises(KeyboardInterrupt):
         shell("sleep 60 & echo $! >%s; wait" % (tmp_path / "child")).header("h")
     assert is_soon_gone(int((tmp_path / "child").read_text()))
@@ -189,7 +189,7 @@ def test_a_pipe_in_place_of_a_file_takes_no_longer_than_a_command(writes, tmp_pa
             os.write(keeper, writes)
         began = time.monotonic()
         with pytest.raises(
-            ConfigError, match=r"it is a pipe that nobody wrote to, or closed, within 0\.2 s"
+            ConfigError, match=r"it is a pipe that was not written and closed within 0\.2 s"
         ):
             Credential("bearer file:" + path).header("h", timeout=0.2)
         assert time.monotonic() - began < 5

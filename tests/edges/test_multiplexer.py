@@ -317,7 +317,7 @@ def test_two_exchanges_on_one_descriptor_are_a_bug_that_shows(multiplexer, new_p
     """One of them would never go on."""
     here, _ = new_pair()
     multiplexer.start("a", wait_for_read(here, soon()))
-    with pytest.raises(AssertionError, match="another exchange"):
+    with pytest.raises(AssertionError, match="two exchanges wait"):
         multiplexer.start("b", wait_for_read(here, soon()))
 
 

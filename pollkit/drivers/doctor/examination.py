@@ -9,7 +9,7 @@ from ...core.reading.rate_limit_headers import parse_retry_after
 from ...core.units import Limit, to_seconds
 from ...core.urls import is_secret, parse_url, redact_url
 from ...edges.credentials import Credential
-from ...edges.http.connection import ConnectError, TlsSettings
+from ...edges.http.connecting import ConnectError, TlsSettings
 from ...edges.http.probe import CERTIFICATE_FAULTS, Probe, trusted_cas
 from ...edges.http.proxies import Route, choose_proxy, route_to
 from ...edges.http.request import Request
@@ -107,7 +107,7 @@ class Examination:
 
     def _look_up(self, probe: Probe, route: Route) -> Finding:
         began = time.monotonic()
-        self._found = probe.look_up()
+        self._found = probe.resolve()
         proxy = route.proxy and route.proxy.host
         return findings.resolved(route.address.host, proxy, self._found, time.monotonic() - began)
 
@@ -118,7 +118,7 @@ class Examination:
 
     def _tunnel(self, probe: Probe, route: Route) -> Finding:
         began = time.monotonic()
-        probe.tunnel()
+        probe.open_tunnel()
         return findings.tunnelled(route.address.authority, time.monotonic() - began)
 
     def _secure(self, probe: Probe) -> Finding:
@@ -130,7 +130,7 @@ class Examination:
                 raise
             return findings.distrusted(
                 error.fault,
-                probe.look_at_certificate(),
+                probe.fetch_untrusted_certificate(),
                 trusted_cas(self._profile.ca_file),
                 time.time(),
             )
@@ -158,7 +158,9 @@ class Examination:
                     str(error),
                     "provide it, or name another: --token-env, --token-file, or auth = in a profile",
                 )
-            return findings.credential(source.origin, source.is_open, is_plain)
+            return findings.credential(
+                source.description, source.is_readable_by_others, is_plain
+            )
         secret = [name for name in self._headers if is_secret(name)]
         if secret:
             return findings.credential("the header %s of the profile" % secret[0], False, is_plain)

@@ -7,8 +7,8 @@
 Rules
   * The parser never reads, waits or sleeps. It gives the same response whether it is fed the
     bytes at once or one by one.
-  * It follows RFC 9112: section 6.3 for where a body ends, 7.1 for chunks, 5.2 for folded
-    lines, 9.3 for whether the connection can be used again.
+  * It follows RFC 9112: section 6.3 for the length of a body, 7.1 for chunks, 5.2 for folded
+    lines, 9.3 for the reuse of the connection.
   * Memory and work are bounded, whatever the server sends. Each limit is a constant below.
 """
 
@@ -119,8 +119,8 @@ class ResponseParser:
         is_within_head = self._step is ResponseParser._read_head
         return bool(self._buffer) or self._interim > 0 or not is_within_head
 
-    # Each step consumes what it can from the buffer. It returns True when the next step can go
-    # on, and False when more bytes are needed or the response is complete.
+    # Each step consumes bytes from the buffer. It returns True when the next step can continue,
+    # and False when more bytes are needed or the response is complete.
 
     def _read_head(self) -> bool:
         """Read the headers of the response, or of an interim response before it."""

@@ -2,9 +2,9 @@
 
 Each connection is checked right before it is used again. If the server has closed it, it is
 dropped. If the server has sent bytes that no request asked for, for example a second reply to the
-previous request, they could be read as the answer to the next job. The check can't prevent that
-if they arrive just after it. So after the first such sighting no connection to that origin is
-reused for the rest of the process, and a reply that came on a reused one is asked for again.
+previous request, they could be read as the reply about the next job. The check can't prevent that
+if they arrive just after it. So once an origin has sent such bytes, the process reuses no
+connection to it any more, and if a reply came on a reused connection, the poll is repeated.
 """
 
 import sys
@@ -26,7 +26,7 @@ def add_stray_sender(origin: str) -> None:
     if origin in _stray_senders:
         return
     _stray_senders.add(origin)
-    if "logging" in sys.modules:  # otherwise nobody reads the log, and it is slow to import
+    if "logging" in sys.modules:  # otherwise the log has no reader, and it is slow to import
         import logging
 
         logging.getLogger("pollkit").warning(

@@ -1,4 +1,4 @@
-"""The way to an origin, walked one step at a time, so that each can be looked at by itself."""
+"""Connecting step by step, so that the doctor can report on each step."""
 
 import os
 import time
@@ -7,22 +7,16 @@ from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Tuple
 from ...core.model import FaultCode, iso_text
 from ..background import BackgroundCalls
 from ..multiplexer import run
-from .connection import (
-    ConnectError,
-    Connection,
-    FamilyAndAddress,
-    TlsSettings,
-    connect,
-    open_tunnel,
-    resolve,
-)
+from .connecting import ConnectError, FamilyAndAddress, TlsSettings, connect, open_tunnel, resolve
+from .connection import Connection
 from .proxies import Route
 
 if TYPE_CHECKING:
     import ssl
 
 # Names for these came with Python 3.10, or never; OpenSSL has had them since 1.0.2 and 1.1.0.
-_PARTIAL_CHAIN, _NO_CHECK_TIME = 0x80000, 0x200000
+_PARTIAL_CHAIN = 0x80000
+_NO_CHECK_TIME = 0x200000
 _SHOWN_NAMES = 4
 CERTIFICATE_FAULTS = (
     FaultCode.CERTIFICATE,
@@ -40,15 +34,19 @@ class Certificate(NamedTuple):
     until: float
 
     def __str__(self) -> str:
-        names = ", ".join(self.names[:_SHOWN_NAMES]) or "nobody"
+        names = ", ".join(self.names[:_SHOWN_NAMES]) or "no name"
         if len(self.names) > _SHOWN_NAMES:
             names += " and %d more" % (len(self.names) - _SHOWN_NAMES)
         until = iso_text(self.until)[:10]
-        return "for %s, issued by %s, valid until %s" % (names, self.issuer or "nobody", until)
+        return "for %s, issued by %s, valid until %s" % (
+            names,
+            self.issuer or "an unnamed issuer",
+            until,
+        )
 
 
 class Secured(NamedTuple):
-    """TLS as it was agreed upon."""
+    """The TLS version that was agreed on, and the server's certificate."""
 
     version: str
     certificate: Certificate
@@ -64,45 +62,44 @@ class Probe:
         self._found: List[FamilyAndAddress] = []
         self._connection: Optional[Connection] = None
 
-    def look_up(self) -> List[str]:
+    def resolve(self) -> List[str]:
         """The addresses to connect to, as text."""
         self._found = run(resolve(self._route, BackgroundCalls(), self._deadline()))
         return [target[0] for _, target in self._found]
 
     def connect(self) -> str:
         """Connect; the address that was reached."""
-        self._connection = Connection(run(connect(self._found, self._route, self._deadline())))
-        peer: Tuple[Any, ...] = self._connection.sock.getpeername()
-        return str(peer[0])
+        self._connection = run(connect(self._found, self._route, self._deadline()))
+        return str(self._connection.sock.getpeername()[0])
 
-    def tunnel(self) -> None:
+    def open_tunnel(self) -> None:
         """Have the proxy open a tunnel."""
         assert self._connection is not None, "connect first"
         run(open_tunnel(self._connection, self._route, self._deadline()))
 
     def secure(self) -> Secured:
-        """TLS, verified as for a poll."""
+        """Set up TLS, verified as for a poll."""
         from .tls import tls_context
 
-        sock = self._secured(tls_context(self._tls))
-        return Secured(sock.version() or "TLS", _certificate(sock.getpeercert() or {}))
+        sock = self._wrap(tls_context(self._tls))
+        return Secured(sock.version() or "TLS", _parse_certificate(sock.getpeercert() or {}))
 
-    def look_at_certificate(self) -> Optional[Certificate]:
-        """The certificate of a server that we don't trust; nothing is sent to it.
+    def fetch_untrusted_certificate(self) -> Optional[Certificate]:
+        """The certificate of a server that we don't trust; no request is sent to it.
 
         Python parses a certificate only if it trusts it. So this fetches the certificate as it
         is, and then connects once more with that very certificate as the only one to trust.
         """
         import ssl
 
-        trusting = _careless()
-        trusting.verify_mode = ssl.CERT_NONE
+        context = _new_unsafe_context()
+        context.verify_mode = ssl.CERT_NONE
         try:
-            shown = ssl.DER_cert_to_PEM_cert(self._anew(trusting).getpeercert(True) or b"")
-            trusting = _careless()
-            trusting.load_verify_locations(cadata=shown)
-            trusting.verify_flags |= _PARTIAL_CHAIN | _NO_CHECK_TIME
-            return _certificate(self._anew(trusting).getpeercert() or {})
+            data = self._reconnect(context).getpeercert(True) or b""
+            context = _new_unsafe_context()
+            context.load_verify_locations(cadata=ssl.DER_cert_to_PEM_cert(data))
+            context.verify_flags |= _PARTIAL_CHAIN | _NO_CHECK_TIME
+            return _parse_certificate(self._reconnect(context).getpeercert() or {})
         except (ConnectError, OSError, ValueError, TypeError):
             return None
 
@@ -114,7 +111,7 @@ class Probe:
     def _deadline(self) -> float:
         return time.monotonic() + self._timeout
 
-    def _secured(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
+    def _wrap(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
         from .tls import secure
 
         assert self._connection is not None, "connect first"
@@ -122,37 +119,35 @@ class Probe:
         self._connection = secured
         return secured.sock
 
-    def _anew(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
+    def _reconnect(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
         self.close()
         self.connect()
         if self._route.proxy is not None:
-            self.tunnel()
-        return self._secured(context)
+            self.open_tunnel()
+        return self._wrap(context)
 
 
 def trusted_cas(ca_file: Optional[str]) -> str:
-    """Which certificates are trusted: a file, a folder, or both."""
+    """Which CA certificates are trusted, in words: a file, a folder, or both."""
     if ca_file:
         return ca_file
     import ssl
 
     paths = ssl.get_default_verify_paths()
+    found = " and ".join(filter(None, (paths.cafile, paths.capath)))
     variables = (paths.openssl_cafile_env, paths.openssl_capath_env)
     named = [name for name in variables if os.environ.get(name)]
-    found = " and ".join(path for path in (paths.cafile, paths.capath) if path)
-    missing = [name for name in named if not os.path.exists(os.environ[name])]
-    if missing:
-        found = "%s (%s names %s, which is not there)" % (
-            found or "nothing",
-            missing[0],
-            os.environ[missing[0]],
-        )
-    elif named:
+    for name in named:
+        path = os.environ[name]
+        if not os.path.exists(path):
+            return "%s (%s names %s, which does not exist)" % (found or "nothing", name, path)
+    if named:
         found += " (from %s)" % " and ".join(named)
     return found or "nothing: this Python finds no CA certificates"
 
 
-def _careless() -> "ssl.SSLContext":
+def _new_unsafe_context() -> "ssl.SSLContext":
+    """A context that does not check host names."""
     import ssl
 
     from .tls import require_tls_1_2
@@ -163,14 +158,14 @@ def _careless() -> "ssl.SSLContext":
     return context
 
 
-def _certificate(shown: Any) -> Certificate:
+def _parse_certificate(fields: Any) -> Certificate:
     """A certificate from the dict that ssl makes of it."""
     import ssl
 
-    names = tuple(value for kind, value in shown.get("subjectAltName", ()))
-    issuer = {name: value for pairs in shown.get("issuer", ()) for name, value in pairs}
+    names = tuple(value for kind, value in fields.get("subjectAltName", ()))
+    issuer = {name: value for pairs in fields.get("issuer", ()) for name, value in pairs}
     issuers = [issuer[name] for name in ("commonName", "organizationName") if name in issuer]
     until = float("inf")
-    if shown.get("notAfter"):
-        until = float(ssl.cert_time_to_seconds(shown["notAfter"]))
+    if fields.get("notAfter"):
+        until = float(ssl.cert_time_to_seconds(fields["notAfter"]))
     return Certificate(names, ", ".join(issuers), until)

@@ -21,7 +21,7 @@ class Route(NamedTuple):
 
     @property
     def is_forwarded(self) -> bool:
-        """Whether the proxy itself reads the request: plain http, with the whole URL in it."""
+        """Whether the proxy reads the request: plain http, with the whole URL in it."""
         return self.proxy is not None and self.address.scheme == "http"
 
     @property
@@ -36,7 +36,7 @@ class Route(NamedTuple):
 
     @property
     def first_hop_name(self) -> str:
-        """The same for messages."""
+        """That host in messages."""
         authority = self.first_hop.authority
         return "the proxy at %s" % authority if self.proxy else authority
 
@@ -119,24 +119,22 @@ def proxy_refusal(route: Route, status: int) -> Fault:
     authority = proxy.authority if proxy else "?"
     has_password = proxy is not None and proxy.userinfo != ""
     # tinyproxy answers 401 to a wrong password.
-    wants_password = status == 407 or (status == 401 and has_password)
-    if wants_password and has_password:
+    needs_password = status == 407 or (status == 401 and has_password)
+    if not needs_password:
+        refused = (authority, route.address.authority, status)
         return Fault(
-            "the proxy at %s refused: %d" % (authority, status),
-            "it does not accept the user name and password that it got",
-            final=True,
+            "the proxy at %s refused a tunnel to %s: %d" % refused,
+            "does no_proxy lack this host?",
             code=FaultCode.PROXY,
         )
-    if wants_password:
-        return Fault(
-            "the proxy at %s refused: %d" % (authority, status),
-            "set its user name and password: %s_proxy=http://user:password@%s"
-            % (route.address.scheme, authority),
-            final=True,
-            code=FaultCode.PROXY,
-        )
+    if has_password:
+        advice = "it does not accept the user name and password that it got"
+    else:
+        example = "%s_proxy=http://user:password@%s" % (route.address.scheme, authority)
+        advice = "set its user name and password: " + example
     return Fault(
-        "the proxy at %s refused a tunnel to %s: %d" % (authority, route.address.authority, status),
-        "does no_proxy lack this host?",
+        "the proxy at %s refused: %d" % (authority, status),
+        advice,
+        final=True,
         code=FaultCode.PROXY,
     )

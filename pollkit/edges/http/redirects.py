@@ -4,10 +4,10 @@
     safe          those that are neither from https to http nor from a public to an internal address
     any           all
 
-None of them carries credentials; that is the Transport's part. An address is public if it is
-reachable from everywhere; internal ones are those of this machine and of private networks
-(core/origins.py). A name is judged by what it resolves to when a connection is opened. Behind a
-proxy, which resolves names itself, only the URL can be judged: a name counts as public there.
+The Transport sends no credentials to another origin, whatever the policy. An address is public if
+it is reachable from everywhere; addresses of this machine and of private networks are internal
+(core/origins.py). A name is judged by the addresses that it resolves to when a connection is
+opened. A proxy resolves names itself, so behind a proxy a name counts as public.
 """
 
 from typing import Dict, Optional, Set, Tuple
@@ -18,11 +18,12 @@ from ...core.urls import Address, parse_url, redact_url
 from ...errors import ConfigError
 from ..background import BackgroundCalls
 from ..multiplexer import Steps
-from .connection import FOLLOW_ANY, ConnectError, Connection, not_public, resolve
+from .connecting import FOLLOW_ANY, ConnectError, not_public, redirect_fault, resolve
+from .connection import Connection
 from .proxies import Route, route_to
 
-_ORIGINS_KEPT = 512
-_HOSTS_KEPT = 100
+_MAX_ORIGINS = 512
+_MAX_HOSTS = 100
 
 
 class Redirects:
@@ -35,39 +36,35 @@ class Redirects:
         self._hosts: Dict[str, Set[str]] = {}  # by origin: the addresses that it was seen at
         self._from_public: Set[Tuple[str, str]] = set()  # (home, origin that a public server named)
 
-    def note_peer(self, route: Route, connection: Connection) -> None:
-        """Remember the address that a new connection leads to; it is judged when that is needed."""
+    def remember_peer(self, route: Route, connection: Connection) -> None:
+        """Remember the address that a new connection leads to."""
         host = route.address.host
         if route.proxy is None:
             try:
                 host = connection.sock.getpeername()[0]
             except OSError:  # the server has closed the connection already
                 return
-        self._note(route.address.origin, {host})
+        self._remember(route.address.origin, {host})
 
     def refusal(self, url: str, there: str, home: str, deadline: float) -> "Steps[Optional[Fault]]":
         """Why a redirect or link from one URL to another is not followed; None if it is."""
-        here, target = parse_url(url), parse_url(there)
+        here = parse_url(url)
+        target = parse_url(there)
         if here.origin == target.origin or self._policy == "any":
             return None
         if self._policy == "same-origin":
-            return Fault(
-                "the server points to %s, another origin, which redirects = same-origin "
-                "forbids" % redact_url(there)[:200],
-                final=True,
-                code=FaultCode.REDIRECT,
+            problem = (
+                "the server points to %s, another origin, which redirects = same-origin forbids"
             )
+            return redirect_fault(problem % redact_url(there)[:200])
         if here.scheme == "https" and target.scheme == "http":
-            return Fault(
+            return redirect_fault(
                 "the server points from https to %s, which is not followed"
                 % redact_url(there)[:200],
                 FOLLOW_ANY,
-                final=True,
-                code=FaultCode.REDIRECT,
             )
         try:
-            refusal = yield from self._refusal_of_address(here, target, home, deadline)
-            return refusal
+            return (yield from self._refusal_of_address(here, target, home, deadline))
         except ConnectError as error:  # a name that is needed to decide can't be resolved
             return error.fault
         except ConfigError as error:  # a proxy can't be used
@@ -85,22 +82,21 @@ class Redirects:
             is_home_public = yield from self._is_public(home, deadline)
             if not is_home_public:
                 return not_public(target)
-        if len(self._from_public) < _ORIGINS_KEPT:
+        if len(self._from_public) < _MAX_ORIGINS:
             self._from_public.add((home, target.origin))
         return None
 
     def needs_public(self, home: str, origin: str, deadline: float) -> "Steps[bool]":
-        """Whether an origin must be public because a public server points to it."""
-        if origin == home or self._policy != "safe":
+        """Whether an origin other than `home` must be public: a public server points to it."""
+        if self._policy != "safe":
             return False
-        cannot_tell = len(self._from_public) >= _ORIGINS_KEPT
-        if cannot_tell or (home, origin) in self._from_public:
+        is_incomplete = len(self._from_public) >= _MAX_ORIGINS
+        if is_incomplete or (home, origin) in self._from_public:
             return True
-        is_home_public = yield from self._is_public(home, deadline)
-        return is_home_public
+        return (yield from self._is_public(home, deadline))
 
     def is_known_public(self, origin: str) -> bool:
-        """Whether an origin is known, and only at public addresses."""
+        """Whether an origin has been connected to, and only at public addresses."""
         hosts = self._hosts.get(origin)
         return hosts is not None and not any(map(is_internal, hosts))
 
@@ -113,15 +109,16 @@ class Redirects:
             if route.proxy is None:
                 found = yield from resolve(route, self._calls, deadline)
                 hosts = {target[0] for _, target in found}
-            self._note(origin, hosts)
+            self._remember(origin, hosts)
         return not any(map(is_internal, hosts))
 
-    def _note(self, origin: str, hosts: Set[str]) -> None:
+    def _remember(self, origin: str, hosts: Set[str]) -> None:
         known = self._hosts.get(origin, set())
-        if len(self._hosts) >= _ORIGINS_KEPT:
+        if len(self._hosts) >= _MAX_ORIGINS:
             self._hosts.clear()
-        if len(known) >= _HOSTS_KEPT:
-            known = set([host for host in known if is_internal(host)][:1])  # one says enough
+        if len(known) >= _MAX_HOSTS:
+            # One internal address is enough to make the origin internal.
+            known = set([host for host in known if is_internal(host)][:1])
         self._hosts[origin] = known | hosts  # a new set: another thread may be reading the old one
 
 

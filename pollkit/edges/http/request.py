@@ -1,4 +1,4 @@
-"""Requests as bytes: the profile's method, headers and credential, for one URL."""
+"""Requests as bytes: the method, headers and credential of a profile, for one URL."""
 
 import re
 from collections import deque
@@ -30,20 +30,19 @@ if TYPE_CHECKING:
 # A URL that needs no parsing beyond this: most of them.
 _PLAIN_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
 _METHOD = re.compile(r"[A-Z]{1,20}")
-_MAX_STARTS = 512
 _MAX_SITES = 512
 # A server can put hundreds of new secrets into every link, and scrubbing tries all that are known.
-_LINK_SECRETS_KEPT = 200
-_MOST_PER_LINK = 20
+_MAX_LINK_SECRETS = 200
+_MAX_SECRETS_PER_LINK = 20
 _SENT_EVERYWHERE = ("accept", "user-agent", "accept-encoding")
 
 
 class Request:
-    """One poll's request; `home` is the origin that credentials belong to.
+    """The request of one poll; `home` is the origin that gets the credentials.
 
-    `moved`: a 303 pointed to this URL. The transport sets the rest: `may_block` if the exchange has
-    a thread to itself, `hops` to the other origins that the server pointed to, and `refused_link`
-    to the reason why a link in its reply must not be followed.
+    `moved` is set if a 303 pointed to this URL. The transport sets the other attributes:
+    `may_block` if the exchange has a thread to itself, `hops` to the other origins that the server
+    pointed to, and `refused_link` to the reason why a link in its reply must not be followed.
     """
 
     __slots__ = (
@@ -85,7 +84,7 @@ class Site(NamedTuple):
 
 
 class RequestBuilder:
-    """Builds the requests of one profile, and knows which secrets they carry."""
+    """Builds the requests of one profile, and records the secrets that they carry."""
 
     def __init__(self, profile: Profile, headers: Mapping[str, str]) -> None:
         if not _METHOD.fullmatch(profile.method):
@@ -93,18 +92,21 @@ class RequestBuilder:
         self.method = profile.method.encode("ascii")
         self.body = (profile.body or "").encode("utf-8")
         self._secrets: Set[str] = set()  # from the profile, its proxy, and the URLs of jobs
-        self._link_secrets: Deque[str] = deque(maxlen=_LINK_SECRETS_KEPT)
+        self._link_secrets: Deque[str] = deque(maxlen=_MAX_LINK_SECRETS)
         self._proxy = profile.proxy
-        self._credential = _credential_from(profile.auth)
+        self._credential: "Optional[Credential]" = None
+        if profile.auth:
+            from ..credentials import Credential  # late: many hosts poll without one
+
+            self._credential = Credential(profile.auth)
         self._headers = merge_headers(validate_headers(profile.headers), validate_headers(headers))
         for name, value in self._headers.items():
             if is_secret(name):
                 self._secrets.update(secrets_in_header(value))
         has_secrets = self._credential is not None or any(map(is_secret, self._headers))
-        bound = credential_origins(profile)  # always: it refuses origins that contradict the URL
-        self._bound = bound if has_secrets else None
+        allowed = credential_origins(profile)  # always: it refuses origins that contradict the URL
+        self._allowed_origins = allowed if has_secrets else None
         self._sites: Dict[Tuple[str, str], Site] = {}
-        self._starts: Dict[Tuple[str, str], Tuple[Site, bytes]] = {}
 
     @property
     def secrets(self) -> Set[str]:
@@ -112,9 +114,9 @@ class RequestBuilder:
         return self._secrets.union(self._link_secrets)
 
     def add_link_secrets(self, found: Iterable[str]) -> None:
-        """Remember secrets of a link, or of a URL that a link repeats; only the latest are kept."""
+        """Remember the secrets of a link, or of a URL that a link repeats; the latest are kept."""
         new = sorted(set(found).difference(self._secrets, self._link_secrets))
-        self._link_secrets.extend(new[:_MOST_PER_LINK])
+        self._link_secrets.extend(new[:_MAX_SECRETS_PER_LINK])
 
     def check(self, url: str, timeout: Optional[float]) -> str:
         """The origin of a job's URL, or a ConfigError if it can't be polled.
@@ -126,40 +128,32 @@ class RequestBuilder:
         if address.userinfo:
             self._secrets.update(secrets_in_header(basic(address.userinfo)))
         if self._credential is not None:
-            self._credential.header(address.host, timeout=timeout)  # it is remembered
+            self._credential.header(address.host, timeout=timeout)  # caches it
         self._site_and_target(url, address.origin)
         return address.origin
 
     def check_origin(self, url: str) -> None:
         """Raise a ConfigError if credentials must not be sent to a job's URL."""
-        check_credential_origin(url, self._bound)
+        check_credential_origin(url, self._allowed_origins)
 
     def read_credential_again(self, url: str, timeout: Optional[float]) -> None:
-        """Read the credential anew, because the server has refused it. This may take long."""
+        """Read the credential again, because the server has refused it. This may take long."""
         if self._credential is not None:
             self._credential.header(parse_url(url).host, True, timeout)
             self._sites.clear()
-            self._starts.clear()
 
     def build(
         self, url: str, home: str, method: bytes, body: bytes, etag: Optional[str]
     ) -> Tuple[Site, bytes]:
         """The site of a URL, and the whole request."""
-        site, start = self._starts.get((url, home)) or self._start(url, home)
-        if body or method in (b"POST", b"PUT", b"PATCH"):
-            start += b"Content-Length: %d\r\n" % len(body)
-        if etag is not None and etag.isprintable():
-            start += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
-        return site, b"%s %s\r\n%s" % (method, start, body)
-
-    def _start(self, url: str, home: str) -> Tuple[Site, bytes]:
-        """The part of a request for this URL that is the same for every poll."""
         site, target = self._site_and_target(url, home)
-        if len(self._starts) >= _MAX_STARTS:
-            self._starts.clear()
-        found = site, site.before + target.encode("ascii") + site.after
-        self._starts[url, home] = found
-        return found
+        headers = site.after
+        if body or method in (b"POST", b"PUT", b"PATCH"):
+            headers += b"Content-Length: %d\r\n" % len(body)
+        if etag is not None and etag.isprintable():
+            headers += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
+        parts = (method, site.before, target.encode("ascii"), headers, body)
+        return site, b"%s %s%s%s\r\n%s" % parts
 
     def _site_and_target(self, url: str, home: str) -> Tuple[Site, str]:
         plain = _PLAIN_URL.match(url)
@@ -188,7 +182,7 @@ class RequestBuilder:
         return Site(address.origin, route, before.encode("ascii"), after.encode("latin-1"))
 
     def _headers_for(self, address: Address, home: str) -> Dict[str, str]:
-        """The headers for an origin; only the job's own gets credentials and the user's headers."""
+        """The headers for an origin; only `home` gets credentials and the user's headers."""
         headers = {
             "Accept": "application/json, */*;q=0.5",
             "Accept-Encoding": "identity",
@@ -197,28 +191,20 @@ class RequestBuilder:
         if self.body:
             headers["Content-Type"] = "application/json"
         if address.origin != home:
-            own = {
+            harmless = {
                 name: value
                 for name, value in self._headers.items()
                 if name.lower() in _SENT_EVERYWHERE
             }
-            return merge_headers(headers, own)
-        check_credential_origin("%s://%s/" % (address.scheme, address.authority), self._bound)
+            return merge_headers(headers, harmless)
+        check_credential_origin(
+            "%s://%s/" % (address.scheme, address.authority), self._allowed_origins
+        )
         if address.userinfo:
             headers["Authorization"] = basic(address.userinfo)
-            self.add_link_secrets(
-                secrets_in_header(headers["Authorization"])
-            )  # it may be from a link
+            self.add_link_secrets(secrets_in_header(headers["Authorization"]))  # perhaps of a link
         if self._credential is not None:
             name, value = self._credential.header(address.host)
             headers = merge_headers(headers, {name: value})
-            self._secrets.update(secrets_in_header(value))  # whatever the header is called
+            self._secrets.update(secrets_in_header(value))
         return merge_headers(headers, self._headers)
-
-
-def _credential_from(specification: Optional[str]) -> "Optional[Credential]":
-    if not specification:
-        return None
-    from ..credentials import Credential  # late: many hosts poll without one
-
-    return Credential(specification)

@@ -7,21 +7,19 @@ importing the rest of pollkit.
 import functools
 import socket
 import ssl
-from typing import List, Optional
+from typing import Optional
 
 from ...core.model import Fault, FaultCode
 from ...core.urls import Address
 from ...errors import ConfigError
 from ..multiplexer import READ, WRITE, Steps
+from .connecting import ConnectError, TlsSettings
 from .connection import (
     CERTIFICATE_REQUIRED,
     CLIENT_CERTIFICATE_ADVICE,
     READ_SIZE,
-    ConnectError,
     Connection,
-    TlsSettings,
     describe,
-    no_response,
     tls_reason,
 )
 
@@ -34,16 +32,16 @@ _STRICT_ADVICE = (
     "reissued as RFC 5280 demands, or set tls_strict = no in a profile, which clears "
     "VERIFY_X509_STRICT and nothing else"
 )
-
-
 _NAME_ERRORS = (62, 63, 64)  # X509_V_ERR_HOSTNAME_MISMATCH, EMAIL_MISMATCH, IP_ADDRESS_MISMATCH
 _DATE_ERRORS = (9, 10)  # X509_V_ERR_CERT_NOT_YET_VALID, CERT_HAS_EXPIRED
 _ADVICE = {
-    FaultCode.CERTIFICATE: "is the CA in use the right one? --ca-file or SSL_CERT_FILE name "
-    "another",
+    FaultCode.CERTIFICATE: (
+        "is the CA in use the right one? --ca-file or SSL_CERT_FILE name another"
+    ),
     FaultCode.CERTIFICATE_STRICT: _STRICT_ADVICE,
-    FaultCode.CERTIFICATE_NAME: "the server is another one than the URL names, or has the wrong "
-    "certificate",
+    FaultCode.CERTIFICATE_NAME: (
+        "the server is another one than the URL names, or has the wrong certificate"
+    ),
     FaultCode.CERTIFICATE_DATE: "the server needs a new one, unless this host's clock is wrong",
 }
 
@@ -54,9 +52,10 @@ class TlsConnection(Connection):
     __slots__ = ()
 
     sock: ssl.SSLSocket
+    _WOULD_BLOCK = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
     def set_blocking(self, is_blocking: bool) -> None:
-        """Never block: OpenSSL would wait for the rest of a record, however slowly it drips."""
+        """Never block: OpenSSL would wait for the rest of a record, however slowly it arrives."""
 
     def _read_idle(self) -> Optional[bytes]:
         """As for plain HTTP. Session tickets (RFC 8446, 4.6.1) arrive unasked; they are skipped."""
@@ -66,29 +65,10 @@ class TlsConnection(Connection):
             arrived = socket.socket.recv(self.sock, READ_SIZE, socket.MSG_PEEK)
         except BlockingIOError:
             pass  # nothing new; but OpenSSL may hold bytes that were received before
-        try:
-            return self.sock.recv(READ_SIZE)
-        except ssl.SSLWantReadError:
-            # The rest of an unfinished record may be a stray reply: close the connection.
-            return b"" if _ends_within_record(arrived) else None
-
-    def _send(self, data: bytes) -> int:
-        try:
-            return self.sock.send(data)
-        except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
-            return 0
-        except OSError as error:
-            raise no_response(error) from None
-
-    def _read(self, has_begun: bool) -> Optional[bytes]:
-        try:
-            return self.sock.recv(READ_SIZE)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            return None  # a part of a record, or a session ticket
-        except OSError as error:
-            if has_begun:
-                raise
-            raise no_response(error) from None
+        data = self._read()
+        if data is None and _ends_within_record(arrived):
+            return b""  # the rest of the record may be a stray reply: close the connection
+        return data
 
 
 def _ends_within_record(data: bytes) -> bool:
@@ -104,10 +84,11 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
     """The context for these settings, built once: it takes 25 ms. OpenSSL reads SSL_CERT_FILE."""
     if settings.client_key and not settings.client_cert:
         raise ConfigError("client_key %s is of no use without client_cert" % settings.client_key)
-    asked: List[bool] = []
+    has_passphrase = False
 
     def passphrase() -> str:  # otherwise OpenSSL would ask at the terminal, or read our stdin
-        asked.append(True)
+        nonlocal has_passphrase
+        has_passphrase = True
         return ""
 
     try:
@@ -115,13 +96,12 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
         if settings.client_cert:
             context.load_cert_chain(settings.client_cert, settings.client_key, passphrase)
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        files = (settings.ca_file, settings.client_cert, settings.client_key)
-        why = getattr(error, "strerror", None) or error
-        if asked:
-            why = "the key has a passphrase"
+        files = filter(None, (settings.ca_file, settings.client_cert, settings.client_key))
+        reason = getattr(error, "strerror", None) or error
+        if has_passphrase:
+            reason = "the key has a passphrase"
         raise ConfigError(
-            "can't use the certificate files (%s): %s"
-            % (", ".join(file for file in files if file), why)
+            "can't use the certificate files (%s): %s" % (", ".join(files), reason)
         ) from None
     if not settings.strict:
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -141,7 +121,7 @@ def require_tls_1_2(context: ssl.SSLContext) -> None:
 def secure(
     connection: Connection, address: Address, context: ssl.SSLContext, deadline: float
 ) -> "Steps[TlsConnection]":
-    """Put TLS on a connection, which it takes over, or raise a ConnectError."""
+    """Put TLS on a connection, which can't be used without it any more, or raise a ConnectError."""
     name = address.authority
     try:
         address.host.encode("idna")  # wrap_socket would raise ValueError and leave a socket open
@@ -150,40 +130,18 @@ def secure(
             Fault("%s is no name that TLS can verify" % name, final=True, code=FaultCode.TLS)
         ) from None
     try:
-        secured = TlsConnection(
-            context.wrap_socket(
-                connection.detach(), server_hostname=address.host, do_handshake_on_connect=False
-            )
+        sock = context.wrap_socket(
+            connection.sock, server_hostname=address.host, do_handshake_on_connect=False
         )
-    except OSError as error:
-        raise ConnectError(
-            Fault(
-                "%s broke off the TLS handshake: %s" % (name, describe(error)), code=FaultCode.TLS
-            )
-        ) from None
-    try:
+        secured = TlsConnection(sock)
+        connection = secured  # closed below if the handshake fails
         yield from _shake_hands(secured, name, deadline)
         return secured
     except BaseException as error:
-        secured.close()
-        raise _handshake_error(name, error, context) from None
-
-
-def _handshake_error(name: str, error: BaseException, context: ssl.SSLContext) -> BaseException:
-    """The ConnectError for a handshake that failed."""
-    if isinstance(error, ssl.CertificateError):
-        return ConnectError(_certificate_fault(name, error, context))
-    if isinstance(error, ssl.SSLError):
-        if error.reason == "CERTIFICATE_VERIFY_FAILED":  # Python 3.6 says no more than this
-            return ConnectError(_certificate_fault(name, error, context))
-        return ConnectError(_tls_fault(name, error))
-    if isinstance(error, OSError):
-        return ConnectError(
-            Fault(
-                "%s broke off the TLS handshake: %s" % (name, describe(error)), code=FaultCode.TLS
-            )
-        )
-    return error
+        connection.close()
+        if isinstance(error, (OSError, ssl.CertificateError)):
+            raise ConnectError(_handshake_fault(name, error, context)) from None
+        raise
 
 
 def _shake_hands(secured: TlsConnection, name: str, deadline: float) -> "Steps[None]":
@@ -202,27 +160,37 @@ def _shake_hands(secured: TlsConnection, name: str, deadline: float) -> "Steps[N
             )
 
 
+def _handshake_fault(name: str, error: Exception, context: ssl.SSLContext) -> Fault:
+    """Why the handshake failed."""
+    reason = getattr(error, "reason", "")
+    # Python 3.6 has no class for a certificate that was refused.
+    if isinstance(error, ssl.CertificateError) or reason == "CERTIFICATE_VERIFY_FAILED":
+        return _certificate_fault(name, error, context)
+    if isinstance(error, ssl.SSLError):
+        return _tls_fault(name, error)
+    assert isinstance(error, OSError)
+    return Fault("%s broke off the TLS handshake: %s" % (name, describe(error)), code=FaultCode.TLS)
+
+
 def _certificate_fault(name: str, error: Exception, context: ssl.SSLContext) -> Fault:
     """Why we don't accept the server's certificate."""
-    why = getattr(error, "verify_message", "") or str(error)
+    reason = getattr(error, "verify_message", "") or str(error)
     code = _certificate_code(error, context)
     return Fault(
-        "the certificate of %s was not accepted: %s" % (name, why), _ADVICE[code], code=code
+        "the certificate of %s was not accepted: %s" % (name, reason), _ADVICE[code], code=code
     )
 
 
 def _certificate_code(error: Exception, context: ssl.SSLContext) -> FaultCode:
-    problem = getattr(error, "verify_code", None)  # of OpenSSL; Python 3.6 has none
+    number = getattr(error, "verify_code", None)  # of OpenSSL; Python 3.6 has none
     is_strict = bool(context.verify_flags & ssl.VERIFY_X509_STRICT)
-    if problem is None:
-        # On 3.6, only the comparison of host names raises this class.
-        is_name = isinstance(error, ssl.CertificateError)
-        return FaultCode.CERTIFICATE_NAME if is_name else FaultCode.CERTIFICATE
-    if is_strict and problem in _STRICT_ERRORS:
+    # On 3.6, only the comparison of host names raises CertificateError.
+    is_name_error = number is None and isinstance(error, ssl.CertificateError)
+    if is_strict and number in _STRICT_ERRORS:
         return FaultCode.CERTIFICATE_STRICT
-    if problem in _NAME_ERRORS:
+    if is_name_error or number in _NAME_ERRORS:
         return FaultCode.CERTIFICATE_NAME
-    if problem in _DATE_ERRORS:
+    if number in _DATE_ERRORS:
         return FaultCode.CERTIFICATE_DATE
     return FaultCode.CERTIFICATE
 
@@ -230,19 +198,17 @@ def _certificate_code(error: Exception, context: ssl.SSLContext) -> FaultCode:
 def _tls_fault(name: str, error: ssl.SSLError) -> Fault:
     """Why there is no TLS at all."""
     reason = tls_reason(error)
-    if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"):
-        return Fault(
-            "%s does not speak TLS" % name,
-            "is it http:// rather than https://?",
-            code=FaultCode.TLS,
-        )
+    problem = "no TLS with %s: %s" % (name, reason.replace("_", " ").lower())
     advice = ""
     code = FaultCode.TLS
-    if reason in ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "VERSION_TOO_LOW"):
-        advice = "pollkit wants TLS 1.2 at least: the server seems to offer older versions only"
+    if reason in ("WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "HTTP_REQUEST"):
+        problem = "%s does not speak TLS" % name
+        advice = "is it http:// rather than https://?"
+    elif reason in ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION", "VERSION_TOO_LOW"):
+        advice = "pollkit requires TLS 1.2 at least: the server seems to offer older versions only"
     elif reason == CERTIFICATE_REQUIRED:
         code = FaultCode.CLIENT_CERTIFICATE
         advice = CLIENT_CERTIFICATE_ADVICE
     elif "HANDSHAKE_FAILURE" in reason:
         code = FaultCode.HANDSHAKE
-    return Fault("no TLS with %s: %s" % (name, reason.replace("_", " ").lower()), advice, code=code)
+    return Fault(problem, advice, code=code)

@@ -1,8 +1,8 @@
-"""One poll over HTTP: a Reply, or a Fault that says in plain words what happened.
+"""One poll over HTTP: a Reply, or a Fault that explains in plain words what happened.
 
-Connections are kept open and shared by all threads that use one Transport. Credentials go to the
-job's own origin only; another one gets nothing but Accept and User-Agent. An exchange never
-raises because of the network.
+Connections are kept open and shared by all threads that use one Transport. Credentials go only
+to the origin of the job's URL; other origins get nothing but Accept and User-Agent. An exchange
+never raises because of the network.
 
 `exchange` is a generator for the multiplexer (edges/multiplexer.py); `fetch` drives it to its end
 in the caller's thread.
@@ -10,7 +10,7 @@ in the caller's thread.
 
 import os
 import time
-from typing import Mapping, Optional, Union
+from typing import Dict, Mapping, Optional, Type, Union
 
 from ...core.model import Fault, FaultCode, Reply
 from ...core.profile import Profile, validate_profile
@@ -22,16 +22,14 @@ from ...core.urls import join_url, parse_url, redact_url, secrets_in_url
 from ...errors import ConfigError
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..multiplexer import Steps, run
+from .connecting import ConnectError, TlsSettings, open_connection, redirect_fault
 from .connection import (
     CERTIFICATE_REQUIRED,
     CLIENT_CERTIFICATE_ADVICE,
-    ConnectError,
     Connection,
     DeadlinePassed,
     NoResponse,
-    TlsSettings,
     describe,
-    open_connection,
 )
 from .parser import BadResponse, IncompleteResponse, Response, ResponseTooLarge
 from .pool import ConnectionPool, add_stray_sender, is_stray_sender
@@ -40,7 +38,12 @@ from .redirects import Redirects
 from .request import Request, RequestBuilder, Site
 
 _MAX_REDIRECTS = 5
-_SENT_AT_ONCE = 4096  # bytes: a send of so many never blocks, if all before them were received
+_SENT_AT_ONCE = 4096  # bytes: sending so few never blocks if the server has read all before them
+_FAULT_CODES: Dict[Type[Exception], FaultCode] = {
+    BadResponse: FaultCode.BAD_HTTP,
+    IncompleteResponse: FaultCode.BROKEN,
+    NoResponse: FaultCode.NO_REPLY,
+}
 
 Answer = Union[Reply, Fault]
 
@@ -59,15 +62,14 @@ class Transport:
             from .tls import tls_context
 
             tls_context(self._tls)  # bad files are reported before the first poll
-        self._policy = profile.redirects
-        self._proxy = profile.proxy
+        self._profile = profile
         self._start()
 
     def _start(self) -> None:
-        """Begin without connections; also after a fork, where the old ones are the parent's."""
+        """Begin without connections; also after a fork: the old ones belong to the parent."""
         self._pid = os.getpid()
         self._calls = BackgroundCalls()
-        self._redirects = Redirects(self._policy, self._proxy, self._calls)
+        self._redirects = Redirects(self._profile.redirects, self._profile.proxy, self._calls)
         self._pool = ConnectionPool()
 
     def check(self, url: str, timeout: Optional[float] = None) -> str:
@@ -96,8 +98,7 @@ class Transport:
                 yield from self._read_credential_again(request, timeout)
             # The time begins here: a command that prints the credential has its own.
             deadline = time.monotonic() + self._timeout
-            answer = yield from self._follow(request, deadline)
-            return answer
+            return (yield from self._follow(request, deadline))
         except ConnectError as error:
             return error.fault
         except ConfigError as error:
@@ -112,7 +113,7 @@ class Transport:
         self._pool.close()
 
     def _read_credential_again(self, request: Request, timeout: Optional[float]) -> "Steps[None]":
-        """In the background: a command may print it, or a pipe deliver it."""
+        """Read it in the background: a command or a pipe may take long."""
 
         def read() -> None:
             self._builder.read_credential_again(request.url, timeout)
@@ -134,34 +135,29 @@ class Transport:
         for _ in range(_MAX_REDIRECTS + 1):
             site, data = self._builder.build(url, request.home, method, body, etag)
             if body and site.origin != request.home:
-                return Fault(
-                    "redirected to %s: a body is not sent to another origin" % redact_url(url),
-                    final=True,
-                    code=FaultCode.REDIRECT,
+                return redirect_fault(
+                    "redirected to %s: a body is not sent to another origin" % redact_url(url)
                 )
             try:
                 response = yield from self._send(site, data, request, deadline)
             except (BadResponse, NoResponse, DeadlinePassed, OSError) as error:
-                return self._fault_of(error, url)
+                return self._fault_from(error, url)
             link = response.headers.get("location")
-            if response.status not in REDIRECTS or not link or _waits(response):
-                answer = yield from self._finish(response, url, site, request, deadline)
-                return answer
+            if response.status not in REDIRECTS or not link or _has_to_wait(response):
+                return (yield from self._answer(response, url, site, request, deadline))
             there = join_url(url, link)
             if there is None:
-                return Fault(
+                return redirect_fault(
                     "redirected to %r, which is no http or https URL that can be used"
-                    % redact_url(link)[:80],
-                    final=True,
-                    code=FaultCode.REDIRECT,
+                    % redact_url(link)[:80]
                 )
-            refusal = yield from self._check_hop(request, site, url, there, deadline)
+            refusal = yield from self._check_hop(request, url, there, deadline)
             if refusal is not None:
                 return refusal
             url = there
             etag = None
             if response.status in (301, 302) and method == b"POST":
-                method = b"GET"  # RFC 9110, 15.4.2 and 15.4.3: as everybody does
+                method = b"GET"  # RFC 9110, 15.4.2 and 15.4.3: as all clients do
                 body = b""
         return Fault(
             "redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redact_url(url)),
@@ -183,16 +179,15 @@ class Transport:
                     response = yield from self._send_on(connection, origin, data, request, deadline)
                     if not is_stray_sender(origin):
                         return response
-                    # It may be the reply to an earlier request: ask again, on a new connection.
+                    # It may be the reply to an earlier request: poll again on a new connection.
                 except NoResponse:
                     pass  # RFC 9112, 9.3.1: closed while idle; try once more on a new connection
         tls = self._tls
         if origin != request.home:  # a client certificate is a credential, too
             tls = tls._replace(client_cert=None, client_key=None)
         connection = yield from open_connection(site.route, tls, self._calls, deadline, only_public)
-        self._redirects.note_peer(site.route, connection)
-        response = yield from self._send_on(connection, origin, data, request, deadline)
-        return response
+        self._redirects.remember_peer(site.route, connection)
+        return (yield from self._send_on(connection, origin, data, request, deadline))
 
     def _send_on(
         self, connection: Connection, origin: str, data: bytes, request: Request, deadline: float
@@ -213,7 +208,7 @@ class Transport:
         return response
 
     def _check_hop(
-        self, request: Request, site: Site, url: str, there: str, deadline: float
+        self, request: Request, url: str, there: str, deadline: float
     ) -> "Steps[Optional[Fault]]":
         """Why a redirect or link from one URL to another must not be followed; None if it may."""
         shown = redact_url(there)
@@ -221,61 +216,49 @@ class Transport:
         self._builder.add_link_secrets(secret for secret in secrets_in_url(url) if secret in shown)
         refusal = yield from self._redirects.refusal(url, there, request.home, deadline)
         address = parse_url(there)
-        if refusal is None and address.origin != site.origin:
+        if refusal is None and address.origin != parse_url(url).origin:
             request.hops.append(address)
         return refusal
 
-    def _finish(
+    def _answer(
         self, response: Response, url: str, site: Site, request: Request, deadline: float
     ) -> "Steps[Answer]":
         status = response.status
         if status == 407 and site.route.proxy is not None:
             return proxy_refusal(site.route, 407)
         if status in (401, 403) and site.origin != request.home:
-            return Fault(
+            return redirect_fault(
                 "%d from %s, another origin than the job's" % (status, redact_url(url)),
                 "credentials go to %s only: no redirect or link to another origin "
                 "carries them" % request.home,
-                final=True,
-                code=FaultCode.REDIRECT,
             )
         # _make: the header names are in lower case already.
         reply = Reply._make((status, response.headers, response.body, url, time.time()))
         link = None if status == 200 else linked_url(reply)
         if link is not None and link != request.url:
-            request.refused_link = yield from self._check_hop(request, site, url, link, deadline)
+            request.refused_link = yield from self._check_hop(request, url, link, deadline)
         return reply
 
-    def _fault_of(self, error: Exception, url: str) -> Fault:
-        host = redact_url(url).partition("://")[2].partition("/")[0].rpartition("@")[2]
+    def _fault_from(self, error: Exception, url: str) -> Fault:
+        host = parse_url(url).authority
         if isinstance(error, DeadlinePassed):
             return Fault(
                 "no complete reply from %s within %g s" % (host, self._timeout),
                 code=FaultCode.TIMEOUT,
             )
+        if isinstance(error, OSError):
+            return Fault(
+                "the connection to %s broke: %s" % (host, describe(error)), code=FaultCode.BROKEN
+            )
         if isinstance(error, ResponseTooLarge):
             return Fault(str(error), final=True, code=FaultCode.TOO_LARGE)
-        if isinstance(error, IncompleteResponse):
-            return Fault("%s: %s" % (host, error), code=FaultCode.BROKEN)
-        if isinstance(error, BadResponse):
-            return Fault("%s: %s" % (host, error), code=FaultCode.BAD_HTTP)
-        if isinstance(error, NoResponse):
-            return _no_reply_fault(host, error)
-        assert isinstance(error, OSError)
-        return Fault(
-            "the connection to %s broke: %s" % (host, describe(error)), code=FaultCode.BROKEN
-        )
+        problem = "%s: %s" % (host, error)
+        # TLS 1.3 demands a client certificate only after the handshake, in place of a reply.
+        if isinstance(error, NoResponse) and error.reason == CERTIFICATE_REQUIRED:
+            return Fault(problem, CLIENT_CERTIFICATE_ADVICE, code=FaultCode.CLIENT_CERTIFICATE)
+        return Fault(problem, code=_FAULT_CODES[type(error)])
 
 
-def _no_reply_fault(host: str, error: NoResponse) -> Fault:
-    # TLS 1.3 demands a client certificate only after the handshake, in place of a reply.
-    if error.reason == CERTIFICATE_REQUIRED:
-        return Fault(
-            "%s: %s" % (host, error), CLIENT_CERTIFICATE_ADVICE, code=FaultCode.CLIENT_CERTIFICATE
-        )
-    return Fault("%s: %s" % (host, error), code=FaultCode.NO_REPLY)
-
-
-def _waits(response: Response) -> bool:
+def _has_to_wait(response: Response) -> bool:
     """RFC 9110, 10.2.3: a redirect with Retry-After is followed later, by the state machine."""
     return bool(parse_retry_after(response.headers, time.time())[0])

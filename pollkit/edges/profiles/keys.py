@@ -198,7 +198,7 @@ def _absolute_path(text: str, folder: str) -> str:
 
 
 def _parse_auth(text: str, folder: str) -> str:
-    source = parse_credential(text)[2]
+    source = parse_credential(text).source
     if not source.startswith("file:"):
         return text
     return text[: -len(source)] + "file:" + _absolute_path(source[len("file:") :], folder)

@@ -9,7 +9,7 @@ import pytest
 from pollkit import ConfigError, Fault, Poller, Profile
 from pollkit.core import origins
 from pollkit.edges.background import BackgroundCalls
-from pollkit.edges.http import connection, redirects
+from pollkit.edges.http import connecting, redirects
 from pollkit.edges.http.request import Request
 from pollkit.testing import VirtualClock
 from raw_server import RawServer, redirect, reply
@@ -41,7 +41,7 @@ def network(monkeypatch):
         name = host.decode() if isinstance(host, bytes) else host
         return getaddrinfo(names.get(name, name), *more)
 
-    for module in (connection, redirects):
+    for module in (connecting, redirects):
         monkeypatch.setattr(
             module, "is_internal", lambda host: host != PUBLIC and is_internal(host)
         )
@@ -285,7 +285,7 @@ def many_origins(count):
 
 
 def test_what_is_remembered_of_origins_is_bounded(monkeypatch, new_transport):
-    monkeypatch.setattr(redirects, "_ORIGINS_KEPT", 2)
+    monkeypatch.setattr(redirects, "_MAX_ORIGINS", 2)
     with many_origins(4) as servers, public_server(DONE) as store:
         transport = new_transport()
         for server in servers:
@@ -295,10 +295,10 @@ def test_what_is_remembered_of_origins_is_bounded(monkeypatch, new_transport):
 
 
 def test_an_internal_address_among_many_public_ones_is_not_forgotten(monkeypatch):
-    monkeypatch.setattr(redirects, "_HOSTS_KEPT", 3)
+    monkeypatch.setattr(redirects, "_MAX_HOSTS", 3)
     rules = redirects.Redirects("safe", "none", BackgroundCalls())
     for host in ["127.0.0.1"] + ["8.8.8.%d" % i for i in range(10)]:
-        rules._note("http://many.test:80", {host})
+        rules._remember("http://many.test:80", {host})
     assert not rules.is_known_public("http://many.test:80")
     assert len(rules._hosts["http://many.test:80"]) <= 3
 

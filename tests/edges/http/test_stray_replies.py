@@ -1,6 +1,7 @@
 """Replies that no request asked for never become the answer to another job."""
 
 import itertools
+import select
 import threading
 
 import pytest
@@ -71,7 +72,7 @@ def stray(new_transport, caplog):
             transport.fetch(Request(server.url("/1"), server.origin))
             assert has_sent.wait(10)
             connection = transport._pool._idle[server.origin][-1]
-            wait_for(connection._is_readable)
+            wait_for(lambda: select.select([connection.sock], [], [], 0)[0])
             got = [transport.fetch(Request(server.url("/2"), server.origin)) for _ in range(2)]
             origin = server.origin
         assert [(one.status, one.body) for one in got] == [(200, b'{"status": "done"}')] * 2

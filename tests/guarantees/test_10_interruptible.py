@@ -1,0 +1,31 @@
+"""Guarantee 10: Ctrl-C or SIGTERM ends a command within a second; it lists the unfinished jobs."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from commands import start_pollkit
+from raw_server import HANG, RawServer, reply, wait_for
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are for POSIX")
+
+
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    "answer", [HANG, reply('{"status": "running"}')], ids=["in a request", "in a sleep"]
+)
+def test_a_signal_ends_a_batch_at_once(tmp_path, number, code, answer):
+    with RawServer(answer) as server:
+        (tmp_path / "jobs").write_text("%s\n%s\n" % (server.url("/job_1"), server.url("/job_2")))
+        process = start_pollkit(tmp_path, "batch", "jobs", "--pace", "fixed 1m")
+        wait_for(lambda: len(server.requests) == 2)
+        process.send_signal(number)
+        began = time.monotonic()
+        out, err = process.communicate(timeout=60)
+        took_s = time.monotonic() - began
+    assert (process.returncode, out) == (code, "")
+    assert took_s < 1.5
+    assert "2 of 2 jobs" in err and "/job_1" in err and "/job_2" in err
+    assert "Traceback" not in err
