@@ -41,9 +41,7 @@ def by_hand(profile, url):
     """What a driver does, spelled out: the machine, the bucket, and a variable for the time."""
     rng, now, trace = random.Random(5), 0.0, []
     bucket, reader = gcra.bucket_from_limit(profile.limit), Reader(profile)
-    rules = machine.WaitSettings.from_profile(
-        profile, TokenBucket.from_limit(profile.limit).spacing
-    )
+    rules = machine.WaitSettings.from_profile(profile, TokenBucket(profile.limit).spacing)
     progress = machine.start(Job.from_any(url), url, rules, now)
     while True:
         action = machine.next_action(progress, now)

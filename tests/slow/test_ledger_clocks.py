@@ -154,7 +154,7 @@ def test_a_clock_that_is_far_ahead_after_a_boot_leaves_each_job_a_last_look_and_
 def test_a_lease_of_one_who_died_runs_out_whatever_the_clock_says(host, by, is_boot):
     host.ends_at = time.monotonic()
     with Ledger("jobs.db") as ledger:
-        assert len(ledger.claim(20, lease_s=0.3)) == 11
+        assert len(ledger._leases.claim(20, lease_s=0.3)) == 11
     if is_boot:
         host.restart()
     host.shift += by

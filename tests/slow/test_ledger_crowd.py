@@ -114,5 +114,5 @@ def test_who_was_stopped_with_ends_in_hand_that_another_has_written_since_change
         with Ledger(place.ledger) as ledger:
             assert (
                 states(ledger) == {"failed": 8}
-                and ledger.totals()["fake"].polls == len(api.asked) == 16
+                and ledger.statistics.totals()["fake"].polls == len(api.asked) == 16
             )

@@ -96,7 +96,7 @@ def states(place):
 def ends(place):
     """How often jobs ended, as what was learned from it tells."""
     with Ledger(place.ledger) as ledger:
-        return len(ledger.durations("fake"))
+        return len(ledger.statistics.durations("fake"))
 
 
 def told(place):

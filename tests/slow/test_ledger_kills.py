@@ -99,7 +99,7 @@ def check(place, api, names, told, seed):
     assert [
         name for name in names if right(name) == "done" and rows[name].outcome["result"] != name
     ] == [], seed
-    assert (summary.pending_notifications, summary.gave_up_telling) == (0, 0), seed
+    assert (summary.pending_notifications, summary.gave_up_notifying) == (0, 0), seed
     ends = {(line["id"], line["ended_at"], line["state"]) for line in told}
     assert sorted(ends) == sorted(
         (name, rows[name].outcome["ended_at"], rows[name].state) for name in names

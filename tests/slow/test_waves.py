@@ -185,7 +185,8 @@ def through_ledger(ledger, clock, lasts, durations):
     ledger.add(lasts)
     began, cost, relearn_at = clock.now(), 0.0, 0.0
     heap = [
-        (0.0, i, claim, None) for i, claim in enumerate(ledger.claim(len(lasts), horizon_s=1.0))
+        (0.0, i, claim, None)
+        for i, claim in enumerate(ledger._leases.claim(len(lasts), horizon_s=1.0))
     ]
     assert len(heap) == len(lasts)
     while heap:
@@ -193,10 +194,10 @@ def through_ledger(ledger, clock, lasts, durations):
         clock.sleep_until(at)
         now = clock.now()
         if now >= relearn_at:
-            durations.relearn(ledger.durations())
+            durations.relearn(ledger.statistics.durations())
             relearn_at = now + 20.0
         if progress is None:
-            progress = claim.resumed("u", rules, now)
+            progress = claim.resume("u", rules, now)
         late = now - began - lasts[claim.job.id]
         progress = observe(
             progress, rules, Reading(Verdict.PENDING if late < 0 else Verdict.DONE, ""), now, 0.5
@@ -205,8 +206,8 @@ def through_ledger(ledger, clock, lasts, durations):
             heappush(heap, (progress.next_at, i, claim, progress))
         else:
             cost += progress.polls + late
-            ledger.renew([claim])
-            assert ledger.settle(claim, progress, outcome(progress, Profile(), 0.0))
+            ledger._leases.renew([claim])
+            assert ledger._leases.save_outcome(claim, progress, outcome(progress, Profile(), 0.0))
     return cost / len(lasts)
 
 

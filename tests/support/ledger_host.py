@@ -18,6 +18,7 @@ from pollkit.core.profile import Profile
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.clock import Clock
+from pollkit.edges.ledger.statistics import add_counts
 
 HOUR, DAY = 3600.0, 86400.0
 RULES = WaitSettings(pace=Fixed(10))
@@ -175,6 +176,11 @@ def forked(work):
         os._exit(1)
 
 
+def count_polls(ledger, counts, profile=None):
+    """Add to the counts of this minute, as a run does with each poll."""
+    ledger._file.write(lambda db: add_counts(db, ledger._file.time(db), profile, counts))
+
+
 def ended(progress, rules, now, verdict=Verdict.DONE, **reading):
     return observe(progress, rules, Reading(verdict, "", status="done", **reading), now, 0.5)
 
@@ -185,14 +191,16 @@ def pending(progress, rules, now, **reading):
     )
 
 
-def look(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
+def poll_job(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
     """One poll of a claimed job, and what a run does with it; whether the ledger took it."""
     now = ledger.clock.now()
-    before = claim.resumed("https://api.internal/" + claim.job.id, rules, now)
+    before = claim.resume("https://api.internal/" + claim.job.id, rules, now)
     if verdict is Verdict.PENDING:
         after = pending(before, rules, now, **reading)
     else:
         after = ended(before, rules, now, verdict, **reading)
     if after.ending is None:
-        return ledger.save(claim, after, before.url)
-    return ledger.settle(claim, after, outcome(after, Profile(), ledger.clock.wall() - now))
+        return ledger._leases.save_progress(claim, after, before.url)
+    return ledger._leases.save_outcome(
+        claim, after, outcome(after, Profile(), ledger.clock.wall() - now)
+    )

@@ -305,9 +305,9 @@ def test_nobody_holds_the_lock_while_waiting():
         (TokenBucket(1, per=2), 2.0),
         (TokenBucket(10, per=1, burst=20), 0.0),
         (TokenBucket(), 0.0),
-        (TokenBucket.from_limit("60/m"), 60 / 58),
-        (TokenBucket.from_limit(None), 0.0),
-        (TokenBucket.from_limit(parse_limit("2/s")), 30 / 58),
+        (TokenBucket("60/m"), 60 / 58),
+        (TokenBucket(None), 0.0),
+        (TokenBucket(parse_limit("2/s")), 30 / 58),
     ],
 )
 def test_spacing_is_known_where_no_burst_can_help(limit, spacing):

@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-from ledger_host import ROOT, FaultyConnection, look, python
+from ledger_host import ROOT, FaultyConnection, poll_job, python
 from pollkit import Job, Ledger, LedgerError, PollkitError
 from pollkit.core.reading.reader import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
@@ -259,10 +259,10 @@ def test_a_file_of_every_older_version_becomes_one_of_this(path, version):
         open(path, "w").close()  # left by a process that was killed just there
     with Ledger(path) as ledger:
         ledger.add(["new"])
-        assert {claim.job.id for claim in ledger.claim(9)} == {"new"} | (
+        assert {claim.job.id for claim in ledger._leases.claim(9)} == {"new"} | (
             {"old"} if version else set()
         )
-        assert ledger.durations("p") == ([(9, 10), (5, 6), (7, 7)] if version else [])
+        assert ledger.statistics.durations("p") == ([(9, 10), (5, 6), (7, 7)] if version else [])
 
 
 def test_migrations_go_one_by_one_wholly_or_not_at_all(path, monkeypatch):
@@ -331,8 +331,8 @@ def test_what_is_due_or_to_be_told_or_named_is_found_by_an_index(path, monkeypat
     )
     with Ledger(path) as ledger:
         ledger.add(["a"])
-        look(ledger, ledger.claim(1)[0], Verdict.DONE)
-        ledger.pending_notifications(1)
+        poll_job(ledger, ledger._leases.claim(1)[0], Verdict.DONE)
+        ledger._notifications.claim(1)
         ledger.retry(["a"])
     asked = [statement for statement in seen if re.match("(SELECT|UPDATE) .*jobs", statement)]
     db = real(path)

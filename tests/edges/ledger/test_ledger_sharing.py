@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ledger_host import HostClock, fail_the, forked, look, python, states
+from ledger_host import HostClock, fail_the, forked, poll_job, python, states
 from pollkit import Ledger, LedgerError, SharedBucket
 from pollkit.core.reading.reader import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
@@ -23,11 +23,11 @@ def test_threads_share_one_ledger(ledger):
     def work():
         try:
             while True:
-                claims = ledger.claim(3)
+                claims = ledger._leases.claim(3)
                 if not claims:
                     return
                 for claim in claims:
-                    assert look(ledger, claim) and look(ledger, claim, Verdict.DONE)
+                    assert poll_job(ledger, claim) and poll_job(ledger, claim, Verdict.DONE)
                     taken.append(claim.job.id)
         except Exception as error:
             errors.append(error)
@@ -45,15 +45,15 @@ WORKER = """
 import sys
 import time
 sys.path.insert(0, "tests/support")
-from ledger_host import Ledger, Verdict, look
+from ledger_host import Ledger, Verdict, poll_job
 with Ledger(sys.argv[1]) as ledger:
     while True:
-        claims = ledger.claim(5, lease_s=0.3)
+        claims = ledger._leases.claim(5, lease_s=0.3)
         if not claims and not ledger.summary().states["leased"]:
             break
         for claim in claims:
-            look(ledger, claim)
-            if look(ledger, claim, Verdict.DONE):
+            poll_job(ledger, claim)
+            if poll_job(ledger, claim, Verdict.DONE):
                 print(claim.job.id, flush=True)
         if not claims:
             time.sleep(0.02)
@@ -105,7 +105,7 @@ def test_after_a_fork_the_child_has_a_connection_of_its_own(path, ledger):
     ledger.add(["a", "b"])
 
     def work():
-        assert look(ledger, ledger.claim(1)[0], Verdict.DONE)
+        assert poll_job(ledger, ledger._leases.claim(1)[0], Verdict.DONE)
 
     child = forked(work)
     assert os.waitpid(child, 0)[1] == 0
@@ -184,17 +184,17 @@ def whole_run(path, clock):
     ends = []
     with Ledger(path, clock) as ledger:
         ledger.add(["a", "b"])
-        claims = ledger.claim(2, lease_s=5)
+        claims = ledger._leases.claim(2, lease_s=5)
         for claim in claims:
             if (
-                ledger.renew([claim], 5)
-                and look(ledger, claim)
-                and look(ledger, claim, Verdict.DONE)
+                ledger._leases.renew([claim], 5)
+                and poll_job(ledger, claim)
+                and poll_job(ledger, claim, Verdict.DONE)
             ):
                 ends.append(claim.job.id)
-        ledger.release(claims)
-        for telling in ledger.pending_notifications(9, lease_s=5):
-            ledger.mark_notified(telling)
+        ledger._leases.release(claims)
+        for telling in ledger._notifications.claim(9, lease_s=5):
+            ledger._notifications.mark_notified(telling)
         ledger.bucket("60/m").reserve(clock.now())
     return ends
 
@@ -225,7 +225,7 @@ def test_whichever_statement_fails_nothing_is_lost_or_doubled(path, monkeypatch,
         with Ledger(copy, clock) as ledger:
             assert states(ledger) == {"done": 2}, (nth, hit)
             assert len(ends) == len(set(ends)), (nth, hit)
-            assert all(row.told_at for row in ledger.rows())
+            assert all(row.notified_at for row in ledger.rows())
         if not hit:
             break
     assert (8 if after else 50) < nth < 199

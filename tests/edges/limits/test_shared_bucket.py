@@ -67,7 +67,7 @@ def test_walk_it_counts_as_the_bucket_of_one_process_does(path, seed):
     """Random reserves, pauses, 429s and quotas in two who share; the same in one that does not."""
     rng, clock = random.Random(seed), HostClock()
     limit = rng.choice([None, "1/s", "7/s burst 3", "20/m"])
-    alone = TokenBucket.from_limit(limit, clock)
+    alone = TokenBucket(limit, clock=clock)
     shared = [SharedBucket(path, limit, clock=clock) for _ in range(2)]
     for _ in range(120):
         clock.pass_s(rng.choice([0, 0, rng.expovariate(1)]))
@@ -167,7 +167,7 @@ def test_what_is_left_of_a_block_is_soon_lost_and_void_after_a_pause(path, clock
     ],
 )
 def test_a_block_is_for_a_twentieth_of_a_second_and_half_the_burst_at_most(path, limit, block):
-    assert shared_bucket._block(SharedBucket(path, limit)._now()) == block
+    assert shared_bucket._block_size(SharedBucket(path, limit)._current()) == block
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -4,7 +4,7 @@ import pytest
 
 from ledger_shell import added, posix, script
 from pollkit import Job, Ledger, Profile
-from pollkit.edges.ledger.statistics import Notification
+from pollkit.edges.ledger.notifications import Notification
 from pollkit.edges.notify.environment import CredentialVariables
 
 pytestmark = [pytest.mark.usefixtures("place"), posix]
@@ -67,7 +67,7 @@ def test_a_profile_of_another_job_in_the_ledger_is_in_use(run):
 
 def test_a_profile_of_a_job_that_was_added_since_is_in_use_once_it_is_told(run):
     variables = CredentialVariables(Profile(), [None, "gone"], None, [])
-    telling = Notification(1, "a", 0.0, 1, {"profile": "other"}, None)
+    telling = Notification(1, "a", 0.0, 1, None, {"profile": "other"})
     assert variables.hidden_for(telling._replace(outcome={"profile": None})) == set()
     assert variables.hidden_for(telling) == {"OTHER_TOKEN"}
 
