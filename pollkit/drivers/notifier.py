@@ -103,14 +103,14 @@ class Notifier:
         self._is_over = True
         self._join(self._longest_delivery_s())
         if self._error is None:
-            # What is still in hand hangs: a full pipe, a network file system.
+            # These deliveries hang, for example at a full pipe or a network file system.
             self._fail(list(self._in_hand.values()), "it took too long and was abandoned")
         self.stop()
         if self._error is not None:
             raise self._error
 
     def stop(self) -> None:
-        """Stop at once: another run delivers again what is being delivered now."""
+        """Stop at once; another run repeats the deliveries in progress."""
         self._is_stopped = True
         self._is_finishing = True
         self._is_over = True

@@ -9,9 +9,9 @@ and the boot to which the monotonic one belongs. The time that has passed since 
     meanwhile, by an hour or a year, nothing changes: no job is due early or late, and none times
     out. (As in any other wait, time during which the machine was suspended does not count.)
   * across boots, the difference on the wall clock. If the clock was set back, no time has passed.
-    If it was set forward, too much has passed, which can't be told from a machine that was off
-    for so long: jobs are then due, the rate limit spreads them, and a job whose deadline has
-    passed gets its final poll.
+    If it was set forward, too much time has passed; a machine that was off for so long looks the
+    same. Then jobs are due, the rate limit spreads them, and a job whose deadline has passed gets
+    its final poll.
 
 So ledger time starts as wall-clock time and then advances as time really passes. It never goes
 back, and no stored instant has to be corrected when the clock is set.

@@ -13,7 +13,7 @@ from .ledger_file import LedgerFile, LedgerTime
 KEPT_DURATIONS = 2000
 KEPT_MINUTES = 30 * 1440
 
-Kind = Tuple[str, str]  # a profile and a label; '' stands for none
+Kind = Tuple[str, str]  # a profile and a label, '' for none
 Duration = Tuple[float, float]  # the job finished between these ages; equal if known exactly
 
 
@@ -68,7 +68,7 @@ class Statistics:
         ]
 
     def totals(self) -> Dict[str, Counts]:
-        """All polls ever made, by profile ('' stands for none)."""
+        """All polls ever made, by profile ('' for none)."""
         rows = self._file.read(
             lambda db: db.execute(
                 "SELECT profile, SUM(polls), SUM(faults), SUM(rate_limited) FROM minutes "
