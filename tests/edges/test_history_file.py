@@ -39,7 +39,7 @@ def test_durations_known_between_two_looks_and_drift_go_on_as_if_it_had_been_one
     lessons = [Completion(*between, began=next(BEGINNINGS)) for between in jobs]
     for lesson in lessons:
         with History(path) as history:
-            history.note(KIND, lesson)
+            history.record(KIND, lesson)
     at_once = History().durations(KIND)
     for lesson in lessons:
         at_once.record_between(*lesson)
@@ -62,7 +62,7 @@ def test_only_so_much_is_kept_of_each_kind_and_of_so_many_kinds(path):
     assert len(known(path)) == RECENT and known(path)[-1] == 100
     with History(path) as history:
         for i in range(MOST_KINDS):
-            history.note(Kind("p%d" % i), Completion(5, 5, 7))
+            history.record(Kind("p%d" % i), Completion(5, 5, 7))
     assert known(path) == [] and known(path, Kind("p0")) == [5]
     teach(path, [6], Kind("p0"))  # which makes it the last to go
     teach(path, [7], Kind("new"))
@@ -117,7 +117,7 @@ def test_processes_that_began_together_and_end_one_by_one_take_nothing_for_drift
     for wave in range(4):
         for duration in sorted(rng.uniform(120, 900) for _ in range(60)):
             with History(path) as history:
-                history.note(
+                history.record(
                     KIND, Completion(duration, duration, 10**9 + 10000 * wave + rng.random())
                 )
     assert len(known(path)) == RECENT
@@ -128,11 +128,11 @@ def test_a_clock_that_was_ahead_does_no_lasting_harm(path, monkeypatch):
     monkeypatch.setattr(history_module.time, "time", lambda: now)
     with History(path) as history:
         for i in range(RECENT):
-            history.note(KIND, Completion(100, 100 + i / RECENT, now + 10**7 + i))
+            history.record(KIND, Completion(100, 100 + i / RECENT, now + 10**7 + i))
     for _ in range(3):
         now += 1000
         with History(path) as history:
-            history.note(KIND, Completion(100.3, 100.3, now - 101))
+            history.record(KIND, Completion(100.3, 100.3, now - 101))
     assert (
         known(path)[-2:] == [100.3] * 2
     )  # the first of them is among those that were ahead, by then
@@ -190,8 +190,8 @@ from pollkit.core.learning.durations import Completion as Lesson
 from pollkit.edges.history_file import History, Kind
 while True:
     with History(sys.argv[1]) as history:
-        history.note(Kind("knowhere", "small"), Lesson(95, 105, time.time() - 105))
-        history.note(Kind("other"), Lesson(95, 105, time.time() - 105))
+        history.record(Kind("knowhere", "small"), Lesson(95, 105, time.time() - 105))
+        history.record(Kind("other"), Lesson(95, 105, time.time() - 105))
     print(flush=True)
 """
 

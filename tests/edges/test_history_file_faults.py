@@ -88,7 +88,7 @@ def test_a_damaged_file_is_set_aside_with_one_warning(path, name, reads_first):
     with History(path, damage.append, trouble.append) as history:
         if reads_first:
             assert len(history.durations(KIND)) == 0 == len(history.durations(Kind("other")))
-        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
+        history.record(KIND, Completion(5, 5, next(BEGINNINGS)))
     assert (len(damage), trouble) == (1, []) and "%s.damaged" % os.path.basename(path) in damage[0]
     assert "\n" not in damage[0] and len(damage[0]) < 300 + len(path)
     assert content(path + ".damaged") == data and known(path) == [5]
@@ -103,7 +103,7 @@ def test_a_damaged_file_that_can_not_be_set_aside_stays_and_is_told_once(path, r
     with History(path, damage.append, trouble.append) as history:
         if reads_first:
             assert len(history.durations(KIND)) == 0 == len(history.durations(Kind("other")))
-        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
+        history.record(KIND, Completion(5, 5, next(BEGINNINGS)))
     assert (damage, len(trouble)) == ([], 1) and content(path) == b"damaged"
 
 
@@ -191,9 +191,9 @@ def test_a_place_that_can_not_be_used_is_told_once_and_no_more(path, name):
     path, damage, trouble = unusable(name, path), [], []
     with History(path, damage.append, trouble.append) as history:
         assert len(history.durations(KIND)) == 0
-        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
+        history.record(KIND, Completion(5, 5, next(BEGINNINGS)))
         history.save()
-        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
+        history.record(KIND, Completion(5, 5, next(BEGINNINGS)))
     assert (damage, len(trouble)) == ([], 1) and "\n" not in trouble[0], trouble
 
 

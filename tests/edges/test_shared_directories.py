@@ -130,7 +130,7 @@ def try_outbox(path, ledger):
 def try_history(path, ledger):
     told = []
     with History(path, on_trouble=told.append) as history:
-        history.note(Kind("p", None), Completion(1.0, 2.0, 3.0))
+        history.record(Kind("p", None), Completion(1.0, 2.0, 3.0))
     if told:
         raise OSError(told[0])
 

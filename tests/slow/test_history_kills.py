@@ -23,7 +23,7 @@ while True:
     with History(sys.argv[1]) as history:
         for kind in range(3):
             lasted = 90 + 20 * (i * 0.618 % 1)
-            history.note(Kind("p%d" % kind), Lesson(lasted, lasted, time.time() - lasted))
+            history.record(Kind("p%d" % kind), Lesson(lasted, lasted, time.time() - lasted))
     print(flush=True)
 """
 
@@ -62,5 +62,5 @@ def test_writers_that_are_killed_leave_a_whole_file_and_lose_nothing(tmp_path):
             process.communicate()
     assert before > RECENT
     with History(path) as history:
-        history.note(KINDS[0], Completion(100, 100, time.time() - 100))
+        history.record(KINDS[0], Completion(100, 100, time.time() - 100))
     assert os.listdir(str(tmp_path)) == ["history.json"]

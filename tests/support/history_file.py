@@ -18,7 +18,7 @@ def teach(path, durations, kind=KIND):
     said = []
     with History(path, said.append, said.append) as history:
         for duration in durations:
-            history.note(kind, Completion(duration, duration, next(BEGINNINGS)))
+            history.record(kind, Completion(duration, duration, next(BEGINNINGS)))
     return said
 
 
