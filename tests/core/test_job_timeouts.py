@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from job_api import JobApi
-from ledger_host import HOUR, RULES, HostClock, pending, poll_job, time_passes
+from ledger_host import HOUR, RULES, HostClock, observe_pending, poll_job, time_passes
 from ledger_shell import lines_of, profile
 from paths import DATA
 from pollkit import (
@@ -130,7 +130,7 @@ def test_the_deadline_is_that_of_the_rules_if_the_job_has_no_timeout():
 
 def test_the_message_names_the_jobs_own_timeout_however_late_the_last_look_is():
     late = start(Job("a", timeout=40.0), "http://api/a", RULES, 0.0)._replace(deadline=55.5)
-    assert timeout_in(pending(late, RULES, 55.5).ending.error.message) == "40s"
+    assert timeout_in(observe_pending(late, RULES, 55.5).ending.error.message) == "40s"
 
 
 # Drivers

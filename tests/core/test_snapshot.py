@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ledger_host import ended, pending
+from ledger_host import observe_finished, observe_pending
 from pollkit import Fixed, Job
 from pollkit.core.learning.completions import observed_duration
 from pollkit.core.learning.progress import Forecast
@@ -57,7 +57,7 @@ def again(progress, offset=0.0, back=None):
         FULL,
         start(JOB, URL, RULES, 100.0),
         start(JOB, URL, RULES._replace(timeout=None), 5.0),
-        pending(start(JOB, URL, RULES, 100.0), RULES, 101.0),
+        observe_pending(start(JOB, URL, RULES, 100.0), RULES, 101.0),
     ],
 )
 def test_what_is_written_can_be_gone_on_with(progress):
@@ -91,7 +91,9 @@ def test_a_wait_that_has_just_begun_takes_little_room():
     assert (
         len(
             json.dumps(
-                progress_to_row(pending(start(JOB, URL, RULES, 100.0), RULES, 101.0), URL, 1.8e9)
+                progress_to_row(
+                    observe_pending(start(JOB, URL, RULES, 100.0), RULES, 101.0), URL, 1.8e9
+                )
             )
         )
         < 200
@@ -115,10 +117,10 @@ def test_a_url_that_is_the_profiles_own_is_taken_from_the_profile_of_today():
 def test_a_deadline_that_passed_unseen_leaves_a_last_look():
     late = with_last_look(FULL, 1000.0)
     assert (late.deadline, late.next_at, late.started_at) == (1000.0, 130.0, 100.0)
-    after = pending(late, RULES, 1000.1)
+    after = observe_pending(late, RULES, 1000.1)
     assert after.ending.state == "timed_out"
     assert after.ending.error.message == 'not done within 5m; last status "running"'
-    assert ended(late, RULES, 1000.1).ending.state == "done"
+    assert observe_finished(late, RULES, 1000.1).ending.state == "done"
 
 
 @pytest.mark.parametrize("progress", [FULL, FULL._replace(deadline=FOREVER)])
@@ -127,11 +129,14 @@ def test_a_deadline_that_is_still_to_come_stays(progress):
 
 
 def test_where_in_time_a_job_ended():
-    looked = pending(start(JOB, URL, RULES, 100.0), RULES, 120.0)
+    looked = observe_pending(start(JOB, URL, RULES, 100.0), RULES, 120.0)
     assert observed_duration(looked) is None
-    assert observed_duration(ended(looked, RULES, 130.5)) == (20.0, 30.5)
-    assert observed_duration(ended(looked, RULES, 130.5, duration_s=22.5)) == (22.5, 22.5)
-    assert observed_duration(ended(start(JOB, URL, RULES, 100.0), RULES, 130.5)) == (
+    assert observed_duration(observe_finished(looked, RULES, 130.5)) == (20.0, 30.5)
+    assert observed_duration(observe_finished(looked, RULES, 130.5, duration_s=22.5)) == (
+        22.5,
+        22.5,
+    )
+    assert observed_duration(observe_finished(start(JOB, URL, RULES, 100.0), RULES, 130.5)) == (
         0.0,
         30.5,
     )  # seen but once

@@ -13,7 +13,7 @@ import pytest
 
 from job_api import JobApi
 from ledger_host import ROOT, fail_the, time_passes
-from ledger_shell import added, ended, lines_of, posix, profile, script, start
+from ledger_shell import added, lines_of, posix, profile, script, start, wait_for_exit
 from pollkit import Ledger, LedgerError
 from pollkit.cli import main
 from pollkit.cli.commands.help import text_of
@@ -181,7 +181,7 @@ def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tell
 def test_runs_that_overlap_share_the_work(api):
     names = added(api, 60, lasts=0.2)
     runs = [start("run", "jobs.db", "--outbox", "out.jsonl") for _ in range(3)]
-    assert [ended(process) for process in runs] == [(0, "", "")] * 3
+    assert [wait_for_exit(process) for process in runs] == [(0, "", "")] * 3
     assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
 
 
@@ -195,7 +195,7 @@ def test_after_a_kill_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(
         process = start("run", "jobs.db", "--outbox", "out.jsonl", "--workers", "4")
         wait_for(lambda: len(api.asked) > 20)
         process.kill()
-        assert ended(process) == (-signal.SIGKILL, "", "")
+        assert wait_for_exit(process) == (-signal.SIGKILL, "", "")
         time_passes("jobs.db", 60)  # the leases run out
         assert pollkit("run", "jobs.db", "--outbox", "out.jsonl") == (0, "", "")
         assert len(api.asked) <= sum(len(name) + 1 for name in names) + 4
@@ -219,7 +219,7 @@ def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_
         process = start(
             "run", "jobs.db", "--processes", "4", "--outbox", "out.jsonl", "--metrics", "m.prom"
         )
-        code, out, err = ended(process)
+        code, out, err = wait_for_exit(process)
         assert (
             (code, out) == (1, "")
             and err.startswith("pollkit: job_7: failed")
@@ -254,7 +254,7 @@ def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(
     wait_for(lambda: len(api.requests) > 8)
     began = time.monotonic()
     process.send_signal(number)
-    got = ended(process)
+    got = wait_for_exit(process)
     assert got == (
         code,
         "",
@@ -281,7 +281,7 @@ def test_ends_that_are_being_told_when_a_signal_comes_are_told_by_the_next_run(
     process = start("run", "jobs.db", "--exec", script('touch "begun.$POLLKIT_ID"; sleep 60\n'))
     wait_for(lambda: len([name for name in os.listdir(".") if name.startswith("begun.")]) == jobs)
     process.send_signal(signal.SIGTERM)
-    assert ended(process) == (143, "", "pollkit: interrupted: %s; run it again\n" % said)
+    assert wait_for_exit(process) == (143, "", "pollkit: interrupted: %s; run it again\n" % said)
     assert pollkit("run", "jobs.db", "--once", "--outbox", "out") == (0, "", "")
     assert len(lines_of("out")) == jobs
 
@@ -309,7 +309,7 @@ def test_processes_whose_parent_is_killed_give_back_what_they_have_and_end(api):
     process = start("run", "jobs.db", "--processes", "2")
     wait_for(lambda: len(api.requests) > 8)
     process.kill()
-    assert ended(process)[0] == -signal.SIGKILL  # once nobody has its stderr any more
+    assert wait_for_exit(process)[0] == -signal.SIGKILL  # once nobody has its stderr any more
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["waiting"] == 5
 
@@ -329,7 +329,7 @@ def test_processes_whose_ledger_is_replaced_leave_the_new_one_alone(api, how):
         os.rename("backup.db", "jobs.db")
     else:
         os.remove("jobs.db")
-    code, out, err = ended(process)
+    code, out, err = wait_for_exit(process)
     assert (code, out) == (2, "") and err.count("remove jobs.db-wal and jobs.db-shm") == err.count(
         "\n"
     ) > 0
