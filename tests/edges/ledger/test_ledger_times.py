@@ -1,4 +1,4 @@
-"""Ledger: clocks may be set, and machines started again."""
+"""Ledger time: clocks that are set, and reboots."""
 
 import time
 
@@ -12,8 +12,8 @@ from pollkit.edges.clock import WallClock
 
 @pytest.mark.parametrize("by", [HOUR, -HOUR, DAY, -DAY, -50 * 365 * DAY])
 @pytest.mark.parametrize("reopened", [False, True])
-def test_a_clock_that_is_set_changes_nothing(path, clock, by, reopened):
-    """Not when jobs are due, nor their deadlines, leases, tellings or ages; during a run or between two."""
+def test_setting_the_clock_changes_nothing(path, clock, by, reopened):
+    """Neither due times nor deadlines, leases, notifications or ages."""
     ledger = Ledger(path, clock)
     ledger.add(["a", "b", "c"])
     a, b, c = ledger._leases.claim(3, lease_s=60)
@@ -42,7 +42,7 @@ def test_a_clock_that_is_set_changes_nothing(path, clock, by, reopened):
 
 
 @pytest.mark.parametrize("boot_wall, off_s", [(-DAY, 100), (-50 * 365 * DAY, 100)])
-def test_a_clock_that_is_wrong_after_a_boot_and_then_set_right_strands_nothing_and_times_out_nothing(
+def test_a_clock_that_is_wrong_after_a_boot_and_then_corrected_affects_no_job(
     path, clock, boot_wall, off_s
 ):
     with Ledger(path, clock) as ledger:
@@ -53,9 +53,8 @@ def test_a_clock_that_is_wrong_after_a_boot_and_then_set_right_strands_nothing_a
     clock.restart(off_s)
     clock.set_wall(boot_wall)
     with Ledger(path, clock) as ledger:
-        assert ledger._leases.next_due() == pytest.approx(
-            clock.now() + 10
-        )  # no time has passed, as far as anybody knows
+        # As far as the clock shows, no time has passed.
+        assert ledger._leases.next_due() == pytest.approx(clock.now() + 10)
         clock.pass_s(10)
         assert len(ledger._leases.claim(1, lease_s=1)) == 1
         clock.set_wall(-boot_wall)
@@ -64,9 +63,7 @@ def test_a_clock_that_is_wrong_after_a_boot_and_then_set_right_strands_nothing_a
         assert progress.deadline == pytest.approx(clock.now() + 270)
 
 
-def test_a_boot_is_noted_at_the_first_look_so_that_a_clock_set_right_after_it_changes_nothing(
-    path, clock
-):
+def test_a_boot_is_recorded_at_once_so_that_correcting_the_clock_changes_nothing(path, clock):
     with Ledger(path, clock) as ledger:
         ledger.add(["a"])
         poll_job(ledger, ledger._leases.claim(1, lease_s=60)[0])
@@ -77,7 +74,7 @@ def test_a_boot_is_noted_at_the_first_look_so_that_a_clock_set_right_after_it_ch
         assert ledger._leases.next_due() == pytest.approx(clock.now() + 55)
 
 
-def test_where_a_boot_has_no_name_a_clock_that_is_set_back_strands_nothing(path):
+def test_a_clock_that_is_set_back_strands_no_job_if_boots_have_no_names(path):
     clock = HostClock(boot="")
     with Ledger(path, clock) as ledger:
         ledger.add(["a"])
@@ -102,12 +99,11 @@ def test_time_passes_while_the_machine_is_off(path, clock):
     with Ledger(path, clock) as ledger:
         claims = ledger._leases.claim(9)
         assert len(claims) == 2
-        assert all(
-            poll_job(ledger, claim, Verdict.DONE) for claim in claims
-        )  # a last look, and it was done
+        # The final poll finds them done.
+        assert all(poll_job(ledger, claim, Verdict.DONE) for claim in claims)
 
 
-def test_the_time_of_a_ledger_never_goes_back(path):
+def test_ledger_time_never_goes_back(path):
     clock = HostClock()
     with Ledger(path, clock) as ledger:
         seen = []
@@ -123,7 +119,7 @@ def test_the_time_of_a_ledger_never_goes_back(path):
         ledger.close()
 
 
-def test_a_clock_that_counts_from_1970_will_do(path):
+def test_a_ledger_can_run_on_the_wall_clock(path):
     with Ledger(path, WallClock()) as ledger:
         ledger.add(["a"])
         assert ledger._leases.next_due() == pytest.approx(time.time(), abs=1)
