@@ -88,7 +88,7 @@ def metrics_text(ledger: Ledger, name: str) -> str:
 
 
 def _families(ledger: Ledger) -> Iterator[Tuple[str, str, str, List[_Sample]]]:
-    summary, totals = ledger.summary(), ledger.totals()
+    summary, totals = ledger.summary(), ledger.statistics.totals()
     yield (
         "jobs",
         "gauge",
@@ -111,7 +111,7 @@ def _families(ledger: Ledger) -> Iterator[Tuple[str, str, str, List[_Sample]]]:
         "gave_up_telling_jobs",
         "gauge",
         "Jobs whose end could not be told.",
-        [("", {}, summary.gave_up_telling)],
+        [("", {}, summary.gave_up_notifying)],
     )
     for field, about in (
         ("polls", "Requests made."),
@@ -127,7 +127,7 @@ def _families(ledger: Ledger) -> Iterator[Tuple[str, str, str, List[_Sample]]]:
                 for profile, counts in sorted(totals.items())
             ],
         )
-    delays = sorted(ledger.notice_delays())
+    delays = sorted(ledger.statistics.notice_delays())
     yield (
         "notice_delay_seconds",
         "summary",

@@ -318,9 +318,7 @@ class _Sink:
     def bucket_for(self, profile: Profile, home: str) -> TokenBucket:
         """One bucket for each origin and limit."""
         limit = profile.limit
-        return self._buckets.setdefault(
-            (home, limit), TokenBucket.from_limit(limit, self._client.clock)
-        )
+        return self._buckets.setdefault((home, limit), TokenBucket(limit, clock=self._client.clock))
 
     def learn(self, entry: Entry) -> None:
         """Learn the duration of a job that has finished."""

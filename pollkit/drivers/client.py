@@ -292,7 +292,7 @@ class Client:
         self, turn: Optional[int], manner: Endpoint, home: str, progress: wait_state.WaitState
     ) -> None:
         """It is over: remember how long its job took, for those that wait, where the pace learns, and for later."""
-        self._history.end(
+        self._history.finish(
             _kind(manner, home),
             turn,
             progress.started_at + self._offset,

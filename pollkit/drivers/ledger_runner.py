@@ -22,7 +22,8 @@ from ..core.units import NEVER
 from ..core.wait_settings import LEDGER_DEFAULTS
 from ..core.wait_state import WaitState
 from ..edges.history_file import History
-from ..edges.ledger.ledger import Claim, Ledger, new_token
+from ..edges.ledger.leases import Claim, new_token
+from ..edges.ledger.ledger import Ledger
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError
 from .client import Client, Default, OnEvent, Timeout, validate_bucket
@@ -80,7 +81,8 @@ class LedgerRunner:
         history: Optional[History] = None,
     ) -> None:
         validate_count("workers", workers)
-        self._ledger = ledger
+        self._leases = ledger._leases
+        self._statistics = ledger.statistics
         self._on_trouble = on_trouble
         self._clock = ledger.clock
         self._client = Client(
@@ -150,7 +152,7 @@ class LedgerRunner:
             unpollable = self._take_all_in(claims)
             is_idle = not self._held and not may_add()
             now = self._clock.now()
-            due_at = self._ledger.next_due()
+            due_at = self._leases.next_due()
             nothing_left = is_idle and (due_at is None or self._only_unpollable_left())
             if nothing_left or now >= until:
                 break
@@ -189,14 +191,14 @@ class LedgerRunner:
         if claims is None:
             return True
         again = [claim for claim in claims if claim.key in polled]  # due again: another time
-        self._ledger.release(again)
+        self._leases.release(again)
         new = [claim for claim in claims if claim.key not in polled]
         self._take_all_in(new)
         polled.update(claim.key for claim in new)
         return bool(new) and not again
 
     def _only_unpollable_left(self) -> bool:
-        return bool(self._unpollable) and self._ledger.are_all_put_off()
+        return bool(self._unpollable) and self._leases.has_only_postponed_jobs()
 
     def _is_held_back(self) -> bool:
         """Whether nothing is being polled, nor will be soon, though jobs wait here."""
@@ -219,7 +221,7 @@ class LedgerRunner:
             return None
         self._claim_at = now + TURN_S
         self._token = new_token()
-        return self._ledger.claim(room, LEASE_S, horizon_s, self._token)
+        return self._leases.claim(room, LEASE_S, horizon_s, self._token)
 
     def _take_all_in(self, claims: List[Claim]) -> int:
         """Poll these jobs; how many of them can't be polled."""
@@ -232,7 +234,7 @@ class LedgerRunner:
                 if claim.key not in self._unpollable:
                     self._on_trouble("%s: %s" % (claim.job.id, error))
                 self._unpollable[claim.key] = claim
-        self._ledger.put_off(unpollable, HORIZON_S + RECHECK_S)  # the profile may be repaired
+        self._leases.postpone(unpollable, HORIZON_S + RECHECK_S)  # the profile may be repaired
         return len(unpollable)
 
     def _take_in(self, claim: Claim) -> None:
@@ -242,7 +244,7 @@ class LedgerRunner:
             self._learn_from_ledger(way)
         now = self._clock.now()
         claim = claim._replace(job=job)
-        progress = claim.resumed(url, way.rules, now)
+        progress = claim.resume(url, way.rules, now)
         held = _Held(claim, url, is_late=progress.deadline <= now)
         with engine.lock:
             known = engine.agenda.get(job.id)
@@ -262,7 +264,7 @@ class LedgerRunner:
         for way in list(self._engine.ways.values()):
             self._learn_from_ledger(way)
         held = list(self._held.values())
-        kept = {claim.key for claim in self._ledger.renew([each.claim for each in held], LEASE_S)}
+        kept = {claim.key for claim in self._leases.renew([each.claim for each in held], LEASE_S)}
         with self._engine.lock:
             for each in held:
                 entry = self._engine.agenda.get(each.claim.job.id)
@@ -276,7 +278,7 @@ class LedgerRunner:
         durations = way.rules.durations
         if durations is None:
             return
-        ends = self._ledger.durations(way.manner.profile.name, way.manner.label)
+        ends = self._statistics.durations(way.manner.profile.name, way.manner.label)
         if ends != self._known.get(durations):
             self._known[durations] = ends
             durations.relearn(ends)
@@ -304,7 +306,7 @@ class LedgerRunner:
             for entry in resting:
                 engine.agenda.withdraw(entry)
                 self._sink.drop(entry.owner[0])
-        self._ledger.release([entry.owner[0].claim for entry in resting])
+        self._leases.release([entry.owner[0].claim for entry in resting])
 
     def close(self) -> None:
         """Stop polling; exchanges in flight are abandoned, and another run repeats them."""
@@ -322,10 +324,10 @@ class LedgerRunner:
             if kind is None:
                 self._engine.raise_error()
             return  # the leases expire by themselves
-        self._ledger.release([held.claim for held in list(self._held.values())])
-        self._ledger.resume(self._unpollable.values())  # the next run checks them at once
+        self._leases.release([held.claim for held in list(self._held.values())])
+        self._leases.end_postponement(self._unpollable.values())  # the next run checks them at once
         if kind is not None:  # a signal may have come between a claim and the note of it
-            self._ledger.take_back(self._token)
+            self._leases.release_token(self._token)
 
 
 class _Sink:
@@ -342,6 +344,7 @@ class _Sink:
         on_end: Optional[Callable[[Outcome], object]],
     ) -> None:
         self._ledger = ledger
+        self._leases = ledger._leases
         self._client = client
         self._held = held
         self._bell = bell
@@ -369,7 +372,7 @@ class _Sink:
         held: _Held = step.entry.owner[0]
         held.was_polled = True
         progress = step.after
-        is_ours = self._ledger.save(held.claim, progress, held.url, counts)
+        is_ours = self._leases.save_progress(held.claim, progress, held.url, counts)
         engine = self.engine
         with engine.lock:
             is_soon = progress.next_at <= self._client.clock.now() + HORIZON_S
@@ -380,7 +383,7 @@ class _Sink:
                 engine.wake()
                 return
         if is_ours:
-            self._ledger.release([held.claim])
+            self._leases.release([held.claim])
         self._let_go(held)
 
     def on_finished(self, step: Step, counts: Counts) -> None:
@@ -389,8 +392,8 @@ class _Sink:
         held.was_polled = True
         outcome = self._client.outcome(step.after)
         if outcome.state is State.CANCELLED:  # by us, at the end of a run: another one goes on
-            self._ledger.release([held.claim])
-        elif self._ledger.settle(held.claim, step.after, outcome, counts):
+            self._leases.release([held.claim])
+        elif self._leases.save_outcome(held.claim, step.after, outcome, counts):
             self.ended.append(outcome.state)
             if self._on_end is not None:
                 call(self._on_end, outcome, "on_end failed")

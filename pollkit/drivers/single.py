@@ -152,7 +152,7 @@ class Poller:
         """The bucket that all jobs under one limit share."""
         if self._bucket is not None:
             return self._bucket
-        return self._buckets.setdefault(limit, TokenBucket.from_limit(limit, self._clock))
+        return self._buckets.setdefault(limit, TokenBucket(limit, clock=self._clock))
 
     def _await_token(
         self, progress: wait_state.WaitState, bucket: TokenBucket, stop: Optional[threading.Event]
@@ -164,7 +164,7 @@ class Poller:
             if slot is None or pauses != bucket.pause_count:
                 pauses = bucket.pause_count
                 latest = machine.latest_slot(progress, bucket.interval, now)
-                ready_at = bucket.reserve(now, latest, last_look=now >= progress.deadline)
+                ready_at = bucket.reserve(now, latest, is_final=now >= progress.deadline)
                 slot = ready_at if ready_at <= latest else None
             if slot is not None and slot <= now:
                 break

@@ -1,13 +1,14 @@
-"""History: what ended jobs teach, kept in a small file from one command to the next.
+"""History: how long jobs took, kept in a small file from one command to the next.
 
-Any number of processes share the file. Each replaces it as a whole, so that whoever reads it sees
-one version or the next. Who writes holds a lock on it, reads it again, and adds what it has learned
-itself: so nobody's durations are lost. The lock is on the file that is replaced, hence a look, once
-it is had, at whether that is still the file of that name.
+Any number of processes share the file. Each replaces it as a whole, so that a reader sees one
+version or the next. A writer locks the file, reads it again, and adds its own completions, so that
+no durations are lost. The lock is on the file that is replaced; so after getting it, a writer
+checks that the name still refers to the same file.
 
-House rules: nothing that may be wrong with the file is worth a job's outcome. It is told, once, and
-the command goes on without; and nobody is waited for longer than a moment. In the file are names of
-profiles and labels, origins where no profile is named, and seconds: no ids, paths, queries or secrets.
+House rules: no problem with the file may cost a job its outcome. A problem is reported once, and
+the command continues without the file; no command waits for another one longer than a moment. The
+file contains names of profiles and labels, origins of jobs without a profile, and seconds: no ids,
+paths, queries or secrets.
 """
 
 import json
@@ -25,26 +26,27 @@ from ..errors import ConfigError
 from .files import open_file
 
 VERSION = 1
-MOST_KINDS = 100  # those that were taught last
-LONGEST_NAME = 300  # of a profile and its label together; what is longer is not kept
-LARGEST_BYTES = 1 << 21  # of a file that is read; so many kinds come to less
-PATIENCE_S = 0.5  # for others who write
+MOST_KINDS = 100  # those that were updated last
+LONGEST_NAME = 300  # of a profile and its label together; longer ones are not saved
+LARGEST_BYTES = 1 << 21  # of a file that is read; MOST_KINDS need less
+PATIENCE_S = 0.5  # how long to wait while another process writes
 PAUSE_S = 0.005
-_NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # for whoever is at the other end of a pipe
+_NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # opening a pipe must not wait for its other end
 
 
 class Kind(NamedTuple):
-    """Jobs that are alike: of a profile, or of an origin where none is named, and of a label."""
+    """Jobs that are alike: of the same profile, or origin if they have none, and label."""
 
     profile: str
     label: Optional[str] = None
 
 
 class History:
-    """What is known of each kind of job; kept in a file, if one is given.
+    """The durations of each kind of job; in a file if a path is given, else only in memory.
 
-    `on_damage` hears that the file could not be understood and was set aside, `on_trouble` why it
-    can't be used, once. Whoever makes a History saves it: leaving a `with` block does.
+    `on_damage` is called with a text if the file was unreadable and has been renamed, and
+    `on_trouble`, once, if it can't be used. `save` writes the file, and so does leaving a `with`
+    block.
 
     >>> history = History()
     >>> history.durations(Kind("https://api.internal")).record(40)
@@ -59,73 +61,75 @@ class History:
         on_damage: Optional[Callable[[str], object]] = None,
         on_trouble: Optional[Callable[[str], object]] = None,
     ) -> None:
-        self._path, self._on_damage, self._on_trouble = path, on_damage, on_trouble
+        self._path = path
+        self._on_damage = on_damage
+        self._on_trouble = on_trouble
         self._lock = threading.RLock()
-        self._kinds: Optional[Dict[Kind, Any]] = None  # the file, as it was found
+        self._kinds: Optional[Dict[Kind, Any]] = None  # the file as it was read
         self._durations: Dict[Kind, Durations] = {}
         self._orders: Dict[Kind, StartOrder] = {}
-        self._noted: Dict[Kind, List[Completion]] = {}
+        self._unsaved: Dict[Kind, List[Completion]] = {}
 
     def durations(self, kind: Kind) -> Durations:
-        """What is known of a kind: by the file at first, and then by what this process adds to it."""
+        """The durations of a kind: from the file, and those that this process has added."""
         with self._lock:
-            found = self._durations.get(kind)
-            if found is None:
-                found = self._durations[kind] = self._from_file(kind)
-            return found
+            if kind not in self._durations:
+                self._durations[kind] = self._load(kind)
+            return self._durations[kind]
 
     def begin(self, kind: Kind) -> Optional[int]:
-        """The wait for a job of that kind begins; its turn to be learned from, None if nobody does."""
+        """Note that a wait begins; its turn, to be passed to `finish`. None if it is not needed."""
         if self._path is None and kind not in self._durations:
             return None
         with self._lock:
             return self._orders.setdefault(kind, StartOrder()).begin()
 
-    def end(
-        self, kind: Kind, turn: Optional[int], began: float, between: Optional[Tuple[float, float]]
+    def finish(
+        self,
+        kind: Kind,
+        turn: Optional[int],
+        began_at: float,
+        between: Optional[Tuple[float, float]],
     ) -> None:
-        """It is over, its job having ended between these ages, if that is known: to be learned in its turn."""
+        """Record, when its turn comes, that a job finished between these ages, if known."""
         if turn is None:
             return
         with self._lock:
-            for lesson in self._orders[kind].end(turn, began, between):
+            for completion in self._orders[kind].end(turn, began_at, between):
                 if kind in self._durations:
-                    self._durations[kind].record_between(*lesson)
-                self.note(kind, lesson)
+                    self._durations[kind].record_between(*completion)
+                self.record(kind, completion)
 
-    def note(self, kind: Kind, lesson: Completion) -> None:
-        """A job of that kind has ended: to be saved."""
-        if (
-            self._path is not None
-            and kind.profile
-            and len(kind.profile + (kind.label or "")) <= LONGEST_NAME
-        ):
-            with self._lock:
-                noted = self._noted.setdefault(kind, [])
-                noted.append(lesson)
-                noted.sort(key=_began)  # which takes no time: there is one that may be out of place
-                del noted[:-RECENT]
+    def record(self, kind: Kind, completion: Completion) -> None:
+        """Keep a completion to be saved to the file."""
+        is_long = len(kind.profile + (kind.label or "")) > LONGEST_NAME
+        if self._path is None or not kind.profile or is_long:
+            return
+        with self._lock:
+            unsaved = self._unsaved.setdefault(kind, [])
+            unsaved.append(completion)
+            unsaved.sort(key=_began)  # quick: at most one is out of place
+            del unsaved[:-RECENT]
 
     def save(self) -> None:
-        """Add to the file what was noted since it was last saved; if that can't be, it is forgotten."""
+        """Add the completions since the last save to the file; if that fails, discard them."""
         with self._lock:
-            noted, self._noted = self._noted, {}
-        if self._path is None or not noted:
+            unsaved = self._unsaved
+            self._unsaved = {}
+        if self._path is None or not unsaved:
             return
         try:
             os.makedirs(os.path.dirname(self._path) or ".", 0o700, exist_ok=True)
-            with _locked(self._path) as is_alone:
-                kinds = self._sound(self._path, noted)
-                for kind, lessons in noted.items():
-                    durations = _learned(kinds, kind)
-                    durations.record_all(lessons)
-                    kinds.pop(kind, None)
-                    kinds[kind] = (
-                        durations.as_dict()
-                    )  # at the end: those that come first are let go first
-                _write(self._path, dict(list(kinds.items())[-MOST_KINDS:]), is_alone)
+            with _lock_file(self._path) as is_locked:
+                kinds = self._read_or_set_aside(self._path, unsaved)
+                for kind, completions in unsaved.items():
+                    durations = _parse_durations(kinds, kind)
+                    durations.record_all(completions)
+                    kinds.pop(kind, None)  # to the end: the first ones are deleted first
+                    kinds[kind] = durations.as_dict()
+                _write(self._path, dict(list(kinds.items())[-MOST_KINDS:]), is_locked)
         except (OSError, ValueError) as error:
-            self._tell_trouble(error)
+            self._report_trouble(error)
 
     def __enter__(self) -> "History":
         return self
@@ -133,130 +137,131 @@ class History:
     def __exit__(self, *exc_info: object) -> None:
         self.save()
 
-    def _from_file(self, kind: Kind) -> Durations:
+    def _load(self, kind: Kind) -> Durations:
         if self._path is None:
             return Durations()
         try:
             if self._kinds is None:
                 self._kinds = {}
                 self._kinds = _read(self._path)
-            return _learned(self._kinds, kind)
+            return _parse_durations(self._kinds, kind)
         except _Damaged:
-            return _learned(self._mended(self._path, kind), kind)
+            return self._load_again(self._path, kind)
         except (OSError, ValueError) as error:
-            self._tell_trouble(error)
+            self._report_trouble(error)
             return Durations()
 
-    def _mended(self, path: str, kind: Kind) -> Dict[Kind, Any]:
+    def _load_again(self, path: str, kind: Kind) -> Durations:
+        """Read a damaged file again, with the lock, and set it aside if it is still damaged."""
         self._kinds = {}
         try:
-            with _locked(path):
-                self._kinds = self._sound(path, [kind])
+            with _lock_file(path):
+                self._kinds = self._read_or_set_aside(path, [kind])
         except (OSError, ValueError) as error:
-            self._tell_trouble(error)
-        return self._kinds
+            self._report_trouble(error)
+        return _parse_durations(self._kinds, kind)
 
-    def _sound(self, path: str, wanted: Iterable[Kind]) -> Dict[Kind, Any]:
-        """The kinds in the file; none, and the file set aside, where it or one of those wanted is damaged."""
+    def _read_or_set_aside(self, path: str, wanted: Iterable[Kind]) -> Dict[Kind, Any]:
+        """The kinds in the file; if it or a wanted kind is damaged, rename it and return none."""
         try:
             kinds = _read(path)
             for kind in wanted:
-                _learned(kinds, kind)
+                _parse_durations(kinds, kind)
             return kinds
         except _Damaged as damage:
             os.replace(path, path + ".damaged")
             if self._on_damage is not None:
                 self._on_damage(
-                    "%s was damaged (%s): it is %s.damaged now, and what jobs teach is gathered anew"
+                    "%s was damaged (%s): it was renamed to %s.damaged, and a new history begins"
                     % (path, damage, os.path.basename(path))
                 )
             return {}
 
-    def _tell_trouble(self, error: Exception) -> None:
-        tell, self._on_trouble = self._on_trouble, None
-        if tell is not None:
-            tell(
-                "what jobs teach can't be kept in %s: %s"
-                % (self._path, getattr(error, "strerror", None) or error)
-            )
+    def _report_trouble(self, error: Exception) -> None:
+        report = self._on_trouble
+        self._on_trouble = None
+        if report is not None:
+            why = getattr(error, "strerror", None) or error
+            report("can't use the duration history in %s: %s" % (self._path, why))
 
 
 def default_path() -> Optional[str]:
-    """Where the history is unless told otherwise; None where there is no home to have it in."""
+    """The usual path of the history; None if there is no home directory."""
     state = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(state):
         home = os.environ.get("HOME") or os.environ.get("USERPROFILE") or ""
         if not (os.path.isabs(home) and os.path.isdir(home)):
-            return None  # a home that is not there is not made, either
+            return None  # a missing home directory is not created
         state = os.path.join(home, ".local", "state")
     return os.path.join(state, "pollkit", "history.json")
 
 
 class _Damaged(Exception):
-    """The file is not what was written."""
+    """The file does not contain a history."""
 
 
 def _read(path: str) -> Dict[Kind, Any]:
-    """What is in the file, by kind, the one that was taught last at the end."""
+    """The kinds in the file, the one that was updated last at the end."""
     try:
-        number = _opened(path, os.O_RDONLY)
+        number = _open(path, os.O_RDONLY)
     except FileNotFoundError:
         return {}
     with os.fdopen(number, "rb") as file:
         data = file.read(LARGEST_BYTES + 1)
     if not data:
-        return {}  # made by somebody who was about to write it
+        return {}  # another process has created it and is about to write
     if data.startswith(b"SQLite format 3"):
-        raise OSError(
-            EINVAL, "it is a database"
-        )  # somebody's ledger, named by mistake: not ours to set aside
+        # Perhaps a ledger, named by mistake: don't rename it.
+        raise OSError(EINVAL, "it is a database")
     if len(data) > LARGEST_BYTES:
         raise _Damaged("it is too large")
     try:
-        found = json.loads(data.decode("utf-8"))
-        if found["version"] > VERSION:
+        content = json.loads(data.decode("utf-8"))
+        if content["version"] > VERSION:
             raise OSError(EINVAL, "it is from a newer pollkit")
-        return {_kind(one["profile"], one["label"]): one["learned"] for one in found["kinds"]}
+        return {
+            _parse_kind(entry["profile"], entry["label"]): entry["learned"]
+            for entry in content["kinds"]
+        }
     except (ValueError, LookupError, TypeError, RecursionError):
-        raise _Damaged("it has something else than a history in it") from None
+        raise _Damaged("it does not contain a history") from None
 
 
-def _kind(profile: Any, label: Any) -> Kind:
+def _parse_kind(profile: Any, label: Any) -> Kind:
     if not isinstance(profile, str) or not (label is None or isinstance(label, str)):
         raise TypeError("names are text")
     return Kind(profile, label)
 
 
-def _began(lesson: Completion) -> float:
-    return lesson.started_at
+def _began(completion: Completion) -> float:
+    return completion.started_at
 
 
-def _learned(kinds: Dict[Kind, Any], kind: Kind) -> Durations:
+def _parse_durations(kinds: Dict[Kind, Any], kind: Kind) -> Durations:
+    if kind not in kinds:
+        return Durations()
     try:
-        return Durations.from_dict(kinds[kind], time.time()) if kind in kinds else Durations()
+        return Durations.from_dict(kinds[kind], time.time())
     except ConfigError as error:
         raise _Damaged(str(error)) from None
 
 
-def _write(path: str, kinds: Dict[Kind, Any], is_alone: bool) -> None:
-    text = json.dumps(
-        {
-            "version": VERSION,
-            "kinds": [
-                {"profile": kind.profile, "label": kind.label, "learned": learned}
-                for kind, learned in kinds.items()
-            ],
-        },
-        separators=(",", ":"),
-    )
-    # One name, where nobody else can have it now: then what a killed process left behind goes, too.
-    temporary = "%s.%snew" % (path, "" if is_alone else "%d." % os.getpid())
+def _write(path: str, kinds: Dict[Kind, Any], is_locked: bool) -> None:
+    content = {
+        "version": VERSION,
+        "kinds": [
+            {"profile": kind.profile, "label": kind.label, "learned": learned}
+            for kind, learned in kinds.items()
+        ],
+    }
+    data = json.dumps(content, separators=(",", ":")).encode("ascii")
+    # With the lock, always the same name: so a file that a killed process has left is removed.
+    temporary = path + ".new" if is_locked else "%s.%d.new" % (path, os.getpid())
     _remove(temporary)
     try:
-        with os.fdopen(
-            os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb"
-        ) as file:
-            file.write(text.encode("ascii"))
+        number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
         os.replace(temporary, path)
     except BaseException:
         _remove(temporary)
@@ -264,8 +269,8 @@ def _write(path: str, kinds: Dict[Kind, Any], is_alone: bool) -> None:
 
 
 @contextmanager
-def _locked(path: str) -> Iterator[bool]:
-    """With the file locked, and made if need be; whether locks are to be had here at all."""
+def _lock_file(path: str) -> Iterator[bool]:
+    """Lock the file, and create it if necessary; False if the system has no locks."""
     try:
         import fcntl
     except ImportError:
@@ -273,17 +278,17 @@ def _locked(path: str) -> Iterator[bool]:
         return
     give_up_at = time.monotonic() + PATIENCE_S
     while True:
-        number = _opened(path, os.O_RDWR | os.O_CREAT)
+        number = _open(path, os.O_RDWR | os.O_CREAT)
         try:
             try:
                 fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                is_had = True
+                is_locked = True
             except BlockingIOError:
-                is_had = False
-            except OSError:  # some network file systems have none
+                is_locked = False
+            except OSError:  # some network file systems have no locks
                 yield False
                 return
-            if is_had and _is_still(number, path):
+            if is_locked and _is_same_file(number, path):
                 yield True
                 return
         finally:
@@ -293,15 +298,15 @@ def _locked(path: str) -> Iterator[bool]:
         time.sleep(PAUSE_S)
 
 
-def _is_still(number: int, path: str) -> bool:
-    """Whether an open file is the one of that name; who had the lock before may have replaced it."""
+def _is_same_file(number: int, path: str) -> bool:
+    """Whether an open file is still the one at this path; another process may have replaced it."""
     try:
         return os.path.samestat(os.fstat(number), os.stat(path))
     except FileNotFoundError:
         return False
 
 
-def _opened(path: str, flags: int) -> int:
+def _open(path: str, flags: int) -> int:
     number = open_file(path, flags | _NO_WAITING)
     if not stat.S_ISREG(os.fstat(number).st_mode):
         os.close(number)

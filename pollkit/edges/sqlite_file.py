@@ -1,18 +1,18 @@
 """An SQLite file that many threads and processes use at once, for a moment each.
 
-One connection a process, behind a lock: writes take turns anyway, and a transaction here takes
-less than a millisecond. Nobody holds a transaction while waiting for anything else.
+Each process has one connection, behind a lock: writes take turns anyway, and a transaction here
+takes less than a millisecond. No transaction is open while its process waits for something else.
 
-With a write-ahead log (WAL) a commit is in the kernel's hands when it returns: a process that is
-killed loses nothing. A machine that loses power may lose the last commits, never the file: then
-some jobs are polled and some ends are told once more. WAL needs memory that all users of the file
-share, which network file systems don't have: there it is the ordinary journal, with every commit
-synced.
+With a write-ahead log (WAL) the kernel has the data when a commit returns: a process that is
+killed loses nothing. A machine that loses power may lose the last commits, but never the file:
+then some jobs are polled again, and some notifications are delivered again. WAL needs memory that
+all users of the file share, which network file systems don't have. There SQLite uses its ordinary
+journal, and syncs every commit.
 
-After a fork the child must not use what the parent has open: SQLite counts the users of a file in
-each process, and a child that inherits the count takes no lock of its own; then the last in the
-parent deletes the log, and what the child writes is lost. So before a child opens any file it
-closes its copies of all of them, which it may, as nobody was using them.
+A forked child must not use its parent's connections. SQLite counts the users of a file per
+process, and a child that inherits the count takes no lock; when the parent closes the file, it
+deletes the log, and the writes of the child are lost. So before a child opens a file, it closes
+its copies of all connections, which is safe because none was in use.
 """
 
 import logging
@@ -29,39 +29,39 @@ from typing import Callable, Dict, Optional, Tuple, TypeVar
 from ..errors import LedgerError
 from .files import check_links
 
-BUSY_S = 1.0  # how long SQLite itself waits for a lock, each time it is asked
-PATIENCE_S = 30.0  # how long we ask
-LOG_BYTES = 4 << 20  # what a write-ahead log is cut to once it has been written back
+BUSY_S = 1.0  # how long SQLite waits for a lock at each attempt
+PATIENCE_S = 30.0  # how long we keep trying
+LOG_BYTES = 4 << 20  # the size to which SQLite truncates the write-ahead log
 
-_NETWORK = (
-    "nfs",
-    "cifs",
-    "smb",
-    "afs",
-    "ceph",
-    "lustre",
-    "gfs",
-    "ocfs",
-    "glusterfs",
-    "9p",
-    "sshfs",
-    "webdav",
-    "davfs",
+_NETWORK_FILE_SYSTEMS = tuple(
+    "nfs cifs smb afs ceph lustre gfs ocfs glusterfs 9p sshfs webdav davfs".split()
 )
+_EXPLANATIONS = {  # parts of SQLite's messages; the first that matches counts
+    "not a database": "is not a ledger, nor any SQLite file: name another",
+    "malformed": "is damaged: move it away with its -wal and -shm, then restore a backup or add "
+    "the jobs again",
+    "readonly": "can't be written: check the owner and mode of the file and its directory",
+    "read-only": "can't be written: check the owner and mode of the file and its directory",
+    "full": "can't grow, the disk is full: make room and run again; all that was written is safe",
+    "disk I/O": "can't be read or written (disk I/O error): is the disk full, or failing? All that "
+    "was written is safe",
+    "unable to open": "can't be opened: check its directory, owner and mode",
+}
 _T = TypeVar("_T")
 log = logging.getLogger("pollkit")
 
 Connection = sqlite3.Connection
 Cursor = sqlite3.Cursor
-_files: "weakref.WeakSet[SqliteFile]" = weakref.WeakSet()  # of this process, and those it inherited
 Work = Callable[[Connection], _T]
+_files: "weakref.WeakSet[SqliteFile]" = weakref.WeakSet()  # all of this process, inherited or not
 
 
 class SqliteFile:
-    """A file with tables of a known kind.
+    """A file with tables of a known schema.
 
-    When it is opened, `is_current` tells whether they are as they should be, or raises a
-    LedgerError that begins with what the file is; `prepare` makes them so, in a transaction.
+    When the file is opened, `is_current` checks the tables: it returns False if `prepare`, which
+    runs in a transaction, has to create or migrate them, and raises a LedgerError if the file
+    can't be used at all.
     """
 
     def __init__(
@@ -73,33 +73,40 @@ class SqliteFile:
         warn: Optional[Callable[[str], object]] = None,
     ) -> None:
         self.path = _real_path(os.fspath(path))
-        self._is_current, self._prepare, self._create = is_current, prepare, create
+        self._is_current = is_current
+        self._prepare = prepare
+        self._create = create
         self._warn = warn or log.warning
         self._lock = threading.RLock()
-        self._busy = False
+        self._is_in_use = False
         self._db: Optional[Connection] = None
         self._identity: Optional[Tuple[int, int]] = None
-        self._beside: Dict[
-            str, Optional[Tuple[int, int]]
-        ] = {}  # the log and its index, and which files they are
+        # The write-ahead log and its index, and the identities of these files.
+        self._companions: Dict[str, Optional[Tuple[int, int]]] = {}
         self._pid = os.getpid()
-        for file in list(_files):
-            file._close_copy()
+        _close_inherited()
         _files.add(self)
-        self.read(lambda db: None)  # so that what is wrong is said at once
+        self.read(lambda db: None)  # raises an error now if the file can't be used
 
     def read(self, work: Work[_T]) -> _T:
-        """What `work` gives, which reads only."""
-        return self._patiently(lambda: work(self._connection()))
+        """The result of `work(db)`, which only reads."""
+        return self._retry_while_locked(lambda: work(self._connection()))
 
     def write(self, work: Work[_T]) -> _T:
-        """What `work` gives, in a transaction of its own; done wholly or not at all, perhaps after several tries."""
-        return self._patiently(lambda: self._transaction(self._in_place(self._connection()), work))
+        """The result of `work(db)`, run in a transaction; it may run more than once."""
+
+        def attempt() -> _T:
+            db = self._connection()
+            self._check_identity()
+            return self._run_transaction(db, work)
+
+        return self._retry_while_locked(attempt)
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when it is used again."""
+        """Close the file; it is opened again when it is next used."""
         with self._lock:
-            db, self._db = self._db, None
+            db = self._db
+            self._db = None
             if db is not None:
                 db.close()
 
@@ -107,29 +114,33 @@ class SqliteFile:
         if getattr(self, "_db", None) is not None and os.getpid() == self._pid:
             self.close()
 
-    def _patiently(self, attempt: Callable[[], _T]) -> _T:
-        """Try until nobody else is in the way; what can't be helped becomes a LedgerError."""
-        self._check_process()
+    def _retry_while_locked(self, attempt: Callable[[], _T]) -> _T:
+        """Repeat an attempt while another process has the file locked; other errors are final."""
+        if os.getpid() != self._pid:
+            _close_inherited()
         with self._lock:
-            self._busy, give_up_at = True, time.monotonic() + PATIENCE_S
+            self._is_in_use = True
+            give_up_at = time.monotonic() + PATIENCE_S
             try:
                 while True:
                     try:
                         return attempt()
                     except sqlite3.Error as error:
-                        if not _is_passing(error):
-                            self.close()  # whatever state it is in
+                        if not _is_locked(error):
+                            self.close()  # its state is unknown
                             raise explain_error(self.path, error) from error
                         if time.monotonic() > give_up_at:
                             raise LedgerError(
-                                "%s: another program has kept it locked for %.0f s: is one stopped or "
-                                "stuck in the middle of a write?" % (self.path, PATIENCE_S)
+                                "%s: another program has kept it locked for %.0f s: is one "
+                                "stopped or stuck in the middle of a write?"
+                                % (self.path, PATIENCE_S)
                             ) from error
-                    time.sleep(random.uniform(0.001, 0.02))  # not all at once again
+                    # A random delay, so that processes do not collide again.
+                    time.sleep(random.uniform(0.001, 0.02))
             finally:
-                self._busy = False
+                self._is_in_use = False
 
-    def _transaction(self, db: Connection, work: Work[_T]) -> _T:
+    def _run_transaction(self, db: Connection, work: Work[_T]) -> _T:
         db.execute("BEGIN IMMEDIATE")
         try:
             result = work(db)
@@ -142,83 +153,73 @@ class SqliteFile:
                 self.close()  # which rolls back
             raise
 
-    def _check_process(self) -> None:
-        if os.getpid() == self._pid:
-            return
-        for file in list(_files):
-            file._close_copy()
-
     def _close_copy(self) -> None:
-        """Close what this process inherited when it was forked off."""
+        """Close the connection if this process inherited it when it was forked."""
         if os.getpid() == self._pid:
             return
-        if (
-            self._busy
-        ):  # another thread was at it when this process came to be: its copy is beyond use
+        if self._is_in_use:  # by another thread at the time of the fork
             raise LedgerError(
                 "%s was in use while the process forked: open it anew after a fork" % self.path
             )
-        self._lock, self._pid = threading.RLock(), os.getpid()
+        self._lock = threading.RLock()
+        self._pid = os.getpid()
         self.close()
 
     def _connection(self) -> Connection:
         if self._db is None:
-            self._make()
+            self._check_file()
             db = connect(self.path)
             try:
                 self._set_up(db)
             except BaseException:
                 db.close()
                 raise
+            companions = (self.path + "-wal", self.path + "-shm")
             self._identity = _identity(self.path)
-            self._beside = {
-                name: _identity(name) for name in (self.path + "-wal", self.path + "-shm")
-            }
-            self._db, self._create = (
-                db,
-                False,
-            )  # one that is taken away is not made again behind anybody's back
+            self._companions = {name: _identity(name) for name in companions}
+            self._db = db
+            self._create = False  # a ledger that is removed later must not reappear empty
         return self._db
 
-    def _in_place(self, db: Connection) -> Connection:
-        """The connection, if its file is still where it was: what goes into one that was taken away is lost."""
-        if _identity(self.path) != self._identity:
-            # SQLite would read the log of the old file as that of the new one.
-            left = [
-                os.path.basename(name)
-                for name, which in self._beside.items()
-                if which is not None and _identity(name) == which
-            ]
-            raise LedgerError(
-                "%s was removed or replaced while it was in use: nothing more is written to it; %srun "
-                "again"
-                % (
-                    self.path,
-                    "before anything else, remove %s beside it: left by the old file, "
-                    "of no use, and harmful to a new one; then " % " and ".join(left)
-                    if left
-                    else "",
-                )
+    def _check_identity(self) -> None:
+        """Raise a LedgerError if the file was removed or replaced: writes to it would be lost."""
+        if _identity(self.path) == self._identity:
+            return
+        # SQLite would take the log of the old file for that of the new one.
+        left = [
+            os.path.basename(name)
+            for name, identity in self._companions.items()
+            if identity is not None and _identity(name) == identity
+        ]
+        advice = ""
+        if left:
+            advice = (
+                "before anything else, remove %s beside it: left by the old file, of no use, and "
+                "harmful to a new one; then " % " and ".join(left)
             )
-        return db
+        raise LedgerError(
+            "%s was removed or replaced while it was in use: nothing more is written to it; "
+            "%srun again" % (self.path, advice)
+        )
 
-    def _make(self) -> None:
-        """Make the file, for its owner alone; what SQLite puts beside it gets the same mode.
+    def _check_file(self) -> None:
+        """Create the file if necessary, for its owner only, and check that SQLite can use it.
 
-        One that is there is not opened here: a process that closes a file loses all its locks on it.
+        SQLite gives the same mode to the files beside it. An existing file is not opened here: a
+        process that closes a file loses all its locks on it.
         """
         folder = os.path.dirname(self.path)
-        missing = "%s: there is no such directory" % folder
-        if not stat.S_ISDIR(_look_at(folder, missing)):
-            raise LedgerError(missing)
+        no_folder = "%s: there is no such directory" % folder
+        if not stat.S_ISDIR(_file_mode(folder, no_folder)):
+            raise LedgerError(no_folder)
         try:
             if self._create:
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
             pass
         except OSError as error:
-            raise LedgerError("%s can't be made: %s" % (self.path, error.strerror)) from None
-        mode = _look_at(
+            raise LedgerError("%s can't be created: %s" % (self.path, error.strerror)) from None
+        mode = _file_mode(
             self.path, "%s: there is no such file ('pollkit add' makes a ledger)" % self.path
         )
         if stat.S_ISDIR(mode):
@@ -235,10 +236,10 @@ class SqliteFile:
 
     def _set_up(self, db: Connection) -> None:
         is_current = self._is_current(db)
-        mode = _value(db, "PRAGMA journal_mode")
+        mode = _query_value(db, "PRAGMA journal_mode")
         if not is_current and mode != "wal":
             if not is_on_network(self.path):
-                mode = _value(db, "PRAGMA journal_mode=WAL")
+                mode = _query_value(db, "PRAGMA journal_mode=WAL")
             if mode != "wal":
                 self._warn(
                     "%s: no write-ahead log on this file system: slower, and for one host at a time"
@@ -247,7 +248,13 @@ class SqliteFile:
         db.execute("PRAGMA synchronous=%s" % ("NORMAL" if mode == "wal" else "FULL"))
         db.execute("PRAGMA journal_size_limit=%d" % LOG_BYTES)
         if not is_current:
-            self._transaction(db, self._prepare)
+            self._run_transaction(db, self._prepare)
+
+
+def _close_inherited() -> None:
+    """After a fork, close the child's copies of all connections."""
+    for file in list(_files):
+        file._close_copy()
 
 
 def _real_path(path: str) -> str:
@@ -258,18 +265,18 @@ def _real_path(path: str) -> str:
     return os.path.realpath(path)
 
 
-def _look_at(path: str, missing: str) -> int:
-    """What kind of file it is."""
+def _file_mode(path: str, missing: str) -> int:
+    """The type and mode of a file; `missing` is the error message if there is none."""
     try:
         return os.stat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
         raise LedgerError(missing) from None
     except PermissionError:
         raise LedgerError(
-            "%s can't be reached: no permission to enter its directory: check who may, and who runs "
-            "this" % path
+            "%s can't be reached: no permission to enter its directory: check its mode, and which "
+            "user runs this" % path
         ) from None
-    except OSError as error:  # a link that leads to itself, a name that is too long
+    except OSError as error:  # a link to itself, a name that is too long
         raise LedgerError("%s can't be opened: %s" % (path, error.strerror)) from None
 
 
@@ -282,59 +289,50 @@ def _identity(path: str) -> Optional[Tuple[int, int]]:
 
 
 def connect(path: str) -> Connection:
-    """A connection that begins no transaction by itself."""
-    if sys.version_info < (3, 7):  # it takes text alone, and passes it on as UTF-8
+    """A connection that begins no transaction implicitly."""
+    if sys.version_info < (3, 7):  # it takes only text, and encodes it as UTF-8
         try:
             path = os.fsencode(path).decode("utf-8")
         except UnicodeDecodeError:
             raise LedgerError(
-                "%s: Python 3.6 opens ledgers only where their path is UTF-8: name another" % path
+                "%s: Python 3.6 opens a ledger only if its path is UTF-8: name another" % path
             ) from None
     return sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
 
 
-def _value(db: Connection, statement: str) -> object:
+def _query_value(db: Connection, statement: str) -> object:
     return db.execute(statement).fetchone()[0]
 
 
-def _is_passing(error: sqlite3.Error) -> bool:
-    """Whether it is only that somebody else was at it."""
+def _is_locked(error: sqlite3.Error) -> bool:
+    """Whether the only problem is that another process has the file locked."""
     text = str(error)
-    return isinstance(error, sqlite3.OperationalError) and (
-        "locked" in text or "locking protocol" in text
-    )
+    mentions_lock = "locked" in text or "locking protocol" in text
+    return mentions_lock and isinstance(error, sqlite3.OperationalError)
 
 
 def explain_error(path: str, error: sqlite3.Error) -> LedgerError:
-    """An error of SQLite as a person can use it."""
+    """An error of SQLite with its remedy."""
     text = str(error)
-    if "not a database" in text:
-        why = "is not a ledger, nor any SQLite file: name another"
-    elif "malformed" in text:
-        why = "is damaged: move it away with its -wal and -shm, then restore a backup or add the jobs again"
-    elif "readonly" in text or "read-only" in text:
-        why = "can't be written: check the owner and mode of the file and its directory"
-    elif "full" in text:
-        why = "can't grow, the disk is full: make room and run again; what was written is safe"
-    elif "disk I/O" in text:
-        why = "can't be read or written (disk I/O error): is the disk full, or failing? What was written is safe"
-    elif "unable to open" in text:
-        why = "can't be opened: check its directory, owner and mode"
-    else:
-        why = "can't be used: SQLite says %r" % text
-    return LedgerError("%s %s" % (path, why))
+    for part, explanation in _EXPLANATIONS.items():
+        if part in text:
+            return LedgerError("%s %s" % (path, explanation))
+    return LedgerError("%s can't be used: SQLite says %r" % (path, text))
 
 
 def is_on_network(path: str, mounts: str = "/proc/self/mounts") -> bool:
-    """Whether a file lies on a network file system, as far as the system tells."""
-    kind, longest, whole = "", -1, os.path.realpath(path)
+    """Whether a file is on a network file system, according to the list of mounts."""
+    whole = os.path.realpath(path)
+    file_system = ""
+    longest = -1
     try:
         with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
                 fields = line.split(" ")
                 point = fields[1].replace("\\040", " ").rstrip("/") + "/"
                 if whole.startswith(point) and len(point) >= longest:
-                    kind, longest = fields[2], len(point)
+                    file_system = fields[2]
+                    longest = len(point)
     except (OSError, IndexError):
         return False
-    return kind.split(".")[-1].rstrip("234").startswith(_NETWORK)
+    return file_system.split(".")[-1].rstrip("234").startswith(_NETWORK_FILE_SYSTEMS)

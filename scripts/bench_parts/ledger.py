@@ -29,9 +29,9 @@ import sys, time
 from pollkit import Ledger
 began = time.perf_counter()
 with Ledger(sys.argv[1]) as ledger:
-    claims = ledger.claim(50)
+    claims = ledger._leases.claim(50)
     print(time.perf_counter() - began)
-    ledger.release(claims)
+    ledger._leases.release(claims)
 assert len(claims) == 10
 """
 

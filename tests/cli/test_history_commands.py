@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from history_file import KIND, content, known, posix, put, steady, teach
+from history_file import KIND, content, posix, put, read_durations, save_durations, steady
 from job_api import JobApi
 from paths import ROOT
 from pollkit import BatchPoller, Poller, Profile
@@ -97,7 +97,7 @@ def test_whatever_its_pace_a_command_teaches_the_next(
     job = api.url("1") if command == "wait" else listed(tmp_path, api.url("1"))
     code, _, err = run(capsys, command, job, "--pace", pace, "--progress", "none", "--quiet")
     assert (code, err) == (int(command == "wait"), "")
-    (duration,) = known(str(history_of_its_own), Kind(api.base))
+    (duration,) = read_durations(str(history_of_its_own), Kind(api.base))
     assert 0.05 < duration < 0.4
 
 
@@ -120,14 +120,14 @@ def test_profile_and_label_are_the_kind_also_where_the_size_gave_it(
         )
         assert code == 0
     for kind in (Kind("fake", "small"), Kind("fake"), Kind("free", "any")):
-        assert len(known(str(history_of_its_own), kind)) == 1
+        assert len(read_durations(str(history_of_its_own), kind)) == 1
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
 def test_verbose_says_what_past_jobs_have_to_do_with_the_next_look(
     api, capsys, tmp_path, path, command
 ):
-    teach(path, PLENTY, Kind(api.base))
+    save_durations(path, PLENTY, Kind(api.base))
     api.add("1", lasts=0.33)
     job = api.url("1") if command == "wait" else listed(tmp_path, api.url("1"))
     code, _, err = run(
@@ -139,7 +139,7 @@ def test_verbose_says_what_past_jobs_have_to_do_with_the_next_look(
         err,
         re.MULTILINE,
     )
-    assert len(known(path, Kind(api.base))) == len(PLENTY) + 1
+    assert len(read_durations(path, Kind(api.base))) == len(PLENTY) + 1
 
 
 def test_verbose_says_it_of_a_ledgers_jobs_too_and_their_durations_stay_in_the_ledger(
@@ -211,7 +211,7 @@ def test_a_damaged_history_costs_one_line(
     said = [line for line in err.splitlines() if "damaged" in line]
     assert code == 0 and json.loads(out)["state"] == "done" and len(said) == lines
     assert all("pollkit: warning: %s was damaged" % history_of_its_own in line for line in said)
-    assert len(known(str(history_of_its_own), Kind(api.base))) == 1
+    assert len(read_durations(str(history_of_its_own), Kind(api.base))) == 1
 
 
 def test_neither_ids_nor_paths_nor_secrets_are_in_the_file(api, capsys, history_of_its_own):
@@ -248,7 +248,10 @@ def test_an_interrupted_batch_keeps_what_it_has_learned(api, capsys, tmp_path, h
     assert json.loads(batch.stdout.readline().decode())["state"] == "done"
     batch.send_signal(signal.SIGTERM)
     batch.communicate(timeout=10)
-    assert batch.returncode == 143 and len(known(str(history_of_its_own), Kind(api.base))) == 1
+    assert (
+        batch.returncode == 143
+        and len(read_durations(str(history_of_its_own), Kind(api.base))) == 1
+    )
 
 
 def as_cron(words, **environ):
@@ -278,7 +281,9 @@ def test_a_usual_place_that_can_not_be_used_is_no_news_but_to_who_wants_to_know_
         code, out, err = as_cron(words + flags, **environ)
         assert (code, json.loads(out)["state"]) == (0, "done")
         said = [line for line in err.splitlines() if not re.match(r"\d\d:\d\d:\d\d ", line)]
-        assert len(said) == lines and all("can't be kept" in line for line in said), err
+        assert len(said) == lines and all(
+            re.search("can't (be kept|use)", line) for line in said
+        ), err
     assert not os.path.exists("/nonexistent")
 
 
@@ -300,7 +305,7 @@ def test_a_named_place_that_can_not_be_used_costs_one_line(api, capsys, place):
         )
         assert code == expected and json.loads(out)["id"] == api.url("1")
         assert re.fullmatch(
-            "pollkit: warning: what jobs teach can't be kept in %s: [^\n]+\n" % place, err
+            "pollkit: warning: can't use the duration history in %s: [^\n]+\n" % place, err
         ), err
 
 
@@ -342,5 +347,5 @@ def test_before_a_job_ends_the_file_is_read_only_for_an_adaptive_pace(
 def test_a_wait_of_which_nobody_wants_to_learn_takes_no_place_in_line():
     history = History()
     assert history.begin(KIND) is None
-    history.end(KIND, None, 0.0, (1.0, 2.0))
+    history.finish(KIND, None, 0.0, (1.0, 2.0))
     assert len(history.durations(KIND)) == 0 and history.begin(KIND) is not None

@@ -11,13 +11,15 @@ import time
 import pytest
 
 from job_api import JobApi
-from ledger_host import ROOT, FaultyConnection, look, peak_of, time_passes
+from ledger_host import ROOT, FaultyConnection, peak_of, poll_job, time_passes
 from ledger_shell import added, lines_of, posix, profile
 from pollkit import Job, Ledger, LedgerError
 from pollkit.cli.exit_codes import combine_exit_codes
 from pollkit.core.reading.reader import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
-from pollkit.edges.ledger import statistics as ledger_history
+from pollkit.edges.ledger import rows as ledger_rows
+from pollkit.edges.ledger.leases import Leases
+from pollkit.edges.ledger.notifications import Notifications
 from raw_server import RawServer, reply
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -88,7 +90,7 @@ def test_a_profile_whose_base_only_run_will_know_can_be_added(pollkit):
         (["http://x/1;jsessionid=s3cret"], "has a secret in it"),
         (
             ["a", "--profile", "fake", "--size", "inf"],
-            "'a' can't be put in a ledger: its size is no number",
+            "'a' can't be put in a ledger: its size is not a finite number",
         ),
         (["a", "--profile", "fake", "--token-env", "X"], "--token-env"),
     ],
@@ -103,7 +105,7 @@ def test_what_cannot_be_added_is_one_line_and_makes_no_job(described, pollkit, w
     "line, said",
     [
         ('{"id": "a", "size": 1%s}' % ("0" * 400), "int too large"),
-        ('{"id": "a", "size": 1e400}', "its size is no number that can be written down"),
+        ('{"id": "a", "size": 1e400}', "its size is not a finite number"),
         ('{"id": "a", "metadata": {"x": NaN}}', "not JSON compliant"),
         ('{"id": "a", "metadata": {"x": 1e400}}', "not JSON compliant"),
         (
@@ -246,7 +248,10 @@ def test_flags_for_a_profile_that_no_job_has_are_worth_a_warning(api, pollkit):
         (["jobs.db", "--for", "soon"], "'soon' is not a duration"),
         (["jobs.db", "--exec"], "--exec needs a program"),
         (["jobs.db", "--exec", "/no/such/program"], "there is no program /no/such/program"),
-        (["jobs.db", "--exec-timeout", "0", "--exec", "true"], "a program needs some time"),
+        (
+            ["jobs.db", "--exec-timeout", "0", "--exec", "true"],
+            "a program's timeout must be above zero",
+        ),
         (
             ["jobs.db", "--limit", "5/s"],
             "--limit would not count for the jobs of profile fake: give --profile fake, too",
@@ -317,7 +322,7 @@ def test_a_ledger_that_breaks_in_the_middle_is_one_line_and_2(api, pollkit, monk
     def broken(self, *args):
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(Ledger, "save", broken)
+    monkeypatch.setattr(Leases, "save_progress", broken)
     assert pollkit("run", "jobs.db") == (2, "", "pollkit: the disk is full\n")
 
 
@@ -329,7 +334,7 @@ def test_a_ledger_in_which_nothing_can_be_told_ends_the_run(api, pollkit, monkey
     def broken(self, *args):
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(Ledger, "mark_notified", broken)
+    monkeypatch.setattr(Notifications, "mark_notified", broken)
     assert pollkit("run", "jobs.db", "--timeout", "never", "--outbox", "out.jsonl") == (
         2,
         "",
@@ -454,11 +459,11 @@ def test_outcomes_are_read_only_where_they_are_shown(api, pollkit, monkeypatch):
 
 def test_a_table_of_large_results_takes_little_memory(place, pollkit, monkeypatch):
     size = 100000
-    monkeypatch.setattr(ledger_history, "ENOUGH", size)
+    monkeypatch.setattr(ledger_rows, "PAGE_CHARACTERS", size)
     with Ledger("jobs.db") as ledger:
         ledger.add("job_%d" % i for i in range(30))
-        for claim in ledger.claim(30):
-            look(ledger, claim, Verdict.DONE, result="x" * size)
+        for claim in ledger._leases.claim(30):
+            poll_job(ledger, claim, Verdict.DONE, result="x" * size)
     codes = []
     assert peak_of(lambda: codes.append(pollkit("status", "jobs.db")[0])) < 10 * size and codes == [
         0
@@ -501,8 +506,8 @@ def test_what_has_ended_can_wait_again_by_id_or_by_state(api, pollkit):
 def test_status_counts_many_jobs_without_reading_them(described, pollkit, monkeypatch):
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("job_%d" % i, profile="fake") for i in range(1000)])
-    real, read = Ledger._shown, []
-    monkeypatch.setattr(Ledger, "_shown", lambda *args: read.append(1) or real(*args))
+    real, read = Ledger._job_row, []
+    monkeypatch.setattr(Ledger, "_job_row", lambda *args: read.append(1) or real(*args))
     for words in ([], ["--state", "waiting"], ["--profile", "fake"]):
         code, out, _ = pollkit("status", "jobs.db", "--rows", "5", *words)
         assert code == 5 and out.startswith("1000 waiting") and "and 995 more" in out

@@ -190,13 +190,14 @@ def test_metrics_of_a_ledger_whose_path_is_no_text(api, pollkit):
 
 
 def test_totals_outlive_the_minutes_that_they_were_counted_in(place):
-    from ledger_host import HostClock
-    from pollkit.edges.ledger.statistics import KEPT_MINUTES, Counts
+    from ledger_host import HostClock, count_polls
+    from pollkit.core.model import Counts
+    from pollkit.edges.ledger.statistics import KEPT_MINUTES
 
     clock = HostClock()
     with Ledger("old.db", clock=clock) as ledger:
         for _ in range(4):
-            ledger.count(Counts(3, 2, 1), "a")
+            count_polls(ledger, Counts(3, 2, 1), "a")
             clock.pass_s(KEPT_MINUTES * 60 * 0.6)
-        assert ledger.totals() == {"a": Counts(12, 8, 4)}
-        assert len(ledger.minutes()) == 2
+        assert ledger.statistics.totals() == {"a": Counts(12, 8, 4)}
+        assert len(ledger.statistics.minutes()) == 2

@@ -312,7 +312,7 @@ def filled(path, jobs):
     with Ledger(str(path), clock=clock) as ledger:
         for i, (profile, label, reading, later) in enumerate(jobs):
             ledger.add([Job("job_%d" % i, profile=profile, label=label)])
-            (claim,) = ledger.claim(1)
+            (claim,) = ledger._leases.claim(1)
             by = WaitSettings()
             progress = observe(
                 start(claim.job, "", by, clock.now()),
@@ -323,7 +323,7 @@ def filled(path, jobs):
             )
             clock.sleep_until(clock.now() + later)
             progress = observe(progress, by, reading, clock.now(), 0.5)
-            ledger.settle(claim, progress, progress.outcome(Profile(), 0.0))
+            ledger._leases.save_outcome(claim, progress, progress.outcome(Profile(), 0.0))
     return "ledger:%s" % path
 
 

@@ -7,7 +7,7 @@ import sqlite3
 import pytest
 
 from job_api import JobApi
-from ledger_host import HOUR, RULES, HostClock, look, pending, time_passes
+from ledger_host import HOUR, RULES, HostClock, observe_pending, poll_job, time_passes
 from ledger_shell import lines_of, profile
 from paths import DATA
 from pollkit import (
@@ -131,7 +131,7 @@ def test_the_deadline_is_that_of_the_settings_if_the_job_has_no_timeout():
 
 def test_the_message_names_the_jobs_own_timeout_however_late_the_final_poll_is():
     late = start(Job("a", timeout=40.0), "http://api/a", RULES, 0.0)._replace(deadline=55.5)
-    assert timeout_in(pending(late, RULES, 55.5).ending.error.message) == "40s"
+    assert timeout_in(observe_pending(late, RULES, 55.5).ending.error.message) == "40s"
 
 
 # Drivers
@@ -233,7 +233,7 @@ def test_in_a_ledger_each_job_has_its_own_timeout_from_when_it_was_added(endless
 
 def time_left(claim, now, settings=RULES):
     """Seconds until the deadline of a claimed job."""
-    return pytest.approx(claim.resumed("u", settings, now).deadline - now)
+    return pytest.approx(claim.resume("u", settings, now).deadline - now)
 
 
 JOBS = [
@@ -250,7 +250,7 @@ def test_a_ledger_keeps_the_timeouts_of_its_jobs(path, clock):
         ledger.add(JOBS[1:] + [Job("a", timeout="10m")])
     with Ledger(path, clock) as ledger:
         assert sorted(row.job for row in ledger.rows()) == JOBS
-        assert sorted(claim.job for claim in ledger.claim(10)) == JOBS
+        assert sorted(claim.job for claim in ledger._leases.claim(10)) == JOBS
 
 
 def test_adding_a_job_again_does_not_change_its_timeout(ledger):
@@ -268,24 +268,24 @@ def test_a_ledger_refuses_a_timeout_that_makes_no_sense_and_adds_nothing(ledger)
 def test_a_job_that_is_retried_has_its_whole_timeout_again(ledger, clock):
     ledger.add([Job("a", timeout="10m")])
     clock.pass_s(4 * MINUTE)
-    assert look(ledger, ledger.claim(1)[0])
+    assert poll_job(ledger, ledger._leases.claim(1)[0])
     clock.pass_s(7 * MINUTE)
-    look(ledger, ledger.claim(1)[0])
+    poll_job(ledger, ledger._leases.claim(1)[0])
     (row,) = ledger.rows()
     assert timeout_in(row.outcome["error"]["message"]) == "10m"
     assert ledger.retry(["a"]) == ["a"]
-    (claim,) = ledger.claim(1)
+    (claim,) = ledger._leases.claim(1)
     assert claim.job == Job("a", timeout=600.0)
     assert time_left(claim, clock.now()) == 10 * MINUTE
 
 
 def test_a_wait_that_another_process_continues_keeps_the_jobs_own_deadline(ledger, clock):
     ledger.add([Job("a", timeout="10m")])
-    (first,) = ledger.claim(1)
-    look(ledger, first)
-    ledger.release([first])
+    (first,) = ledger._leases.claim(1)
+    poll_job(ledger, first)
+    ledger._leases.release([first])
     clock.pass_s(6 * MINUTE)
-    (again,) = ledger.claim(1)
+    (again,) = ledger._leases.claim(1)
     assert again.saved is not None
     assert time_left(again, clock.now()) == 4 * MINUTE
 
@@ -311,11 +311,14 @@ def test_the_ledger_of_an_older_pollkit_keeps_working_and_loses_nothing(path):
         assert rows["begun"].job == Job("begun", None, "fake", "small", 7.0, {"to": "me"})
         assert rows["begun"].progress["polls"] == 1
         assert rows["done"].outcome["result"] == {"pages": 3}
-        assert ledger.durations("fake") == [(0.0, 10.0)]
+        assert ledger.statistics.durations("fake") == [(0.0, 10.0)]
         ledger.add([Job("with", profile="fake", timeout="20m")])
         assert ledger.retry(["late"]) == ["late"]
         settings = RULES._replace(timeout=HOUR)
-        left = {claim.job.id: time_left(claim, clock.now(), settings) for claim in ledger.claim(9)}
+        left = {
+            claim.job.id: time_left(claim, clock.now(), settings)
+            for claim in ledger._leases.claim(9)
+        }
     assert left == {
         "begun": HOUR - 410,
         "new": HOUR,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ledger_host import ended, pending
+from ledger_host import observe_finished, observe_pending
 from pollkit import Fixed, Job
 from pollkit.core.learning.completions import observed_duration
 from pollkit.core.learning.progress import Forecast
@@ -60,7 +60,7 @@ def store_and_load(state, offset=0.0, offset_later=None):
         FULL,
         start(JOB, URL, SETTINGS, 100.0),
         start(JOB, URL, SETTINGS._replace(timeout=None), 5.0),
-        pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 101.0),
+        observe_pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 101.0),
     ],
 )
 def test_a_stored_wait_can_be_continued(state):
@@ -94,7 +94,9 @@ def test_a_new_wait_takes_little_space():
     assert (
         len(
             json.dumps(
-                state_to_row(pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 101.0), URL, 1.8e9)
+                state_to_row(
+                    observe_pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 101.0), URL, 1.8e9
+                )
             )
         )
         < 200
@@ -118,10 +120,10 @@ def test_a_url_that_the_profile_gives_comes_from_the_current_profile():
 def test_a_deadline_that_passed_between_processes_leaves_a_final_poll():
     late = with_final_poll(FULL, 1000.0)
     assert (late.deadline, late.next_at, late.started_at) == (1000.0, 130.0, 100.0)
-    after = pending(late, SETTINGS, 1000.1)
+    after = observe_pending(late, SETTINGS, 1000.1)
     assert after.ending.state == "timed_out"
     assert after.ending.error.message == 'not done within 5m; last status "running"'
-    assert ended(late, SETTINGS, 1000.1).ending.state == "done"
+    assert observe_finished(late, SETTINGS, 1000.1).ending.state == "done"
 
 
 @pytest.mark.parametrize("state", [FULL, FULL._replace(deadline=NEVER)])
@@ -129,15 +131,17 @@ def test_a_deadline_that_lies_ahead_does_not_change(state):
     assert with_final_poll(state, 399.0) is state
 
 
-def test_the_ages_between_which_a_job_finished():
-    polled = pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 120.0)
+def test_where_in_time_a_job_ended():
+    polled = observe_pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 120.0)
     assert observed_duration(polled) is None
-    assert observed_duration(ended(polled, SETTINGS, 130.5)) == (20.0, 30.5)
-    assert observed_duration(ended(polled, SETTINGS, 130.5, duration_s=22.5)) == (22.5, 22.5)
-    assert observed_duration(ended(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 130.5)) == (
-        0.0,
-        30.5,
-    )  # polled only once
+    assert observed_duration(observe_finished(polled, SETTINGS, 130.5)) == (20.0, 30.5)
+    assert observed_duration(observe_finished(polled, SETTINGS, 130.5, duration_s=22.5)) == (
+        22.5,
+        22.5,
+    )
+    assert observed_duration(
+        observe_finished(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 130.5)
+    ) == (0.0, 30.5)  # polled only once
     assert observed_duration(polled._replace(ending=Ending(State.TIMED_OUT, 400.0))) is None
 
 

@@ -43,7 +43,7 @@ def run_machine(profile, url):
     """A driver in its simplest form: the machine, the bucket, and a variable for the time."""
     rng, now, trace = random.Random(5), 0.0, []
     bucket, reader = gcra.bucket_from_limit(profile.limit), Reader(profile)
-    settings = WaitSettings.from_profile(profile, TokenBucket.from_limit(profile.limit).spacing)
+    settings = WaitSettings.from_profile(profile, TokenBucket(profile.limit).spacing)
     state = machine.start(Job.from_any(url), url, settings, now)
     while True:
         action = machine.next_action(state, now)

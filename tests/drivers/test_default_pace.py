@@ -7,7 +7,7 @@ import re
 import pytest
 
 import pollkit
-from history_file import steady, teach
+from history_file import save_durations, steady
 from job_api import JobApi, done_after
 from pollkit import Adaptive, BatchPoller, Job, Poller, Profile
 from pollkit.core.learning.curve import cold_interval
@@ -150,7 +150,7 @@ def listed(tmp_path, *jobs):
 def test_without_a_pace_a_command_goes_by_past_jobs(
     real_api, pollkit, tmp_path, history_of_its_own, command
 ):
-    teach(str(history_of_its_own), PAST_JOBS, Kind(real_api.url))
+    save_durations(str(history_of_its_own), PAST_JOBS, Kind(real_api.url))
     url = real_api.url + "/jobs/1"
     code, _, err = pollkit(
         command, url if command == "wait" else listed(tmp_path, {"url": url}), "-v"

@@ -18,6 +18,8 @@ from pollkit.drivers.dispatch import next_work
 from pollkit.drivers.engine import Engine
 from pollkit.drivers.exchanges import PollInFlight
 from pollkit.drivers.ledger_runner import LedgerRunner
+from pollkit.edges.ledger.leases import Leases
+from pollkit.edges.ledger.statistics import record_duration
 from pollkit.edges.multiplexer import Finished
 from pollkit.testing import FakeJobApi
 from raw_server import RawServer, reply, wait_for
@@ -190,7 +192,7 @@ def test_jobs_that_cannot_be_asked_about_are_looked_at_now_and_then_however_many
     api, pollkit, monkeypatch
 ):
     """Not at every turn; and those that come after hundreds of them do not wait for it."""
-    real, put_off, admitted = Ledger.put_off, [], Engine.admit
+    real, put_off, admitted = Leases.postpone, [], Engine.admit
 
     def admit(engine, job):
         if job.profile == "gone":  # quicker than to look for it in files
@@ -199,8 +201,8 @@ def test_jobs_that_cannot_be_asked_about_are_looked_at_now_and_then_however_many
 
     monkeypatch.setattr(Engine, "admit", admit)
     monkeypatch.setattr(
-        Ledger,
-        "put_off",
+        Leases,
+        "postpone",
         lambda ledger, claims, for_s: (put_off.extend(claims), real(ledger, claims, for_s)),
     )
     with Ledger("jobs.db") as ledger:
@@ -270,7 +272,7 @@ def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_p
     """So that all runs know the same, whichever of them saw a job end."""
 
     def teach(began):
-        ledger._file.write(lambda db: ledger._learn(db, ("fake", ""), (5.0, 6.0), (began, 1)))
+        ledger._file.write(lambda db: record_duration(db, ("fake", ""), (5.0, 6.0), began, 1))
 
     with FakeJobApi() as api, Ledger(str(tmp_path / "jobs.db")) as ledger:
         api.add("a", lasts=60)
@@ -279,7 +281,7 @@ def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_p
         with LedgerRunner(
             ledger, pytest.fail, profile=api.profile, pace="adaptive", workers=1
         ) as run:
-            run._take_all_in(ledger.claim(1, lease_s=600))
+            run._take_all_in(ledger._leases.claim(1, lease_s=600))
             durations = [way.rules.durations for way in run._engine.ways.values()][0]
             assert len(durations) == 1
             teach(2.0)
@@ -292,13 +294,13 @@ def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_p
 
 def test_what_was_claimed_when_a_signal_came_is_given_back(api, monkeypatch):
     added(api, ["a", "b"], lasts=60)
-    claim = Ledger.claim
+    claim = Leases.claim
 
     def broken_off(*words):
         assert len(claim(*words)) == 2
         raise KeyboardInterrupt()
 
-    monkeypatch.setattr(Ledger, "claim", broken_off)
+    monkeypatch.setattr(Leases, "claim", broken_off)
     assert main(["run", "jobs.db", "--quiet"]) == 130
     assert states() == {"waiting": 2} and not api.requests
 
@@ -319,7 +321,7 @@ def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_howe
     engine = run._engine
     engine.wake = lambda: None  # starts no thread
     run._sink.keeps_jobs = goes_on
-    run._take_all_in(ledger.claim(200, lease_s=600))
+    run._take_all_in(ledger._leases.claim(200, lease_s=600))
     asked, granted = [], []
     while run._held:
         work = next_work(engine.agenda, clock.now(), engine.lock)
@@ -352,7 +354,7 @@ def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_howe
 def test_an_error_that_comes_with_the_last_result_still_ends_the_run(run_it, ledger, monkeypatch):
     """Also if nothing is left to wait for at that instant, and so nobody looks for an error."""
     ledger.add(["a"])
-    claims = [ledger.claim(1, 60.0), []]
+    claims = [ledger._leases.claim(1, 60.0), []]
     # As if each of these had looked just before the error came:
     monkeypatch.setattr(LedgerRunner, "_wait", lambda run, until: time.sleep(0.005))
     monkeypatch.setattr(
@@ -459,7 +461,7 @@ def test_a_run_stays_for_jobs_that_its_own_program_adds_or_retries(pollkit, monk
         assert time.monotonic() - began < 10
     assert states() == {"done": 2} and api.counts == {"a": 1, "b": 2}
     with Ledger("jobs.db") as ledger:
-        assert all(row.told_at is not None for row in ledger.rows())
+        assert all(row.notified_at is not None for row in ledger.rows())
 
 
 @posix

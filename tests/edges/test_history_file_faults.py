@@ -1,11 +1,20 @@
-"""A history that is damaged, or has no place, never costs a job its outcome."""
+"""A history that is damaged, or can't be written, never costs a job its outcome."""
 
 import json
 import os
 
 import pytest
 
-from history_file import BEGINNINGS, KIND, content, in_children, known, posix, put, teach
+from history_file import (
+    KIND,
+    STARTS,
+    content,
+    in_children,
+    posix,
+    put,
+    read_durations,
+    save_durations,
+)
 from pollkit import Ledger
 from pollkit.core.learning.durations import RECENT, Completion
 from pollkit.edges.history_file import LARGEST_BYTES, History, Kind, default_path
@@ -16,8 +25,8 @@ def path(tmp_path):
     return str(tmp_path / "there" / "history.json")
 
 
-def kept(*kinds, **changes):
-    """A file's bytes, with these things changed in what was learned of its first kind."""
+def history_data(*kinds, **changes):
+    """The content of a file; `changes` apply to its first kind."""
     learned = dict({"durations": [1.5, 2], "begun": [7, 8.5], "fits": [0.5], "count": 2}, **changes)
     return json.dumps(
         {
@@ -32,7 +41,7 @@ def kept(*kinds, **changes):
 
 DEEP = b"[" * 100000 + b"]" * 100000
 DAMAGED = {
-    "half": kept()[:40],
+    "half": history_data()[:40],
     "text": b"hello\n",
     "binary": bytes(range(256)),
     "zeros": b"\0" * 100,
@@ -48,70 +57,75 @@ DAMAGED = {
     "version is null": b'{"version": null, "kinds": []}',
     "deep": DEEP,
     "deep kind": b'{"version": 1, "kinds": %s}' % DEEP,
-    "huge": kept() + b" " * LARGEST_BYTES,
-    "two": kept() + kept(),
-    "utf-16": kept().decode().encode("utf-16"),
+    "huge": history_data() + b" " * LARGEST_BYTES,
+    "two": history_data() + history_data(),
+    "utf-16": history_data().decode().encode("utf-16"),
     "long number": b"1" * 100000,
-    "a name is a list": kept({"profile": [], "label": None, "learned": {}}),
-    "a name is a number": kept({"profile": "a", "label": 7, "learned": {}}),
-    "durations: NaN": kept(durations=[float("nan")] * 2),
-    "durations: infinite": kept().replace(b"1.5", b"1e400"),
-    "durations: negative": kept(durations=[-1, 2]),
-    "durations: text": kept(durations=["5s", 2]),
-    "durations: true": kept(durations=[True, 2]),
-    "durations: too many": kept(durations=[5] * 201, count=201),
-    "durations: object": kept(durations={}),
-    "durations: nested": kept(durations=[[5]]),
-    "fits: above one": kept(fits=[1.5]),
-    "fits: too many": kept(fits=[0.5] * 13),
-    "fits: null": kept(fits=None),
-    "begun: NaN": kept(begun=[1, float("nan")]),
-    "begun: too few": kept(begun=[1]),
-    "begun: text": kept(begun="12"),
-    "begun: true": kept(begun=[1, True]),
-    "begun: never": kept(begun=[1, 1e300]),
-    "from before there was begun": kept().replace(b'"begun": [7, 8.5], ', b""),
-    "count: huge": kept(count=10**400),
-    "count: below": kept(count=1),
-    "count: 2.5": kept(count=2.5),
-    "count: true": kept(durations=[], count=True),
-    "more keys": kept(more=1),
-    "learned is a list": kept().replace(b'"learned": {', b'"learned": [{').replace(b"2}}", b"2}]}"),
+    "a name is a list": history_data({"profile": [], "label": None, "learned": {}}),
+    "a name is a number": history_data({"profile": "a", "label": 7, "learned": {}}),
+    "durations: NaN": history_data(durations=[float("nan")] * 2),
+    "durations: infinite": history_data().replace(b"1.5", b"1e400"),
+    "durations: negative": history_data(durations=[-1, 2]),
+    "durations: text": history_data(durations=["5s", 2]),
+    "durations: true": history_data(durations=[True, 2]),
+    "durations: too many": history_data(durations=[5] * 201, count=201),
+    "durations: object": history_data(durations={}),
+    "durations: nested": history_data(durations=[[5]]),
+    "fits: above one": history_data(fits=[1.5]),
+    "fits: too many": history_data(fits=[0.5] * 13),
+    "fits: null": history_data(fits=None),
+    "begun: NaN": history_data(begun=[1, float("nan")]),
+    "begun: too few": history_data(begun=[1]),
+    "begun: text": history_data(begun="12"),
+    "begun: true": history_data(begun=[1, True]),
+    "begun: never": history_data(begun=[1, 1e300]),
+    "without begun, as in older versions": history_data().replace(b'"begun": [7, 8.5], ', b""),
+    "count: huge": history_data(count=10**400),
+    "count: below": history_data(count=1),
+    "count: 2.5": history_data(count=2.5),
+    "count: true": history_data(durations=[], count=True),
+    "more keys": history_data(more=1),
+    "learned is a list": history_data()
+    .replace(b'"learned": {', b'"learned": [{')
+    .replace(b"2}}", b"2}]}"),
 }
 
 
 @pytest.mark.parametrize("name", sorted(DAMAGED))
 @pytest.mark.parametrize("reads_first", [True, False])
-def test_a_damaged_file_is_set_aside_with_one_warning(path, name, reads_first):
-    data, damage, trouble = DAMAGED[name], [], []
+def test_a_damaged_file_is_renamed_with_one_warning(path, name, reads_first):
+    data = DAMAGED[name]
+    damage = []
+    trouble = []
     put(path, data)
     with History(path, damage.append, trouble.append) as history:
         if reads_first:
             assert len(history.durations(KIND)) == 0 == len(history.durations(Kind("other")))
-        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
+        history.record(KIND, Completion(5, 5, next(STARTS)))
     assert (len(damage), trouble) == (1, []) and "%s.damaged" % os.path.basename(path) in damage[0]
     assert "\n" not in damage[0] and len(damage[0]) < 300 + len(path)
-    assert content(path + ".damaged") == data and known(path) == [5]
+    assert content(path + ".damaged") == data and read_durations(path) == [5]
 
 
 @posix
 @pytest.mark.parametrize("reads_first", [True, False])
-def test_a_damaged_file_that_can_not_be_set_aside_stays_and_is_told_once(path, reads_first):
+def test_a_damaged_file_that_can_not_be_renamed_stays_and_is_reported_once(path, reads_first):
     put(path, b"damaged")
     put(path + ".damaged/file", b"")
-    damage, trouble = [], []
+    damage = []
+    trouble = []
     with History(path, damage.append, trouble.append) as history:
         if reads_first:
             assert len(history.durations(KIND)) == 0 == len(history.durations(Kind("other")))
-        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
+        history.record(KIND, Completion(5, 5, next(STARTS)))
     assert (damage, len(trouble)) == ([], 1) and content(path) == b"damaged"
 
 
-def test_an_empty_file_is_one_that_nobody_has_written_yet(path):
+def test_an_empty_file_is_not_damaged(path):
     put(path, b"")
     assert (
-        teach(path, [5]) == []
-        and known(path) == [5]
+        save_durations(path, [5]) == []
+        and read_durations(path) == [5]
         and os.listdir(os.path.dirname(path)) == ["history.json"]
     )
 
@@ -119,28 +133,30 @@ def test_an_empty_file_is_one_that_nobody_has_written_yet(path):
 def test_a_file_of_a_newer_pollkit_is_left_alone(path):
     data = b'{"version": 2, "kinds": {}}'
     put(path, data)
-    said = teach(path, [5])
-    assert len(said) == 1 and "newer" in said[0] and content(path) == data
-    assert known(path) == [] and os.listdir(os.path.dirname(path)) == ["history.json"]
+    warnings = save_durations(path, [5])
+    assert len(warnings) == 1 and "newer" in warnings[0] and content(path) == data
+    assert read_durations(path) == [] and os.listdir(os.path.dirname(path)) == ["history.json"]
 
 
 def test_a_ledger_that_was_named_by_mistake_is_left_alone(tmp_path):
     path = str(tmp_path / "jobs.db")
     with Ledger(path) as ledger:
         ledger.add(["job_1"])
-    said = teach(path, [5])
+    warnings = save_durations(path, [5])
     assert (
-        len(said) == 1 and "it is a database" in said[0] and not os.path.exists(path + ".damaged")
+        len(warnings) == 1
+        and "it is a database" in warnings[0]
+        and not os.path.exists(path + ".damaged")
     )
     with Ledger(path, create=False) as ledger:
         assert ledger.summary().states["waiting"] == 1
 
 
-# A place that can't be used
+# A path that can't be used
 
 
-def unusable(name, path):
-    """Make the place so; the name of the file to use instead, if any."""
+def make_unusable(name, path):
+    """Make a path unusable; the path to use."""
     folder = os.path.dirname(path)
     if name == "a folder that is a file":
         put(folder + "x/y", b"")
@@ -187,57 +203,59 @@ def unusable(name, path):
         "a folder in the way",
     ],
 )
-def test_a_place_that_can_not_be_used_is_told_once_and_no_more(path, name):
-    path, damage, trouble = unusable(name, path), [], []
+def test_a_path_that_can_not_be_used_is_reported_once(path, name):
+    path = make_unusable(name, path)
+    damage = []
+    trouble = []
     with History(path, damage.append, trouble.append) as history:
         assert len(history.durations(KIND)) == 0
-        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
+        history.record(KIND, Completion(5, 5, next(STARTS)))
         history.save()
-        history.note(KIND, Completion(5, 5, next(BEGINNINGS)))
+        history.record(KIND, Completion(5, 5, next(STARTS)))
     assert (damage, len(trouble)) == ([], 1) and "\n" not in trouble[0], trouble
 
 
 @posix
-def test_without_permission_it_is_told_once(path):
-    teach(path, [5])
+def test_a_missing_permission_is_reported_once(path):
+    save_durations(path, [5])
     os.chmod(os.path.dirname(path), 0o500)
 
     def work(i):
-        if os.geteuid() == 0:  # who may do anything
+        if os.geteuid() == 0:
             os.setuid(65534)
-        said = teach(path, [6])
-        assert len(said) == 1 and "Permission denied" in said[0], said
+        warnings = save_durations(path, [6])
+        assert len(warnings) == 1 and "Permission denied" in warnings[0], warnings
 
     in_children(1, work)
     os.chmod(os.path.dirname(path), 0o700)
-    assert known(path) == [5]
+    assert read_durations(path) == [5]
 
 
 @posix
 def test_a_full_disk_leaves_the_file_as_it_was(path):
     import resource
 
-    teach(path, [5] * RECENT)
+    save_durations(path, [5] * RECENT)
     before = content(path)
 
     def work(i):
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-        said = teach(path, [6])
-        assert len(said) == 1 and "too large" in said[0], said
+        warnings = save_durations(path, [6])
+        assert len(warnings) == 1 and "too large" in warnings[0], warnings
 
     in_children(1, work)
     assert content(path) == before and os.listdir(os.path.dirname(path)) == ["history.json"]
 
 
 @posix
-def test_a_link_is_replaced_and_what_it_points_to_stays_as_it_was(path, tmp_path):
+def test_a_link_is_replaced_and_its_target_does_not_change(path, tmp_path):
     other = str(tmp_path / "other")
-    for data in (kept(), b"export PATH=/bin\n"):
+    for data in (history_data(), b"export PATH=/bin\n"):
         put(other, data)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.symlink(other, path)
-        teach(path, [6])
-        assert content(other) == data and known(path)[-1] == 6 and not os.path.islink(path)
+        save_durations(path, [6])
+        assert content(other) == data and read_durations(path)[-1] == 6 and not os.path.islink(path)
         os.unlink(path)
 
 
@@ -256,7 +274,7 @@ def test_a_link_is_replaced_and_what_it_points_to_stays_as_it_was(path, tmp_path
     ],
     ids=repr,
 )
-def test_the_usual_place(monkeypatch, tmp_path, environ, expected):
+def test_the_default_path(monkeypatch, tmp_path, environ, expected):
     for name in ("XDG_STATE_HOME", "HOME", "USERPROFILE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in environ.items():

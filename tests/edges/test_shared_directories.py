@@ -15,9 +15,10 @@ from paths import ROOT
 from pollkit import ConfigError, Ledger, LedgerError, SharedBucket
 from pollkit.cli.metrics import write_metrics
 from pollkit.core.learning.durations import Completion
-from pollkit.drivers.notifier import NotificationFailed, append
 from pollkit.edges import files
 from pollkit.edges.history_file import History, Kind
+from pollkit.edges.ledger.notifications import NotificationFailed
+from pollkit.edges.notify.outbox import append
 from pollkit.testing import FakeJobApi
 from stdlib_names import STDLIB
 
@@ -129,7 +130,7 @@ def try_outbox(path, ledger):
 def try_history(path, ledger):
     told = []
     with History(path, on_trouble=told.append) as history:
-        history.note(Kind("p", None), Completion(1.0, 2.0, 3.0))
+        history.record(Kind("p", None), Completion(1.0, 2.0, 3.0))
     if told:
         raise OSError(told[0])
 

@@ -1,4 +1,4 @@
-"""Batches of jobs that begin together, one after the other through a history file."""
+"""Batches of jobs that start together share a history file."""
 
 import random
 import time
@@ -11,8 +11,10 @@ from pollkit.testing import FakeJobApi, VirtualClock
 SIZE = 60
 
 
-def test_what_is_kept_of_jobs_that_began_together_is_no_matter_of_which_ended_last(tmp_path):
-    rng, costs, path = random.Random(5), [], str(tmp_path / "history.json")
+def test_the_history_of_jobs_that_start_together_is_not_biased_to_those_that_finish_last(tmp_path):
+    rng = random.Random(5)
+    costs = []
+    path = str(tmp_path / "history.json")
     clock = VirtualClock(wall=time.time() - 10**6)
     with FakeJobApi(clock=clock) as api:
         profile = api.profile._replace(timeout=None, pace="adaptive")
@@ -24,7 +26,9 @@ def test_what_is_kept_of_jobs_that_began_together_is_no_matter_of_which_ended_la
                 profile, clock=clock, workers=1, history=history
             ) as batch:
                 outcomes = batch.run(list(lasts))
-            costs.append(sum(one.polls + one.waited_s - lasts[one.id] for one in outcomes) / SIZE)
+            costs.append(
+                sum(each.polls + each.waited_s - lasts[each.id] for each in outcomes) / SIZE
+            )
     found = History(path).durations(Kind("fake")).as_dict()["durations"]
     assert len(found) == RECENT and min(found) < 150 and max(found) > 870
     assert max(costs[1:]) < 0.8 * costs[0]

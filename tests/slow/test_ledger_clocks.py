@@ -1,4 +1,4 @@
-"""The wall clock is set, by an hour or a day, between runs and in the middle of one: no job is stranded or stormed."""
+"""The wall clock is set between runs or during one: no job is stranded or polled too often."""
 
 import time
 
@@ -11,18 +11,25 @@ from pollkit import Ledger
 from pollkit.cli import main
 from pollkit.edges.clock import Clock
 
-HOUR, DAY = 3600.0, 86400.0
+HOUR = 3600.0
+DAY = 86400.0
 JUMPS = [HOUR, -HOUR, DAY, -DAY]
-EVERY_S, TIMEOUT_S, RATE, BURST = 0.05, 0.5, 300, 10
+EVERY_S = 0.05
+TIMEOUT_S = 0.5
+RATE = 300
+BURST = 10
 PROFILE = "limit = %d/s burst %d\n[fake:brief]\ntimeout = 500ms\n" % (RATE, BURST)
 
 
 class Host:
-    """The clocks that pollkit sees in this process, and an API whose jobs end when they are told to."""
+    """The clocks of pollkit in this process, and an API whose jobs finish at `ends_at`."""
 
     def __init__(self, monkeypatch):
-        self.shift, self.base, self.boots = 0.0, 0.0, 1
-        self.at_request, self.ends_at = {}, float("inf")
+        self.shift = 0.0  # of the wall clock
+        self.base = 0.0  # of the monotonic clock
+        self.boots = 1
+        self.at_request = {}  # by how much to set the clock, by number of request
+        self.ends_at = float("inf")
         monkeypatch.setattr(Clock, "wall", lambda clock: time.time() + self.shift)
         monkeypatch.setattr(Clock, "now", lambda clock: time.monotonic() - self.base)
         monkeypatch.setattr(Clock, "boot", lambda clock: "boot %d" % self.boots)
@@ -33,7 +40,8 @@ class Host:
         return "done" if name != "late" and time.monotonic() >= self.ends_at else "running"
 
     def restart(self):
-        self.base, self.boots = time.monotonic() - 5.0, self.boots + 1
+        self.base = time.monotonic() - 5.0
+        self.boots += 1
 
 
 @pytest.fixture
@@ -44,17 +52,9 @@ def host(monkeypatch):
         for name, value in place.env.items():
             monkeypatch.setenv(name, value)
         monkeypatch.chdir(path)
-        assert (
-            main(
-                ["add", "jobs.db", "--profile", "fake", "--quiet"]
-                + ["job_%d" % i for i in range(10)]
-            )
-            == 0
-        )
-        assert (
-            main(["add", "jobs.db", "--profile", "fake", "--quiet", "--label", "brief", "late"])
-            == 0
-        )
+        add = ["add", "jobs.db", "--profile", "fake", "--quiet"]
+        assert main(add + ["job_%d" % i for i in range(10)]) == 0
+        assert main(add + ["--label", "brief", "late"]) == 0
         yield host
         monkeypatch.undo()
 
@@ -74,23 +74,23 @@ def outcomes():
 
 
 def check(host, late_s):
-    """All ended as they should, nobody was asked more often than the pace says, and the limit was kept."""
+    """All jobs have the right outcome; neither the pace nor the limit was exceeded."""
     found = outcomes()
-    late, ended = found.pop("late"), list(found.values())
-    assert [outcome["state"] for outcome in ended] == ["done"] * 10 and late["state"] == "timed_out"
-    assert (
-        TIMEOUT_S <= late["waited_s"] < late_s
-        and min(outcome["waited_s"] for outcome in ended) >= 0.0
-    )
-    counts, times = host.api.counts, sorted(host.api.times)
-    assert max(counts.values()) <= (times[-1] - times[0]) / EVERY_S + 3
+    late = found.pop("late")
+    finished = list(found.values())
+    assert [outcome["state"] for outcome in finished] == ["done"] * 10
+    assert late["state"] == "timed_out"
+    assert TIMEOUT_S <= late["waited_s"] < late_s
+    assert min(outcome["waited_s"] for outcome in finished) >= 0.0
+    times = sorted(host.api.times)
+    assert max(host.api.counts.values()) <= (times[-1] - times[0]) / EVERY_S + 3
     for i, begin in enumerate(times):
         for count, end in enumerate(times[i:], 1):
             assert count <= RATE * (end - begin + 0.1) + BURST
 
 
 @pytest.mark.parametrize("by", JUMPS)
-def test_a_clock_that_is_set_while_a_run_is_at_work_changes_nothing(host, by):
+def test_setting_the_clock_during_a_run_changes_nothing(host, by):
     host.at_request = {30: by}
     host.ends_at = time.monotonic() + 0.3
     code, took_s = run()
@@ -102,7 +102,7 @@ def test_a_clock_that_is_set_while_a_run_is_at_work_changes_nothing(host, by):
     )
 
 
-def test_a_clock_that_is_set_again_and_again_changes_nothing(host):
+def test_setting_the_clock_again_and_again_changes_nothing(host):
     host.at_request = {10 * i: by for i, by in enumerate(JUMPS * 3, 1)}
     host.ends_at = time.monotonic() + 0.3
     assert run()[0] == 3
@@ -110,7 +110,7 @@ def test_a_clock_that_is_set_again_and_again_changes_nothing(host):
 
 
 @pytest.mark.parametrize("by", JUMPS)
-def test_a_clock_that_is_set_between_runs_changes_nothing(host, by):
+def test_setting_the_clock_between_runs_changes_nothing(host, by):
     host.ends_at = float("inf")
     for _ in range(3):
         assert run("80ms")[0] == 0
@@ -124,7 +124,7 @@ def test_a_clock_that_is_set_between_runs_changes_nothing(host, by):
 
 @pytest.mark.parametrize("by", [-HOUR, -DAY])
 def test_a_clock_that_is_set_back_at_a_boot_strands_nothing(host, by):
-    """As if no time had passed: what was due is due, and a deadline is as far away as it was."""
+    """As if no time had passed: due jobs are due, and a deadline is as far away as before."""
     assert run("80ms")[0] == 0
     host.restart()
     host.shift += by
@@ -135,8 +135,8 @@ def test_a_clock_that_is_set_back_at_a_boot_strands_nothing(host, by):
 
 
 @pytest.mark.parametrize("by", [HOUR, DAY])
-def test_a_clock_that_is_far_ahead_after_a_boot_leaves_each_job_a_last_look_and_no_storm(host, by):
-    """Nobody can tell it from a machine that was off for so long."""
+def test_with_a_clock_far_ahead_after_a_boot_each_job_gets_exactly_one_final_poll(host, by):
+    """It looks as if the machine had been off for so long."""
     assert run("80ms")[0] == 0
     before = dict(host.api.counts)
     host.restart()
@@ -151,10 +151,10 @@ def test_a_clock_that_is_far_ahead_after_a_boot_leaves_each_job_a_last_look_and_
 
 @pytest.mark.parametrize("by", JUMPS)
 @pytest.mark.parametrize("is_boot", [False, True])
-def test_a_lease_of_one_who_died_runs_out_whatever_the_clock_says(host, by, is_boot):
+def test_the_lease_of_a_dead_process_expires_even_if_the_clock_is_set(host, by, is_boot):
     host.ends_at = time.monotonic()
     with Ledger("jobs.db") as ledger:
-        assert len(ledger.claim(20, lease_s=0.3)) == 11
+        assert len(ledger._leases.claim(20, lease_s=0.3)) == 11
     if is_boot:
         host.restart()
     host.shift += by

@@ -1,4 +1,4 @@
-"""The lines of `pollkit help cron` where they belong: run by a real cron, checked by systemd."""
+"""The lines of `pollkit help cron`, run by a real cron and checked by systemd."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from job_api import JobApi
 from ledger_place import placed
 from pollkit.cli.commands.help import text_of
 
-# In its mount namespace, the daemon sees our folders in place of its own and of /var/lib.
+# The daemon sees our folders instead of its own and /var/lib; other processes don't.
 CRON = """
 set -e
 mount -t tmpfs none /run
@@ -40,14 +40,14 @@ def tool(name):
     sys.version_info >= (3, 7), reason="takes up to a minute: with the oldest Python only"
 )
 def test_cron_runs_the_line_of_the_documentation():
-    """In cron's own environment, without a terminal; nothing but the path to Python is ours."""
+    """In cron's environment, without a terminal; only the path to Python is changed."""
     lines = re.findall(
         r"^    (DB=.*|[*] [*] [*] [*] [*] pollkit run \$DB .*)$", text_of("cron"), re.MULTILINE
     )
     crontab = [line for line in lines if line.startswith("DB=") or "--outbox" in line]
     cron = tool("cron")
     if subprocess.call(["unshare", "--mount", "true"], stderr=subprocess.DEVNULL):
-        pytest.skip("may not unshare mounts here: cron's folders are the machine's own")
+        pytest.skip("may not unshare mounts here, and must not use the folders of the real cron")
     with JobApi(lambda name, count: "done") as api, placed(api) as place:
         for name in ("bin", "var"):
             os.mkdir(place.file(name))
@@ -82,8 +82,10 @@ def test_cron_runs_the_line_of_the_documentation():
                 time.sleep(0.1)
         finally:
             daemon.kill()
-            said = daemon.communicate()[0]
-        assert [end["result"] for end in place.lines("var/finished.jsonl")] == ["job_1"], said
+            output = daemon.communicate()[0]
+        assert [outcome["result"] for outcome in place.lines("var/finished.jsonl")] == ["job_1"], (
+            output
+        )
         with open(place.file("bin/pollkit.err")) as file:
             assert file.read() == ""
         with open(place.file("bin/pollkit.env")) as file:

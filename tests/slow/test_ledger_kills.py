@@ -1,4 +1,4 @@
-"""Kills by the hundred: whatever is killed, and whenever, every job ends and is told, and few polls are repeated."""
+"""Hundreds of kills: every job finishes and is notified, and few polls are repeated."""
 
 import collections
 import os
@@ -17,21 +17,21 @@ from pollkit import Ledger
 from raw_server import wait_for
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
-LIFE_S = 0.4  # a run is killed within so long: about a third of it is Python's start
-A_WHILE_S = 130  # leases have run out by then
+LIFE_S = 0.4  # a run is killed within this time; Python's start takes about a third of it
+A_WHILE_S = 130  # leases have expired by then
 PROFILE = "timeout = never\nlimit = 500/s burst 50\n[fake:brief]\ntimeout = 30m\n"
 HOW = [["--once"], ["--for", "100ms"], [], []]
 
 
 def answer(name, count):
-    """late_1 never ends; bad_2_7 fails and fine_3_8 is done after so many polls."""
+    """late_1 never finishes; bad_2_7 fails after 2 polls, and fine_3_8 is done after 3."""
     kind, polls = name.split("_")[:2]
     if kind == "late" or count < int(polls) - 1:
         return "running"
     return "failed" if kind == "bad" else "done"
 
 
-def right(name):
+def expected_state(name):
     return {"late": "timed_out", "bad": "failed", "fine": "done"}[name.split("_")[0]]
 
 
@@ -43,8 +43,9 @@ def new_jobs(rng, number):
 
 
 def kill_all(rng, processes):
-    """Each of them at an instant of its own, with all its children; how many were at work still."""
-    began, kills = time.monotonic(), 0
+    """Kill each process and its children at a random instant; how many were still running."""
+    began = time.monotonic()
+    kills = 0
     for at, process in sorted((rng.uniform(0, LIFE_S), process) for process in processes):
         try:
             process.wait(max(0.0, began + at - time.monotonic()))
@@ -63,7 +64,7 @@ def children_of(process):
 
 
 def kill_one_child(rng, process):
-    """One of several, if they are there yet: the others go on, and the parent says so. Whether there was one."""
+    """Kill one of several children, if they have been started; whether there was one."""
     time.sleep(rng.uniform(0.1, 0.2))
     children = children_of(process)
     if children:
@@ -72,12 +73,12 @@ def kill_one_child(rng, process):
 
 
 def lost_polls(place, api):
-    """The polls that the API has seen and the ledger knows nothing of, by job; and what each connection asked last.
+    """The polls per job that are not in the ledger; and the last job polled by each connection.
 
-    For use once all who asked are gone: what they sent last may still be on its way.
+    Call it when all runs have exited; their last requests may still be on their way.
     """
     with socket.create_connection(api.server.getsockname()) as own:
-        wait_for(lambda: own.getsockname() in api.lasts)  # so all that came before were accepted
+        wait_for(lambda: own.getsockname() in api.lasts)  # so all earlier connections were accepted
     wait_for(lambda: not api.sockets)
     with Ledger(place.ledger) as ledger:
         written = {
@@ -89,19 +90,24 @@ def lost_polls(place, api):
     return collections.Counter(api.counts) - collections.Counter(written), lasts
 
 
-def check(place, api, names, told, seed):
+def check(place, names, notified, seed):
     with Ledger(place.ledger) as ledger:
-        rows, summary = {row.job.id: row for row in ledger.rows()}, ledger.summary()
+        rows = {row.job.id: row for row in ledger.rows()}
+        summary = ledger.summary()
         assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == (
             "ok",
         )
-    assert {name: rows[name].state for name in names} == {name: right(name) for name in names}, seed
+    assert {name: rows[name].state for name in names} == {
+        name: expected_state(name) for name in names
+    }, seed
     assert [
-        name for name in names if right(name) == "done" and rows[name].outcome["result"] != name
+        name
+        for name in names
+        if expected_state(name) == "done" and rows[name].outcome["result"] != name
     ] == [], seed
-    assert (summary.pending_notifications, summary.gave_up_telling) == (0, 0), seed
-    ends = {(line["id"], line["ended_at"], line["state"]) for line in told}
-    assert sorted(ends) == sorted(
+    assert (summary.pending_notifications, summary.gave_up_notifying) == (0, 0), seed
+    outcomes = {(line["id"], line["ended_at"], line["state"]) for line in notified}
+    assert sorted(outcomes) == sorted(
         (name, rows[name].outcome["ended_at"], rows[name].state) for name in names
     ), seed
 
@@ -109,21 +115,25 @@ def check(place, api, names, told, seed):
 @pytest.mark.parametrize(
     "seed, least, at_once, words",
     [
-        (1, 80, 2, ["--workers", "1", "--outbox", "told"]),
-        (2, 40, 1, ["--workers", "2", "--outbox", "told", "--processes", "3"]),
+        (1, 80, 2, ["--workers", "1", "--outbox", "outbox"]),
+        (2, 40, 1, ["--workers", "2", "--outbox", "outbox", "--processes", "3"]),
         (3, 80, 2, ["--workers", "4", "--exec", "./notify"]),
     ],
 )
-def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(
+def test_after_kills_a_clean_run_finishes_and_notifies_all_and_few_polls_are_repeated(
     seed, least, at_once, words
 ):
-    """At random instants, from Python's start on, of two that share the work or of one with three processes."""
-    rng, names, kills, workers = random.Random(seed), ["late_1"], 0, int(words[1])
+    """Runs that share the work, or one with three processes, are killed at random instants."""
+    rng = random.Random(seed)
+    names = ["late_1"]
+    kills = 0
+    workers = int(words[1])
     processes = 3 if "--processes" in words else 1
     with JobApi(answer) as api, placed(api, PROFILE) as place:
-        place.script("cat >> told\n")
+        place.script("cat >> outbox\n")
         place.add(names, "brief")
-        number, before = 0, collections.Counter()
+        number = 0
+        before = collections.Counter()
         while kills < least:
             number += 1
             more = new_jobs(rng, number)
@@ -148,9 +158,10 @@ def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(
                     re.sub("pollkit: a process was killed by signal 9: .*\n", "", out + err) == ""
                 ), (seed, number)
             lost, lasts = lost_polls(place, api)
-            new, before = lost - before, lost
-            # One a worker at the most, of those that were killed, which is what it asked last. (Where there are
-            # several, they share connections, and this can't be seen from here.)
+            new = lost - before
+            before = lost
+            # At most one per worker that was killed: its last poll. (Several workers share their
+            # connections, so that the last poll of each can't be determined.)
             assert sum(new.values()) <= max(killed * processes, is_child_killed) * workers, (
                 seed,
                 number,
@@ -160,5 +171,5 @@ def test_after_kills_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(
             place.time_passes(A_WHILE_S)
         clean = place.start("run", place.ledger, "--quiet", *words)
         assert clean.communicate(timeout=30) == ("", "") and clean.returncode in (0, 1, 3), seed
-        check(place, api, names, place.lines("told"), seed)
+        check(place, names, place.lines("outbox"), seed)
         assert lost_polls(place, api)[0] == before, seed

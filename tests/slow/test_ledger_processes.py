@@ -1,4 +1,4 @@
-"""Runs that overlap, are killed, share a limit, meet faults of the disk; and the lines for a crontab."""
+"""Runs that overlap, are killed, or share a limit; faults of the disk; lines for a crontab."""
 
 import json
 import os
@@ -13,7 +13,7 @@ import pytest
 
 from job_api import JobApi
 from ledger_host import ROOT, fail_the, time_passes
-from ledger_shell import added, ended, lines_of, posix, profile, script, start
+from ledger_shell import added, lines_of, posix, profile, script, start, wait_for_exit
 from pollkit import Ledger, LedgerError
 from pollkit.cli import main
 from pollkit.cli.commands.help import text_of
@@ -42,14 +42,15 @@ def test_waits_and_batches_share_a_limit_by_naming_a_file(api, pollkit):
 
 
 @pytest.mark.parametrize("broken", ["reserve", "apply_feedback"])
-def test_a_batch_whose_bucket_breaks_ends_with_one_line(api, pollkit, monkeypatch, broken):
+def test_a_batch_whose_bucket_breaks_stops_with_one_line(api, pollkit, monkeypatch, broken):
     with open("jobs.txt", "w") as file:
         file.write("".join("job_%d\n" % i for i in range(20)))
     for i in range(20):
         api.add("job_%d" % i, lasts=60)
     if broken == "apply_feedback":
         api.fault(429, retry_after=1)
-    real, calls = getattr(SharedBucket, broken), []
+    real = getattr(SharedBucket, broken)
+    calls = []
 
     def breaks(self, *args, **options):
         calls.append(1)
@@ -72,7 +73,7 @@ def test_a_batch_whose_bucket_breaks_ends_with_one_line(api, pollkit, monkeypatc
     assert time.monotonic() - began < 5
 
 
-def test_futures_of_a_batch_whose_bucket_breaks_end(api, place, monkeypatch):
+def test_futures_of_a_batch_whose_bucket_breaks_are_settled(api, place, monkeypatch):
     from pollkit import BatchPoller
 
     api.add("a", lasts=60)
@@ -89,7 +90,7 @@ def test_futures_of_a_batch_whose_bucket_breaks_end(api, place, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
-def test_a_bucket_that_cannot_be_opened_is_a_line(described, pollkit, command):
+def test_a_bucket_that_can_not_be_opened_is_a_one_line_error(described, pollkit, command):
     with open("jobs.txt", "w") as file:
         file.write("job_0\n")
     code, _, err = pollkit(command, "jobs.txt", "--profile", "fake", "--bucket", "nowhere/b.db")
@@ -150,10 +151,10 @@ def test_a_bucket_for_jobs_whose_profiles_have_several_limits_needs_a_name(
 # Faults of the disk
 
 
-def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tells_all(
+def test_whichever_statement_fails_it_is_one_line_and_the_next_run_completes_the_work(
     monkeypatch, capsys
 ):
-    """Every 29th statement of a run, until one passes; all of them: slow/test_ledger_faults.py."""
+    """Every 29th statement of a run, until a run succeeds; test_ledger_faults.py tries all."""
     for name, value in (("LEASE_S", 0.1), ("RENEW_S", 0.04), ("TURN_S", 0.02)):
         monkeypatch.setattr("pollkit.drivers.ledger_runner." + name, value)
     with JobApi(lambda name, count: "done" if count % 2 else "running") as api:
@@ -181,13 +182,13 @@ def test_whichever_statement_fails_it_is_one_line_and_the_next_run_ends_and_tell
 def test_runs_that_overlap_share_the_work(api):
     names = added(api, 60, lasts=0.2)
     runs = [start("run", "jobs.db", "--outbox", "out.jsonl") for _ in range(3)]
-    assert [ended(process) for process in runs] == [(0, "", "")] * 3
+    assert [wait_for_exit(process) for process in runs] == [(0, "", "")] * 3
     assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
 
 
 @posix
-def test_after_a_kill_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(pollkit):
-    """Some of the jobs end before, some after it. Kills by the hundred: slow/test_ledger_kills.py."""
+def test_after_a_kill_a_clean_run_completes_the_work_and_few_polls_are_repeated(pollkit):
+    """Some jobs finish before the kill, some after it; test_ledger_kills.py kills hundreds."""
     with JobApi(lambda name, count: "done" if count >= len(name) else "running") as api:
         profile(api.url, "limit = 500/s burst 50\n")
         names = ["x" * i + "%d" % i for i in range(1, 8)]
@@ -195,40 +196,43 @@ def test_after_a_kill_a_clean_run_ends_and_tells_all_and_few_polls_are_repeated(
         process = start("run", "jobs.db", "--outbox", "out.jsonl", "--workers", "4")
         wait_for(lambda: len(api.asked) > 20)
         process.kill()
-        assert ended(process) == (-signal.SIGKILL, "", "")
-        time_passes("jobs.db", 60)  # the leases run out
+        assert wait_for_exit(process) == (-signal.SIGKILL, "", "")
+        time_passes("jobs.db", 60)  # the leases expire
         assert pollkit("run", "jobs.db", "--outbox", "out.jsonl") == (0, "", "")
         assert len(api.asked) <= sum(len(name) + 1 for name in names) + 4
     with open("out.jsonl") as file:
-        told = [json.loads(line)["id"] for line in file if line.endswith("}\n")]
-    assert set(told) == set(names)
+        notified = [json.loads(line)["id"] for line in file if line.endswith("}\n")]
+    assert set(notified) == set(names)
     with Ledger("jobs.db") as ledger:
-        rows, summary = list(ledger.rows()), ledger.summary()
+        rows = list(ledger.rows())
+        summary = ledger.summary()
     assert summary.states["done"] == len(names) and summary.pending_notifications == 0
     assert [row.outcome["id"] for row in rows] == names
 
 
 @posix
-def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_failed_job_is_the_exit_code():
-    with JobApi(
-        lambda name, count: "running" if not count else "failed" if name == "job_7" else "done"
-    ) as api:
+def test_four_processes_share_one_limit_and_report_each_outcome_once():
+    """A failed job determines the exit code."""
+
+    def answer(name, count):
+        if not count:
+            return "running"
+        return "failed" if name == "job_7" else "done"
+
+    with JobApi(answer) as api:
         profile(api.url, "limit = 300/s burst 5\n")
         names = ["job_%d" % i for i in range(60)]
         assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
         process = start(
             "run", "jobs.db", "--processes", "4", "--outbox", "out.jsonl", "--metrics", "m.prom"
         )
-        code, out, err = ended(process)
-        assert (
-            (code, out) == (1, "")
-            and err.startswith("pollkit: job_7: failed")
-            and err.count("\n") == 1
-        )
+        code, out, err = wait_for_exit(process)
+        assert (code, out) == (1, "")
+        assert err.startswith("pollkit: job_7: failed") and err.count("\n") == 1
         times = sorted(api.times)
     assert sorted(line["id"] for line in lines_of("out.jsonl")) == sorted(names)
     assert len(times) == 120
-    for i, begin in enumerate(times):  # what a server sees may bunch a little
+    for i, begin in enumerate(times):  # requests may arrive slightly bunched
         for j in range(i, len(times)):
             assert j - i + 1 <= 300 * (times[j] - begin) + 5 + 12
     with open("m.prom") as file:
@@ -245,16 +249,14 @@ def test_four_processes_keep_one_limit_and_each_end_is_in_the_outbox_once_and_a_
         (signal.SIGHUP, 143, "1"),
     ],
 )
-def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(
-    api, number, code, processes
-):
+def test_a_run_that_is_interrupted_releases_its_jobs_within_a_second(api, number, code, processes):
     count = 1 if number == signal.SIGTERM else 5
     added(api, count, lasts=60)
     process = start("run", "jobs.db", "--processes", processes)
     wait_for(lambda: len(api.requests) > 8)
     began = time.monotonic()
     process.send_signal(number)
-    got = ended(process)
+    got = wait_for_exit(process)
     assert got == (
         code,
         "",
@@ -268,29 +270,30 @@ def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(
 
 @posix
 @pytest.mark.parametrize(
-    "jobs, said",
+    "jobs, message",
     [
         (1, "0 jobs still wait, and 1 end is still to be told"),
         (2, "0 jobs still wait, and 2 ends are still to be told"),
     ],
 )
-def test_ends_that_are_being_told_when_a_signal_comes_are_told_by_the_next_run(
-    api, pollkit, jobs, said
+def test_notifications_that_a_signal_interrupts_are_delivered_by_the_next_run(
+    api, pollkit, jobs, message
 ):
     added(api, jobs)
     process = start("run", "jobs.db", "--exec", script('touch "begun.$POLLKIT_ID"; sleep 60\n'))
     wait_for(lambda: len([name for name in os.listdir(".") if name.startswith("begun.")]) == jobs)
     process.send_signal(signal.SIGTERM)
-    assert ended(process) == (143, "", "pollkit: interrupted: %s; run it again\n" % said)
+    assert wait_for_exit(process) == (143, "", "pollkit: interrupted: %s; run it again\n" % message)
     assert pollkit("run", "jobs.db", "--once", "--outbox", "out") == (0, "", "")
     assert len(lines_of("out")) == jobs
 
 
 @posix
-def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monkeypatch):
+def test_a_signal_right_after_the_exit_of_a_child_is_still_handled(monkeypatch):
     from pollkit.cli.processes import in_processes
 
-    real, waited = os.waitpid, []
+    real = os.waitpid
+    waited = []
 
     def waitpid(*args):
         waited.append(real(*args))
@@ -304,12 +307,14 @@ def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monke
 
 
 @posix
-def test_processes_whose_parent_is_killed_give_back_what_they_have_and_end(api):
+def test_processes_whose_parent_is_killed_release_their_jobs_and_exit(api):
     added(api, 5, lasts=60)
     process = start("run", "jobs.db", "--processes", "2")
     wait_for(lambda: len(api.requests) > 8)
     process.kill()
-    assert ended(process)[0] == -signal.SIGKILL  # once nobody has its stderr any more
+    assert (
+        wait_for_exit(process)[0] == -signal.SIGKILL
+    )  # its stderr is closed once all children have exited
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["waiting"] == 5
 
@@ -317,7 +322,7 @@ def test_processes_whose_parent_is_killed_give_back_what_they_have_and_end(api):
 @posix
 @pytest.mark.parametrize("how", ["replaced", "removed"])
 def test_processes_whose_ledger_is_replaced_leave_the_new_one_alone(api, how):
-    """Nor is it opened for figures at the end: the log of the old one would be read over it."""
+    """Nor is it opened for the metrics at the end: SQLite would apply the old log to it."""
     added(api, 1, lasts=60)
     shutil.copy("jobs.db", "backup.db")
     added(api, 60, lasts=60)
@@ -329,7 +334,7 @@ def test_processes_whose_ledger_is_replaced_leave_the_new_one_alone(api, how):
         os.rename("backup.db", "jobs.db")
     else:
         os.remove("jobs.db")
-    code, out, err = ended(process)
+    code, out, err = wait_for_exit(process)
     assert (code, out) == (2, "") and err.count("remove jobs.db-wal and jobs.db-shm") == err.count(
         "\n"
     ) > 0
@@ -341,7 +346,7 @@ def test_processes_whose_ledger_is_replaced_leave_the_new_one_alone(api, how):
 
 
 @posix
-def test_on_a_terminal_there_is_a_bar_then_the_bad_ends_and_a_summary(api):
+def test_a_terminal_shows_a_bar_then_the_failures_and_a_summary(api):
     screen = pytest.importorskip("screen")
     added(api, 3, lasts=2.0)
     api.add("bad", lasts=0.2, fails="no")
@@ -404,5 +409,5 @@ def test_lines_for_a_crontab_work_in_the_environment_of_cron(api, line, place):
         assert lines_of("told.json" if "--exec" in line else "finished.jsonl")[0]["id"] == "job_1"
 
 
-def test_the_lines_for_a_crontab_are_found():
+def test_the_documentation_has_lines_for_a_crontab():
     assert len(cron_lines()) >= 4

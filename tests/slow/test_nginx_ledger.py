@@ -9,7 +9,7 @@ JOBS = ["job_%d" % i for i in range(180)]
 
 
 def test_180_jobs_of_a_ledger_polled_by_two_processes_finish_with_few_refusals(tmp_path):
-    """All processes slow down together: the ledger keeps their limit."""
+    """All processes slow down together: they share the limit in the ledger."""
     with JobApi(done_after(1)) as api, nginx_before(
         api.url, str(tmp_path), "20r/s", "burst=10 nodelay"
     ) as nginx, placed(nginx, "") as place:

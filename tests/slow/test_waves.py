@@ -184,7 +184,8 @@ def through_ledger(ledger, clock, lasts, durations):
     ledger.add(lasts)
     started_at, cost, relearn_at = clock.now(), 0.0, 0.0
     heap = [
-        (0.0, i, claim, None) for i, claim in enumerate(ledger.claim(len(lasts), horizon_s=1.0))
+        (0.0, i, claim, None)
+        for i, claim in enumerate(ledger._leases.claim(len(lasts), horizon_s=1.0))
     ]
     assert len(heap) == len(lasts)
     while heap:
@@ -192,10 +193,10 @@ def through_ledger(ledger, clock, lasts, durations):
         clock.sleep_until(at)
         now = clock.now()
         if now >= relearn_at:
-            durations.relearn(ledger.durations())
+            durations.relearn(ledger.statistics.durations())
             relearn_at = now + 20.0
         if state is None:
-            state = claim.resumed("u", settings, now)
+            state = claim.resume("u", settings, now)
         late = now - started_at - lasts[claim.job.id]
         state = observe(
             state, settings, Reading(Verdict.PENDING if late < 0 else Verdict.DONE, ""), now, 0.5
@@ -204,8 +205,8 @@ def through_ledger(ledger, clock, lasts, durations):
             heappush(heap, (state.next_at, i, claim, state))
         else:
             cost += state.polls + late
-            ledger.renew([claim])
-            assert ledger.settle(claim, state, state.outcome(Profile(), 0.0))
+            ledger._leases.renew([claim])
+            assert ledger._leases.save_outcome(claim, state, state.outcome(Profile(), 0.0))
     return cost / len(lasts)
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the history have in common: what is taught to a file of it, and found there."""
+"""Helpers for tests of the history: save durations to a file, and read them back."""
 
 import itertools
 import os
@@ -9,26 +9,26 @@ from pollkit.core.learning.durations import Completion
 from pollkit.edges.history_file import History, Kind
 
 KIND = Kind("knowhere", "small")
-BEGINNINGS = itertools.count(10**9, 10**4)  # of jobs that run one after the other
+STARTS = itertools.count(10**9, 10**4)  # of jobs that run one after the other
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
 
 
-def teach(path, durations, kind=KIND):
-    """Keep durations as a process of its own would; what it was told of is given back."""
-    said = []
-    with History(path, said.append, said.append) as history:
+def save_durations(path, durations, kind=KIND):
+    """Save durations as a separate process would; the warnings that it got."""
+    warnings = []
+    with History(path, warnings.append, warnings.append) as history:
         for duration in durations:
-            history.note(kind, Completion(duration, duration, next(BEGINNINGS)))
-    return said
+            history.record(kind, Completion(duration, duration, next(STARTS)))
+    return warnings
 
 
 def steady(number):
-    """Durations that look like no drift."""
+    """Durations without drift."""
     return [round(90 + 20 * (i * 0.618 % 1), 3) for i in range(number)]
 
 
-def known(path, kind=KIND):
-    """The durations that a new process finds."""
+def read_durations(path, kind=KIND):
+    """The durations that a new process reads."""
     return History(path).durations(kind).as_dict()["durations"]
 
 
@@ -44,7 +44,7 @@ def put(path, data):
 
 
 def in_children(number, work):
-    """Let so many processes do it at once; none may fail."""
+    """Let several processes do the work at once; none may fail."""
     children = []
     for i in range(number):
         child = os.fork()

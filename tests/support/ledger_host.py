@@ -1,4 +1,4 @@
-"""What the tests of ledgers and shared buckets have in common: a host whose clocks are moved by hand."""
+"""Helpers for tests of ledgers and shared buckets: a host whose clocks the test moves."""
 
 import itertools
 import os
@@ -19,27 +19,27 @@ from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.clock import Clock
+from pollkit.edges.ledger.statistics import add_counts
 
-HOUR, DAY = 3600.0, 86400.0
+HOUR = 3600.0
+DAY = 86400.0
 RULES = WaitSettings(pace=Fixed(10))
 _boots = itertools.count(1)
 
 
 def folder():
-    """A folder of one's own, in memory where there is room: what a disk takes to sync is not our subject."""
+    """A temporary folder, in memory if possible: the tests need not wait for a disk to sync."""
     shm = "/dev/shm"
-    return tempfile.TemporaryDirectory(
-        dir=shm if os.path.isdir(shm) and os.access(shm, os.W_OK) else None
-    )
+    has_shm = os.path.isdir(shm) and os.access(shm, os.W_OK)
+    return tempfile.TemporaryDirectory(dir=shm if has_shm else None)
 
 
 @contextmanager
 def home(monkeypatch):
-    """A folder of one's own that is HOME and where we are, and nothing that the environment says about pollkit."""
-    for name in [
-        name for name in os.environ if name.startswith("POLLKIT") or name.lower().endswith("_proxy")
-    ]:
-        monkeypatch.delenv(name)
+    """A temporary folder as HOME and working directory; no variables that affect pollkit."""
+    for name in list(os.environ):
+        if name.startswith("POLLKIT") or name.lower().endswith("_proxy"):
+            monkeypatch.delenv(name)
     with folder() as path:
         monkeypatch.setenv("HOME", path)
         monkeypatch.chdir(path)
@@ -48,18 +48,17 @@ def home(monkeypatch):
 
 
 def states(ledger):
+    """How many jobs are in each state."""
     return {state: count for state, count in ledger.summary().states.items() if count}
 
 
 class HostClock(Clock):
-    """Time passes by `pass_s`; the wall clock can be set, and the machine started again."""
+    """A clock on which `pass_s` lets time pass; it can be set, and the machine restarted."""
 
     def __init__(self, wall=1800000000.0, boot=None):
-        self._wall, self._now, self._boot = (
-            wall,
-            1000.0,
-            "boot %d" % next(_boots) if boot is None else boot,
-        )
+        self._wall = wall
+        self._now = 1000.0
+        self._boot = "boot %d" % next(_boots) if boot is None else boot
 
     def now(self):
         return self._now
@@ -82,14 +81,19 @@ class HostClock(Clock):
 
     def restart(self, off_s=0.0):
         self._wall += off_s
-        self._now, self._boot = 5.0, "boot %d" % next(_boots)
+        self._now = 5.0
+        self._boot = "boot %d" % next(_boots)
 
 
 class FaultyConnection:
-    """A connection whose statements fail when `fails` says so, before or after they were done."""
+    """A connection whose statements fail if `fails(statement)` returns an error.
+
+    It also returns whether the error comes after the statement was executed.
+    """
 
     def __init__(self, db, fails):
-        self._db, self._fails = db, fails
+        self._db = db
+        self._fails = fails
 
     def execute(self, statement, *values):
         error, after = self._fails(statement)
@@ -109,7 +113,7 @@ class FaultyConnection:
 
 
 def time_passes(path, duration):
-    """For a ledger: leases run out, and jobs come due, without anybody having to wait for it."""
+    """Advance the time of a ledger, so that leases expire and jobs are due without waiting."""
     db = sqlite3.connect(path)
     with db:
         db.execute("UPDATE time SET at = at + ?", (duration,))
@@ -117,14 +121,15 @@ def time_passes(path, duration):
 
 
 def fail_the(monkeypatch, nth, text, after=None):
-    """Let the Nth statement from now on fail; a list that tells, once it did, which one it was.
+    """Let the Nth statement from now on fail; a list that then contains the statement.
 
-    With `after`, a statement: the Nth of this kind only, and after it was done.
+    With `after`, a statement: only the Nth of this kind fails, after it was executed.
     """
-    count, hit, real = itertools.count(1), [], sqlite_files.connect
-    monkeypatch.setattr(
-        sqlite_files.random, "uniform", lambda least, most: 0.0
-    )  # no sleep before the next try
+    count = itertools.count(1)
+    hit = []
+    real = sqlite_files.connect
+    # No sleep before the next attempt.
+    monkeypatch.setattr(sqlite_files.random, "uniform", lambda least, most: 0.0)
 
     def fails(statement):
         if after in (None, statement) and next(count) == nth:
@@ -137,7 +142,7 @@ def fail_the(monkeypatch, nth, text, after=None):
 
 
 def peak_of(work):
-    """How much memory it takes at the most, in bytes."""
+    """The peak memory that it needs, in bytes."""
     tracemalloc.start()
     try:
         work()
@@ -147,7 +152,7 @@ def peak_of(work):
 
 
 def python(code, *arguments, **options):
-    """A Python process that runs code with pollkit at hand."""
+    """A Python process that runs code which can import pollkit."""
     return subprocess.Popen(
         [sys.executable, "-c", code] + [str(a) for a in arguments],
         cwd=ROOT,
@@ -159,11 +164,10 @@ def python(code, *arguments, **options):
 
 
 def forked(work):
-    """A child of this process, with all that is imported here, that does the work; its pid. It exits 0 if it could."""
+    """Fork a child that does the work, and exits with 0 if it succeeds; its pid."""
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", DeprecationWarning
-        )  # threads of other tests that are still about
+        # Threads of other tests may still run.
+        warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child:
         return child
@@ -176,24 +180,30 @@ def forked(work):
         os._exit(1)
 
 
-def ended(progress, rules, now, verdict=Verdict.DONE, **reading):
+def count_polls(ledger, counts, profile=None):
+    """Add to the counts of this minute, as a run does with each poll."""
+    ledger._file.write(lambda db: add_counts(db, ledger._file.time(db), profile, counts))
+
+
+def observe_finished(progress, rules, now, verdict=Verdict.DONE, **reading):
     return observe(progress, rules, Reading(verdict, "", status="done", **reading), now, 0.5)
 
 
-def pending(progress, rules, now, **reading):
+def observe_pending(progress, rules, now, **reading):
     return observe(
         progress, rules, Reading(Verdict.PENDING, "", status="running", **reading), now, 0.5
     )
 
 
-def look(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
-    """One poll of a claimed job, and what a run does with it; whether the ledger took it."""
+def poll_job(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
+    """Poll a claimed job as a run does; whether the ledger accepted the result."""
     now = ledger.clock.now()
-    before = claim.resumed("https://api.internal/" + claim.job.id, rules, now)
+    before = claim.resume("https://api.internal/" + claim.job.id, rules, now)
     if verdict is Verdict.PENDING:
-        after = pending(before, rules, now, **reading)
+        after = observe_pending(before, rules, now, **reading)
     else:
-        after = ended(before, rules, now, verdict, **reading)
+        after = observe_finished(before, rules, now, verdict, **reading)
     if after.ending is None:
-        return ledger.save(claim, after, before.url)
-    return ledger.settle(claim, after, after.outcome(Profile(), ledger.clock.wall() - now))
+        return ledger._leases.save_progress(claim, after, before.url)
+    outcome = after.outcome(Profile(), ledger.clock.wall() - now)
+    return ledger._leases.save_outcome(claim, after, outcome)

@@ -1,4 +1,4 @@
-"""What the long tests of ledgers have in common: a folder with a ledger, an API's profile, and pollkit as a program."""
+"""Helpers for slow tests of ledgers: a folder with a ledger and a profile, pollkit processes."""
 
 import json
 import os
@@ -14,7 +14,7 @@ LIMIT = "limit = 1000/s burst 50\n"
 
 
 class Place:
-    """Commands run here as real processes; `api` is a job_api.JobApi."""
+    """A folder in which commands run as real processes."""
 
     def __init__(self, path, url, more=LIMIT):
         self.path = path
@@ -36,7 +36,7 @@ class Place:
         return self.file("jobs.db")
 
     def move(self, path, copied):
-        """Go to a new folder, with copies of those files that are there."""
+        """Use a new folder, with copies of those of the named files that exist."""
         os.mkdir(path)
         for name in filter(os.path.exists, map(self.file, copied)):
             shutil.copy(name, path)
@@ -46,7 +46,7 @@ class Place:
         return os.path.join(self.path, name)
 
     def start(self, *words, **options):
-        """A pollkit process; what it says on stderr can be read until all of its children are gone, too."""
+        """A pollkit process; its stderr is open until all of its children have exited, too."""
         self.started.append(
             subprocess.Popen(
                 [sys.executable, "-m", "pollkit"] + list(words),
@@ -72,7 +72,7 @@ class Place:
             return ledger.add(Job(name, profile="fake", label=label) for name in names)
 
     def lines(self, name):
-        """The JSON lines of a file, as whoever reads it is told to: what is broken off is passed over."""
+        """The JSON lines of a file; as in the documentation, incomplete lines are skipped."""
         found = []
         if os.path.exists(self.file(name)):
             with open(self.file(name)) as file:
@@ -84,18 +84,18 @@ class Place:
         return found
 
     def time_passes(self, duration):
-        """For the ledger, while nobody uses it: leases run out, without anybody having to wait for it."""
+        """Advance the time of the ledger while it is not in use, so that leases expire."""
         time_passes(self.ledger, duration)
 
 
 @contextmanager
 def placed(api, more=LIMIT):
-    """A Place in a folder that is gone afterwards."""
+    """A Place in a folder that is removed afterwards."""
     with folder() as path:
         place = Place(path, api.url, more)
         try:
             yield place
         finally:
-            for process in place.started:  # only where a test has failed
+            for process in place.started:  # only if a test has failed
                 if process.poll() is None:
                     process.kill()

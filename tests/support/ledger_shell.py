@@ -1,4 +1,4 @@
-"""What the tests of commands on ledgers have in common: jobs in a ledger, and pollkit as a program, where we are."""
+"""Helpers for tests of ledger commands, in the working directory: jobs, pollkit processes."""
 
 import json
 import os
@@ -22,10 +22,11 @@ posix = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
 
 
 def profile(base, more="limit = 1000/s burst 50\n"):
-    """Describe the API at `base` as fake, to this process and those that it starts."""
+    """Write a profile named fake for the API at `base`, and have POLLKIT_PROFILES name it."""
     with open("mine.ini", "w") as file:
         file.write(
-            "[fake]\nurl = %s/jobs/{id}\nresult = result\nerror = error.message\npace = fixed 30ms\n"
+            "[fake]\nurl = %s/jobs/{id}\nresult = result\nerror = error.message\n"
+            "pace = fixed 30ms\n"
             "created = created_at\nfinished = finished_at\nproxy = none\n%s"
             "[fake:small]\nup_to = 10\n" % (base, more)
         )
@@ -43,7 +44,7 @@ def start(*words, **options):
     )
 
 
-def ended(process, timeout=30):
+def wait_for_exit(process, timeout=30):
     out, err = process.communicate(timeout=timeout)
     return process.returncode, out, err
 

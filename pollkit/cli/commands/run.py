@@ -31,9 +31,10 @@ from ...core.model import Outcome, State, one_line
 from ...core.profile import Profile
 from ...core.units import Limit
 from ...drivers.ledger_runner import LedgerRunner
-from ...drivers.notifier import Notifier, Program
+from ...drivers.notifier import Notifier
 from ...edges.ledger.ledger import LEASED, WAITING, Ledger
-from ...edges.ledger.statistics import Notification
+from ...edges.ledger.notifications import Notification
+from ...edges.notify.program import Program
 from ...errors import ConfigError
 from .. import options as flags
 from ..exit_codes import USAGE, exit_code
@@ -282,7 +283,7 @@ class _Run:
         arguments = self._arguments
         if again and (
             arguments.quiet
-            or ((telling.tells > 1 or error in self._said) and not arguments.verbose)
+            or ((telling.attempt > 1 or error in self._said) and not arguments.verbose)
         ):
             return
         self._said.add(error)
@@ -290,7 +291,7 @@ class _Run:
             "pollkit: %s: its end could not be told (try %d): %s%s"
             % (
                 telling.id,
-                telling.tells,
+                telling.attempt,
                 error,
                 "" if again else "; that was the last try: see pollkit status",
             )

@@ -335,9 +335,8 @@ def _from_ledger(path: str) -> Dict[str, Lasting]:
     from ...edges.ledger.ledger import Ledger  # late: it takes sqlite3
 
     with Ledger(flags.path(path), create=False) as ledger:
-        kinds = {
-            kind: found for kind, found in ledger.durations_by_kind().items() if max(found)[1] > 0.0
-        }
+        durations = ledger.statistics.durations_by_kind()
+    kinds = {kind: found for kind, found in durations.items() if max(found)[1] > 0.0}
     if not kinds:
         raise ConfigError("%s has no durations yet: no job in it was seen to end" % path)
     name = one_line(

@@ -88,8 +88,8 @@ def _summary(arguments: argparse.Namespace, ledger: Ledger) -> Summary:
         states[row.state] += 1
         if row.ended_at is None:
             oldest_at = min(oldest_at, row.added_at)
-        untold += row.ended_at is not None and row.told_at is None and not row.gave_up_telling
-        gave_up += row.gave_up_telling
+        untold += row.ended_at is not None and row.notified_at is None and not row.gave_up_notifying
+        gave_up += row.gave_up_notifying
     return Summary(
         states, None if oldest_at == NEVER else max(0.0, time.time() - oldest_at), untold, gave_up
     )
@@ -121,10 +121,10 @@ def _headline(summary: Summary) -> str:
             summary.pending_notifications,
             "s" * (summary.pending_notifications > 1),
         )
-    if summary.gave_up_telling:
+    if summary.gave_up_notifying:
         text += "; %d end%s could not be told" % (
-            summary.gave_up_telling,
-            "s" * (summary.gave_up_telling > 1),
+            summary.gave_up_notifying,
+            "s" * (summary.gave_up_notifying > 1),
         )
     return text + "\n"
 
@@ -172,10 +172,12 @@ def _cells(row: JobRow, now: float) -> Tuple[str, ...]:
 def _told(row: JobRow) -> str:
     if row.ended_at is None:
         return "-"
-    if row.told_at is not None:
+    if row.notified_at is not None:
         return "yes"
-    text = "gave up" if row.gave_up_telling else "to be told"
-    return text + (" (try %d: %s)" % (row.tells, _cut(row.tell_error)) if row.tell_error else "")
+    text = "gave up" if row.gave_up_notifying else "to be told"
+    return text + (
+        " (try %d: %s)" % (row.notify_attempts, _cut(row.notify_error)) if row.notify_error else ""
+    )
 
 
 def _about(row: JobRow) -> Dict[str, Any]:
@@ -197,7 +199,7 @@ def _print_json(summary: Summary, rows: Iterator[JobRow]) -> None:
             "states": summary.states,
             "oldest_s": summary.oldest_s,
             "untold": summary.pending_notifications,
-            "gave_up_telling": summary.gave_up_telling,
+            "gave_up_telling": summary.gave_up_notifying,
         }
     ).rstrip("\n")
     sys.stdout.write(head[:-1] + ', "jobs": [')
@@ -223,10 +225,10 @@ def _as_dict(row: JobRow) -> Dict[str, Any]:
         "due_at": _iso(row.due_at),
         # With the id it names an end, so it is the one that was told.
         "ended_at": (row.outcome or {}).get("ended_at") or _iso(row.ended_at),
-        "told_at": _iso(row.told_at),
-        "tells": row.tells,
-        "tell_error": row.tell_error,
-        "gave_up_telling": row.gave_up_telling,
+        "told_at": _iso(row.notified_at),
+        "tells": row.notify_attempts,
+        "tell_error": row.notify_error,
+        "gave_up_telling": row.gave_up_notifying,
         "outcome": row.outcome,
     }
 

@@ -158,9 +158,7 @@ class Examination:
                     str(error),
                     "provide it, or name another: --token-env, --token-file, or auth = in a profile",
                 )
-            return findings.credential(
-                source.description, source.is_readable_by_others, is_plain
-            )
+            return findings.credential(source.description, source.is_readable_by_others, is_plain)
         secret = [name for name in self._headers if is_secret(name)]
         if secret:
             return findings.credential("the header %s of the profile" % secret[0], False, is_plain)

@@ -349,8 +349,8 @@ class _Run:
         self._warm_up = simulation.warm_up
         self._rng = Random(simulation.seed).random
         self._api = simulation.api()
-        bucket = TokenBucket.from_limit(
-            simulation.limit if simulation._knows_limit else None, VirtualClock()
+        bucket = TokenBucket(
+            simulation.limit if simulation._knows_limit else None, clock=VirtualClock()
         )
         self._lane = Lane(bucket)
         profile = Profile(pace=pace, timeout=simulation._timeout)

@@ -1,25 +1,14 @@
-"""Ledger: the jobs that survive the process, in one SQLite file.
+"""Ledger: a durable list of jobs in one SQLite file.
 
-A job in it is always one of these, whatever is killed and whenever:
+A job in it is always in one of these states, whatever is killed and whenever:
 
-  waiting   nobody has it; due at some instant
-  leased    whoever claimed it polls it, until the lease runs out; then it waits again
-  ended     with its Outcome, and told or still to be told
+  waiting   no process has claimed it; it is due at some instant
+  leased    a process polls it until the lease expires; then it waits again (leases.py)
+  finished  with its Outcome; the notification is pending, delivered or given up (notifications.py)
 
-Who claims gets a token that nobody else ever gets. Whatever is written about a job later names
-it, and changes nothing if the job has meanwhile been claimed by somebody else: so no end is
-counted twice. A transaction is as long as its few statements; none is open while polling.
-
-Instants that go in and out, WaitState among them, run on the ledger's `clock`, monotonic as in
-any other wait; how they are kept across reboots and clocks that are set is told in
-ledger_time.py. What is made to be shown (JobRow, Telling) is in wall-clock time. A deadline holds
-across restarts: the job's own timeout, or the one that the rules have today, counts from when the
-job was added. One that passes while nobody runs ends no job unseen: it gets its last look when it
-is claimed (`Claim.resumed`).
+Instants in a JobRow are wall-clock time. ledger_clock.py explains how instants are stored.
 """
 
-import json
-import os
 from typing import (
     Any,
     Callable,
@@ -30,116 +19,86 @@ from typing import (
     NamedTuple,
     Optional,
     Sequence,
+    Set,
     Tuple,
     TypeVar,
     Union,
 )
 
-from ...core.learning.completions import observed_duration
-from ...core.machine import start
-from ...core.model import NOTHING_COUNTED, Counts, Job, Outcome, State
-from ...core.snapshot import (
-    is_instant,
-    state_from_row,
-    state_to_row,
-    with_current_deadline,
-    with_final_poll,
-)
+from ...core.model import Job, State
+from ...core.snapshot import is_instant
 from ...core.units import Limit
-from ...core.wait_settings import WaitSettings
-from ...core.wait_state import WaitState
 from ...errors import ConfigError
 from ..clock import Clock
 from ..limits.shared_bucket import SharedBucket
 from ..sqlite_file import Connection
-from .ledger_clock import Stopwatch
-from .rows import job_to_row, timeout_from_row
-from .schema import Time, ledger_file
-from .statistics import LedgerHistory, Rows, filters, read_some
+from .leases import Leases
+from .ledger_file import LedgerFile, LedgerTime
+from .notifications import Notifications
+from .rows import JOB_COLUMNS, NewJob, Page, StoredJob, job_to_row, read_page
+from .statistics import Statistics
 
-WAITING, LEASED = "waiting", "leased"
-LONGEST_LEASE_S = 600.0  # so long a job may lie idle after whoever had it was killed
-PAGE = 500  # rows that are read, or ids that are named, in one statement
-_JOB = "key, id, url, profile, label, size, metadata, timeout_s"
+WAITING = "waiting"
+LEASED = "leased"
+PAGE_ROWS = 500  # rows read at once
 _T = TypeVar("_T")
-_STATES = (WAITING, LEASED) + tuple(state.value for state in State)
+_STATES = (WAITING, LEASED, *(state.value for state in State))
 
 
 class Added(NamedTuple):
-    """What became of jobs that were added: how many are new, and which were known already."""
+    """How many of the added jobs are new, and the ids that were in the ledger already."""
 
     new: int
     known: List[str]
 
 
-def new_token() -> str:
-    """What nobody else ever claims by."""
-    return os.urandom(8).hex()
-
-
-class Claim(NamedTuple):
-    """A job that is ours until the lease runs out."""
-
-    key: int
-    owner: str
-    job: Job
-    added_at: float  # on the ledger's clock, as every instant here
-    saved: Optional[Dict[str, Any]]  # its wait as it was last written, if it was begun
-    offset: float
-
-    def resumed(self, url: str, rules: WaitSettings, now: float) -> WaitState:
-        """The wait for the job, gone on with or begun; `url` is what the job's profile says today.
-
-        A wait begins when its job is added. Where the deadline passed while nobody looked, it is
-        now, and a last look is left.
-        """
-        progress = start(self.job, url, rules, min(now, self.added_at))
-        if self.saved is not None:
-            try:
-                progress = with_current_deadline(
-                    state_from_row(self.saved, self.job, url, self.offset), rules
-                )
-            except (KeyError, TypeError, ValueError):
-                pass  # somebody meddled with it: from the beginning, then
-        return with_final_poll(progress, now)
-
-
 class JobRow(NamedTuple):
-    """A job as `status` shows it; instants are wall-clock time."""
+    """A job and its state; instants are wall-clock time."""
 
     job: Job
     state: str
     added_at: float
     due_at: Optional[float]
-    progress: Dict[str, Any]  # of a wait that was begun: polls, status, fraction and the like
+    progress: Dict[str, Any]  # of a wait that has started: polls, status, fraction and others
     ended_at: Optional[float]
-    outcome: Optional[Dict[str, Any]]  # as JSON has it, unless it was left out
-    tells: int  # times that telling was tried
-    told_at: Optional[float]
-    tell_error: Optional[str]
-    gave_up_telling: bool
+    outcome: Optional[Dict[str, Any]]  # as in JSON; None if the caller left outcomes out
+    notify_attempts: int
+    notified_at: Optional[float]
+    notify_error: Optional[str]
+    gave_up_notifying: bool
 
 
 class Summary(NamedTuple):
-    """What is in a ledger."""
+    """The jobs of a ledger, counted."""
 
-    states: Dict[str, int]  # waiting, leased and those of outcomes
-    oldest_s: Optional[float]  # how long ago the oldest that has not ended was added
+    states: Dict[str, int]  # waiting, leased, and the states of outcomes
+    oldest_s: Optional[float]  # the age of the oldest job that has not finished
     pending_notifications: int
-    gave_up_telling: int
+    gave_up_notifying: int
 
 
-class Ledger(LedgerHistory):
-    """A durable list of jobs that any number of threads and processes share.
+class _Group(NamedTuple):
+    """A row of the query for the summary."""
+
+    state: str
+    is_leased: bool
+    jobs: int
+    oldest_added_at: float
+    pending_notifications: int
+    gave_up_notifying: int
+
+
+class Ledger:
+    """A durable list of jobs that threads and processes share. LedgerRunner polls them.
+
+    `warn` is called with a text if the file's directory does not suit SQLite well.
 
     >>> import os, tempfile
     >>> with Ledger(os.path.join(tempfile.mkdtemp(), "jobs.db")) as ledger:
     ...     ledger.add(["job_1", Job("job_2", label="small")]), ledger.add(["job_1"])
-    ...     [claim.job.id for claim in ledger.claim(most=10)]
-    ...     ledger.summary().states["leased"]
+    ...     [(row.job.id, row.state) for row in ledger.rows()]
     (Added(new=2, known=[]), Added(new=0, known=['job_1']))
-    ['job_1', 'job_2']
-    2
+    [('job_1', 'waiting'), ('job_2', 'waiting')]
     """
 
     def __init__(
@@ -150,10 +109,13 @@ class Ledger(LedgerHistory):
         warn: Optional[Callable[[str], object]] = None,
     ) -> None:
         self.clock = clock or Clock()
-        super().__init__(ledger_file(path, create, warn), Stopwatch(self.clock))
+        self._file = LedgerFile(path, self.clock, create, warn)
+        self.statistics = Statistics(self._file)
+        self._leases = Leases(self._file)  # for LedgerRunner
+        self._notifications = Notifications(self._file)  # for Notifier
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> "Ledger":
@@ -163,283 +125,97 @@ class Ledger(LedgerHistory):
         self.close()
 
     def bucket(self, limit: Union[str, Limit, None] = None, name: str = "default") -> SharedBucket:
-        """The limit of that name which all who use this ledger share; one for each profile, say."""
+        """A rate limit that all processes share which use this ledger and this name."""
         return SharedBucket(self._file, limit, name, self.clock)
 
-    # Adding and taking out
-
     def add(self, jobs: Iterable[Union[Job, str]]) -> Added:
-        """Put jobs in, all of them or none; those that are there already stay as they are."""
-        rows = [job_to_row(Job.from_any(job)) for job in _several(jobs)]
+        """Add jobs, all of them or none; a job that the ledger has already does not change."""
+        rows = [job_to_row(Job.from_any(job)) for job in _check_several(jobs)]
 
         def work(db: Connection) -> Added:
-            at, known = self._time(db).at, []
-            for row in rows:
-                if not db.execute(
-                    "INSERT OR IGNORE INTO jobs (id, url, profile, label, size, "
-                    "metadata, timeout_s, state, added_at, free_at, due_at) "
-                    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    row + (WAITING, at, at, at),
-                ).rowcount:
-                    there = db.execute(
-                        "SELECT url, profile FROM jobs WHERE id = ?", row[:1]
-                    ).fetchone()
-                    if there != row[1:3]:
-                        raise ConfigError(
-                            "%r is in the ledger already, with another URL or profile: an id stands "
-                            "for one job; forget that one first, or use another ledger" % row[0]
-                        )
-                    known.append(row[0])
+            now = self._file.time(db).now
+            known = [row.id for row in rows if not _insert(db, row, now)]
             return Added(len(rows) - len(known), known)
 
         return self._file.write(work)
 
     def retry(self, ids: Iterable[str]) -> List[str]:
-        """Let jobs that have ended wait again, from the beginning; those that did.
+        """Let finished jobs wait again, from the start; the ids of the jobs that do.
 
-        A job's own timeout stays and counts from now.
+        A job keeps its own timeout, which counts from now.
         """
+        names = list(_check_several(ids))
 
         def work(db: Connection) -> List[str]:
-            at, keys = self._time(db).at, self._keys(db, ids, "state != ?", WAITING)
+            now = self._file.time(db).now
+            keys = _find_keys(db, names, "state != 'waiting'")
             for key in keys:
                 db.execute(
-                    "UPDATE jobs SET state = ?, added_at = ?, free_at = ?, due_at = ?, ended_at = NULL, "
-                    "tell_at = NULL, tell_from = NULL, tells = 0, tell_error = NULL, told_at = NULL "
-                    "WHERE key = ?",
-                    (WAITING, at, at, at, key),
+                    "UPDATE jobs SET state = ?, added_at = ?, free_at = ?, due_at = ?, "
+                    "ended_at = NULL, tell_at = NULL, tell_from = NULL, tells = 0, "
+                    "tell_error = NULL, told_at = NULL WHERE key = ?",
+                    (WAITING, now, now, now, key),
                 )
                 db.execute("DELETE FROM outcomes WHERE key = ?", (key,))
             return list(keys.values())
 
-        ids = list(_several(ids))
         return self._file.write(work)
 
     def forget(self, ids: Iterable[str]) -> List[str]:
-        """Take jobs out, whatever they are doing; those that were there."""
+        """Remove jobs in any state; the ids of the jobs that were there."""
+        names = list(_check_several(ids))
 
         def work(db: Connection) -> List[str]:
-            keys = self._keys(db, ids)
+            keys = _find_keys(db, names)
             for key in keys:
                 db.execute("DELETE FROM jobs WHERE key = ?", (key,))
                 db.execute("DELETE FROM outcomes WHERE key = ?", (key,))
             return list(keys.values())
 
-        ids = list(_several(ids))
         return self._file.write(work)
 
-    def forget_finished(self, older_than_s: float = 0.0, untold_too: bool = True) -> int:
-        """Take out what ended so long ago; how many there were."""
+    def forget_finished(self, older_than_s: float = 0.0, pending_too: bool = True) -> int:
+        """Remove jobs that finished at least this long ago; how many there were.
+
+        Without `pending_too`, jobs whose notification is pending stay.
+        """
+        condition = "ended_at <= ?" if pending_too else "ended_at <= ? AND tell_at IS NULL"
 
         def work(db: Connection) -> int:
-            before = self._time(db).at - older_than_s
-            which = "ended_at <= ?" + ("" if untold_too else " AND tell_at IS NULL")
+            before = self._file.time(db).now - older_than_s
             db.execute(
-                "DELETE FROM outcomes WHERE key IN (SELECT key FROM jobs WHERE %s)" % which,
+                "DELETE FROM outcomes WHERE key IN (SELECT key FROM jobs WHERE %s)" % condition,
                 (before,),
             )
-            return db.execute("DELETE FROM jobs WHERE " + which, (before,)).rowcount
+            return db.execute("DELETE FROM jobs WHERE " + condition, (before,)).rowcount
 
         return self._file.write(work)
 
-    # Claiming, and what only the one who claimed may do
-
-    def claim(
-        self, most: int, lease_s: float = 60.0, horizon_s: float = 0.0, token: Optional[str] = None
-    ) -> List[Claim]:
-        """Take jobs that are due, now or within `horizon_s`, the earliest first; nobody else has them then.
-
-        Who may be broken off here by a signal brings a `new_token()`, to `take_back` what was claimed by it.
-        """
-        if most < 0:
-            raise ConfigError("%r jobs can't be claimed" % (most,))
-        if not 0 < lease_s <= LONGEST_LEASE_S:
-            raise ConfigError("a lease is for up to %.0f s, not %r" % (LONGEST_LEASE_S, lease_s))
-
-        def work(db: Connection) -> List[Claim]:
-            time, owner = self._time(db), token or new_token()
-            rows = db.execute(
-                "SELECT %s, added_at, progress FROM jobs WHERE free_at <= ? AND (owner IS NULL OR "
-                "free_at <= ?) ORDER BY free_at LIMIT ?" % _JOB,
-                (time.at + horizon_s, time.at, most),
-            ).fetchall()
-            db.executemany(
-                "UPDATE jobs SET owner = ?, free_at = ? WHERE key = ?",
-                [(owner, time.at + lease_s, row[0]) for row in rows],
-            )
-            return [
-                Claim(
-                    row[0],
-                    owner,
-                    self._job(row[1:8]),
-                    row[8] - time.offset,
-                    self._saved(row[9]),
-                    time.offset,
-                )
-                for row in rows
-            ]
-
-        # Mostly nothing is due, and to see that takes no lock.
-        due_at = self.next_due()
-        return (
-            []
-            if due_at is None or due_at > self.clock.now() + horizon_s
-            else self._file.write(work)
-        )
-
-    def save(
-        self, claim: Claim, progress: WaitState, url: str = "", counts: Counts = NOTHING_COUNTED
-    ) -> bool:
-        """Write down how far a wait has come; False if the lease was lost, and only the counts were written.
-
-        `url` is what the job's profile says, so that only another one needs to be written.
-        """
-
-        def work(db: Connection) -> bool:
-            time = self._time(db)
-            row = json.dumps(state_to_row(progress, url, time.offset), separators=(",", ":"))
-            self._count(db, time, claim.job.profile, counts)
-            return (
-                db.execute(
-                    "UPDATE jobs SET progress = ?, due_at = ? WHERE key = ? AND owner = ?",
-                    (row, progress.next_at + time.offset, claim.key, claim.owner),
-                ).rowcount
-                > 0
-            )
-
-        return self._file.write(work)
-
-    def settle(
-        self, claim: Claim, progress: WaitState, outcome: Outcome, counts: Counts = NOTHING_COUNTED
-    ) -> bool:
-        """Write down how a wait ended; False if the lease was lost, and only the counts were written."""
-        text = json.dumps(outcome.as_dict(), separators=(",", ":"))
-
-        def work(db: Connection) -> bool:
-            time, mine = self._time(db), (claim.key, claim.owner)
-            self._count(db, time, claim.job.profile, counts)
-            if not db.execute(
-                "UPDATE jobs SET state = ?, ended_at = ?, tell_at = ?, free_at = NULL, due_at = NULL, "
-                "owner = NULL, progress = NULL, notice_delay_s = ? WHERE key = ? AND owner = ?",
-                (outcome.state.value, time.at, time.at, outcome.notice_delay_s) + mine,
-            ).rowcount:
-                return False
-            db.execute(
-                "INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)", (claim.key, text)
-            )
-            duration = observed_duration(progress)
-            if duration is not None:
-                self._learn(
-                    db,
-                    (outcome.profile or "", outcome.label or ""),
-                    duration,
-                    (claim.added_at + claim.offset, claim.key),
-                )
-            return True
-
-        return self._file.write(work)
-
-    def renew(self, claims: Sequence[Claim], lease_s: float = 60.0) -> List[Claim]:
-        """Keep jobs for longer; those that are still ours."""
-
-        def work(db: Connection) -> List[Claim]:
-            until = self._time(db).at + lease_s
-            return [
-                claim
-                for claim in claims
-                if db.execute(
-                    "UPDATE jobs SET free_at = ? WHERE key = ? AND owner = ?",
-                    (until, claim.key, claim.owner),
-                ).rowcount
-            ]
-
-        return self._file.write(work) if claims else []
-
-    def release(self, claims: Sequence[Claim]) -> None:
-        """Give jobs back that have not ended: they wait again, as they were last saved."""
-        if claims:
-            self._file.write(
-                lambda db: db.executemany(
-                    "UPDATE jobs SET owner = NULL, free_at = due_at WHERE key = ? AND owner = ?",
-                    [(claim.key, claim.owner) for claim in claims],
-                )
-            )
-
-    def take_back(self, token: str) -> None:
-        """Give all jobs back that were claimed by this token."""
-        self._file.write(
+    def profiles_in_use(self) -> Set[Optional[str]]:
+        """The profiles of jobs that wait, or whose notification is pending."""
+        rows = self._file.read(
             lambda db: db.execute(
-                "UPDATE jobs SET owner = NULL, free_at = due_at WHERE free_at > ? AND owner = ?",
-                (self._time(db).at, token),
-            )
+                "SELECT DISTINCT profile FROM jobs WHERE free_at IS NOT NULL OR tell_at IS NOT NULL"
+            ).fetchall()
         )
-
-    def put_off(self, claims: Sequence[Claim], for_s: float) -> None:
-        """Give jobs back that can't be asked about: nobody is to try again so soon, unless `resume` is called."""
-
-        def work(db: Connection) -> None:
-            at = self._time(db).at + for_s
-            db.executemany(
-                "UPDATE jobs SET owner = NULL, free_at = MAX(due_at, ?) WHERE key = ? AND owner = ?",
-                [(at, claim.key, claim.owner) for claim in claims],
-            )
-
-        if claims:
-            self._file.write(work)
-
-    def resume(self, claims: Iterable[Claim]) -> None:
-        """Let jobs that were put off be claimed again, behind all that is due by now."""
-        keys = [claim.key for claim in claims]
-        if keys:
-            self._file.write(
-                lambda db: db.executemany(
-                    "UPDATE jobs SET due_at = MAX(due_at, ?), free_at = MAX(due_at, ?) "
-                    "WHERE key = ? AND owner IS NULL AND free_at > due_at",
-                    [(at, at, key) for at in [self._time(db).at] for key in keys],
-                )
-            )
-
-    # Looking
-
-    def next_due(self) -> Optional[float]:
-        """When there is next something to claim, on the ledger's clock; None if nothing waits."""
-        return self._earliest("free_at")
-
-    def are_all_put_off(self) -> bool:
-        """Whether nothing waits, or nothing but what can't be asked about."""
-        return (
-            self._file.read(
-                lambda db: db.execute(
-                    "SELECT 1 FROM jobs WHERE free_at IS NOT NULL AND (owner IS NOT NULL OR free_at <= due_at) LIMIT 1"
-                ).fetchone()
-            )
-            is None
-        )
+        return {profile for (profile,) in rows}
 
     def summary(
         self, states: Sequence[str] = (), profile: Optional[str] = None, label: Optional[str] = None
     ) -> Summary:
-        """What is in the ledger, counted: all of it, or what is asked for."""
-        which, values = filters(profile, label)
+        """Count the jobs: all of them, or those in these states, of this profile and label."""
+        conditions, values = _conditions(profile, label)
 
         def work(db: Connection) -> Summary:
-            at, counts = self._time(db, note=False).at, dict.fromkeys(_STATES, 0)
-            oldest_at, untold, gave_up = None, 0, 0
-            for state, leased, count, added_at, telling, given_up in db.execute(
-                "SELECT state, owner IS NOT NULL AND free_at > ?, COUNT(*), MIN(added_at), COUNT(tell_at), "
-                "SUM(ended_at IS NOT NULL AND tell_at IS NULL AND told_at IS NULL) FROM jobs WHERE %s GROUP BY 1, 2"
-                % " AND ".join(["1"] + which),
-                [at] + values,
-            ):
-                shown = LEASED if leased else state
-                if not states or shown in states:
-                    counts[shown] += count
-                    untold, gave_up = untold + telling, gave_up + given_up
-                    if state == WAITING:
-                        oldest_at = added_at if oldest_at is None else min(oldest_at, added_at)
-            return Summary(
-                counts, None if oldest_at is None else max(0.0, at - oldest_at), untold, gave_up
-            )
+            now = self._file.time(db, record=False).now
+            rows = db.execute(
+                "SELECT state, owner IS NOT NULL AND free_at > ?, COUNT(*), MIN(added_at), "
+                "COUNT(tell_at), "
+                "SUM(ended_at IS NOT NULL AND tell_at IS NULL AND told_at IS NULL) "
+                "FROM jobs WHERE %s GROUP BY 1, 2" % " AND ".join(conditions or ["1"]),
+                [now, *values],
+            ).fetchall()
+            return _summarize(map(_Group._make, rows), states, now)
 
         return self._file.read(work)
 
@@ -451,100 +227,126 @@ class Ledger(LedgerHistory):
         ids: Iterable[str] = (),
         outcomes: bool = True,
     ) -> Iterator[JobRow]:
-        """Jobs in the order in which they were added, all or those that are asked for; read page by page.
+        """The jobs in the order in which they were added: all of them, or those that match.
 
-        Without `outcomes` these are None: they may be large, and who only counts needs none.
+        Rows are read page by page. Without `outcomes` they have none: outcomes may be large.
         """
         wanted = set(states)
-        if wanted - set(_STATES):
-            raise ConfigError(
-                "there is no state %r: %s" % (sorted(wanted - set(_STATES))[0], ", ".join(_STATES))
-            )
-        which, values = filters(profile, label)
-        which.insert(0, "key > ?")
+        unknown = sorted(wanted.difference(_STATES))
+        if unknown:
+            raise ConfigError("there is no state %r: %s" % (unknown[0], ", ".join(_STATES)))
+        conditions, values = _conditions(profile, label)
         if wanted:
-            kinds = {WAITING if state == LEASED else state for state in wanted}
-            which.append("state IN (%s)" % ", ".join("?" * len(kinds)))
-            values += kinds
-        named = list(_several(ids))
-        which += ["id = ?"] * bool(named)
-        for name in named or [""]:
-            last, more = 0, True
-            while more:
-                time, (found, more) = self._page(
-                    which, [last] + values + [name] * bool(named), outcomes
-                )
-                more = more or len(found) == PAGE
-                for row in found:
-                    last = row[0]
-                    state = LEASED if row[8] and row[9] > time.at else row[10]
-                    if not wanted or state in wanted:
-                        yield self._shown(row, state, time)
+            stored_states = {WAITING if state == LEASED else state for state in wanted}
+            conditions.append("state IN (%s)" % ", ".join("?" * len(stored_states)))
+            values.extend(stored_states)
+        searches = [values]
+        names = list(_check_several(ids))
+        if names:
+            conditions.append("id = ?")
+            searches = [[*values, name] for name in names]
+        for search in searches:
+            for time, stored in self._stored_jobs(conditions, search, outcomes):
+                row = self._job_row(stored, time)
+                if not wanted or row.state in wanted:
+                    yield row
 
-    def _page(
-        self, which: List[str], values: List[Any], outcomes: bool
-    ) -> Tuple[Time, Tuple[Rows, bool]]:
-        source = ("outcome", " LEFT JOIN outcomes USING (key)") if outcomes else ("NULL", "")
-        return self._file.read(
-            lambda db: (
-                self._time(db, note=False),
-                read_some(
-                    db.execute(
-                        "SELECT %s, owner IS NOT NULL, free_at, state, added_at, due_at, progress, ended_at, %s, tells, "
-                        "told_at, tell_error, tell_at FROM jobs%s WHERE %s ORDER BY key LIMIT ?"
-                        % ((_JOB,) + source + (" AND ".join(which),)),
-                        values + [PAGE],
-                    ),
-                    15,
-                ),
-            )
+    def _stored_jobs(
+        self, conditions: List[str], values: List[Any], outcomes: bool
+    ) -> Iterator[Tuple[LedgerTime, StoredJob]]:
+        """The rows that match, read page by page, each with the time at which it was read."""
+        outcome, join = ("outcome", "LEFT JOIN outcomes USING (key)") if outcomes else ("NULL", "")
+        query = "SELECT %s, %s FROM jobs %s WHERE %s ORDER BY key LIMIT ?" % (
+            JOB_COLUMNS,
+            outcome,
+            join,
+            " AND ".join(["key > ?", *conditions]),
         )
+        last_key = 0
 
-    def _shown(self, row: Tuple[Any, ...], state: str, time: Time) -> JobRow:
-        added_at, due_at, progress, ended_at, outcome = row[11:16]
-        tells, told_at, tell_error, tell_at = row[16:]
+        def work(db: Connection) -> Tuple[LedgerTime, Page]:
+            page = read_page(db.execute(query, [last_key, *values, PAGE_ROWS]))
+            return self._file.time(db, record=False), page
+
+        has_more = True
+        while has_more:
+            time, page = self._file.read(work)
+            for row in page.rows:
+                stored = StoredJob._make(row)
+                last_key = stored.key
+                yield time, stored
+            has_more = page.is_cut or len(page.rows) == PAGE_ROWS
+
+    def _job_row(self, stored: StoredJob, time: LedgerTime) -> JobRow:
+        saved = stored.saved_progress(self._file) or {}
+        is_settled = stored.ended_at is not None and stored.notify_at is None
         return JobRow(
-            self._job(row[1:8]),
-            state,
-            added_at + time.skew,
-            time.shown(due_at),
-            {
-                field: value
-                for field, value in (self._saved(progress) or {}).items()
-                if not is_instant(field)
-            },
-            time.shown(ended_at),
-            self._json(outcome) if outcome else None,
-            tells,
-            time.shown(told_at),
-            tell_error,
-            ended_at is not None and tell_at is None and told_at is None,
+            job=stored.job(self._file),
+            state=LEASED if stored.is_leased(time.now) else stored.state,
+            added_at=stored.added_at + time.wall_offset,
+            due_at=time.to_wall(stored.due_at),
+            progress={field: saved[field] for field in saved if not is_instant(field)},
+            ended_at=time.to_wall(stored.ended_at),
+            outcome=self._file.parse_json(stored.outcome),
+            notify_attempts=stored.notify_attempts,
+            notified_at=time.to_wall(stored.notified_at),
+            notify_error=stored.notify_error,
+            gave_up_notifying=is_settled and stored.notified_at is None,
         )
 
-    def _keys(
-        self, db: Connection, ids: Iterable[str], which: str = "1", *values: Any
-    ) -> Dict[int, str]:
-        """The keys of jobs, with their ids."""
-        keys: Dict[int, str] = {}
-        for name in ids:
-            keys.update(
-                db.execute(
-                    "SELECT key, id FROM jobs WHERE id = ? AND " + which, (name,) + values
-                ).fetchall()
-            )
-        return keys
 
-    def _saved(self, progress: Optional[str]) -> Optional[Dict[str, Any]]:
-        saved = None if progress is None else self._json(progress)
-        return saved if isinstance(saved, dict) else None
-
-    def _job(self, row: Sequence[Any]) -> Job:
-        name, url, profile, label, size, text, timeout_s = row
-        metadata = None if text is None else self._json(text)
-        return Job(name, url, profile, label, size, metadata, timeout_from_row(timeout_s))
-
-
-def _several(jobs: Iterable[_T]) -> Iterable[_T]:
+def _check_several(jobs: Iterable[_T]) -> Iterable[_T]:
     if isinstance(jobs, (str, Job)):
         raise ConfigError("jobs are a list or another iterable, not one: [%r]" % (jobs,))
     return jobs
+
+
+def _insert(db: Connection, row: NewJob, now: float) -> bool:
+    """Add a job; False if the ledger has it already."""
+    inserted = db.execute(
+        "INSERT OR IGNORE INTO jobs (id, url, profile, label, size, metadata, timeout_s, "
+        "state, added_at, free_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row, WAITING, now, now, now),
+    )
+    if inserted.rowcount:
+        return True
+    known = db.execute("SELECT url, profile FROM jobs WHERE id = ?", (row.id,)).fetchone()
+    if known != (row.url, row.profile):
+        raise ConfigError(
+            "%r is in the ledger already, with another URL or profile: an id identifies one job; "
+            "forget that one first, or use another ledger" % row.id
+        )
+    return False
+
+
+def _find_keys(db: Connection, ids: Iterable[str], condition: str = "1") -> Dict[int, str]:
+    """The keys of jobs, each with its id."""
+    keys: Dict[int, str] = {}
+    for name in ids:
+        query = "SELECT key, id FROM jobs WHERE id = ? AND " + condition
+        keys.update(db.execute(query, (name,)).fetchall())
+    return keys
+
+
+def _conditions(profile: Optional[str], label: Optional[str]) -> Tuple[List[str], List[Any]]:
+    """SQL conditions for jobs of a profile and a label, and their values."""
+    wanted = {"profile = ?": profile, "label = ?": label}
+    given = {condition: value for condition, value in wanted.items() if value is not None}
+    return list(given), list(given.values())
+
+
+def _summarize(groups: Iterable[_Group], states: Sequence[str], now: float) -> Summary:
+    counts = dict.fromkeys(_STATES, 0)
+    pending = 0
+    gave_up = 0
+    ages = []
+    for group in groups:
+        state = LEASED if group.is_leased else group.state
+        if states and state not in states:
+            continue
+        counts[state] += group.jobs
+        pending += group.pending_notifications
+        gave_up += group.gave_up_notifying
+        if group.state == WAITING:
+            ages.append(max(0.0, now - group.oldest_added_at))
+    return Summary(counts, max(ages, default=None), pending, gave_up)

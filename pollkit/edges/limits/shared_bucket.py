@@ -1,43 +1,59 @@
-"""SharedBucket: one limit for every process that names the same file.
+"""SharedBucket: one rate limit for all processes that name the same file.
 
-The arithmetic is core/bucket's own; the Bucket is a row in the file, its instants written as
-seconds from the Moment of writing, so that a clock that is set moves none of them
-(ledger_time.py). Who asks for a token reads the row; who gets one writes it back in a transaction
-that nobody else can be in. Nothing is held in between, so a process that dies takes nothing along
-but the tokens it had not used, and a pause is seen by whoever asks next.
+The arithmetic is that of core/limits/bucket.py. The Bucket is a row in the file. Its instants are
+stored in seconds from the Moment of writing, so that setting the clock moves none of them (see
+ledger_clock.py). To get a token, a process reads the row and writes it back in one transaction.
+Nothing is held in between: a process that dies loses only the tokens it had not used, and a pause
+applies to every process at its next request.
 
-Theory of blocks. Where the rate is high, a transaction for each token would cost more than the
-poll. So `block` tokens are taken at once, used within `block / rate` seconds (BLOCK_S at most, so
-that a pause is seen soon enough) and lost if they are not. Used by then, those of any window of W
-seconds were taken within W + block/rate seconds: at most rate·W + block + burst. So the row is kept
-for a burst that is smaller by one block, and what is used never exceeds rate·W + burst. Where the
-burst is too small to be shared out like this, tokens are taken one by one.
+Theory of blocks. If the rate is high, one transaction per token would cost more than the poll. So
+a process takes `block` tokens at once, uses them within `block / rate` seconds (at most BLOCK_S,
+so that a pause is noticed soon) and discards the rest. The tokens used in any window of W seconds
+were therefore taken within W + block/rate seconds: at most rate·W + block + burst. To stay within
+rate·W + burst, the row is kept for a burst that is smaller by one block. If the burst is too small
+for that, tokens are taken one by one.
 """
 
 import json
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Union
 
 from ...core.limits import bucket as arithmetic
 from ...core.limits.bucket import Bucket
-from ...core.reading.reader import Reading, Verdict
 from ...core.units import LONG_AGO, NEVER, Limit, parse_limit
 from ...errors import LedgerError
 from ..clock import Clock
-from ..ledger.ledger_clock import Moment, Stopwatch, convert_moment
-from ..ledger.schema import ledger_file
-from ..sqlite_file import Connection, SqliteFile
+from ..ledger.ledger_clock import Moment, convert_moment
+from ..ledger.ledger_file import LedgerFile
+from ..sqlite_file import Connection
 from .token_bucket import TokenBucket
 
 BLOCK_S = 0.05
 INSTANTS = ("full_at", "paused_until", "slow_until", "slow_next", "flow_from", "flow_at", "rate_at")
 
 
-class SharedBucket(TokenBucket):
-    """A rate limit that threads and processes share by naming a file, their ledger or one of its own.
+class _Stored(NamedTuple):
+    """A bucket as the file has it."""
 
-    `limit` is as profiles write it: '60/m', '10/s burst 20'; who names none goes by what the file
-    says, or learns one from 429s together with all others. Buckets of different `name` are
-    different limits. Of a limit that was changed, the one who came last is right.
+    rule: str  # its limit as text
+    bucket: Bucket  # its instants are on our clock
+    at: Moment  # when it was read
+    clock_changed: bool  # since it was written: a reboot, or a wall clock that was set back
+
+
+class _Grant(NamedTuple):
+    """A slot, and further tokens that may be used until an instant."""
+
+    ready_at: float
+    spare: int = 0
+    spare_until: float = LONG_AGO
+
+
+class SharedBucket(TokenBucket):
+    """A rate limit that threads and processes share by naming a file: a ledger or a separate file.
+
+    `limit` is as in a profile: '60/m', '10/s burst 20'. Without one, the limit in the file
+    applies; if there is none either, all processes together learn one from 429s. If two processes
+    name different limits, the latest applies to all. Each `name` is a separate limit.
 
     >>> import os, tempfile
     >>> path, clock = os.path.join(tempfile.mkdtemp(), "limits.db"), Clock()
@@ -48,192 +64,165 @@ class SharedBucket(TokenBucket):
 
     def __init__(
         self,
-        path: Union[str, SqliteFile],
+        path: Union[str, LedgerFile],
         limit: Union[str, Limit, None] = None,
         name: str = "default",
         clock: Optional[Clock] = None,
     ) -> None:
         super().__init__(clock=clock)
-        self._file = path if isinstance(path, SqliteFile) else ledger_file(path)
-        self._stopwatch = Stopwatch(self._clock)
+        self._file = path if isinstance(path, LedgerFile) else LedgerFile(path, self._clock)
         self._name = name
-        self._spare, self._spare_until = 0, LONG_AGO  # what is left of a block, and when it is lost
-        limit = parse_limit(limit) if isinstance(limit, str) else limit
-        if limit is not None or self._file.read(self._row) is None:
-            self._file.write(lambda db: self._agree(db, limit))
-
-    @property
-    def pause_count(self) -> int:
-        """How often the bucket was paused, by whomever: a slot that was reserved before the last time is void."""
-        return self._now().pause_count
-
-    @property
-    def interval(self) -> float:
-        """How far two polls are apart once the burst is used up; 0 where no limit is known."""
-        return arithmetic.grant_interval(self._now())
-
-    @property
-    def spacing(self) -> float:
-        """How far two polls are always apart: the interval, where there is no burst to draw on."""
-        bucket = self._now()
-        return arithmetic.grant_interval(bucket) if bucket.burst < 2 else 0.0
+        self._spare = 0  # tokens left of a block
+        self._spare_until = LONG_AGO
+        if isinstance(limit, str):
+            limit = parse_limit(limit)
+        if limit is not None or self._file.read(self._select) is None:
+            self._file.write(lambda db: self._apply_limit(db, limit))
 
     def close(self) -> None:
-        """Let go of the file; it is opened again when it is used again."""
+        """Close the file; it is opened again when it is next used."""
         self._file.close()
 
-    def reserve(self, now: float, latest: float = NEVER, last_look: bool = False) -> float:
-        """Take the next slot: the instant it may be used; one after `latest` is told, not taken.
+    def reserve(self, now: float, latest: float = NEVER, is_final: bool = False) -> float:
+        """Reserve the next slot and return its instant; if that is after `latest`, reserve none.
 
-        `now` is this instant on the bucket's clock. For a `last_look` only a pause and a known
-        limit count, not what was learned or guessed.
+        `now` is this instant on the bucket's clock. The final poll of a job (`is_final`) ignores
+        a limit that was learned or guessed; only a pause and a known limit delay it.
         """
         with self._lock:
             if self._spare and max(now, self._clock.now()) <= self._spare_until:
                 self._spare -= 1
                 return now
-            # Who is refused asks often: to say no takes no transaction.
-            ready_at = arithmetic.reserve(_thrifty(self._now()), now, latest, last_look)[1]
+            # A caller that gets no slot asks often: to refuse it takes no transaction.
+            bucket = _without_block(self._current())
+            _, ready_at = arithmetic.reserve(bucket, now, latest, is_final)
             if ready_at > latest:
                 return ready_at
-            ready_at, self._spare, self._spare_until = self._file.write(
-                lambda db: self._take(db, now, latest, last_look)
-            )
-        return ready_at
+            grant = self._file.write(lambda db: self._take(db, now, latest, is_final))
+            self._spare = grant.spare
+            self._spare_until = grant.spare_until
+        return grant.ready_at
 
-    def pause(self, now: float, until: float) -> None:
-        """Grant nothing before `until`, to anybody."""
-        self._change(lambda bucket: arithmetic.pause(bucket, now, until))
-
-    def apply_feedback(self, reading: Reading, now: float, until: float) -> None:
-        """Take in what a reply says about the limit; after a 429, everybody pauses until `until`."""
-        if reading.verdict is Verdict.LIMITED or reading.quota is not None:
-            self._change(lambda bucket: arithmetic.apply_feedback(bucket, reading, now, until))
-
-    def _take(
-        self, db: Connection, now: float, latest: float, last_look: bool
-    ) -> Tuple[float, int, float]:
-        """A slot, and how many more may be used until when."""
-        row, at = self._row(db), self._stopwatch.read()
-        before, now_really = (
-            self._bucket_of(row, at),
-            max(now, at.now),
-        )  # the transaction had to be waited for
-        latest = max(latest, now_really)
-        bucket, ready_at = arithmetic.reserve(_thrifty(before), now_really, latest, last_look)
+    def _take(self, db: Connection, asked_at: float, latest: float, is_final: bool) -> _Grant:
+        stored = self._load(db)
+        now = max(asked_at, stored.at.now)  # waiting for the transaction may have taken a while
+        latest = max(latest, now)
+        bucket = _without_block(stored.bucket)
+        bucket, ready_at = arithmetic.reserve(bucket, now, latest, is_final)
         if ready_at > latest:
-            return ready_at, 0, LONG_AGO
-        spare, block = 0, _block(before)
-        while ready_at <= now_really and spare < block - 1:
-            bucket, next_at = arithmetic.reserve(bucket, now_really, now_really)
-            if next_at > now_really:
+            return _Grant(ready_at)
+        block = _block_size(stored.bucket)
+        spare = 0
+        while ready_at <= now and spare < block - 1:
+            bucket, next_at = arithmetic.reserve(bucket, now, now)
+            if next_at > now:
                 break
             spare += 1
-        self._write(db, row[0], bucket._replace(burst=before.burst), at)
-        return (
-            now if ready_at <= now_really else ready_at,
-            spare,
-            now_really + block / before.rate if before.rate and spare else LONG_AGO,
-        )
+        self._store(db, stored.rule, bucket._replace(burst=stored.bucket.burst), stored.at)
+        if ready_at > now:
+            return _Grant(ready_at)
+        if stored.bucket.rate is None or not spare:
+            return _Grant(asked_at)
+        return _Grant(asked_at, spare, now + block / stored.bucket.rate)
 
     def _change(self, change: Callable[[Bucket], Bucket]) -> None:
         def work(db: Connection) -> None:
-            row, at = self._row(db), self._stopwatch.read()
-            before = self._bucket_of(row, at)
-            thrifty = _thrifty(before)
-            after = change(thrifty)
-            if after is not thrifty:
-                self._write(
-                    db, row[0], after._replace(burst=before.burst) if _block(before) else after, at
-                )
+            stored = self._load(db)
+            before = _without_block(stored.bucket)
+            after = change(before)
+            if after is before:
+                return
+            if _block_size(stored.bucket):
+                after = after._replace(burst=stored.bucket.burst)
+            self._store(db, stored.rule, after, stored.at)
 
         with self._lock:
             self._spare = 0
             self._file.write(work)
 
-    def _agree(self, db: Connection, limit: Optional[Limit]) -> None:
-        """See to it that the file has the bucket, and keeps the limit, if one is named."""
-        row, at, rule, bucket = (
-            self._row(db),
-            self._stopwatch.read(),
-            str(limit or ""),
-            arithmetic.bucket_from_limit(limit),
+    def _apply_limit(self, db: Connection, limit: Optional[Limit]) -> None:
+        """Create the bucket, or change its limit if another one is given."""
+        rule = str(limit or "")
+        bucket = arithmetic.bucket_from_limit(limit)
+        if self._select(db) is None:
+            self._store(db, rule, bucket, self._file.moment())
+            return
+        stored = self._load(db)
+        if limit is None or stored.rule == rule:
+            return
+        now = stored.at.now
+        latest_full_at = now + bucket.burst * arithmetic.grant_interval(bucket)
+        bucket = bucket._replace(
+            full_at=min(max(stored.bucket.full_at, now), latest_full_at),
+            paused_until=stored.bucket.paused_until,
+            pause_count=stored.bucket.pause_count + 1,  # slots under the old limit are void
         )
-        if row is None:
-            self._write(db, rule, bucket, at)
-        elif limit is not None and row[0] != rule:
-            before, interval = self._bucket_of(row, at), arithmetic.grant_interval(bucket)
-            full_at = min(max(before.full_at, at.now), at.now + bucket.burst * interval)
-            # Slots that were reserved under the other limit are void.
-            self._write(
-                db,
-                rule,
-                bucket._replace(
-                    full_at=full_at,
-                    paused_until=before.paused_until,
-                    pause_count=before.pause_count + 1,
-                ),
-                at,
-            )
+        self._store(db, rule, bucket, stored.at)
 
-    def _now(self) -> Bucket:
-        row, at = self._file.read(lambda db: (self._row(db), self._stopwatch.read()))
-        if row is not None and (row[1] != at.boot or row[3] > at.wall):
-            # Another boot, or a clock that was set back: noted, so that time goes on from here.
-            return self._file.write(self._noted)
-        return self._bucket_of(row, at)
+    def _current(self) -> Bucket:
+        stored = self._file.read(self._load)
+        if stored.clock_changed:
+            stored = self._file.write(self._store_again)
+        return stored.bucket
 
-    def _noted(self, db: Connection) -> Bucket:
-        row, at = self._row(db), self._stopwatch.read()
-        bucket = self._bucket_of(row, at)
-        self._write(db, row[0], bucket, at)
-        return bucket
+    def _store_again(self, db: Connection) -> _Stored:
+        """Write the bucket with the current Moment, so that time counts from here."""
+        stored = self._load(db)
+        self._store(db, stored.rule, stored.bucket, stored.at)
+        return stored
 
-    def _row(self, db: Connection) -> Any:
+    def _select(self, db: Connection) -> Any:
         return db.execute(
             "SELECT rule, boot, now, wall, state FROM buckets WHERE name = ?", (self._name,)
         ).fetchone()
 
-    def _bucket_of(self, row: Any, at: Moment) -> Bucket:
-        """A row as a bucket, its instants on our clock."""
+    def _load(self, db: Connection) -> _Stored:
+        row = self._select(db)
         if row is None:
             raise LedgerError(
                 "%s no longer has the bucket %r: was the file replaced?"
                 % (self._file.path, self._name)
             )
-        begin = convert_moment(Moment(*row[1:4]), at)
+        rule, *moment, text = row
+        at = self._file.moment()
+        written = Moment(*moment)
+        clock_changed = written.boot != at.boot or written.wall > at.wall
+        bucket = self._parse(text, convert_moment(written, at))
+        return _Stored(rule, bucket, at, clock_changed)
+
+    def _parse(self, text: str, written_at: float) -> Bucket:
         try:
-            state: Dict[str, Any] = json.loads(row[4])
-            known = {
-                field: value + begin if field in INSTANTS else value
-                for field, value in state.items()
-                if field in Bucket._fields
-            }
+            state: Dict[str, Any] = json.loads(text)
+            for field in INSTANTS:
+                if field in state:
+                    state[field] += written_at
+            known = {field: state[field] for field in state if field in Bucket._fields}
             return Bucket(**known)
         except (ValueError, TypeError):
             raise LedgerError("%s is damaged: move it away" % self._file.path) from None
 
-    def _write(self, db: Connection, rule: str, bucket: Bucket, at: Moment) -> None:
+    def _store(self, db: Connection, rule: str, bucket: Bucket, at: Moment) -> None:
         state = {
             field: value - at.now if field in INSTANTS else value
             for field, value in bucket._asdict().items()
             if value != LONG_AGO
         }
         db.execute(
-            "INSERT OR REPLACE INTO buckets (name, rule, boot, now, wall, state) VALUES (?, ?, ?, ?, ?, ?)",
-            (self._name, rule) + at + (json.dumps(state, separators=(",", ":")),),
+            "INSERT OR REPLACE INTO buckets (name, rule, boot, now, wall, state) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (self._name, rule, *at, json.dumps(state, separators=(",", ":"))),
         )
 
 
-def _block(bucket: Bucket) -> int:
-    """How many tokens are taken at once; 0: one by one."""
+def _block_size(bucket: Bucket) -> int:
+    """How many tokens are taken at once; 0 if they are taken one by one."""
     if bucket.rate is None or bucket.learned:
         return 0
     block = int(min(bucket.burst / 2, bucket.rate * BLOCK_S))
     return block if block > 1 else 0
 
 
-def _thrifty(bucket: Bucket) -> Bucket:
-    """The bucket with the burst that is left when a block may be in use at any time."""
-    block = _block(bucket)
+def _without_block(bucket: Bucket) -> Bucket:
+    """The bucket with the burst that remains if a block may be in use at any time."""
+    block = _block_size(bucket)
     return bucket._replace(burst=bucket.burst - block) if block else bucket

@@ -1,1 +1,1 @@
-"""Notifications: programs that are run, and files that are appended to."""
+"""How notifications are delivered: to a program, or to a file."""

@@ -1,19 +1,19 @@
-"""What a program of --exec inherits: the environment, without the credentials in it."""
+"""The environment variables that programs of --exec do not inherit: those with credentials."""
 
 from typing import Iterable, Optional, Set
 
 from ...core.profile import Profile
 from ...errors import ConfigError
 from ..credentials import credential_variable
-from ..ledger.statistics import Notification
+from ..ledger.notifications import Notification
 from ..profiles.catalog import find_profile
 
 
 class CredentialVariables:
-    """The environment variables that the profiles in use read their credentials from.
+    """The environment variables from which the profiles in use read their credentials.
 
-    `profile` is the one of the run, with its flags; `names` are those of the jobs in the ledger.
-    `kept` are variables that programs get all the same.
+    `profile` is the one of the run, with its flags; `names` are the profiles of the jobs in the
+    ledger. Programs inherit the variables in `kept` in any case.
     """
 
     def __init__(
@@ -25,15 +25,16 @@ class CredentialVariables:
     ) -> None:
         self._profiles = profiles
         self._kept = set(kept)
-        self._known: Set[Optional[str]] = {None}
-        self._found = _variables_of(profile)
-        for name in (profile.name, *names):  # its own, too: --token-env may have replaced its auth
+        self._known: Set[str] = set()
+        self._variables = _variables_of(profile)
+        # The run's own profile, too: --token-env may have replaced its auth.
+        for name in (profile.name, *names):
             self._add(name)
 
-    def hidden_for(self, telling: Notification) -> Set[str]:
-        """The variables that a program run for this job does not get."""
-        self._add(telling.outcome.get("profile"))  # it may have been added since
-        return self._found - self._kept
+    def hidden_for(self, notification: Notification) -> Set[str]:
+        """The variables that a program run for this job does not inherit."""
+        self._add(notification.outcome.get("profile"))  # the job may have been added since
+        return self._variables - self._kept
 
     def _add(self, name: Optional[str]) -> None:
         if name is None or name in self._known:
@@ -41,15 +42,16 @@ class CredentialVariables:
         self._known.add(name)
         try:
             found = _variables_of(find_profile(name, self._profiles))
-        except ConfigError:  # there is no such profile any more: its jobs are not polled, either
+        except ConfigError:  # the profile was removed: its jobs are not polled, either
             return
-        self._found = self._found | found  # a new set: another thread may be reading the old one
+        # A new set: another thread may be reading the old one.
+        self._variables = self._variables | found
 
 
 def _variables_of(profile: Profile) -> Set[str]:
-    found: Set[str] = set()
-    for one in (profile, *profile.labels.values()):
-        name = None if one.auth is None else credential_variable(one.auth)
+    variables: Set[str] = set()
+    for each in (profile, *profile.labels.values()):
+        name = None if each.auth is None else credential_variable(each.auth)
         if name is not None:
-            found.add(name)
-    return found
+            variables.add(name)
+    return variables

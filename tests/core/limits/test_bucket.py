@@ -305,9 +305,9 @@ def test_acquire_does_not_hold_the_lock_while_it_waits():
         (TokenBucket(1, per=2), 2.0),
         (TokenBucket(10, per=1, burst=20), 0.0),
         (TokenBucket(), 0.0),
-        (TokenBucket.from_limit("60/m"), 60 / 58),
-        (TokenBucket.from_limit(None), 0.0),
-        (TokenBucket.from_limit(parse_limit("2/s")), 30 / 58),
+        (TokenBucket("60/m"), 60 / 58),
+        (TokenBucket(None), 0.0),
+        (TokenBucket(parse_limit("2/s")), 30 / 58),
     ],
 )
 def test_spacing_is_the_interval_if_there_is_no_burst(limit, spacing):

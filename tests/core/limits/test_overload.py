@@ -266,7 +266,7 @@ def test_a_ledger_slows_down_its_shared_bucket_and_counts_few_faults(clock, ledg
     runner = LedgerRunner(ledger, pytest.fail, profile=mine, pace="fixed 1s", workers=1)
     engine = runner._engine
     engine.wake = lambda: None  # starts no thread
-    runner._take_all_in(ledger.claim(50, lease_s=600))
+    runner._take_all_in(ledger._leases.claim(50, lease_s=600))
     while runner._held:
         work = next_work(engine.agenda, clock.now(), engine.lock)
         if not work.entries:

@@ -1,4 +1,4 @@
-"""The file of a ledger: what it may be, how it is brought up to date, and how large it gets."""
+"""The file of a ledger: which files are accepted, how they are migrated, and their size."""
 
 import ast
 import itertools
@@ -11,16 +11,16 @@ import tempfile
 
 import pytest
 
-from ledger_host import ROOT, FaultyConnection, look, python
+from ledger_host import ROOT, FaultyConnection, poll_job, python
 from pollkit import Job, Ledger, LedgerError, PollkitError
 from pollkit.core.reading.reader import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
-from pollkit.edges.ledger import schema as ledger_schema
+from pollkit.edges.ledger import schema
 
 # The file
 
 
-def test_the_file_and_what_lies_beside_it_is_for_its_owner_alone(path, ledger):
+def test_only_the_owner_can_read_the_file_and_the_files_beside_it(path, ledger):
     old = os.umask(0)
     try:
         with Ledger(path + "2") as other:
@@ -36,7 +36,7 @@ def test_the_file_and_what_lies_beside_it_is_for_its_owner_alone(path, ledger):
         os.umask(old)
 
 
-def test_the_log_is_written_ahead_and_gone_after_the_last(path):
+def test_the_write_ahead_log_is_removed_when_the_ledger_is_closed(path):
     with Ledger(path) as ledger:
         ledger.add(["a"])
         assert ledger._file.read(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == (
@@ -46,17 +46,17 @@ def test_the_log_is_written_ahead_and_gone_after_the_last(path):
     assert os.listdir(os.path.dirname(path)) == ["jobs.db"]
 
 
-def test_on_a_network_file_system_it_is_the_ordinary_journal_said_once(path, monkeypatch):
+def test_a_network_file_system_gets_the_ordinary_journal_and_one_warning(path, monkeypatch):
     monkeypatch.setattr(sqlite_files, "is_on_network", lambda path: True)
-    said = []
+    warnings = []
     for _ in range(2):
-        with Ledger(path, warn=said.append) as ledger:
+        with Ledger(path, warn=warnings.append) as ledger:
             ledger.add(["a"])
             assert ledger._file.read(lambda db: db.execute("PRAGMA journal_mode").fetchone()) == (
                 "delete",
             )
             assert ledger._file.read(lambda db: db.execute("PRAGMA synchronous").fetchone()) == (2,)
-    assert len(said) == 1 and "file system" in said[0]
+    assert len(warnings) == 1 and "file system" in warnings[0]
 
 
 @pytest.mark.parametrize(
@@ -70,29 +70,31 @@ def test_on_a_network_file_system_it_is_the_ordinary_journal_said_once(path, mon
         ("/ssh/x", True),
     ],
 )
-def test_network_file_systems_are_told_by_their_names(tmp_path, place, expected):
+def test_network_file_systems_are_recognized_by_their_names(tmp_path, place, expected):
     mounts = tmp_path / "mounts"
     mounts.write_text(
-        "/dev/sda / ext4 rw 0 0\nsrv:/home /home nfs4 rw 0 0\n//srv/x /mnt/my\\040files cifs rw 0 0\n"
+        "/dev/sda / ext4 rw 0 0\n"
+        "srv:/home /home nfs4 rw 0 0\n"
+        "//srv/x /mnt/my\\040files cifs rw 0 0\n"
         "me@srv: /ssh fuse.sshfs rw 0 0\ntmpfs /mnt/local tmpfs rw 0 0\n"
     )
     assert sqlite_files.is_on_network(place, str(mounts)) is expected
     assert not sqlite_files.is_on_network(place, str(tmp_path / "none"))
 
 
-def not_sqlite(path):
+def write_text(path):
     with open(path, "w") as file:
         file.write("id,state\n" * 1000)
 
 
-def of_another_program(path):
+def write_other_database(path):
     db = sqlite3.connect(path)
     db.execute("CREATE TABLE bookmarks (url)")
     db.commit()
     db.close()
 
 
-def damaged(path):
+def write_damaged_ledger(path):
     with Ledger(path) as ledger:
         ledger.add(["job %d" % i for i in range(1000)])
     with open(path, "r+b") as file:
@@ -100,7 +102,7 @@ def damaged(path):
         file.write(b"\xff" * 40960)
 
 
-def newer(path):
+def write_newer_ledger(path):
     with Ledger(path):
         pass
     db = sqlite3.connect(path)
@@ -116,12 +118,12 @@ def content(path):
 
 
 @pytest.mark.parametrize(
-    "make, said",
+    "make, message",
     [
-        (not_sqlite, "is not a ledger"),
-        (of_another_program, "of another program"),
-        (damaged, "is damaged"),
-        (newer, "newer pollkit.*99"),
+        (write_text, "is not a ledger"),
+        (write_other_database, "of another program"),
+        (write_damaged_ledger, "is damaged"),
+        (write_newer_ledger, "newer pollkit.*99"),
         (os.mkdir, "is a directory"),
         (
             lambda path: os.symlink("/no/where/jobs.db", path),
@@ -140,18 +142,18 @@ def content(path):
         (lambda path: os.symlink("/dev/zero", path), "/dev/zero is no ordinary file"),
     ],
 )
-def test_a_file_that_is_no_ledger_is_refused_in_one_line(path, make, said):
+def test_a_file_that_is_no_ledger_is_a_one_line_error(path, make, message):
     make(path)
     before = content(path)
-    with pytest.raises(LedgerError, match=said) as raised:
+    with pytest.raises(LedgerError, match=message) as raised:
         with Ledger(path) as ledger:
             list(ledger.rows())
             ledger.add(["a"])
     assert "\n" not in str(raised.value) and isinstance(raised.value, PollkitError)
-    assert make is damaged or content(path) == before
+    assert make is write_damaged_ledger or content(path) == before
 
 
-def test_a_ledger_that_was_taken_away_is_not_made_again(path):
+def test_a_removed_ledger_is_not_created_again(path):
     with Ledger(path) as ledger:
         ledger.close()
         os.remove(path)
@@ -159,7 +161,7 @@ def test_a_ledger_that_was_taken_away_is_not_made_again(path):
             ledger.add(["a"])
 
 
-def test_a_ledger_that_is_not_there_is_made_only_by_who_wants_to(path):
+def test_a_missing_ledger_is_created_only_if_requested(path):
     with pytest.raises(LedgerError, match="no such file.*pollkit add"):
         Ledger(path, create=False)
     with pytest.raises(LedgerError, match="no such directory"):
@@ -167,7 +169,7 @@ def test_a_ledger_that_is_not_there_is_made_only_by_who_wants_to(path):
     assert os.listdir(os.path.dirname(path)) == []
 
 
-NOBODY = """
+AS_NOBODY = """
 import os, sys
 from pollkit import Ledger, LedgerError
 if os.getuid() == 0:
@@ -182,28 +184,28 @@ except LedgerError as error:
 
 
 @pytest.mark.parametrize("file_mode, folder_mode", [(0o444, 0o755), (0o000, 0o755), (0o666, 0o555)])
-def test_a_file_that_may_not_be_written_says_so(file_mode, folder_mode):
+def test_a_file_without_write_permission_is_a_one_line_error(file_mode, folder_mode):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "jobs.db")
         with Ledger(path) as ledger:
             ledger.add(["a"])
         os.chmod(path, file_mode)
         os.chmod(folder, folder_mode)
-        out, err = python(NOBODY, path).communicate()
+        out, err = python(AS_NOBODY, path).communicate()
         os.chmod(folder, 0o755)
         assert err == "" and out.count("\n") == 1 and re.search("can't be (opened|written)", out)
 
 
 @pytest.mark.parametrize("name", ["jobs.db", "new.db", "deep/jobs.db"])
-@pytest.mark.parametrize("more", [[], ["only if it is there"]])
-def test_a_directory_that_may_not_be_entered_says_so(name, more):
+@pytest.mark.parametrize("more", [[], ["without create"]])
+def test_a_directory_without_permission_to_enter_is_a_one_line_error(name, more):
     with tempfile.TemporaryDirectory() as folder:
         os.mkdir(os.path.join(folder, "deep"))
         path = os.path.join(folder, name)
         if name != "new.db":
             Ledger(path).close()
         os.chmod(folder, 0o600)
-        out, err = python(NOBODY, path, *more).communicate()
+        out, err = python(AS_NOBODY, path, *more).communicate()
         os.chmod(folder, 0o755)
         assert (
             err == ""
@@ -213,7 +215,7 @@ def test_a_directory_that_may_not_be_entered_says_so(name, more):
         )
 
 
-FULL = """
+FULL_DISK = """
 import resource, sys
 from pollkit import Ledger, LedgerError
 ledger = Ledger(sys.argv[1])
@@ -228,10 +230,11 @@ print(ledger.add(["second"]))
 """
 
 
-def test_a_full_disk_is_told_and_loses_nothing(path):
-    out, err = python(FULL, path).communicate()
-    said, added = out.splitlines()
-    assert err == "" and "disk" in said and "is safe" in said and added == "Added(new=1, known=[])"
+def test_a_full_disk_is_reported_and_loses_nothing(path):
+    out, err = python(FULL_DISK, path).communicate()
+    message, added = out.splitlines()
+    assert err == "" and added == "Added(new=1, known=[])"
+    assert "disk" in message and "is safe" in message
     with Ledger(path) as ledger:
         assert [row.job.id for row in ledger.rows()] == ["first", "second"]
 
@@ -239,15 +242,16 @@ def test_a_full_disk_is_told_and_loses_nothing(path):
 # Migrations
 
 
-@pytest.mark.parametrize("version", range(len(ledger_schema.MIGRATIONS) + 1))
-def test_a_file_of_every_older_version_becomes_one_of_this(path, version):
+@pytest.mark.parametrize("version", range(len(schema.MIGRATIONS) + 1))
+def test_a_file_of_every_older_version_is_migrated(path, version):
     if version:
         db = sqlite3.connect(path)
-        for statement in itertools.chain(*ledger_schema.MIGRATIONS[:version]):
+        for statement in itertools.chain(*schema.MIGRATIONS[:version]):
             db.execute(statement)
         db.execute("PRAGMA user_version=%d" % version)
         db.execute(
-            "INSERT INTO jobs (id, state, added_at, free_at, due_at) VALUES ('old', 'waiting', 1, 1, 1)"
+            "INSERT INTO jobs (id, state, added_at, free_at, due_at) "
+            "VALUES ('old', 'waiting', 1, 1, 1)"
         )
         db.executemany(
             "INSERT INTO durations (profile, label, least_s, most_s) VALUES ('p', '', ?, ?)",
@@ -256,23 +260,23 @@ def test_a_file_of_every_older_version_becomes_one_of_this(path, version):
         db.commit()
         db.close()
     else:
-        open(path, "w").close()  # left by a process that was killed just there
+        open(path, "w").close()  # as a process leaves it that is killed here
     with Ledger(path) as ledger:
         ledger.add(["new"])
-        assert {claim.job.id for claim in ledger.claim(9)} == {"new"} | (
+        assert {claim.job.id for claim in ledger._leases.claim(9)} == {"new"} | (
             {"old"} if version else set()
         )
-        assert ledger.durations("p") == ([(9, 10), (5, 6), (7, 7)] if version else [])
+        assert ledger.statistics.durations("p") == ([(9, 10), (5, 6), (7, 7)] if version else [])
 
 
-def test_migrations_go_one_by_one_wholly_or_not_at_all(path, monkeypatch):
+def test_each_migration_is_applied_completely_or_not_at_all(path, monkeypatch):
     with Ledger(path) as ledger:
         ledger.add(["a"])
-    more = ledger_schema.MIGRATIONS + [
+    more = schema.MIGRATIONS + [
         ("ALTER TABLE jobs ADD COLUMN colour TEXT",),
         ("CREATE TABLE broken (",),
     ]
-    monkeypatch.setattr(ledger_schema, "MIGRATIONS", more)
+    monkeypatch.setattr(schema, "MIGRATIONS", more)
     with pytest.raises(LedgerError, match="syntax|incomplete"):
         Ledger(path)
     more[-1] = ("CREATE TABLE shades (name)",)
@@ -285,22 +289,26 @@ def test_migrations_go_one_by_one_wholly_or_not_at_all(path, monkeypatch):
         ) == [("a", None)]
 
 
-def test_the_sql_is_what_old_hosts_understand():
-    """SQLite 3.7: see the house rules of ledger_schema. Python 3.6 with 3.7.17 passed all of these tests, once."""
+def test_old_versions_of_sqlite_understand_the_sql():
+    """The SQL is that of SQLite 3.7: see the house rules of edges/ledger/schema.py."""
     later = (
-        r"ON CONFLICT|RETURNING|\bWITH\b|\bOVER\s*\(|ROWID|INDEX.*WHERE|STRICT|json_|printf|IIF|FILTER \(|->|"
-        r"NULLS (FIRST|LAST)|DROP COLUMN|RENAME COLUMN|IS (NOT )?DISTINCT|UPDATE.* SET .* FROM|"
-        r"\((\?|\w+), .*\) [=<>]|\b(TRUE|FALSE)\b|GENERATED|unixepoch|string_agg|FULL JOIN|RIGHT JOIN"
+        r"ON CONFLICT|RETURNING|\bWITH\b|\bOVER\s*\(|ROWID|INDEX.*WHERE|STRICT|json_|printf|IIF|"
+        r"FILTER \(|->|NULLS (FIRST|LAST)|DROP COLUMN|RENAME COLUMN|IS (NOT )?DISTINCT|"
+        r"UPDATE.* SET .* FROM|\((\?|\w+), .*\) [=<>]|\b(TRUE|FALSE)\b|GENERATED|unixepoch|"
+        r"string_agg|FULL JOIN|RIGHT JOIN"
     )
     for name in (
         "ledger/ledger",
-        "ledger/statistics",
+        "ledger/ledger_file",
+        "ledger/leases",
+        "ledger/notifications",
         "ledger/schema",
+        "ledger/statistics",
         "limits/shared_bucket",
         "sqlite_file",
     ):
         with open(os.path.join(ROOT, "pollkit", "edges", name + ".py"), encoding="utf-8") as file:
-            # A text that stands in pieces is one to Python; its node has another name since 3.8.
+            # Adjacent literals are one node; it has another name since Python 3.8.
             texts = [
                 str(node.s if type(node).__name__ == "Str" else node.value)
                 for node in ast.walk(ast.parse(file.read()))
@@ -316,12 +324,13 @@ def test_the_sql_is_what_old_hosts_understand():
         ]
 
 
-# Size and speed: scripts/bench.py ledger measures it, with 100,000 jobs
+# Size and speed (scripts/bench.py ledger measures them with 100,000 jobs)
 
 
-def test_what_is_due_or_to_be_told_or_named_is_found_by_an_index(path, monkeypatch):
+def test_jobs_and_notifications_are_found_by_an_index(path, monkeypatch):
     Ledger(path).close()
-    seen, real = [], sqlite_files.connect
+    seen = []
+    real = sqlite_files.connect
     monkeypatch.setattr(
         sqlite_files,
         "connect",
@@ -331,8 +340,8 @@ def test_what_is_due_or_to_be_told_or_named_is_found_by_an_index(path, monkeypat
     )
     with Ledger(path) as ledger:
         ledger.add(["a"])
-        look(ledger, ledger.claim(1)[0], Verdict.DONE)
-        ledger.pending_notifications(1)
+        poll_job(ledger, ledger._leases.claim(1)[0], Verdict.DONE)
+        ledger._notifications.claim(1)
         ledger.retry(["a"])
     asked = [statement for statement in seen if re.match("(SELECT|UPDATE) .*jobs", statement)]
     db = real(path)
@@ -356,7 +365,7 @@ def test_what_is_due_or_to_be_told_or_named_is_found_by_an_index(path, monkeypat
     ] == []
 
 
-def test_a_job_takes_less_than_a_kilobyte(path):
+def test_a_job_needs_less_than_a_kilobyte(path):
     row = json.dumps(
         {
             "started_at": 1800000000.123,

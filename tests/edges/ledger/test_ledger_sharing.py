@@ -1,4 +1,4 @@
-"""The file of a ledger: who may use it at once, and what may go wrong with it."""
+"""The file of a ledger: threads, processes and forks that share it, and statements that fail."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from ledger_host import HostClock, fail_the, forked, look, python, states
+from ledger_host import HostClock, fail_the, forked, poll_job, python, states
 from pollkit import Ledger, LedgerError, SharedBucket
 from pollkit.core.reading.reader import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
@@ -18,17 +18,18 @@ from pollkit.edges import sqlite_file as sqlite_files
 
 def test_threads_share_one_ledger(ledger):
     ledger.add(["job %d" % i for i in range(100)])
-    taken, errors = [], []
+    finished = []
+    errors = []
 
     def work():
         try:
             while True:
-                claims = ledger.claim(3)
+                claims = ledger._leases.claim(3)
                 if not claims:
                     return
                 for claim in claims:
-                    assert look(ledger, claim) and look(ledger, claim, Verdict.DONE)
-                    taken.append(claim.job.id)
+                    assert poll_job(ledger, claim) and poll_job(ledger, claim, Verdict.DONE)
+                    finished.append(claim.job.id)
         except Exception as error:
             errors.append(error)
 
@@ -37,7 +38,7 @@ def test_threads_share_one_ledger(ledger):
         thread.start()
     for thread in threads:
         thread.join()
-    assert not errors and len(taken) == len(set(taken)) == 100
+    assert not errors and len(finished) == len(set(finished)) == 100
     assert states(ledger) == {"done": 100}
 
 
@@ -45,43 +46,40 @@ WORKER = """
 import sys
 import time
 sys.path.insert(0, "tests/support")
-from ledger_host import Ledger, Verdict, look
+from ledger_host import Ledger, Verdict, poll_job
 with Ledger(sys.argv[1]) as ledger:
     while True:
-        claims = ledger.claim(5, lease_s=0.3)
+        claims = ledger._leases.claim(5, lease_s=0.3)
         if not claims and not ledger.summary().states["leased"]:
             break
         for claim in claims:
-            look(ledger, claim)
-            if look(ledger, claim, Verdict.DONE):
+            poll_job(ledger, claim)
+            if poll_job(ledger, claim, Verdict.DONE):
                 print(claim.job.id, flush=True)
         if not claims:
             time.sleep(0.02)
 """
 
 
-def test_processes_share_a_ledger_and_one_that_is_killed_loses_nothing(path):
+def test_processes_share_a_ledger_and_killing_one_loses_nothing(path):
     with Ledger(path) as ledger:
         ledger.add(["job %d" % i for i in range(120)])
         workers = [python(WORKER, path) for _ in range(4)]
-        said = []
+        printed = []
         for worker in workers[:2]:
-            said.append(worker.stdout.readline().strip())
+            printed.append(worker.stdout.readline().strip())
             worker.send_signal(signal.SIGKILL)
         for worker in workers:
             with worker:
                 assert worker.stderr.read() == ""
-                said += worker.stdout.read().split("\n")[:-1]
+                printed += worker.stdout.read().split("\n")[:-1]
         assert states(ledger) == {"done": 120}
-        said = [
-            line for line in said if line
-        ]  # where one came too late, there was nothing left to say
-        assert (
-            len(said) == len(set(said)) and 120 - len(said) <= 4
-        )  # killed between the end and its line
+        printed = [line for line in printed if line]  # a worker may have come too late for a job
+        assert len(printed) == len(set(printed))
+        assert 120 - len(printed) <= 4  # killed after the outcome was written and before its line
 
 
-def test_processes_that_make_a_ledger_at_the_same_time_make_one(path):
+def test_processes_that_create_a_ledger_at_the_same_time_create_one(path):
     for turn in range(5):
         makers = [
             forked(lambda i=i, turn=turn: Ledger(path + str(turn)).add([str(i), "all"]))
@@ -101,11 +99,11 @@ def test_processes_that_make_a_ledger_at_the_same_time_make_one(path):
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_after_a_fork_the_child_has_a_connection_of_its_own(path, ledger):
+def test_after_a_fork_the_child_has_its_own_connection(path, ledger):
     ledger.add(["a", "b"])
 
     def work():
-        assert look(ledger, ledger.claim(1)[0], Verdict.DONE)
+        assert poll_job(ledger, ledger._leases.claim(1)[0], Verdict.DONE)
 
     child = forked(work)
     assert os.waitpid(child, 0)[1] == 0
@@ -114,10 +112,12 @@ def test_after_a_fork_the_child_has_a_connection_of_its_own(path, ledger):
     assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == ("ok",)
 
 
-def test_after_a_fork_nothing_that_is_inherited_makes_a_file_look_unused(path):
-    """SQLite counts the users of a file in each process: what a child inherits must not be counted there."""
-    ledger, bucket = Ledger(path), SharedBucket(path, "1/s")
-    (here, there), (near, far) = os.pipe(), os.pipe()
+def test_after_a_fork_inherited_connections_do_not_count_as_users_of_the_file(path):
+    """SQLite counts the users of a file per process, and a child inherits the count."""
+    ledger = Ledger(path)
+    bucket = SharedBucket(path, "1/s")
+    here, there = os.pipe()
+    near, far = os.pipe()
 
     def work():
         with Ledger(path) as own:
@@ -129,7 +129,7 @@ def test_after_a_fork_nothing_that_is_inherited_makes_a_file_look_unused(path):
     child = forked(work)
     os.read(here, 1)
     ledger.close()
-    bucket.close()  # the parent's last: it must not take the log away
+    bucket.close()  # the last of the parent: it must not delete the log
     os.write(far, b"x")
     assert os.waitpid(child, 0)[1] == 0
     for end in (here, there, near, far):
@@ -138,8 +138,8 @@ def test_after_a_fork_nothing_that_is_inherited_makes_a_file_look_unused(path):
         assert [row.job.id for row in ledger.rows()] == ["first", "second"]
 
 
-def test_a_file_that_is_opened_again_keeps_its_locks(path):
-    """Whoever closes a file loses all the locks that its process has on it: so it is opened by SQLite alone."""
+def test_opening_and_closing_a_file_again_keeps_its_locks(path):
+    """Closing a file releases all locks of the process: so only SQLite opens it."""
     with Ledger(path) as ledger:
         SharedBucket(path, "1/s").close()
         Ledger(path).close()
@@ -150,7 +150,7 @@ def test_a_file_that_is_opened_again_keeps_its_locks(path):
         assert [row.job.id for row in ledger.rows()] == ["a", "b", "c"]
 
 
-def test_a_fork_in_the_middle_of_a_write_is_refused_in_the_child(ledger):
+def test_after_a_fork_during_a_write_the_child_gets_an_error(ledger):
     def work():
         with pytest.raises(LedgerError, match="while the process forked"):
             ledger.add(["a"])
@@ -159,9 +159,7 @@ def test_a_fork_in_the_middle_of_a_write_is_refused_in_the_child(ledger):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_a_lock_that_somebody_holds_is_waited_for_and_then_complained_about(
-    path, ledger, monkeypatch
-):
+def test_a_lock_is_waited_for_and_finally_reported(path, ledger, monkeypatch):
     monkeypatch.setattr(sqlite_files, "BUSY_S", 0.01)
     ledger.close()
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -176,27 +174,27 @@ def test_a_lock_that_somebody_holds_is_waited_for_and_then_complained_about(
     assert ledger.add(["b"]).new == 1
 
 
-# Fault the Nth
+# The Nth statement fails
 
 
 def whole_run(path, clock):
-    """Everything that a ledger does, for two jobs, as a run would do it; the ends it believes to have written."""
-    ends = []
+    """All that a run does with two jobs; the ids whose outcomes it believes to have written."""
+    written = []
     with Ledger(path, clock) as ledger:
         ledger.add(["a", "b"])
-        claims = ledger.claim(2, lease_s=5)
+        claims = ledger._leases.claim(2, lease_s=5)
         for claim in claims:
             if (
-                ledger.renew([claim], 5)
-                and look(ledger, claim)
-                and look(ledger, claim, Verdict.DONE)
+                ledger._leases.renew([claim], 5)
+                and poll_job(ledger, claim)
+                and poll_job(ledger, claim, Verdict.DONE)
             ):
-                ends.append(claim.job.id)
-        ledger.release(claims)
-        for telling in ledger.pending_notifications(9, lease_s=5):
-            ledger.mark_notified(telling)
+                written.append(claim.job.id)
+        ledger._leases.release(claims)
+        for notification in ledger._notifications.claim(9, lease_s=5):
+            ledger._notifications.mark_notified(notification)
         ledger.bucket("60/m").reserve(clock.now())
-    return ends
+    return written
 
 
 @pytest.mark.parametrize(
@@ -207,34 +205,33 @@ def whole_run(path, clock):
         ("database or disk is full", "COMMIT"),
     ],
 )
-def test_whichever_statement_fails_nothing_is_lost_or_doubled(path, monkeypatch, text, after):
+def test_whichever_statement_fails_nothing_is_lost_or_duplicated(path, monkeypatch, text, after):
     Ledger(path).close()
     for nth in range(1, 200):
-        copy, clock = "%s.%d" % (path, nth), HostClock()
+        copy = "%s.%d" % (path, nth)
+        clock = HostClock()
         shutil.copy(path, copy)
         with monkeypatch.context() as patch:
             hit = fail_the(patch, nth, text, after)
             try:
-                ends = whole_run(copy, clock)
+                written = whole_run(copy, clock)
                 assert not hit or "locked" in text
             except LedgerError as error:
                 assert "locked" not in text and "disk" in str(error), hit
-                ends = []
-        clock.pass_s(10)  # leases run out
-        ends += whole_run(copy, clock)
+                written = []
+        clock.pass_s(10)  # leases expire
+        written += whole_run(copy, clock)
         with Ledger(copy, clock) as ledger:
             assert states(ledger) == {"done": 2}, (nth, hit)
-            assert len(ends) == len(set(ends)), (nth, hit)
-            assert all(row.told_at for row in ledger.rows())
+            assert len(written) == len(set(written)), (nth, hit)
+            assert all(row.notified_at for row in ledger.rows())
         if not hit:
             break
     assert (8 if after else 50) < nth < 199
 
 
 @pytest.mark.parametrize("text", ["database is locked", "disk I/O error"])
-def test_whichever_statement_fails_while_a_ledger_is_made_it_can_be_made_after_all(
-    path, monkeypatch, text
-):
+def test_whichever_statement_fails_a_ledger_can_be_created_afterwards(path, monkeypatch, text):
     for nth in range(1, 40):
         with monkeypatch.context() as patch:
             hit = fail_the(patch, nth, text)

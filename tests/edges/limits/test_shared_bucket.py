@@ -1,4 +1,4 @@
-"""SharedBucket: one limit for all processes that name the file, whoever dies and whatever the clock says."""
+"""SharedBucket: one limit for all processes, despite kills, reboots and changes of the clock."""
 
 import os
 import random
@@ -25,7 +25,8 @@ from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.edges.limits import shared_bucket
 from pollkit.testing import VirtualClock
 
-HOUR, DAY = 3600.0, 86400.0
+HOUR = 3600.0
+DAY = 86400.0
 LIMITED = Reading(Verdict.LIMITED, "429")
 
 
@@ -41,43 +42,45 @@ def clock():
 
 
 def slots(clock, *buckets):
-    """Seconds from now at which each of the buckets, one after the other, gets a slot."""
+    """The seconds from now at which the buckets, one after the other, get a slot."""
     return [round(bucket.reserve(clock.now()) - clock.now(), 6) for bucket in buckets]
 
 
-def test_all_who_name_the_file_share_the_limit(path, clock):
-    one, two = SharedBucket(path, "1/s burst 2", clock=clock), SharedBucket(path, clock=clock)
+def test_all_buckets_with_the_same_file_share_the_limit(path, clock):
+    one = SharedBucket(path, "1/s burst 2", clock=clock)
+    two = SharedBucket(path, clock=clock)
     assert slots(clock, one, two, one, two) == [0, 0, 1, 2]
     assert (two.interval, two.spacing, two.pause_count) == (1.0, 0.0, 0)
     assert SharedBucket(path, "60/m", name="other", clock=clock).spacing == pytest.approx(60 / 58)
     assert slots(clock, one) == [3]
 
 
-def test_a_ledger_has_its_buckets_in_its_own_file(path, clock):
+def test_the_buckets_of_a_ledger_are_in_its_file(path, clock):
     with Ledger(path, clock) as ledger:
-        inside, outside = (
-            ledger.bucket("1/s burst 1", "sync"),
-            SharedBucket(path, name="sync", clock=clock),
-        )
+        inside = ledger.bucket("1/s burst 1", "sync")
+        outside = SharedBucket(path, name="sync", clock=clock)
         assert slots(clock, inside, outside) == [0, 1]
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_walk_it_counts_as_the_bucket_of_one_process_does(path, seed):
-    """Random reserves, pauses, 429s and quotas in two who share; the same in one that does not."""
-    rng, clock = random.Random(seed), HostClock()
+def test_walk_two_shared_buckets_behave_as_one_token_bucket(path, seed):
+    """Random reservations, pauses, 429s and quotas."""
+    rng = random.Random(seed)
+    clock = HostClock()
     limit = rng.choice([None, "1/s", "7/s burst 3", "20/m"])
-    alone = TokenBucket.from_limit(limit, clock)
+    alone = TokenBucket(limit, clock=clock)
     shared = [SharedBucket(path, limit, clock=clock) for _ in range(2)]
     for _ in range(120):
         clock.pass_s(rng.choice([0, 0, rng.expovariate(1)]))
-        now, bucket, what = clock.now(), rng.choice(shared), rng.random()
-        if what < 0.85:
-            latest, last = now + rng.choice([0, 2, float("inf")]), rng.random() < 0.1
-            assert bucket.reserve(now, latest, last) == pytest.approx(
-                alone.reserve(now, latest, last), abs=1e-6
-            )
-        elif what < 0.9:
+        now = clock.now()
+        bucket = rng.choice(shared)
+        action = rng.random()
+        if action < 0.85:
+            latest = now + rng.choice([0, 2, float("inf")])
+            is_final = rng.random() < 0.1
+            expected = alone.reserve(now, latest, is_final)
+            assert bucket.reserve(now, latest, is_final) == pytest.approx(expected, abs=1e-6)
+        elif action < 0.9:
             bucket.pause(now, now + 3)
             alone.pause(now, now + 3)
         else:
@@ -90,8 +93,9 @@ def test_walk_it_counts_as_the_bucket_of_one_process_does(path, seed):
         assert bucket.interval == pytest.approx(alone.interval)
 
 
-def test_a_pause_is_everyones_at_once(path, clock):
-    one, two = SharedBucket(path, "1000/s burst 100", clock=clock), SharedBucket(path, clock=clock)
+def test_a_pause_applies_to_all_processes_at_once(path, clock):
+    one = SharedBucket(path, "1000/s burst 100", clock=clock)
+    two = SharedBucket(path, clock=clock)
     assert slots(clock, two) == [0]
     two.apply_feedback(LIMITED, clock.now(), clock.now() + 30)
     assert one.pause_count == two.pause_count == 1
@@ -100,17 +104,18 @@ def test_a_pause_is_everyones_at_once(path, clock):
     assert one.pause_count == 1
 
 
-def test_a_limit_that_one_learns_is_everyones(path, clock):
-    one, two = SharedBucket(path, clock=clock), SharedBucket(path, clock=clock)
+def test_a_learned_limit_applies_to_all_processes(path, clock):
+    one = SharedBucket(path, clock=clock)
+    two = SharedBucket(path, clock=clock)
     for _ in range(100):
         clock.pass_s(max(0.1, one.reserve(clock.now()) - clock.now()))
     one.apply_feedback(LIMITED, clock.now(), clock.now() + 1)
     clock.pass_s(1)
     first, second = slots(clock, two, two)
-    assert first == 0 and 0.1 < second < 0.5  # it was ten a second
+    assert first == 0 and 0.1 < second < 0.5  # it was ten per second
 
 
-def test_a_limit_that_was_changed_holds_for_all_and_voids_what_was_reserved(path, clock):
+def test_the_latest_limit_applies_to_all_and_voids_reserved_slots(path, clock):
     old = SharedBucket(path, "1/h burst 1", clock=clock)
     slots(clock, old, old, old)
     new = SharedBucket(path, "1/s burst 1", clock=clock)
@@ -122,9 +127,10 @@ def test_a_limit_that_was_changed_holds_for_all_and_voids_what_was_reserved(path
 # Blocks
 
 
-def test_where_the_rate_is_high_tokens_are_taken_in_blocks(path, clock, monkeypatch):
+def test_at_a_high_rate_tokens_are_taken_in_blocks(path, clock, monkeypatch):
     bucket = SharedBucket(path, "1000/s burst 20", clock=clock)
-    writes, write = [], bucket._file.write
+    writes = []
+    write = bucket._file.write
     monkeypatch.setattr(bucket._file, "write", lambda work: writes.append(1) or write(work))
     granted = 0
     for _ in range(200):
@@ -137,11 +143,9 @@ def test_where_the_rate_is_high_tokens_are_taken_in_blocks(path, clock, monkeypa
     assert slots(clock, *[bucket] * 10) == [0] * 10 and len(writes) == 1
 
 
-def test_what_is_left_of_a_block_is_soon_lost_and_void_after_a_pause(path, clock):
-    bucket, other = (
-        SharedBucket(path, "1000/s burst 20", clock=clock),
-        SharedBucket(path, clock=clock),
-    )
+def test_the_rest_of_a_block_expires_soon_and_is_void_after_a_pause(path, clock):
+    bucket = SharedBucket(path, "1000/s burst 20", clock=clock)
+    other = SharedBucket(path, clock=clock)
     bucket.reserve(clock.now())
     assert bucket._spare == 9
     clock.pass_s(0.011)
@@ -167,12 +171,14 @@ def test_what_is_left_of_a_block_is_soon_lost_and_void_after_a_pause(path, clock
     ],
 )
 def test_a_block_is_for_a_twentieth_of_a_second_and_half_the_burst_at_most(path, limit, block):
-    assert shared_bucket._block(SharedBucket(path, limit)._now()) == block
+    assert shared_bucket._block_size(SharedBucket(path, limit)._current()) == block
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_walk_blocks_never_exceed_rate_times_window_plus_burst(path, seed):
-    rng, clock, used = random.Random(seed), HostClock(), []
+    rng = random.Random(seed)
+    clock = HostClock()
+    used = []
     rate, burst = rng.choice([(100, 4), (1000, 30), (400, 100)])
     buckets = [SharedBucket(path, "%d/s burst %d" % (rate, burst), clock=clock) for _ in range(3)]
     for _ in range(700):
@@ -184,7 +190,7 @@ def test_walk_blocks_never_exceed_rate_times_window_plus_burst(path, seed):
 
 
 def check(used, rate, burst):
-    """That no window holds too many; `used` is when each token was asked for and had, so surely within."""
+    """No window holds too many tokens; `used` has the instants before and after each grant."""
     used = sorted(used)
     for i, (start, _) in enumerate(used):
         for count, end in enumerate(sorted(after for _, after in used[i:]), 1):
@@ -195,7 +201,8 @@ def check(used, rate, burst):
 
 
 def hammer(path, out, until):
-    bucket, used = SharedBucket(path), []
+    bucket = SharedBucket(path)
+    used = []
     while time.monotonic() < until:
         before = time.monotonic()
         ready_at = bucket.reserve(before, before)
@@ -222,10 +229,10 @@ def test_eight_processes_never_get_more_than_the_bucket_has(path, limit, rate, b
         with open("%s.%d" % (path, i)) as file:
             used += [tuple(map(float, line.split())) for line in file]
     check(used, rate, burst)
-    assert len(used) > 0.3 * rate * 0.6  # a busy machine is no excuse for doing nothing
+    assert len(used) > 0.3 * rate * 0.6  # even on a busy machine
 
 
-def test_who_is_killed_leaves_no_lock_behind(path):
+def test_a_killed_process_leaves_no_lock_behind(path):
     bucket = SharedBucket(path, "100000/s burst 2")
     for i in range(5):
         child = forked(lambda: hammer(path, path + ".out", time.monotonic() + 9))
@@ -240,7 +247,7 @@ def test_who_is_killed_leaves_no_lock_behind(path):
 
 
 @pytest.mark.parametrize("by", [HOUR, -HOUR, DAY, -DAY])
-def test_a_clock_that_is_set_changes_nothing(path, clock, by):
+def test_setting_the_clock_changes_nothing(path, clock, by):
     bucket = SharedBucket(path, "1/m burst 1", clock=clock)
     bucket.reserve(clock.now())
     bucket.pause(clock.now(), clock.now() + 100)
@@ -253,7 +260,7 @@ def test_a_clock_that_is_set_changes_nothing(path, clock, by):
 @pytest.mark.parametrize(
     "off_s, by, wait", [(0, 0, 100), (30, 0, 70), (DAY, 0, 0), (30, -DAY, 100), (30, DAY, 0)]
 )
-def test_a_pause_outlives_a_reboot_by_the_wall_clock_and_is_never_longer_than_it_was(
+def test_a_pause_outlives_a_reboot_by_the_wall_clock_and_never_gets_longer(
     path, clock, off_s, by, wait
 ):
     SharedBucket(path, "1/m burst 1", clock=clock).pause(clock.now(), clock.now() + 100)
@@ -265,7 +272,7 @@ def test_a_pause_outlives_a_reboot_by_the_wall_clock_and_is_never_longer_than_it
         clock.set_wall(DAY)
 
 
-def test_where_a_boot_has_no_name_a_clock_that_is_set_back_makes_no_pause_longer(path):
+def test_a_clock_that_is_set_back_makes_no_pause_longer_if_boots_have_no_names(path):
     clock = HostClock(boot="")
     bucket = SharedBucket(path, "1/s burst 1", clock=clock)
     bucket.pause(clock.now(), clock.now() + 10)
@@ -275,32 +282,34 @@ def test_where_a_boot_has_no_name_a_clock_that_is_set_back_makes_no_pause_longer
     assert bucket.reserve(clock.now(), clock.now()) == clock.now()
 
 
-# As pollers use it
+# With pollers
 
 
 def test_acquire_waits_its_turn(path):
     clock = VirtualClock()
-    one, two = SharedBucket(path, "6/m burst 1", clock=clock), SharedBucket(path, clock=clock)
+    one = SharedBucket(path, "6/m burst 1", clock=clock)
+    two = SharedBucket(path, clock=clock)
     assert one.acquire() and two.acquire() and clock.now() == pytest.approx(10)
     assert not one.acquire(timeout=5) and clock.now() == pytest.approx(10)
 
 
-def test_pollers_keep_to_it(path):
-    clock, seen = VirtualClock(), []
+def test_pollers_stay_within_the_limit(path):
+    clock = VirtualClock()
+    polls = []
     for _ in range(2):
         bucket = SharedBucket(path, "6/m burst 1", clock=clock)
         Poller(clock=clock, bucket=bucket, pace="fixed 1s", timeout=35).poll(
-            lambda: seen.append(round(clock.now())) or "running"
+            lambda: polls.append(round(clock.now())) or "running"
         )
-    assert all(b - a >= 10 for a, b in zip(seen, seen[1:])) and len(seen) >= 7
+    assert all(b - a >= 10 for a, b in zip(polls, polls[1:])) and len(polls) >= 7
 
 
-def test_batches_keep_to_it_together_and_hear_each_others_429(path):
-    told_off = []
+def test_two_batches_share_the_limit_and_pause_at_each_others_429(path):
+    limited_at = []
 
     def answer(name, count):
-        if name == "a3" and not told_off:
-            told_off.append(time.monotonic())
+        if name == "a3" and not limited_at:
+            limited_at.append(time.monotonic())
             return 429, {"Retry-After": "1"}, None
         return "done"
 
@@ -316,51 +325,52 @@ def test_batches_keep_to_it_together_and_hear_each_others_429(path):
             ]
             assert all(future.result().state == "done" for future in futures)
         times = sorted(api.times)
-    assert not [at for at in times if told_off[0] + 0.05 < at < told_off[0] + 0.99]
-    assert times[-1] > told_off[0] + 1
+    assert not [at for at in times if limited_at[0] + 0.05 < at < limited_at[0] + 0.99]
+    assert times[-1] > limited_at[0] + 1
 
 
-# What may go wrong
+# Faults
 
 
 @pytest.mark.parametrize("text", ["database is locked", "disk I/O error"])
-def test_whichever_statement_fails_no_token_is_had_twice(path, clock, monkeypatch, text):
+def test_whichever_statement_fails_no_token_is_granted_twice(path, clock, monkeypatch, text):
     SharedBucket(path, "1/s burst 3", clock=clock)
     for nth in range(1, 60):
         clock.pass_s(100)
         with monkeypatch.context() as patch:
             hit = fail_the(patch, nth, text)
-            bucket, had = None, []
+            bucket = None
+            granted = []
             for _ in range(4):
                 try:
                     bucket = bucket or SharedBucket(path, clock=clock)
-                    had += slots(clock, bucket)
+                    granted += slots(clock, bucket)
                 except LedgerError:
                     assert "locked" not in text
-        assert had in ([0, 0, 0, 1], [0, 0, 0])
+        assert granted in ([0, 0, 0, 1], [0, 0, 0])
         if not hit:
             break
     assert 10 < nth < 59
 
 
 @pytest.mark.parametrize(
-    "statement, said",
+    "statement, message",
     [
         ("DELETE FROM buckets", "no longer has the bucket"),
         ("UPDATE buckets SET state = 'x'", "is damaged"),
         ('UPDATE buckets SET state = \'{"rate": 1, "full_at": "soon"}\'', "is damaged"),
     ],
 )
-def test_a_bucket_that_was_tampered_with_is_told(path, statement, said):
+def test_a_bucket_that_was_edited_by_hand_is_an_error(path, statement, message):
     bucket = SharedBucket(path, "1/s")
     db = sqlite3.connect(path)
     db.execute(statement)
     db.commit()
     db.close()
-    with pytest.raises(LedgerError, match=said):
+    with pytest.raises(LedgerError, match=message):
         bucket.reserve(0.0)
 
 
-def test_a_limit_that_makes_no_sense_is_refused(path):
+def test_text_that_is_no_limit_is_an_error(path):
     with pytest.raises(ConfigError, match="not a limit"):
         SharedBucket(path, "plenty")

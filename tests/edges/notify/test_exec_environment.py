@@ -4,7 +4,7 @@ import pytest
 
 from ledger_shell import added, posix, script
 from pollkit import Job, Ledger, Profile
-from pollkit.edges.ledger.statistics import Notification
+from pollkit.edges.ledger.notifications import Notification
 from pollkit.edges.notify.environment import CredentialVariables
 
 pytestmark = [pytest.mark.usefixtures("place"), posix]
@@ -22,7 +22,7 @@ OTHER = "[other]\nurl = http://127.0.0.1:9/{id}\nauth = header X-API-Key env:OTH
 
 @pytest.fixture
 def run(api, monkeypatch, pollkit):
-    """Runs a ledger with one job, which is done, and gives the variables that the program got."""
+    """Runs a ledger with one finished job; the variables that the program inherited."""
     for name, value in VARIABLES.items():
         monkeypatch.setenv(name, value)
     with open("mine.ini") as file:
@@ -44,36 +44,36 @@ def run(api, monkeypatch, pollkit):
     return run
 
 
-def test_variables_of_the_profiles_in_use_are_dropped_and_others_stay(run):
-    """Those of its labels, too; a profile that no job has is not in use."""
+def test_variables_of_the_profiles_in_use_are_not_inherited(run):
+    """Nor those of its labels; a profile that no job has is not in use."""
     assert run() == {"OTHER_TOKEN", "FLAG_TOKEN"}
 
 
-def test_the_variable_of_token_env_is_dropped_and_so_is_the_one_it_replaces(run):
+def test_neither_the_variable_of_token_env_nor_the_one_it_replaces_is_inherited(run):
     assert run("--profile", "fake", "--token-env", "FLAG_TOKEN") == {"OTHER_TOKEN"}
 
 
-def test_exec_env_keeps_those_that_it_names(run):
+def test_variables_named_by_exec_env_are_inherited(run):
     kept = run("--exec-env", "FAKE_TOKEN", "--exec-env", "SMALL_TOKEN")
     assert kept == {"FAKE_TOKEN", "SMALL_TOKEN", "OTHER_TOKEN", "FLAG_TOKEN"}
 
 
 def test_a_profile_of_another_job_in_the_ledger_is_in_use(run):
-    """Though that job still waits, and the program is run for one of another profile."""
+    """Even if that job still waits, and the program is run for a job of another profile."""
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("later", profile="other")])
     assert run() == {"FLAG_TOKEN"}
 
 
-def test_a_profile_of_a_job_that_was_added_since_is_in_use_once_it_is_told(run):
+def test_a_profile_of_a_job_that_was_added_since_is_in_use(run):
     variables = CredentialVariables(Profile(), [None, "gone"], None, [])
-    telling = Notification(1, "a", 0.0, 1, {"profile": "other"}, None)
-    assert variables.hidden_for(telling._replace(outcome={"profile": None})) == set()
-    assert variables.hidden_for(telling) == {"OTHER_TOKEN"}
+    notification = Notification(1, "a", 0.0, 1, None, {"profile": "other"})
+    assert variables.hidden_for(notification._replace(outcome={"profile": None})) == set()
+    assert variables.hidden_for(notification) == {"OTHER_TOKEN"}
 
 
 @pytest.mark.parametrize(
-    "flags, said",
+    "flags, message",
     [
         (["--exec-env", "NAME"], "--exec-env is of no use without --exec"),
         (
@@ -83,7 +83,7 @@ def test_a_profile_of_a_job_that_was_added_since_is_in_use_once_it_is_told(run):
         (["--exec-env", "", "--exec", "true"], "give the name of an environment variable"),
     ],
 )
-def test_flag_that_makes_no_sense_is_one_line(flags, said, api, pollkit):
+def test_a_flag_that_makes_no_sense_is_a_one_line_error(flags, message, api, pollkit):
     added(api, 1)
     code, _, err = pollkit("run", "jobs.db", *flags)
-    assert (code, err.count("\n")) == (2, 1) and said in err and "abc" not in err
+    assert (code, err.count("\n")) == (2, 1) and message in err and "abc" not in err

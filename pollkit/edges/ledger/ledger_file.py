@@ -1,0 +1,96 @@
+"""The SQLite file of a ledger, and ledger time (see ledger_clock.py)."""
+
+import json
+from typing import Any, Callable, NamedTuple, Optional, Tuple, TypeVar
+
+from ...errors import LedgerError
+from ..clock import Clock
+from ..sqlite_file import Connection, SqliteFile, Work
+from .ledger_clock import Moment, convert_moment
+from .schema import is_current, migrate
+
+RECORD_S = 10.0  # how often to record the time: a clock set back at a reboot may hide this much
+_T = TypeVar("_T")
+
+
+class LedgerTime(NamedTuple):
+    """This instant in ledger time, and the offsets to other clocks."""
+
+    now: float
+    offset: float  # an instant on the ledger's `clock` + offset = the instant in ledger time
+    wall_offset: float  # an instant in ledger time + wall_offset = the instant on the wall clock
+    clock_changed: bool  # since the last record: a reboot, or a wall clock that was set back
+
+    def to_wall(self, at: Optional[float]) -> Optional[float]:
+        """An instant of the ledger in wall-clock time, if there is one."""
+        return None if at is None else at + self.wall_offset
+
+
+class LedgerFile:
+    """The file with the tables of a ledger; threads and processes share it."""
+
+    def __init__(
+        self,
+        path: str,
+        clock: Clock,
+        create: bool = True,
+        warn: Optional[Callable[[str], object]] = None,
+    ) -> None:
+        self._sqlite = SqliteFile(path, lambda db: is_current(db, path), migrate, create, warn)
+        self._boot = clock.boot()
+        self.clock = clock
+        self.path = self._sqlite.path
+
+    def read(self, work: Work[_T]) -> _T:
+        """The result of `work(db)`, which only reads."""
+        return self._sqlite.read(work)
+
+    def write(self, work: Work[_T]) -> _T:
+        """The result of `work(db)`, run in a transaction; it may run more than once."""
+        return self._sqlite.write(work)
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is next used."""
+        self._sqlite.close()
+
+    def moment(self) -> Moment:
+        """This instant on both clocks of the host."""
+        return Moment(self._boot, self.clock.now(), self.clock.wall())
+
+    def time(self, db: Connection, record: bool = True) -> LedgerTime:
+        """The time, which is recorded if necessary; with `record=False` for use in a read."""
+        now = self.moment()  # read it here: waiting for the transaction may have taken long
+        row = db.execute("SELECT boot, now, wall, at FROM time").fetchone()
+        if row is None:
+            if record:
+                db.execute("INSERT INTO time VALUES (?, ?, ?, ?)", (*now, now.wall))
+            return LedgerTime(now.wall, now.wall - now.now, 0.0, True)
+        *moment, recorded_at = row
+        last = Moment(*moment)
+        passed_s = now.now - convert_moment(last, now)
+        at = recorded_at + passed_s
+        clock_changed = last.boot != now.boot or now.wall < last.wall
+        if record and (clock_changed or passed_s > RECORD_S):
+            db.execute("UPDATE time SET boot = ?, now = ?, wall = ?, at = ?", (*now, at))
+        return LedgerTime(at, at - now.now, now.wall - at, clock_changed)
+
+    def earliest(self, column: str) -> Optional[float]:
+        """The earliest instant in a column of the jobs, on the ledger's clock."""
+
+        def work(db: Connection) -> Tuple[Optional[float], LedgerTime]:
+            (at,) = db.execute("SELECT MIN(%s) FROM jobs" % column).fetchone()
+            return at, self.time(db, record=False)
+
+        at, time = self.read(work)
+        if time.clock_changed:
+            time = self.write(self.time)
+        return None if at is None else at - time.offset
+
+    def parse_json(self, text: Optional[str]) -> Any:
+        """A stored JSON value, None if there is none; a LedgerError if it is damaged."""
+        try:
+            return None if text is None else json.loads(text)
+        except (ValueError, RecursionError):
+            raise LedgerError(
+                "%s is damaged: it contains %.40r instead of JSON" % (self.path, text)
+            ) from None

@@ -1,0 +1,78 @@
+"""The outbox: a file to which outcomes are appended as lines of JSON."""
+
+import errno
+import os
+import stat
+import time
+from typing import Sequence
+
+from ..files import open_file
+from ..ledger.notifications import Notification, NotificationFailed
+
+LOCK_S = 5.0  # how long to wait while another program has the file locked
+RETRY_LOCK_S = 0.02
+
+
+def append(path: str, notifications: Sequence[Notification]) -> None:
+    """Append outcomes with one write, and sync them to the disk.
+
+    The file is opened each time, as a reader may have moved it away. A line that was left
+    incomplete, by a process that was killed or a disk that was full, stays as it is: a new line
+    begins after it.
+    """
+    data = b"".join(notification.to_line() for notification in notifications)
+    try:
+        handle = _open(path)
+        try:
+            _lock(handle, path)
+            _write(handle, path, data)
+        finally:
+            os.close(handle)
+    except OSError as error:
+        why = error.strerror or error
+        if error.errno == errno.ENXIO:
+            why = "it is a pipe that no program reads"
+        raise NotificationFailed("can't append to %s: %s" % (path, why)) from None
+
+
+def _write(handle: int, path: str, data: bytes) -> None:
+    about = os.fstat(handle)
+    is_file = stat.S_ISREG(about.st_mode)
+    if is_file and about.st_size:
+        os.lseek(handle, -1, os.SEEK_END)
+        if os.read(handle, 1) != b"\n":
+            data = b"\n" + data
+    if os.write(handle, data) != len(data):
+        raise NotificationFailed("can't write all of it to %s: is the disk full?" % path)
+    if is_file:
+        os.fsync(handle)
+
+
+def _open(path: str) -> int:
+    """Open a file to append to. A pipe is opened only for writing, and only if it has a reader."""
+    if not os.path.exists(path) or not stat.S_ISFIFO(os.stat(path).st_mode):
+        return open_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    handle = open_file(path, os.O_WRONLY | os.O_NONBLOCK)
+    os.set_blocking(handle, True)
+    return handle
+
+
+def _lock(handle: int, path: str) -> None:
+    """Lock the file until it is closed: a line that is being written would look incomplete."""
+    try:
+        import fcntl
+    except ImportError:
+        return  # a system without locks: readers skip the empty lines that may result
+    until = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise NotificationFailed(
+                    "can't append to %s: another program has it locked" % path
+                ) from None
+            time.sleep(RETRY_LOCK_S)
+        except OSError:
+            return  # a file system without locks

@@ -1,0 +1,96 @@
+"""The outbox: outcomes are appended as whole lines, and problems are errors to be retried."""
+
+import json
+import os
+import threading
+
+import pytest
+
+from pollkit.edges.ledger.notifications import Notification, NotificationFailed
+from pollkit.edges.notify import outbox as outboxes
+from pollkit.edges.notify.outbox import append
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "out.jsonl")
+
+
+def notification(name="a", **outcome):
+    return Notification(1, name, 0.0, 1, None, dict({"id": name, "state": "done"}, **outcome))
+
+
+def ids_in(path):
+    with open(path) as file:
+        return [json.loads(line)["id"] for line in file]
+
+
+def test_notifications_are_appended_with_one_write_and_synced(path, monkeypatch):
+    calls = []
+    for name in ("write", "fsync"):
+        real = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *args, name=name, real=real: calls.append(name) or real(*args)
+        )
+    append(path, [notification("a"), notification("b"), notification("c")])
+    assert calls == ["write", "fsync"] and ids_in(path) == ["a", "b", "c"]
+
+
+def test_an_outbox_that_was_moved_away_is_created_again(path):
+    append(path, [notification("a")])
+    os.rename(path, path + ".1")
+    append(path, [notification("b")])
+    assert (ids_in(path + ".1"), ids_in(path)) == (["a"], ["b"])
+
+
+def test_an_incomplete_line_stays_and_a_new_line_begins(path):
+    with open(path, "w") as file:
+        file.write('{"id": "z"}\n{"id": "y", "sta')
+    append(path, [notification("a")])
+    with open(path) as file:
+        first, incomplete, line = file.read().splitlines()
+    assert (first, incomplete) == ('{"id": "z"}', '{"id": "y", "sta')
+    assert json.loads(line)["id"] == "a"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
+def test_a_full_disk_is_an_error():
+    with pytest.raises(NotificationFailed, match="can't append to /dev/full: No space left"):
+        append("/dev/full", [notification()])
+
+
+@pytest.mark.parametrize(
+    "name, message", [("nowhere/out", "No such file or directory"), (".", "Is a directory")]
+)
+def test_a_path_that_can_not_be_written_is_an_error(tmp_path, name, message):
+    path = os.path.join(str(tmp_path), name)
+    with pytest.raises(NotificationFailed) as raised:
+        append(path, [notification()])
+    assert str(raised.value) == "can't append to %s: %s" % (path, message)
+
+
+def test_a_locked_outbox_is_waited_for_and_then_an_error(path, monkeypatch):
+    import fcntl
+
+    with open(path, "w") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        monkeypatch.setattr(outboxes, "LOCK_S", 0.05)
+        with pytest.raises(NotificationFailed, match="another program has it locked"):
+            append(path, [notification()])
+        monkeypatch.setattr(outboxes, "LOCK_S", 30.0)
+        threading.Timer(0.02, holder.close).start()
+        append(path, [notification()])
+    assert ids_in(path) == ["a"]
+
+
+def test_a_pipe_is_an_outbox_while_a_program_reads_it(path):
+    os.mkfifo(path)
+    with pytest.raises(NotificationFailed) as raised:
+        append(path, [notification()])
+    assert str(raised.value) == "can't append to %s: it is a pipe that no program reads" % path
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    append(path, [notification()])
+    assert json.loads(os.read(reader, 10000).decode())["id"] == "a"
+    os.close(reader)
