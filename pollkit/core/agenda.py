@@ -85,7 +85,7 @@ class Lane:
 
 
 class Entry:
-    """A job on the agenda; `owner` and `manner` are the caller's own: who waits, and how to ask."""
+    """A job on the agenda; `owner` and `endpoint` are the caller's own: who waits, and how to ask."""
 
     __slots__ = (
         "progress",
@@ -95,13 +95,13 @@ class Entry:
         "stamp",
         "owner",
         "nudged",
-        "manner",
+        "endpoint",
         "turn",
         "is_late",
     )
 
     def __init__(
-        self, progress: Progress, rules: WaitSettings, lane: Lane, owner: Any, manner: Any
+        self, progress: Progress, rules: WaitSettings, lane: Lane, owner: Any, endpoint: Any
     ) -> None:
         self.progress = progress
         self.rules = rules
@@ -111,7 +111,7 @@ class Entry:
         self.owner = owner
         self.nudged = False
         self.is_late = False  # its deadline has passed: the next poll is its last
-        self.manner = manner
+        self.endpoint = endpoint
         self.turn: Optional[int] = None  # to be learned from, where somebody learns
 
     @property
@@ -168,10 +168,10 @@ class Agenda:
         now: float,
         owner: Any = None,
         latest: float = NEVER,
-        manner: Any = None,
+        endpoint: Any = None,
     ) -> Entry:
         """Wait for a job from now on, until `latest` at most; it must not be here already."""
-        return self.adopt(start(job, url, rules, now, latest), rules, lane, owner, manner)
+        return self.adopt(start(job, url, rules, now, latest), rules, lane, owner, endpoint)
 
     def adopt(
         self,
@@ -179,7 +179,7 @@ class Agenda:
         rules: WaitSettings,
         lane: Lane,
         owner: Any = None,
-        manner: Any = None,
+        endpoint: Any = None,
         is_late: bool = False,
     ) -> Entry:
         """Continue a wait that was begun elsewhere; its job must not be here already.
@@ -189,7 +189,7 @@ class Agenda:
         """
         if is_late:
             progress = progress._replace(deadline=NEVER)
-        entry = Entry(progress, rules, lane, owner, manner)
+        entry = Entry(progress, rules, lane, owner, endpoint)
         entry.is_late = is_late
         self._entries[progress.job.id] = entry
         self._put(entry)

@@ -249,7 +249,7 @@ def test_a_job_added_thousands_of_times_is_one_job_with_as_many_outcomes():
 def test_an_id_stands_for_one_job():
     with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK) as batch:
         batch.submit(Job("a", url=api.url + "/jobs/a"))
-        with pytest.raises(ConfigError, match="at another URL"):
+        with pytest.raises(ConfigError, match="another URL or profile"):
             batch.submit(Job("a", url=api.url + "/jobs/b"))
 
 

@@ -247,7 +247,7 @@ def two_profiles(tmp_path):
 
 def test_an_id_in_two_profiles_is_refused_and_nothing_is_begun(two_profiles):
     api, batch = two_profiles
-    with pytest.raises(ConfigError, match="in another profile"):
+    with pytest.raises(ConfigError, match="another URL or profile"):
         batch.run(["x", Job("a", profile="p"), Job("a", profile="q")])
     with pytest.raises(ConfigError, match="at another URL"):
         batch.run([Job("a", url=api.url + "/p/1"), Job("a", url=api.url + "/p/2")])
@@ -276,18 +276,19 @@ def test_a_job_named_in_two_ways_is_one_job(two_profiles):
 def test_threads_that_name_a_profile_for_the_first_time_share_its_connections(two_profiles):
     _, batch = two_profiles
     ready = threading.Barrier(8)
-    manners = set()
+    endpoints = set()
 
     def name():
         ready.wait()
-        manners.add(batch._client.manner(Job("a", profile="q")))
+        endpoints.add(batch._client.locate(Job("a", profile="q")).endpoint)
 
     threads = [threading.Thread(target=name) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(manners) == 1
+    assert len(endpoints) == 1
+    assert len(batch._client._transports._transports) == 1
 
 
 # Limits
@@ -410,7 +411,7 @@ def test_without_a_thread_no_job_is_added(monkeypatch):
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
-            with pytest.raises(PollkitError, match="no thread"):
+            with pytest.raises(PollkitError, match="start a thread"):
                 batch.submit("a")
         assert len(batch) == 0
 

@@ -12,7 +12,7 @@ import pytest
 
 from job_api import JobApi, done_after, profile
 from paths import ROOT
-from pollkit import BatchPoller, PollkitError, Profile, TokenBucket
+from pollkit import BatchPoller, Job, PollkitError, Profile, TokenBucket
 from pollkit.drivers import engine
 from pollkit.testing import VirtualClock
 from raw_server import wait_for
@@ -123,7 +123,7 @@ def test_a_bug_in_pollkit_ends_the_job_and_not_the_batch(caplog):
     with BatchPoller(
         Profile(url="http://127.0.0.1:9/{id}"), max_faults=2, clock=VirtualClock(), workers=1
     ) as batch:
-        batch._client.default.reader = None
+        batch._client.locate(Job("a"), can_batch=True).endpoint.reader = None
         outcome = batch.run(["a"])[0]
     assert outcome.state == "unreachable" and "AttributeError" in outcome.error.message
     assert "pollkit failed" in caplog.text
@@ -203,7 +203,7 @@ batch.close()
         [sys.executable, "-c", code], stdout=subprocess.PIPE, timeout=30, cwd=ROOT
     )
     said = done.stdout.decode().splitlines()
-    assert len(said) == 2 and "made in another process" in said[0] and said[1] == "unreachable"
+    assert len(said) == 2 and "created in another process" in said[0] and said[1] == "unreachable"
 
 
 # With real threads against a real server

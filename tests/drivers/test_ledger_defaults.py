@@ -5,9 +5,8 @@ import pytest
 from job_api import JobApi
 from ledger_host import HOUR, time_passes
 from ledger_shell import lines_of, profile
-from pollkit import BatchPoller, Ledger, Poller, Profile
+from pollkit import BatchPoller, Ledger, LedgerRunner, Poller, Profile
 from pollkit.cli import main
-from pollkit.drivers.ledger_runner import LedgerRunner
 from pollkit.testing import VirtualClock
 
 RETRY_AT_ONCE = "retry = fixed 10ms\nlimit = 1000/s burst 50\n"
@@ -57,9 +56,8 @@ def test_a_ledger_gives_up_after_max_faults_of_the_caller(place):
     with JobApi(broken_for(MORE_THAN_BATCH_BEARS, BROKEN)) as api, Ledger("jobs.db") as ledger:
         ledger.add(["job_1"])
         mine = Profile(url=api.url + "/jobs/{id}", retry="fixed 10ms", proxy="none")
-        with LedgerRunner(ledger, print, profile=mine, max_faults=3) as run:
-            run.until_none_waits()
-        assert (run.ended, len(api.asked)) == (["unreachable"], 3)
+        assert LedgerRunner(ledger, mine, max_faults=3).run() == ["unreachable"]
+        assert len(api.asked) == 3
 
 
 def message_after(pollkit, age_s, *flags):

@@ -16,8 +16,8 @@ from pollkit import ConfigError, Job, Ledger, LedgerError, Profile, Reply
 from pollkit.cli import main
 from pollkit.drivers.dispatch import next_work
 from pollkit.drivers.engine import Engine
-from pollkit.drivers.exchanges import PollInFlight
-from pollkit.drivers.ledger_runner import LedgerRunner
+from pollkit.drivers.endpoint import PollInFlight
+from pollkit.drivers.ledger_runner import LedgerRunner, _Run
 from pollkit.edges.multiplexer import Finished
 from pollkit.testing import FakeJobApi
 from raw_server import RawServer, reply, wait_for
@@ -179,7 +179,7 @@ def test_after_an_interrupt_too_the_next_run_tells_of_jobs_that_cannot_be_asked_
     added(api, ["job_1"], lasts=60)
     with monkeypatch.context() as patch:
         patch.setattr(
-            LedgerRunner, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt())
+            _Run, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt())
         )
         assert pollkit("run", "jobs.db")[0] == 130
     code, err = pollkit("run", "jobs.db", "--once")
@@ -276,17 +276,19 @@ def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_p
         api.add("a", lasts=60)
         ledger.add(["a"])
         teach(1.0)
-        with LedgerRunner(
-            ledger, pytest.fail, profile=api.profile, pace="adaptive", workers=1
-        ) as run:
-            run._take_all_in(ledger.claim(1, lease_s=600))
-            durations = [way.rules.durations for way in run._engine.ways.values()][0]
+        runner = LedgerRunner(
+            ledger, api.profile, "adaptive", workers=1, on_unpollable=pytest.fail
+        )
+        with runner._new_run(ledger) as run:
+            run._put_on_agenda(ledger.claim(1, lease_s=600))
+            (entry,) = run.jobs.engine.agenda
+            durations = entry.endpoint.settings.durations
             assert len(durations) == 1
             teach(2.0)
-            run._renew()
+            run.jobs.renew()
             assert len(durations) == 1
-            run._renew_at = 0.0
-            run._renew()
+            run.jobs._renew_at = 0.0
+            run.jobs.renew()
             assert len(durations) == 2
 
 
@@ -315,13 +317,14 @@ def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_howe
     ledger.add(names)
     clock.pass_s(1000)
     mine = Profile("mine", url="http://127.0.0.1:9/{id}", limit="60/m", timeout=300.0)
-    run = LedgerRunner(ledger, pytest.fail, profile=mine, pace="fixed 10s", workers=1)
-    engine = run._engine
+    runner = LedgerRunner(ledger, mine, "fixed 10s", workers=1, on_unpollable=pytest.fail)
+    run = runner._new_run(ledger)
+    engine = run.jobs.engine
     engine.wake = lambda: None  # starts no thread
-    run._sink.keeps_jobs = goes_on
-    run._take_all_in(ledger.claim(200, lease_s=600))
+    run.jobs.keeps_jobs = goes_on
+    run._put_on_agenda(ledger.claim(200, lease_s=600))
     asked, granted = [], []
-    while run._held:
+    while run.jobs:
         work = next_work(engine.agenda, clock.now(), engine.lock)
         assert engine.agenda.expired() == []
         if not work.entries:
@@ -335,7 +338,7 @@ def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_howe
         status = "done" if asked[-1] > "job_100" else "running"
         clock.pass_s(0.01)
         answer = Reply(200, {}, ('{"status": "%s"}' % status).encode())
-        engine._end_exchange(Finished(PollInFlight.from_entries(work.entries), answer))
+        engine._finish_exchange(Finished(PollInFlight.from_entries(work.entries), answer))
         wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread
     assert sorted(asked) == names and granted[-1] - granted[0] > 180
     assert min(later - earlier for earlier, later in zip(granted, granted[1:])) > 0.99
@@ -343,32 +346,28 @@ def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_howe
         name: "done" if name > "job_100" else "timed_out" for name in names
     }
     assert all(row.outcome["polls"] == 1 for row in ledger.rows())
-    run.close()
+    run.__exit__(None)
 
 
-@pytest.mark.parametrize(
-    "run_it", [LedgerRunner.once, LedgerRunner.until_none_waits], ids=["once", "for"]
-)
-def test_an_error_that_comes_with_the_last_result_still_ends_the_run(run_it, ledger, monkeypatch):
+@pytest.mark.parametrize("once", [True, False])
+def test_an_error_that_comes_with_the_last_result_still_ends_the_run(once, ledger, monkeypatch):
     """Also if nothing is left to wait for at that instant, and so nobody looks for an error."""
     ledger.add(["a"])
     claims = [ledger.claim(1, 60.0), []]
     # As if each of these had looked just before the error came:
-    monkeypatch.setattr(LedgerRunner, "_wait", lambda run, until: time.sleep(0.005))
-    monkeypatch.setattr(
-        LedgerRunner, "_claim", lambda run, horizon_s: claims.pop(0) if claims else []
-    )
+    monkeypatch.setattr(_Run, "_is_time_to_claim", lambda run: True)
+    monkeypatch.setattr(_Run, "_wait", lambda run, until: time.sleep(0.005))
+    monkeypatch.setattr(_Run, "_claim", lambda run, horizon_s: claims.pop(0) if claims else [])
     with RawServer(reply('{"status": "done"}')) as server:
         profile = Profile("mine", url=server.url("/{id}"), proxy="none")
-        run = LedgerRunner(
+        runner = LedgerRunner(
             ledger,
-            pytest.fail,
-            profile=profile,
-            on_end=lambda outcome: run.fail(LedgerError("the ledger is gone")),
+            profile,
+            on_unpollable=pytest.fail,
+            on_finished=lambda outcome: runner.fail(LedgerError("the ledger is gone")),
         )
         with pytest.raises(LedgerError, match="the ledger is gone"):
-            run_it(run)
-        run.close()
+            runner.run(once=once)
 
 
 def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(api, pollkit):
