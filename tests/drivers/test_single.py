@@ -16,6 +16,7 @@ from pollkit import (
     ConfigError,
     Fault,
     Job,
+    JobError,
     JobFailed,
     JobTimedOut,
     JobUnreachable,
@@ -23,11 +24,10 @@ from pollkit import (
     Poller,
     Profile,
     Reply,
+    State,
     TokenBucket,
     wait,
 )
-from pollkit.core.model import State
-from pollkit.errors import JobError
 from pollkit.testing import VirtualClock
 from scripted_api import ScriptedApi
 
@@ -91,10 +91,41 @@ def test_any_callable_will_do(answer, result):
     assert wait(script(answer)) == result
 
 
+class Response:
+    """Has the attributes of requests.Response and httpx.Response that pollkit reads."""
+
+    class Url:
+        def __str__(self):
+            return "https://api.internal/jobs/42"
+
+    url = Url()
+
+    def __init__(self, status_code, headers=None, content=b""):
+        self.status_code = status_code
+        self.headers = headers or {}
+        self.content = content
+
+
+def test_a_callable_may_return_a_response_of_another_client():
+    poller = Poller(clock=VirtualClock())
+    outcome = poller.poll(
+        script(
+            Response(503),
+            Response(429, {"Retry-After": "7"}),
+            Response(202, {"Location": "/elsewhere"}, None),
+            Response(200, {}, b'{"status": "done", "result": 5}'),
+        )
+    )
+    assert (outcome.state, outcome.polls, outcome.faults, outcome.result) == ("done", 4, 1, 5)
+    assert outcome.slept_s.retry_after >= 7
+
+
 @pytest.mark.parametrize("answer", [None, 1, object(), b"done"])
-def test_a_callable_that_returns_something_else_is_told_so(answer):
-    with pytest.raises(ConfigError, match="should return a dict, a Reply, a bool or a status word"):
-        wait(script(answer))
+def test_any_other_value_of_a_callable_is_a_config_error(answer):
+    message = "should return a dict, a status string, a bool, a Reply or a requests.Response"
+    for retry_on in (), Exception:
+        with pytest.raises(ConfigError, match=message):
+            wait(script(answer), retry_on=retry_on)
 
 
 def test_a_reply_takes_what_clients_have_and_is_told_what_it_cant_use():
