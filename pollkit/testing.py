@@ -130,6 +130,7 @@ class FakeJobApi:
         pages: Optional[int] = None,
         result: Any = None,
         fails: Optional[str] = None,
+        *,
         code: Optional[str] = None,
         queued: Union[float, str] = 0.0,
     ) -> None:

@@ -48,6 +48,49 @@ Timeout = Union[float, str, None, Default]
 SharedBucketFor = Callable[[Union[Limit, str, None], str], TokenBucket]
 
 
+class Profiles:
+    """The profiles of one client; `file` is an INI file that is searched besides the usual ones.
+
+    `overrides` are fields that replace those of every profile.
+    """
+
+    def __init__(
+        self, default: Union[Profile, str, None], file: Optional[str], overrides: Mapping[str, Any]
+    ) -> None:
+        self._file = file
+        self._overrides = overrides
+        self._by_name: Dict[str, Profile] = {}
+        self._by_label: Dict[Tuple[Optional[str], Optional[str]], Profile] = {}
+        if isinstance(default, str):
+            default = self.named(default)
+        self.default = validate_profile(Profile() if default is None else default)
+        if self.default.name is not None:
+            # A job that names it gets this one, which the caller may have changed.
+            self._by_name[self.default.name] = self.default
+
+    def named(self, name: Optional[str]) -> Profile:
+        """The profile of that name, without overrides; the default if there is no name."""
+        if name is None:
+            return self.default
+        if name not in self._by_name:
+            from ..edges.profiles.catalog import find_profile  # late: not needed without a name
+
+            self._by_name[name] = validate_profile(find_profile(name, self._file))
+        return self._by_name[name]
+
+    def for_job(self, job: Job) -> Profile:
+        """The profile of a job, for its label or size, with the overrides."""
+        profile = profile_for_job(self.named(job.profile), job.label, job.size)
+        key = (job.profile, job.label or profile.label)
+        settled = self._by_label.get(key)
+        if settled is None:
+            settled = validate_profile(profile._replace(**self._overrides))
+            if settled.base is not None:
+                settled = fill_base(settled)
+            self._by_label[key] = settled
+        return settled
+
+
 class Transports:
     """The transports of one client; `headers` are sent by all of them."""
 
@@ -62,6 +105,7 @@ class Transports:
         key = fields + (tuple(headers.items()), credential_origins(profile))
         transport = self._transports.get(key)
         if transport is None:
+            # setdefault: several threads may create one at once, and all must use the same.
             transport = self._transports.setdefault(key, Transport(profile, self._headers))
         return transport
 
@@ -103,22 +147,18 @@ class Client:
         history: Optional[History] = None,
         defaults: Defaults = DEFAULTS,
     ) -> None:
-        _check_callable("on_event", on_event)
-        _check_callable("rng, which returns numbers from 0 to below 1,", rng)
-        _check_type("history", history, History, "a History")
-        _check_type("profiles", profiles, (str, os.PathLike), "the name of a file")
-        _check_type("bucket", bucket, TokenBucket, "a TokenBucket")
-        if clock is not None and not hasattr(clock, "now"):
-            raise ConfigError(
-                "clock must be a Clock, such as pollkit.testing.VirtualClock, not %r" % (clock,)
-            )
+        _check("on_event must be callable", on_event, callable)
+        _check("rng must be a callable that returns numbers from 0 to below 1", rng, callable)
+        _check("clock must be a Clock, such as pollkit.testing.VirtualClock", clock, _is_clock)
+        _check("history must be a History", history, _is_a(History))
+        _check("profiles must be the name of a file", profiles, _is_a(str, os.PathLike))
+        _check("bucket must be a TokenBucket", bucket, _is_a(TokenBucket))
         if headers is not None and not isinstance(headers, Mapping):
             raise ConfigError("headers must be a mapping of names to values")  # may be secret
         self.clock = clock or Clock()
         self.rng = rng or random.random
         self._transports = Transports(headers)
         self.publisher = Publisher(on_event, self._transports.scrub)
-        self._overrides = _overrides(pace, timeout, max_faults)
         self._defaults = defaults
         self._bucket = bucket
         self._shared_bucket_for = shared_bucket_for
@@ -126,25 +166,9 @@ class Client:
         self._history = history or History()
         # Measured once: if the host's clock is set, waits must not change their order.
         self._wall_offset = self.clock.wall() - self.clock.now()
-        self._profiles_file = profiles
-        self._profiles: Dict[Optional[str], Profile] = {}  # by name; None: the default
-        self._settled: Dict[Tuple[Optional[str], Optional[str]], Profile] = {}  # by name and label
+        self._profiles = Profiles(profile, profiles, _overrides(pace, timeout, max_faults))
         self._endpoints: Dict[Tuple[Optional[str], Optional[str], str, bool], Endpoint] = {}
-        self._set_default(profile)
-
-    def _set_default(self, profile: Union[Profile, str, None]) -> None:
-        if profile is None:
-            profile = Profile()
-        elif isinstance(profile, str):
-            profile = self._find_profile(profile)
-        profile = validate_profile(profile)
-        self._profiles[None] = profile
-        if profile.name is not None:
-            # A job that names it gets this one, which the caller may have changed.
-            self._profiles[profile.name] = profile
-        self._transports.for_profile(
-            self._profile_for(Job(""))
-        )  # bad settings are reported at once
+        self._transports.for_profile(self._profiles.for_job(Job("")))  # reports bad settings now
 
     # Jobs
 
@@ -153,7 +177,7 @@ class Client:
 
         With `can_batch`, the endpoint may ask about many jobs with one request.
         """
-        profile = self._profile_for(job)
+        profile = self._profiles.for_job(job)
         if job.label is None and profile.label is not None:
             job = job._replace(label=profile.label)  # its size has selected the label
         url = job_url(profile, job)
@@ -166,7 +190,9 @@ class Client:
     def locate_callable(self, name: str) -> Target:
         """The target of a wait that calls a function of the user's instead of sending requests."""
         job = Job(name)
-        return Target(job, "", self._endpoint(job, self._profile_for(job), "", asks_many=False))
+        return Target(
+            job, "", self._endpoint(job, self._profiles.for_job(job), "", asks_many=False)
+        )
 
     def list_endpoints(self) -> List[Endpoint]:
         """The endpoints of all jobs so far."""
@@ -192,7 +218,7 @@ class Client:
     def outcome(self, progress: machine.Progress) -> Outcome:
         """The outcome of a finished wait."""
         wall_offset = self.clock.wall() - self.clock.now()
-        outcome = machine.outcome(progress, self._profiles[None], wall_offset)
+        outcome = machine.outcome(progress, self._profiles.default, wall_offset)
         if outcome.url is None:
             return outcome
         return outcome._replace(url=self._transports.scrub(outcome.url))
@@ -200,29 +226,6 @@ class Client:
     def close(self) -> None:
         """Close the connections that are not in use."""
         self._transports.close()
-
-    # Profiles, buckets and endpoints. Threads may create the same one at once: the dictionary
-    # keeps the first (setdefault).
-
-    def _find_profile(self, name: str) -> Profile:
-        from ..edges.profiles.catalog import find_profile  # late: not needed without a name
-
-        return find_profile(name, self._profiles_file)
-
-    def _profile_for(self, job: Job) -> Profile:
-        """The profile of a job, for its label or size, with the caller's overrides."""
-        name = job.profile
-        if name is not None and name not in self._profiles:
-            self._profiles[name] = validate_profile(self._find_profile(name))
-        profile = profile_for_job(self._profiles[name], job.label, job.size)
-        key = (name, job.label or profile.label)
-        settled = self._settled.get(key)
-        if settled is None:
-            settled = validate_profile(profile._replace(**self._overrides))
-            if settled.base is not None:
-                settled = fill_base(settled)
-            self._settled[key] = settled
-        return settled
 
     def _bucket_for(self, job: Job, profile: Profile, origin: str) -> TokenBucket:
         if self._bucket is not None:
@@ -232,7 +235,7 @@ class Client:
             new = TokenBucket.from_limit(limit, self.clock)
             return self._buckets.setdefault((origin, limit), new)
         name = profile.name or origin
-        has_own_limit = limit != self._profiles[job.profile].limit
+        has_own_limit = limit != self._profiles.named(job.profile).limit
         if profile.label is not None and has_own_limit:
             name = "%s:%s" % (name, profile.label)
         return self._shared_bucket_for(limit, name)
@@ -260,14 +263,17 @@ class Client:
         return endpoint
 
 
-def _check_callable(name: str, value: Any) -> None:
-    if value is not None and not callable(value):
-        raise ConfigError("%s must be callable, not %r" % (name, value))
+def _check(rule: str, value: Any, is_valid: Callable[[Any], bool]) -> None:
+    if value is not None and not is_valid(value):
+        raise ConfigError("%s, not %r" % (rule, value))
 
 
-def _check_type(name: str, value: Any, types: Any, expected: str) -> None:
-    if value is not None and not isinstance(value, types):
-        raise ConfigError("%s must be %s, not %r" % (name, expected, value))
+def _is_a(*types: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, types)
+
+
+def _is_clock(value: Any) -> bool:
+    return hasattr(value, "now")
 
 
 def _overrides(

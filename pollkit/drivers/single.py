@@ -178,9 +178,10 @@ class Poller:
                 if isinstance(action, machine.Sleep):
                     clock.sleep_until(action.until, stop)
                     continue
-                progress = before = self._await_token(progress, endpoint.bucket, stop)
+                progress = self._await_token(progress, endpoint.bucket, stop)
                 if progress.ending is not None or _is_set(stop):
                     continue
+                before = progress
                 reading = send_poll(action)
                 now = clock.now()
                 progress = machine.observe(before, settings, reading, now, client.rng())
@@ -220,7 +221,7 @@ class Poller:
             text = "%s: %s" % (type(error).__name__, redact_url(str(error)))
             value = Fault(one_line(text), code=FaultCode.CALL)
         reading = endpoint.reader.read(self._to_seen(value), poll.moved, poll.accepted)
-        return reading._replace(location=None)  # the function itself decides where it asks
+        return reading._replace(location=None)  # the function chooses its own URL
 
     def _to_seen(self, value: Any) -> Seen:
         if all(hasattr(value, name) for name in _RESPONSE_ATTRIBUTES):

@@ -249,7 +249,7 @@ def test_an_id_in_two_profiles_is_refused_and_nothing_is_begun(two_profiles):
     api, batch = two_profiles
     with pytest.raises(ConfigError, match="another URL or profile"):
         batch.run(["x", Job("a", profile="p"), Job("a", profile="q")])
-    with pytest.raises(ConfigError, match="at another URL"):
+    with pytest.raises(ConfigError, match="another URL or profile"):
         batch.run([Job("a", url=api.url + "/p/1"), Job("a", url=api.url + "/p/2")])
     with pytest.raises(ConfigError, match="nosuch"):
         batch.run(["x", Job("a", profile="nosuch")])
