@@ -56,7 +56,7 @@ def test_a_job_goes_from_pending_over_running_to_done(api, clock):
     )
 
 
-def test_a_job_fails_as_it_was_told_to(api):
+def test_a_job_fails_with_the_given_message_and_code(api):
     api.add("job_1", fails="bad input", code="E7")
     assert ask(api, "job_1")[2]["error"] == {"code": "E7", "message": "bad input"}
     with pytest.raises(pollkit.JobFailed, match="bad input"):
@@ -112,12 +112,12 @@ def test_a_429_has_the_retry_after_it_was_given(api, clock):
 
 
 @pytest.mark.parametrize("what", ["rest", 99, 600, None])
-def test_a_fault_that_makes_no_sense_is_refused(api, what):
+def test_an_invalid_fault_is_refused(api, what):
     with pytest.raises(pollkit.ConfigError, match="a fault is an HTTP status"):
         api.fault(what)
 
 
-def test_a_limit_is_counted_in_windows_and_told_in_headers(clock):
+def test_a_limit_is_counted_in_windows_and_sent_in_headers(clock):
     with FakeJobApi(limit="3/m", clock=clock) as api:
         api.add("job_1")
         replies = [ask(api, "job_1") for _ in range(4)]
@@ -147,7 +147,7 @@ def test_many_jobs_in_one_request():
         assert len(api.requests) < 30
 
 
-def test_requests_note_what_was_asked_when_and_with_which_headers(api, clock):
+def test_requests_record_path_time_and_headers(api, clock):
     api.add("job_1")
     clock.sleep(5)
     request = urllib.request.Request(api.url("job_1"), headers={"X-Test": "yes"})

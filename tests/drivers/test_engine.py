@@ -283,7 +283,7 @@ def test_no_poll_begins_while_too_many_reports_wait_and_polling_resumes_afterwar
 
 
 @pytest.mark.parametrize("repetition", range(100))
-def test_the_reporter_makes_every_call_even_one_that_is_put_while_it_ends(repetition):
+def test_the_reporter_makes_every_call_even_one_that_is_put_while_it_stops(repetition):
     made = []
     reporter = Reporter(on_idle=lambda: None)
     reporter.put(lambda: made.append(1))
@@ -300,7 +300,7 @@ def test_the_reporter_makes_every_call_even_one_that_is_put_while_it_ends(repeti
 
 
 @pytest.mark.parametrize("part", ["candidate", "give_back"])
-def test_a_bug_in_the_agenda_is_raised_and_nobody_waits_for_ever(part, monkeypatch, caplog):
+def test_a_bug_in_the_agenda_is_raised_and_no_caller_waits_for_ever(part, monkeypatch, caplog):
     def broken(self, *arguments):
         raise KeyError("a bug")
 

@@ -84,7 +84,7 @@ def meanwhile(work, every_s=0.02):
     return Meanwhile()
 
 
-def test_a_run_whose_leases_run_out_unseen_claims_its_jobs_again_and_goes_on(api, pollkit):
+def test_a_run_whose_leases_expire_unnoticed_claims_its_jobs_again(api, pollkit):
     names = ["job_%d" % i for i in range(12)]
     added(api, names, lasts=0.6)
 
@@ -122,7 +122,7 @@ def test_a_job_that_is_forgotten_and_added_again_while_it_is_polled(api, pollkit
 
 
 @pytest.mark.parametrize("first", ["slow", "quick"])
-def test_a_label_with_a_limit_of_its_own_has_a_bucket_of_its_own(api, pollkit, first):
+def test_a_label_with_its_own_limit_has_its_own_bucket(api, pollkit, first):
     profiles(
         "[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 400/s\npace = fixed 10ms\n"
         "[fake:slow]\nlimit = 4/s\n[fake:other]\npace = fixed 20ms\n" % api.base
@@ -149,9 +149,7 @@ def test_a_label_with_a_limit_of_its_own_has_a_bucket_of_its_own(api, pollkit, f
 
 
 @pytest.mark.parametrize("words", [[], ["--once"], ["--for", "30s"]], ids=str)
-def test_jobs_that_cannot_be_asked_about_are_told_in_every_run_and_hold_up_none(
-    api, pollkit, words
-):
+def test_unpollable_jobs_are_reported_in_every_run_and_delay_no_other_job(api, pollkit, words):
     added(api, ["job_1"])
     profiles(
         "[fake]\nurl = %s/jobs/{id}\nproxy = none\n[gone]\nurl = http://127.0.0.1:9/{id}\n"
@@ -171,24 +169,18 @@ def test_jobs_that_cannot_be_asked_about_are_told_in_every_run_and_hold_up_none(
     assert states() == {"done": 3}
 
 
-def test_after_an_interrupt_too_the_next_run_tells_of_jobs_that_cannot_be_asked_about(
-    api, pollkit, monkeypatch
-):
+def test_after_an_interrupt_too_the_next_run_reports_unpollable_jobs(api, pollkit, monkeypatch):
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("bad", profile="gone")])
     added(api, ["job_1"], lasts=60)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            _Run, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt())
-        )
+        patch.setattr(_Run, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt()))
         assert pollkit("run", "jobs.db")[0] == 130
     code, err = pollkit("run", "jobs.db", "--once")
     assert code == 2 and err.count("there is no profile 'gone'") == err.count("\n") == 1
 
 
-def test_jobs_that_cannot_be_asked_about_are_looked_at_now_and_then_however_many_there_are(
-    api, pollkit, monkeypatch
-):
+def test_unpollable_jobs_are_checked_again_only_now_and_then(api, pollkit, monkeypatch):
     """Not at every turn; and those that come after hundreds of them do not wait for it."""
     real, put_off, admitted = Ledger.put_off, [], Engine.admit
 
@@ -215,7 +207,7 @@ def test_jobs_that_cannot_be_asked_about_are_looked_at_now_and_then_however_many
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_a_ledger_that_is_taken_away_while_it_is_run_is_a_line_and_2(api, pollkit, how):
+def test_removing_the_ledger_during_a_run_is_one_line_and_exit_code_2(api, pollkit, how):
     added(api, ["job_1"], lasts=60)
 
     def take_away():
@@ -232,7 +224,7 @@ def test_a_ledger_that_is_taken_away_while_it_is_run_is_a_line_and_2(api, pollki
     )
 
 
-def test_who_replaces_a_ledger_by_a_backup_is_told_what_the_old_one_left_beside_it(api, pollkit):
+def test_replacing_a_ledger_by_a_backup_names_the_files_of_the_old_one(api, pollkit):
     added(api, ["kept"], lasts=60)
     shutil.copy("jobs.db", "backup.db")
     added(api, ["job_%d" % i for i in range(50)], lasts=60)
@@ -254,7 +246,7 @@ def test_who_replaces_a_ledger_by_a_backup_is_told_what_the_old_one_left_beside_
     assert states() == {"waiting": 1}
 
 
-def test_files_beside_a_ledger_that_are_not_of_the_old_one_are_not_to_be_removed(place):
+def test_files_that_belong_to_the_new_ledger_are_not_named_for_removal(place):
     with Ledger("jobs.db") as old:
         old.add(["a"])
         for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm"):
@@ -266,7 +258,7 @@ def test_files_beside_a_ledger_that_are_not_of_the_old_one_are_not_to_be_removed
                 old.add(["c"])
 
 
-def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_path):
+def test_a_run_reads_the_durations_in_the_ledger_again_now_and_then(tmp_path):
     """So that all runs know the same, whichever of them saw a job end."""
 
     def teach(began):
@@ -276,9 +268,7 @@ def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_p
         api.add("a", lasts=60)
         ledger.add(["a"])
         teach(1.0)
-        runner = LedgerRunner(
-            ledger, api.profile, "adaptive", workers=1, on_unpollable=pytest.fail
-        )
+        runner = LedgerRunner(ledger, api.profile, "adaptive", workers=1, on_unpollable=pytest.fail)
         with runner._new_run(ledger) as run:
             run._put_on_agenda(ledger.claim(1, lease_s=600))
             (entry,) = run.jobs.engine.agenda
@@ -292,7 +282,7 @@ def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_p
             assert len(durations) == 2
 
 
-def test_what_was_claimed_when_a_signal_came_is_given_back(api, monkeypatch):
+def test_jobs_that_were_claimed_when_a_signal_came_are_released(api, monkeypatch):
     added(api, ["a", "b"], lasts=60)
     claim = Ledger.claim
 
@@ -306,7 +296,7 @@ def test_what_was_claimed_when_a_signal_came_is_given_back(api, monkeypatch):
 
 
 @pytest.mark.parametrize("goes_on", [True, False], ids=["for", "once"])
-def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_however_long_the_limit_takes(
+def test_a_job_whose_deadline_passed_between_runs_gets_one_poll_however_slow_the_limit(
     clock, ledger, goes_on
 ):
     """Two minutes' worth of polls, and some that a limit holds back even longer.
@@ -370,7 +360,7 @@ def test_an_error_that_comes_with_the_last_result_still_ends_the_run(once, ledge
             runner.run(once=once)
 
 
-def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(api, pollkit):
+def test_the_current_timeout_applies_and_counts_from_when_the_job_was_added(api, pollkit):
     """Longer or shorter than when the job was last asked about, by a flag or in the profile."""
 
     def once(timeout, *words):
@@ -392,7 +382,7 @@ def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(a
     assert len(api.requests) == 9
 
 
-def test_once_gives_back_what_a_pause_holds_back_and_leaves(pollkit, place):
+def test_once_releases_jobs_that_a_pause_delays_and_returns(pollkit, place):
     """After what is under way, and after all that is due at another API."""
 
     def answer(name, count):
@@ -431,7 +421,7 @@ def test_once_gives_back_what_a_pause_holds_back_and_leaves(pollkit, place):
         )
 
 
-def test_once_waits_for_a_limit_that_lets_polls_through_now_and_then(api, pollkit):
+def test_once_waits_for_a_limit_that_grants_polls_now_and_then(api, pollkit):
     profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 8/s\n" % api.base)
     added(api, ["job_%d" % i for i in range(8)])
     assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "") and states() == {"done": 8}
@@ -463,7 +453,7 @@ def test_a_run_stays_for_jobs_that_its_own_program_adds_or_retries(pollkit, monk
 
 @posix
 @pytest.mark.parametrize("text", ["exit 0\n", "exit 7\n"], ids=str)
-def test_a_run_does_not_stay_once_all_is_told_that_can_be_told_now(api, pollkit, text):
+def test_a_run_ends_once_all_notifications_are_sent_or_must_be_retried_later(api, pollkit, text):
     added(api, ["job_%d" % i for i in range(6)])
     began = time.monotonic()
     assert pollkit("run", "jobs.db", "--quiet", "--exec", script(text)) == (0, "")

@@ -41,14 +41,14 @@ def script(*answers):
 # A URL, an id, a Job, a callable
 
 
-def test_wait_gives_back_the_result_of_a_url():
+def test_wait_returns_the_result_of_a_url():
     with ScriptedApi(
         [(200, {}, {"status": "running"}), (200, {}, {"status": "done", "result": 42})]
     ) as api:
         assert wait(api.url + "/jobs/42", clock=VirtualClock()) == 42
 
 
-def test_an_id_needs_a_profile_that_says_where_it_stands():
+def test_an_id_needs_a_profile_with_a_url():
     with ScriptedApi([(200, {}, {"status": "done", "result": 1})]) as api:
         outcome = Poller(Profile(name="mine", url=api.url + "/{label}/jobs/{id}")).poll(
             Job("a/b", label="x y")
@@ -66,7 +66,7 @@ def test_an_id_needs_a_profile_that_says_where_it_stands():
         wait("job_1", profile=Profile(url="http://a/{label}/{id}"))
 
 
-def test_a_jobs_own_url_goes_before_the_profiles():
+def test_a_jobs_own_url_overrides_the_profiles():
     with ScriptedApi([(200, {}, {"status": "done"})]) as api:
         Poller(Profile(url="http://nowhere.invalid/{id}")).poll(Job("1", url=api.url + "/own"))
         assert api.paths == ["/own"]
@@ -87,7 +87,7 @@ def test_a_bad_url_is_an_error_before_any_poll(url):
         (Reply(200, body='{"state": "ready"}'), {"state": "ready"}),
     ],
 )
-def test_any_callable_will_do(answer, result):
+def test_a_callable_may_return_any_of_these(answer, result):
     assert wait(script(answer)) == result
 
 
@@ -128,7 +128,7 @@ def test_any_other_value_of_a_callable_is_a_config_error(answer):
             wait(script(answer), retry_on=retry_on)
 
 
-def test_a_reply_takes_what_clients_have_and_is_told_what_it_cant_use():
+def test_a_reply_accepts_the_values_of_clients_and_refuses_others():
     assert Reply(429, {"Retry-After": 5}, None) == Reply(429, {"retry-after": "5"}, b"")
     with pytest.raises(ConfigError, match="status is a number such as 200, not '200'"):
         Reply("200")
@@ -188,7 +188,7 @@ def test_a_callables_name_is_its_id():
         ([Fault("down")] * 99, {}, JobUnreachable, Exception),
     ],
 )
-def test_wait_raises_what_happened_with_the_outcome(answers, options, error, base):
+def test_wait_raises_an_error_that_has_the_outcome_and_pickles(answers, options, error, base):
     with pytest.raises(error) as caught:
         wait(script(*answers), clock=VirtualClock(), **options)
     raised = caught.value
@@ -206,11 +206,11 @@ def test_config_errors_are_value_errors_and_pickle():
     )
 
 
-def test_poll_does_not_raise_for_the_jobs_sake():
+def test_poll_does_not_raise_if_the_job_failed():
     assert Poller().poll(script("failed")).state == "failed"
 
 
-def test_a_state_equals_its_word_however_it_is_printed():
+def test_a_state_equals_its_value_and_prints_as_it():
     assert State.TIMED_OUT == "timed_out"
     assert (
         str(State.TIMED_OUT)
@@ -259,12 +259,12 @@ def test_a_state_equals_its_word_however_it_is_printed():
         {"profile": Profile(auth="magic")},
     ],
 )
-def test_what_makes_no_sense_is_refused_before_any_poll(options):
+def test_invalid_options_are_refused_before_any_poll(options):
     with pytest.raises(ConfigError):
         Poller(**options)
 
 
-def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
+def test_a_profile_accepts_paces_limits_and_durations_as_text():
     spoken = Profile(
         pace="fixed 5s",
         retry="fixed 2s",
@@ -299,12 +299,12 @@ def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
         Job("1", size="large"),
     ],
 )
-def test_what_is_no_job_is_refused(job):
+def test_values_that_are_not_jobs_are_refused(job):
     with pytest.raises(ConfigError):
         Poller(Profile(url="http://a/{id}")).poll(job)
 
 
-def test_what_can_not_be_set_is_refused_as_stop():
+def test_stop_must_be_an_event():
     with pytest.raises(ConfigError, match="stop must be a threading.Event, not 5"):
         Poller().poll(lambda: True, stop=5)
 
@@ -312,7 +312,7 @@ def test_what_can_not_be_set_is_refused_as_stop():
 # Waiting
 
 
-def test_timeout_zero_looks_once_none_waits_for_ever():
+def test_timeout_zero_polls_once_and_none_waits_for_ever():
     assert Poller(timeout=0).poll(script("running")).polls == 1
     clock = VirtualClock()
     assert (
@@ -348,7 +348,7 @@ def test_a_429_pauses_a_poller_that_waits_for_its_turn():
     assert clock.now() == 63 and outcome.slept_s.limit == 63
 
 
-def test_a_limit_that_leaves_no_poll_before_the_deadline_ends_the_wait():
+def test_a_wait_times_out_if_the_limit_leaves_no_poll_before_the_deadline():
     bucket = TokenBucket(1, per=3600)
     bucket.reserve(0.0)
     outcome = Poller(bucket=bucket, clock=VirtualClock(), timeout=60).poll(script())
@@ -364,7 +364,7 @@ def test_a_wait_that_times_out_in_the_queue_takes_no_slot_from_others():
     assert bucket.reserve(clock.now()) == 100
 
 
-def test_stop_ends_a_wait_as_cancelled():
+def test_stop_cancels_a_wait():
     stop = threading.Event()
 
     def check():
@@ -385,7 +385,7 @@ def test_stop_wakes_a_wait_that_sleeps_in_earnest():
     assert time.monotonic() - began < 5
 
 
-def test_stop_in_the_middle_of_a_request_ends_the_wait_within_the_requests_own_timeout():
+def test_stop_during_a_request_cancels_the_wait_within_the_request_timeout():
     import socket
 
     with socket.socket() as hang:
@@ -411,7 +411,7 @@ def test_wait_on_a_cancelled_job_raises(monkeypatch):
         wait("x")
 
 
-def test_ctrl_c_ends_a_wait_within_a_second_even_in_the_middle_of_a_poll():
+def test_ctrl_c_stops_a_wait_within_a_second_even_during_a_poll():
     import socket
 
     with socket.socket() as hang:
@@ -450,7 +450,7 @@ def test_a_poller_may_be_used_by_many_threads_at_once():
 # Events and logs
 
 
-def test_on_event_hears_of_every_poll_change_fault_pause_and_end():
+def test_on_event_gets_every_poll_change_fault_pause_and_end():
     heard = []
     answers = script(
         "queued", Fault("reset"), Reply(429, {"Retry-After": "3"}), "running", "running", "done"
@@ -509,7 +509,7 @@ def test_faults_and_warnings_are_logged_by_default(caplog):
     ]
 
 
-def test_nothing_is_printed_where_nobody_set_up_logging():
+def test_nothing_is_printed_if_logging_is_not_set_up():
     code = "import pollkit; pollkit.wait(iter(['odd', 'done']).__next__, pace='fixed 1ms')"
     done = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -533,7 +533,7 @@ def limits(remaining, reset):
         ({}, {"timeout": 290, "bucket": TokenBucket(1, per=60, burst=5), "pace": "fixed 1s"}),
     ],
 )
-def test_a_limit_that_is_not_used_up_leaves_the_last_look(headers, options):
+def test_a_limit_that_is_not_used_up_leaves_the_final_poll(headers, options):
     clock = VirtualClock()
     if "bucket" in options:
         options = dict(options, bucket=TokenBucket(1, per=60, burst=5))
@@ -550,7 +550,7 @@ def test_a_limit_that_is_not_used_up_leaves_the_last_look(headers, options):
     assert (outcome.state, outcome.waited_s) == ("done", options["timeout"])
 
 
-def test_a_learned_limit_leaves_the_last_look():
+def test_a_learned_limit_leaves_the_final_poll():
     clock = VirtualClock()
 
     def ask():
