@@ -1,4 +1,4 @@
-"""Runs of a ledger where things happen behind their back: leases run out, profiles go, the file is replaced."""
+"""Runs of a ledger while leases expire, profiles disappear and the file is replaced."""
 
 import os
 import shutil
@@ -15,8 +15,8 @@ from ledger_shell import posix, script
 from pollkit import ConfigError, Job, Ledger, LedgerError, Profile, Reply
 from pollkit.cli import main
 from pollkit.drivers.dispatch import next_work
-from pollkit.drivers.engine import Engine
 from pollkit.drivers.endpoint import PollInFlight
+from pollkit.drivers.engine import Engine
 from pollkit.drivers.ledger_runner import LedgerRunner, _Run
 from pollkit.edges.multiplexer import Finished
 from pollkit.testing import FakeJobApi
@@ -65,7 +65,7 @@ def states():
 
 
 def meanwhile(work, every_s=0.02):
-    """Does something again and again, in a thread, until the block is left."""
+    """Do something again and again, in a thread, until the block is left."""
     over = threading.Event()
 
     def loop():
@@ -117,7 +117,7 @@ def test_a_job_that_is_forgotten_and_added_again_while_it_is_polled(api, pollkit
         assert pollkit(
             "run", "jobs.db", "--pace", "fixed 20ms", "--profile", "fake", "--quiet"
         ) == (0, "")
-    pollkit("run", "jobs.db")  # for those that were added again just when the run had ended
+    pollkit("run", "jobs.db")  # for jobs that were added again just when the run had finished
     assert states() == {"done": 6}
 
 
@@ -181,19 +181,21 @@ def test_after_an_interrupt_too_the_next_run_reports_unpollable_jobs(api, pollki
 
 
 def test_unpollable_jobs_are_checked_again_only_now_and_then(api, pollkit, monkeypatch):
-    """Not at every turn; and those that come after hundreds of them do not wait for it."""
-    real, put_off, admitted = Ledger.put_off, [], Engine.admit
+    """Not at every turn; and jobs that come after hundreds of them are not delayed."""
+    real_put_off = Ledger.put_off
+    real_admit = Engine.admit
+    put_off = []
 
     def admit(engine, job):
-        if job.profile == "gone":  # quicker than to look for it in files
+        if job.profile == "gone":  # quicker than searching for it in files
             raise ConfigError("there is no profile 'gone'")
-        return admitted(engine, job)
+        return real_admit(engine, job)
 
     monkeypatch.setattr(Engine, "admit", admit)
     monkeypatch.setattr(
         Ledger,
         "put_off",
-        lambda ledger, claims, for_s: (put_off.extend(claims), real(ledger, claims, for_s)),
+        lambda ledger, claims, for_s: (put_off.extend(claims), real_put_off(ledger, claims, for_s)),
     )
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("bad_%d" % i, profile="gone") for i in range(1000)])
@@ -241,7 +243,7 @@ def test_replacing_a_ledger_by_a_backup_names_the_files_of_the_old_one(api, poll
         and "then run again" in err
     )
     for name in ("jobs.db-wal", "jobs.db-shm"):
-        if os.path.exists(name):  # older versions of SQLite take them along
+        if os.path.exists(name):  # older versions of SQLite remove them
             os.remove(name)
     assert states() == {"waiting": 1}
 
@@ -259,22 +261,22 @@ def test_files_that_belong_to_the_new_ledger_are_not_named_for_removal(place):
 
 
 def test_a_run_reads_the_durations_in_the_ledger_again_now_and_then(tmp_path):
-    """So that all runs know the same, whichever of them saw a job end."""
+    """So all runs use the durations of all jobs, whichever run polled them."""
 
-    def teach(began):
+    def record(began):
         ledger._file.write(lambda db: ledger._learn(db, ("fake", ""), (5.0, 6.0), (began, 1)))
 
     with FakeJobApi() as api, Ledger(str(tmp_path / "jobs.db")) as ledger:
         api.add("a", lasts=60)
         ledger.add(["a"])
-        teach(1.0)
+        record(1.0)
         runner = LedgerRunner(ledger, api.profile, "adaptive", workers=1, on_unpollable=pytest.fail)
         with runner._new_run(ledger) as run:
             run._put_on_agenda(ledger.claim(1, lease_s=600))
             (entry,) = run.jobs.engine.agenda
             durations = entry.endpoint.settings.durations
             assert len(durations) == 1
-            teach(2.0)
+            record(2.0)
             run.jobs.renew()
             assert len(durations) == 1
             run.jobs._renew_at = 0.0
@@ -286,22 +288,22 @@ def test_jobs_that_were_claimed_when_a_signal_came_are_released(api, monkeypatch
     added(api, ["a", "b"], lasts=60)
     claim = Ledger.claim
 
-    def broken_off(*words):
-        assert len(claim(*words)) == 2
+    def claim_and_interrupt(*arguments):
+        assert len(claim(*arguments)) == 2
         raise KeyboardInterrupt()
 
-    monkeypatch.setattr(Ledger, "claim", broken_off)
+    monkeypatch.setattr(Ledger, "claim", claim_and_interrupt)
     assert main(["run", "jobs.db", "--quiet"]) == 130
     assert states() == {"waiting": 2} and not api.requests
 
 
-@pytest.mark.parametrize("goes_on", [True, False], ids=["for", "once"])
+@pytest.mark.parametrize("keeps_jobs", [True, False], ids=["for", "once"])
 def test_a_job_whose_deadline_passed_between_runs_gets_one_poll_however_slow_the_limit(
-    clock, ledger, goes_on
+    clock, ledger, keeps_jobs
 ):
-    """Two minutes' worth of polls, and some that a limit holds back even longer.
+    """Two minutes of polls, and some that a limit delays even longer.
 
-    The test takes the place of the engine's thread and of the server, on a clock that it moves.
+    The test replaces the engine's thread and the server, on a clock that it controls.
     """
     names = ["job_%03d" % i for i in range(120)]
     ledger.add(names)
@@ -311,9 +313,10 @@ def test_a_job_whose_deadline_passed_between_runs_gets_one_poll_however_slow_the
     run = runner._new_run(ledger)
     engine = run.jobs.engine
     engine.wake = lambda: None  # starts no thread
-    run.jobs.keeps_jobs = goes_on
+    run.jobs.keeps_jobs = keeps_jobs
     run._put_on_agenda(ledger.claim(200, lease_s=600))
-    asked, granted = [], []
+    polled = []
+    granted = []
     while run.jobs:
         work = next_work(engine.agenda, clock.now(), engine.lock)
         assert engine.agenda.expired() == []
@@ -321,16 +324,16 @@ def test_a_job_whose_deadline_passed_between_runs_gets_one_poll_however_slow_the
             assert work.next_at < clock.now() + 70
             clock.pass_s(work.next_at - clock.now() + 0.001)
             continue
-        asked += [entry.progress.job.id for entry in work.entries]
+        polled += [entry.progress.job.id for entry in work.entries]
         granted.append(clock.now())
-        if len(asked) == 60:
+        if len(polled) == 60:
             work.entries[0].lane.bucket.pause(clock.now(), clock.now() + 65)
-        status = "done" if asked[-1] > "job_100" else "running"
+        status = "done" if polled[-1] > "job_100" else "running"
         clock.pass_s(0.01)
         answer = Reply(200, {}, ('{"status": "%s"}' % status).encode())
         engine._finish_exchange(Finished(PollInFlight.from_entries(work.entries), answer))
         wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread
-    assert sorted(asked) == names and granted[-1] - granted[0] > 180
+    assert sorted(polled) == names and granted[-1] - granted[0] > 180
     assert min(later - earlier for earlier, later in zip(granted, granted[1:])) > 0.99
     assert {row.job.id: row.state for row in ledger.rows()} == {
         name: "done" if name > "job_100" else "timed_out" for name in names
@@ -341,10 +344,10 @@ def test_a_job_whose_deadline_passed_between_runs_gets_one_poll_however_slow_the
 
 @pytest.mark.parametrize("once", [True, False])
 def test_an_error_that_comes_with_the_last_result_still_ends_the_run(once, ledger, monkeypatch):
-    """Also if nothing is left to wait for at that instant, and so nobody looks for an error."""
+    """Even if nothing is left to wait for at that instant, so that no wait raises it."""
     ledger.add(["a"])
     claims = [ledger.claim(1, 60.0), []]
-    # As if each of these had looked just before the error came:
+    # As if each of these had checked just before the error came:
     monkeypatch.setattr(_Run, "_is_time_to_claim", lambda run: True)
     monkeypatch.setattr(_Run, "_wait", lambda run, until: time.sleep(0.005))
     monkeypatch.setattr(_Run, "_claim", lambda run, horizon_s: claims.pop(0) if claims else [])
@@ -361,7 +364,7 @@ def test_an_error_that_comes_with_the_last_result_still_ends_the_run(once, ledge
 
 
 def test_the_current_timeout_applies_and_counts_from_when_the_job_was_added(api, pollkit):
-    """Longer or shorter than when the job was last asked about, by a flag or in the profile."""
+    """Longer or shorter than at the last poll, by a flag or in the profile."""
 
     def once(timeout, *words):
         profiles(
@@ -383,21 +386,21 @@ def test_the_current_timeout_applies_and_counts_from_when_the_job_was_added(api,
 
 
 def test_once_releases_jobs_that_a_pause_delays_and_returns(pollkit, place):
-    """After what is under way, and after all that is due at another API."""
+    """After the polls in flight, and after all jobs that are due at another API."""
 
     def answer(name, count):
         if name == "job_000":
-            told_off.lock.release()  # meanwhile, others are answered
+            refusing.lock.release()  # others are answered meanwhile
             time.sleep(0.15)
-            told_off.lock.acquire()
+            refusing.lock.acquire()
             return "done"
         return 429, {"Retry-After": "30"}, {}
 
-    with JobApi(answer) as told_off, JobApi(lambda name, count: "running") as other:
+    with JobApi(answer) as refusing, JobApi(lambda name, count: "running") as other:
         profiles(
             "[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 1000/s burst 4\n"
             "[other]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 1000/s burst 50\n"
-            % (told_off.url, other.url)
+            % (refusing.url, other.url)
         )
         names = ["job_%03d" % i for i in range(130)]
         assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
@@ -410,13 +413,13 @@ def test_once_releases_jobs_that_a_pause_delays_and_returns(pollkit, place):
         )
         began = time.monotonic()
         assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "")
-        assert len(told_off.counts) < 20 and len(other.counts) == 60
+        assert len(refusing.counts) < 20 and len(other.counts) == 60
         assert states() == {"done": 1, "waiting": 189}
-        asked = len(told_off.asked)
+        asked = len(refusing.asked)
         assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "")
         assert (
             time.monotonic() - began < 4
-            and len(told_off.asked) == asked
+            and len(refusing.asked) == asked
             and states()["waiting"] == 189
         )
 
@@ -457,4 +460,4 @@ def test_a_run_ends_once_all_notifications_are_sent_or_must_be_retried_later(api
     added(api, ["job_%d" % i for i in range(6)])
     began = time.monotonic()
     assert pollkit("run", "jobs.db", "--quiet", "--exec", script(text)) == (0, "")
-    assert time.monotonic() - began < 0.9  # neither a turn nor the next try is waited for
+    assert time.monotonic() - began < 0.9  # it waits neither for a turn nor for the next attempt

@@ -1,4 +1,4 @@
-"""`wait` and `Poller`: what the caller sees."""
+"""`wait` and `Poller`: jobs, errors, timeouts, limits, events and logs."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ from scripted_api import ScriptedApi
 
 
 def script(*answers):
-    """A callable that gives one answer after the other."""
+    """A callable that returns one answer after the other."""
     remaining = iter(answers)
     return lambda: next(remaining)
 
@@ -265,7 +265,7 @@ def test_invalid_options_are_refused_before_any_poll(options):
 
 
 def test_a_profile_accepts_paces_limits_and_durations_as_text():
-    spoken = Profile(
+    described = Profile(
         pace="fixed 5s",
         retry="fixed 2s",
         timeout="1m",
@@ -275,13 +275,14 @@ def test_a_profile_accepts_paces_limits_and_durations_as_text():
         limit="60/m",
         done="fertig, komplett",
     )
-    clock, times = VirtualClock(), []
+    clock = VirtualClock()
+    times = []
 
     def ask():
         times.append(clock.now())
         return ["running", Fault("x"), Reply(429), "fertig"][len(times) - 1]
 
-    assert Poller(spoken, clock=clock, rng=lambda: 0.0).poll(ask).state == "done"
+    assert Poller(described, clock=clock, rng=lambda: 0.0).poll(ask).state == "done"
     assert times == [0, 5, 7, 14]
 
 
@@ -323,7 +324,8 @@ def test_timeout_zero_polls_once_and_none_waits_for_ever():
 
 
 def test_pollers_that_share_a_bucket_share_its_limit():
-    clock, bucket = VirtualClock(), TokenBucket(1, per=10)
+    clock = VirtualClock()
+    bucket = TokenBucket(1, per=10)
     for at in (0, 10, 20):
         outcome = Poller(bucket=bucket, clock=clock).poll(script(True))
         assert clock.now() == at
@@ -331,19 +333,20 @@ def test_pollers_that_share_a_bucket_share_its_limit():
 
 
 def test_a_429_pauses_a_poller_that_waits_for_its_turn():
-    """Two pollers on one bucket; the second sleeps towards its slot when the first is told off."""
-    clock, bucket = VirtualClock(), TokenBucket(1, per=10)
+    """Two pollers on one bucket; the second waits for its token when the first gets a 429."""
+    clock = VirtualClock()
+    bucket = TokenBucket(1, per=10)
     bucket.reserve(0.0)
     first = Poller(bucket=bucket, clock=clock)
     sleep_until = clock.sleep_until
 
-    def told_off_meanwhile(at, stop=None):
+    def pause_meanwhile(at, stop=None):
         clock.sleep_until = sleep_until
         sleep_until(3)
         bucket.pause(clock.now(), clock.now() + 60)
         sleep_until(at)
 
-    clock.sleep_until = told_off_meanwhile
+    clock.sleep_until = pause_meanwhile
     outcome = first.poll(script(True))
     assert clock.now() == 63 and outcome.slept_s.limit == 63
 
@@ -357,7 +360,8 @@ def test_a_wait_times_out_if_the_limit_leaves_no_poll_before_the_deadline():
 
 
 def test_a_wait_that_times_out_in_the_queue_takes_no_slot_from_others():
-    clock, bucket = VirtualClock(), TokenBucket(1, per=100)
+    clock = VirtualClock()
+    bucket = TokenBucket(1, per=100)
     bucket.reserve(0.0)
     for _ in range(5):
         assert Poller(bucket=bucket, clock=clock, timeout=10).poll(script()).state == "timed_out"
@@ -378,8 +382,9 @@ def test_stop_cancels_a_wait():
     assert Poller(bucket=bucket, timeout=None).poll(check, stop=stop).polls == 0
 
 
-def test_stop_wakes_a_wait_that_sleeps_in_earnest():
-    stop, began = threading.Event(), time.monotonic()
+def test_stop_wakes_a_wait_that_sleeps():
+    stop = threading.Event()
+    began = time.monotonic()
     threading.Timer(0.1, stop.set).start()
     assert Poller(pace="fixed 1h", timeout=None).poll(lambda: False, stop=stop).state == "cancelled"
     assert time.monotonic() - began < 5
@@ -391,15 +396,13 @@ def test_stop_during_a_request_cancels_the_wait_within_the_request_timeout():
     with socket.socket() as hang:
         hang.bind(("127.0.0.1", 0))
         hang.listen(1)
-        stop, poller = (
-            threading.Event(),
-            Poller(Profile(request_timeout=0.3), pace="fixed 1h", timeout=None),
-        )
+        stop = threading.Event()
+        poller = Poller(Profile(request_timeout=0.3), pace="fixed 1h", timeout=None)
         threading.Timer(0.05, stop.set).start()
         began = time.monotonic()
         outcome = poller.poll("http://127.0.0.1:%d/" % hang.getsockname()[1], stop=stop)
         assert (outcome.state, outcome.polls) == ("cancelled", 1) and time.monotonic() - began < 5
-    assert poller.poll(lambda: True).state == "done"  # it is none the worse for it
+    assert poller.poll(lambda: True).state == "done"  # it can still be used
     poller.close()
 
 
@@ -434,7 +437,8 @@ def test_ctrl_c_stops_a_wait_within_a_second_even_during_a_poll():
 
 def test_a_poller_may_be_used_by_many_threads_at_once():
     with ScriptedApi([(200, {}, {"status": "done", "result": 1})]) as api:
-        poller, outcomes = Poller(Profile(url=api.url + "/{id}")), []
+        poller = Poller(Profile(url=api.url + "/{id}"))
+        outcomes = []
         threads = [
             threading.Thread(target=lambda i=i: outcomes.append(poller.poll("j%d" % i)))
             for i in range(16)
@@ -451,14 +455,14 @@ def test_a_poller_may_be_used_by_many_threads_at_once():
 
 
 def test_on_event_gets_every_poll_change_fault_pause_and_end():
-    heard = []
+    received = []
     answers = script(
         "queued", Fault("reset"), Reply(429, {"Retry-After": "3"}), "running", "running", "done"
     )
     Poller(
-        clock=VirtualClock(), bucket=TokenBucket(1e6), on_event=heard.append, rng=lambda: 0.5
+        clock=VirtualClock(), bucket=TokenBucket(1e6), on_event=received.append, rng=lambda: 0.5
     ).poll(answers)
-    assert [event.kind for event in heard] == [
+    assert [event.kind for event in received] == [
         "poll",
         "status",
         "poll",
@@ -472,14 +476,16 @@ def test_on_event_gets_every_poll_change_fault_pause_and_end():
         "status",
         "end",
     ]
-    assert heard[-1].progress.ending.state == "done"
+    assert received[-1].progress.ending.state == "done"
 
 
 def test_a_pause_for_the_limit_is_an_event_too():
-    heard, clock, bucket = [], VirtualClock(), TokenBucket(1, per=10)
+    received = []
+    clock = VirtualClock()
+    bucket = TokenBucket(1, per=10)
     bucket.reserve(0.0)
-    Poller(clock=clock, bucket=bucket, on_event=heard.append).poll(script(True))
-    assert str(heard[0]).endswith("the rate limit allows the next poll in 10s")
+    Poller(clock=clock, bucket=bucket, on_event=received.append).poll(script(True))
+    assert str(received[0]).endswith("the rate limit allows the next poll in 10s")
 
 
 def test_logging_has_status_changes_at_info_polls_at_debug_and_each_warning_once(caplog):
@@ -539,12 +545,8 @@ def test_a_limit_that_is_not_used_up_leaves_the_final_poll(headers, options):
         options = dict(options, bucket=TokenBucket(1, per=60, burst=5))
 
     def ask():
-        ended = clock.now() > options["timeout"] - 40
-        return Reply(
-            200,
-            headers,
-            b'{"status": "done"}' if ended and clock.now() > 25 else b'{"status": "running"}',
-        )
+        is_done = clock.now() > max(25, options["timeout"] - 40)
+        return Reply(200, headers, '{"status": "%s"}' % ("done" if is_done else "running"))
 
     outcome = Poller(clock=clock, **options).poll(ask)
     assert (outcome.state, outcome.waited_s) == ("done", options["timeout"])
@@ -562,12 +564,15 @@ def test_a_learned_limit_leaves_the_final_poll():
 
 
 def test_importing_pollkit_is_silent_and_starts_nothing():
-    code = (
-        "import pollkit, logging, threading, sys; pollkit.Poller; assert threading.active_count() == 1; "
-        "assert not logging.getLogger().handlers; "
-        "assert not {'ssl', 'http.client', 'urllib.request', 'sqlite3', 'email'} & set(sys.modules), sys.modules; "
-        "pollkit.wait(lambda: True)"
-    )
+    code = """
+import pollkit, logging, threading, sys
+pollkit.Poller
+assert threading.active_count() == 1
+assert not logging.getLogger().handlers
+slow_modules = {"ssl", "http.client", "urllib.request", "sqlite3", "email"}
+assert not slow_modules & set(sys.modules), sys.modules
+pollkit.wait(lambda: True)
+"""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
