@@ -18,7 +18,7 @@ from ..edges.http.request import Request
 from ..edges.http.transport import Transport
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError
-from .publisher import log_info, logger
+from .publisher import INFO, is_logged, logger
 
 if TYPE_CHECKING:
     from ..core.agenda import Entry
@@ -125,8 +125,9 @@ class Endpoint:
                 "the server points to another origin, %s, which gets no credentials"
                 % origin_text(hop)
             )
-            line = "%s: %s" % (redact_url(request.url), text)
-            log_info(self.transport.scrub(line, request.url))
+            if is_logged(INFO):
+                line = "%s: %s" % (redact_url(request.url), text)
+                logger().info("%s", self.transport.scrub(line, request.url))
             reported = self._reported_origins
             if hop.origin not in reported and len(reported) < _MAX_REPORTED_ORIGINS:
                 reported.add(hop.origin)

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from ..core.agenda import Step
 
 # The levels of the logging module, which takes long to import.
-_DEBUG = 10
-_INFO = 20
-_WARNING = 30
+DEBUG = 10
+INFO = 20
+WARNING = 30
 _LEVELS = {
-    events.POLL: _DEBUG,
-    events.PAUSE: _DEBUG,
-    events.STATUS: _INFO,
-    events.END: _INFO,
-    events.FAULT: _WARNING,
-    events.WARNING: _WARNING,
+    events.POLL: DEBUG,
+    events.PAUSE: DEBUG,
+    events.STATUS: INFO,
+    events.END: INFO,
+    events.FAULT: WARNING,
+    events.WARNING: WARNING,
 }
 
 OnEvent = Callable[[Event], object]
@@ -46,12 +46,6 @@ def logger() -> "logging.Logger":
 def is_logged(level: int) -> bool:
     """Whether messages of this level are logged; never if the program has not imported logging."""
     return "logging" in sys.modules and logger().isEnabledFor(level)
-
-
-def log_info(text: str) -> None:
-    """Log a message that matters only to users who follow the details."""
-    if is_logged(_INFO):
-        logger().info("%s", text)
 
 
 def call_safely(callback: Callable[[Any], object], argument: Any, message: str) -> None:
@@ -103,7 +97,7 @@ class Publisher:
     @property
     def needs_every_event(self) -> bool:
         """Whether all events are needed, not only warnings and faults."""
-        return self._on_event is not None or is_logged(_INFO)
+        return self._on_event is not None or is_logged(INFO)
 
     def needs(self, reading: Reading) -> bool:
         """Whether the events of a poll with this reading are needed."""
