@@ -1,27 +1,50 @@
-"""Everything pollkit raises on purpose. All of it derives from PollkitError."""
+"""The exceptions that pollkit raises; all derive from PollkitError."""
 
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # errors stands below every other layer and imports none of them
+if TYPE_CHECKING:  # this module is the lowest layer and imports no other
     from .core.model import Outcome
 
 
 class PollkitError(Exception):
-    """The base of every error that pollkit raises."""
+    """The base class of every error that pollkit raises.
+
+    >>> issubclass(ConfigError, PollkitError), issubclass(JobTimedOut, PollkitError)
+    (True, True)
+    """
 
 
 class ConfigError(PollkitError, ValueError):
-    """What was asked for makes no sense: a bad URL, pace, duration, profile or credential."""
+    """An argument or a setting is invalid: a URL, pace, duration, profile or credential.
+
+    >>> import pollkit
+    >>> pollkit.wait("https://api.internal/42", timeout="soon")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    pollkit.errors.ConfigError: timeout 'soon' is not a duration: ...
+    """
 
 
 class LedgerError(PollkitError):
-    """A ledger, or the file of a shared bucket, can't be used; the message says why and what to do."""
+    """A ledger or the file of a shared bucket can't be used; the message gives the remedy.
+
+    >>> import pollkit
+    >>> try:
+    ...     pollkit.Ledger("/no such folder/jobs.db")
+    ... except LedgerError as error:
+    ...     print("can't open the ledger")
+    can't open the ledger
+    """
 
 
 class JobError(PollkitError):
-    """A wait that did not end with 'done'; `.outcome` tells the whole story.
+    """A wait whose outcome is not 'done'; `.outcome` is its Outcome.
 
-    The outcome is the exception's only argument, so that it pickles.
+    >>> import pollkit
+    >>> try:
+    ...     pollkit.wait(lambda: {"status": "failed", "error": "bad input"})
+    ... except JobError as error:
+    ...     print(error.outcome.state, error.outcome.error.message, sep=": ")
+    failed: bad input
     """
 
     def __init__(self, outcome: "Outcome") -> None:
@@ -33,12 +56,30 @@ class JobError(PollkitError):
 
 
 class JobFailed(JobError):
-    """The job itself ended badly: failed, was cancelled or expired on the server."""
+    """The server reports that the job failed, was cancelled or expired.
+
+    >>> import pollkit
+    >>> pollkit.wait(lambda: "failed")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    pollkit.errors.JobFailed: <lambda>: failed after ... and 1 poll: ...
+    """
 
 
 class JobTimedOut(JobError, TimeoutError):
-    """The deadline came first. The job may still be running."""
+    """The job did not finish before the deadline. It may still be running.
+
+    >>> import pollkit
+    >>> pollkit.wait(lambda: "running", timeout=0)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    pollkit.errors.JobTimedOut: <lambda>: timed out after ... and 1 poll: ...
+    """
 
 
 class JobUnreachable(JobError):
-    """Nobody could say: too many faults in a row, refused, not authorised or not found."""
+    """The job's state is unknown: too many faults in a row, refused, unauthorised or not found.
+
+    >>> import pollkit
+    >>> pollkit.wait("http://127.0.0.1:9/", max_faults=1)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    pollkit.errors.JobUnreachable: http://127.0.0.1:9/: unreachable after ...
+    """

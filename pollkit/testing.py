@@ -1,6 +1,6 @@
-"""For your own tests: a clock that you move, and a job API that runs inside the test.
+"""For your own tests: a clock that you control, and a job API that runs inside the test.
 
-Nothing in pollkit imports this, save the demo.
+Within pollkit, only the demo uses this module.
 """
 
 import json
@@ -25,15 +25,23 @@ from .errors import ConfigError
 __all__ = ["FakeJobApi", "Request", "VirtualClock"]
 
 RESET = "reset"
-_ONE, _MANY = re.compile(r"/jobs/([^/?]+)"), re.compile(r"/jobs\?ids=([^&]*)")
+_ONE_JOB = re.compile(r"/jobs/([^/?]+)")
+_MANY_JOBS = re.compile(r"/jobs\?ids=([^&]*)")
 
-Answer = Tuple[
-    int, Mapping[str, str], Any
-]  # status, headers, data; status 0: the connection is reset
+
+class Answer(NamedTuple):
+    """The answer to a request; status 0 resets the connection."""
+
+    status: int
+    headers: Mapping[str, str]
+    data: Any
 
 
 class Request(NamedTuple):
-    """What FakeJobApi was asked, when (on its clock), and the HTTP status it answered with; 0 for a reset."""
+    """A request that FakeJobApi received at `at`, on its clock.
+
+    `status` is the HTTP status of its answer, 0 for a connection that was reset.
+    """
 
     at: float
     path: str
@@ -42,10 +50,23 @@ class Request(NamedTuple):
     status: int
 
 
+class _PlannedFault:
+    """An answer to a coming request: about one job, or about any if `job_id` is None."""
+
+    def __init__(self, answer: Answer, job_id: Optional[str], request: int) -> None:
+        self.answer = answer
+        self.job_id = job_id
+        self.requests_left = request
+
+    def matches(self, ids: Tuple[str, ...]) -> bool:
+        """Whether a request about these jobs counts."""
+        return self.job_id is None or self.job_id in ids
+
+
 class _Job(NamedTuple):
-    begins_at: float
+    added_at: float
     starts_at: float
-    ends_at: float
+    finishes_at: float
     pages: Optional[int]
     result: Any
     error: Optional[Mapping[str, Optional[str]]]
@@ -54,7 +75,7 @@ class _Job(NamedTuple):
 class FakeJobApi:
     """A job API on a loopback port, for tests of code that waits for jobs.
 
-    Its jobs end by themselves, `lasts` seconds after they were added, by the clock it is given:
+    A job finishes `lasts` seconds after it was added, on the clock that the API is given:
 
     >>> import pollkit
     >>> clock = VirtualClock()                          # minutes pass at once
@@ -71,8 +92,8 @@ class FakeJobApi:
     >>> [request.status for request in api.requests][:3]
     [0, 500, 200]
 
-    `limit` ('20/s') is counted in fixed windows; past it the answer is a 429 with Retry-After,
-    and every answer has RateLimit headers.
+    `limit` ('20/s') is counted in fixed windows; above it the answer is a 429 with Retry-After.
+    With a limit, every answer has RateLimit headers.
     """
 
     def __init__(
@@ -81,20 +102,17 @@ class FakeJobApi:
         self._limit = parse_limit(limit) if isinstance(limit, str) else limit
         self._clock = clock or Clock()
         self._jobs: Dict[str, _Job] = {}
-        self._faults: List[
-            Tuple[Answer, Optional[str], int]
-        ] = []  # for which job, and how many requests away
-        self._window, self._used = 0.0, 0
+        self._faults: List[_PlannedFault] = []
+        self._window = 0.0  # the number of the current window of the limit
+        self._used = 0  # requests in that window
         self._lock = threading.Lock()
         self.requests: List[Request] = []  #: every Request so far
         self._server = _Server(self)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), name="fake-api", daemon=True
         )
-        self.base = "http://127.0.0.1:%d" % self._server.server_address[1]  #: where it listens
-        self.batch_url = (
-            self.base + "/jobs?ids={ids}"
-        )  #: answers for many jobs; may go into a profile
+        self.base = "http://127.0.0.1:%d" % self._server.server_address[1]  #: the base URL
+        self.batch_url = self.base + "/jobs?ids={ids}"  #: for `batch_url` in a profile
 
     def __enter__(self) -> "FakeJobApi":
         self._thread.start()
@@ -103,7 +121,7 @@ class FakeJobApi:
     def __exit__(self, *exc_info: object) -> None:
         self._server.shutdown()
         self._thread.join()
-        self._server.end()
+        self._server.stop()
 
     def add(
         self,
@@ -112,25 +130,21 @@ class FakeJobApi:
         pages: Optional[int] = None,
         result: Any = None,
         fails: Optional[str] = None,
+        *,
         code: Optional[str] = None,
         queued: Union[float, str] = 0.0,
     ) -> None:
-        """Begin a job now: pending for `queued`, over after `lasts`; it `fails` with these words, if there are any.
+        """Add a job that begins now, is pending for `queued`, and has finished after `lasts`.
 
-        A job with `pages` tells how many of them are processed; without, it reports no progress.
+        With `fails`, it fails with this message and the error code `code`; otherwise it is done,
+        with `result`. With `pages`, it reports how many of them are processed.
         """
         now = self._clock.now()
+        starts_at = now + to_seconds(queued, "queued")
+        finishes_at = now + to_seconds(lasts, "lasts")
         error = None if fails is None else {"code": code, "message": fails}
-        job = _Job(
-            now,
-            now + to_seconds(queued, "queued"),
-            now + to_seconds(lasts, "lasts"),
-            pages,
-            result,
-            error,
-        )
         with self._lock:
-            self._jobs[job_id] = job
+            self._jobs[job_id] = _Job(now, starts_at, finishes_at, pages, result, error)
 
     def fault(
         self,
@@ -139,29 +153,27 @@ class FakeJobApi:
         request: int = 1,
         retry_after: Optional[float] = None,
     ) -> None:
-        """Answer a coming request with an HTTP status such as 500, or with "reset": a broken connection.
+        """Answer a coming request with an HTTP status such as 500, or reset it (`what="reset"`).
 
-        It is the next request (or with `request` the second, third, … from now), counting those
-        about one job, or without `job_id` all of them.
+        This is the next request about `job_id`, or about any job if that is None; with
+        `request=2` the second one from now, and so on.
         """
-        if what != RESET and not (isinstance(what, int) and 200 <= what <= 599):
+        is_status = isinstance(what, int) and 200 <= what <= 599
+        if what != RESET and not is_status:
             raise ConfigError('a fault is an HTTP status or "reset", not %r' % (what,))
+        status = 0 if what == RESET else int(what)
         headers = {} if retry_after is None else {"Retry-After": "%g" % retry_after}
-        answer: Answer = (
-            0 if what == RESET else int(what),
-            headers,
-            _error(str(what), "a fault on purpose"),
-        )
+        answer = Answer(status, headers, _error(str(what), "a fault on purpose"))
         with self._lock:
-            self._faults.append((answer, job_id, request))
+            self._faults.append(_PlannedFault(answer, job_id, request))
 
     def url(self, job_id: str) -> str:
-        """Where a job is asked about."""
+        """The URL of a job."""
         return "%s/jobs/%s" % (self.base, quote(job_id, safe=""))
 
     @property
     def profile(self) -> Profile:
-        """How this API speaks; `_replace` what you want otherwise."""
+        """The profile of this API; change it with `_replace`."""
         return Profile(
             name="fake",
             url=self.base + "/jobs/{id}",
@@ -178,96 +190,81 @@ class FakeJobApi:
             proxy="none",
         )
 
-    def _reply(self, path: str, headers: Mapping[str, str]) -> Answer:
+    def _answer(self, path: str, headers: Mapping[str, str]) -> Answer:
         now = self._clock.now()
         with self._lock:
             ids = _ids_in(path)
-            status, more, data = (
-                self._faulty(ids) or self._limited(now) or self._answer(path, ids, now)
-            )
-            self.requests.append(Request(now, path, ids, headers, status))
-            return status, {**self._quota(now), **more}, data
+            answer = self._next_fault(ids) or self._refuse_excess(now)
+            if answer is None:
+                answer = self._answer_jobs(path, ids, now)
+            self.requests.append(Request(now, path, ids, headers, answer.status))
+            return answer._replace(headers={**self._limit_headers(now), **answer.headers})
 
-    def _faulty(self, ids: Tuple[str, ...]) -> Optional[Answer]:
-        self._faults = [
-            (answer, job_id, left - (job_id is None or job_id in ids))
-            for answer, job_id, left in self._faults
-        ]
-        due = next(
-            (
-                i
-                for i, (_, job_id, left) in enumerate(self._faults)
-                if left <= 0 and (job_id is None or job_id in ids)
-            ),
-            None,
-        )
-        return None if due is None else self._faults.pop(due)[0]
+    def _next_fault(self, ids: Tuple[str, ...]) -> Optional[Answer]:
+        matching = [fault for fault in self._faults if fault.matches(ids)]
+        for fault in matching:
+            fault.requests_left -= 1
+        for fault in matching:
+            if fault.requests_left <= 0:
+                self._faults.remove(fault)
+                return fault.answer
+        return None
 
-    def _limited(self, now: float) -> Optional[Answer]:
+    def _refuse_excess(self, now: float) -> Optional[Answer]:
+        """Count a request; a 429 if there are too many in this window."""
         if self._limit is None:
             return None
         window = now // self._limit.per
-        self._used = 1 if window != self._window else self._used + 1
-        self._window = window
+        if window != self._window:
+            self._window = window
+            self._used = 0
+        self._used += 1
         if self._used <= self._limit.polls:
             return None
-        return (
-            429,
-            {"Retry-After": _left(now, self._limit.per)},
-            _error("rate_limited", "too many requests"),
-        )
+        headers = {"Retry-After": _seconds_left(now, self._limit.per)}
+        return Answer(429, headers, _error("rate_limited", "too many requests"))
 
-    def _quota(self, now: float) -> Dict[str, str]:
+    def _limit_headers(self, now: float) -> Dict[str, str]:
         if self._limit is None:
             return {}
         return {
             "RateLimit-Limit": "%d" % self._limit.polls,
-            "RateLimit-Reset": _left(now, self._limit.per),
+            "RateLimit-Reset": _seconds_left(now, self._limit.per),
             "RateLimit-Remaining": "%d" % max(0, self._limit.polls - self._used),
         }
 
-    def _answer(self, path: str, ids: Tuple[str, ...], now: float) -> Answer:
+    def _answer_jobs(self, path: str, ids: Tuple[str, ...], now: float) -> Answer:
         if path.startswith("/jobs?"):
-            return 200, {}, {"items": [self._said(name, now) for name in ids if name in self._jobs]}
+            items = [self._describe(name, now) for name in ids if name in self._jobs]
+            return Answer(200, {}, {"items": items})
         if not ids or ids[0] not in self._jobs:
-            return 404, {}, _error("not_found", "there is no such job")
-        return 200, {}, self._said(ids[0], now)
+            return Answer(404, {}, _error("not_found", "there is no such job"))
+        return Answer(200, {}, self._describe(ids[0], now))
 
-    def _said(self, job_id: str, now: float) -> Dict[str, Any]:
-        """A job as the API tells of it."""
+    def _describe(self, job_id: str, now: float) -> Dict[str, Any]:
+        """The JSON of a job."""
         job = self._jobs[job_id]
-        wall = self._clock.wall() - self._clock.now()
-        over = now >= job.ends_at
-        status = (
-            ("failed" if job.error else "done")
-            if over
-            else "running"
-            if now >= job.starts_at
-            else "pending"
-        )
-        said: Dict[str, Any] = {
-            "id": job_id,
-            "status": status,
-            "created_at": iso_text(job.begins_at + wall),
-        }
+        wall_offset = self._clock.wall() - self._clock.now()
+        data: Dict[str, Any] = {"id": job_id, "created_at": iso_text(job.added_at + wall_offset)}
+        fraction = max(0.0, now - job.starts_at) / max(1e-9, job.finishes_at - job.starts_at)
+        if now >= job.finishes_at:
+            fraction = 1.0
+            data["status"] = "failed" if job.error else "done"
+            data["finished_at"] = iso_text(job.finishes_at + wall_offset)
+            data["error"] = job.error
+            data["result"] = None if job.error else job.result
+        elif now >= job.starts_at:
+            data["status"] = "running"
+        else:
+            data["status"] = "pending"
         if job.pages:
-            share = (
-                1.0
-                if over
-                else max(0.0, now - job.starts_at) / max(1e-9, job.ends_at - job.starts_at)
-            )
-            said["progress"] = {"processed_pages": int(share * job.pages), "total_pages": job.pages}
-        if over:
-            said.update(
-                finished_at=iso_text(job.ends_at + wall),
-                error=job.error,
-                result=None if job.error else job.result,
-            )
-        return said
+            processed = int(fraction * job.pages)
+            data["progress"] = {"processed_pages": processed, "total_pages": job.pages}
+        return data
 
 
 class _Server(ThreadingMixIn, TCPServer):
-    """A thread a connection. TCPServer, because HTTPServer asks DNS for the name of the host."""
+    """One thread per connection. Not an HTTPServer, which looks up the name of the host."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -290,13 +287,13 @@ class _Server(ThreadingMixIn, TCPServer):
 
     def shutdown_request(self, request: Any) -> None:
         self._open.pop(request, None)
-        self.close_request(request)  # without the usual shutdown: a reset must come as one
+        self.close_request(request)  # without the usual shutdown, which would undo a reset
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignore clients that close their connection early."""
 
-    def end(self) -> None:
-        """Close it all, and wait for the threads."""
+    def stop(self) -> None:
+        """Close all connections, and wait for their threads."""
         self.server_close()
         for request, thread in list(self._open.items()):
             with suppress(OSError):
@@ -307,30 +304,28 @@ class _Server(ThreadingMixIn, TCPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
-    wbufsize = -1  # head and body in one piece
+    wbufsize = -1  # sends headers and body together
     server: _Server
 
     def do_GET(self) -> None:
         api = self.server.api
-        status, headers, data = api._reply(
-            self.path, {name.lower(): value for name, value in self.headers.items()}
-        )
-        if not status:
+        received = {name.lower(): value for name, value in self.headers.items()}
+        answer = api._answer(self.path, received)
+        if answer.status == 0:
             self._reset()
             return
-        body = json.dumps(data).encode("utf-8")
-        self.send_response_only(status)
-        for name, value in [
-            ("Content-Type", "application/json"),
-            ("Content-Length", "%d" % len(body)),
-            ("Date", self.date_time_string(api._clock.wall())),
-        ] + list(headers.items()):
+        body = json.dumps(answer.data).encode("utf-8")
+        self.send_response_only(answer.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", "%d" % len(body))
+        self.send_header("Date", self.date_time_string(api._clock.wall()))
+        for name, value in answer.headers.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
     def _reset(self) -> None:
-        # Within a reply: before it, clients may quietly try again on another connection.
+        # During the reply: if it came before, clients might retry on another connection.
         self.wfile.write(b"HTTP/1.1 200 OK\r\n")
         self.wfile.flush()
         linger = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
@@ -338,17 +333,22 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def log_message(self, *args: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
 
 def _ids_in(path: str) -> Tuple[str, ...]:
-    many, one = _MANY.match(path), _ONE.match(path)
-    names = many.group(1).split(",") if many else [one.group(1)] if one else []
-    return tuple(unquote(name) for name in names)
+    names: List[str] = []
+    many = _MANY_JOBS.match(path)
+    one = _ONE_JOB.match(path)
+    if many:
+        names = many.group(1).split(",")
+    elif one:
+        names = [one.group(1)]
+    return tuple(map(unquote, names))
 
 
-def _left(now: float, per: float) -> str:
-    """Whole seconds to the next window."""
+def _seconds_left(now: float, per: float) -> str:
+    """Whole seconds until the next window."""
     return "%d" % max(1, math.ceil(per - now % per))
 
 

@@ -47,7 +47,7 @@ CORE_TESTS = [
     "tests/drivers/doctor",
     "tests/drivers/simulation",
     "tests/edges/profiles",
-    "tests/drivers/test_sources.py",
+    "tests/drivers/test_common_loops.py",
     "tests/drivers/test_single.py",
     "tests/drivers/test_batch_corners.py",
     "tests/cli/test_doctor.py",

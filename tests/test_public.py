@@ -1,7 +1,8 @@
-"""What pollkit exports, and that it is documented by examples that run."""
+"""The public names of pollkit, and their documentation with examples that run."""
 
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -21,22 +22,26 @@ MODULES = sorted(
 )
 
 
-def test_the_exports_are_what_the_design_names():
-    assert set(pollkit.__all__) == set(
-        """
-        wait Poller BatchPoller Simulation Job Profile Outcome Reply Fault Fixed Backoff Adaptive TokenBucket
-        PollkitError ConfigError JobFailed JobTimedOut JobUnreachable Ledger SharedBucket LedgerError""".split()
-    )
-    assert set(pollkit.__all__) <= set(dir(pollkit))
+EXPORTS = """
+    wait Poller BatchPoller Ledger LedgerRunner Simulation Job Profile Outcome State Event Reply
+    Fault Fixed Backoff Adaptive TokenBucket SharedBucket History PollkitError ConfigError JobError
+    JobFailed JobTimedOut JobUnreachable LedgerError
+""".split()
+RECEIVED = ["Outcome", "State", "Event"]  # values that users receive but don't create
+
+
+def test_the_package_exports_these_names_and_no_others():
+    assert pollkit.__all__ == sorted(EXPORTS)
+    assert set(EXPORTS) <= set(dir(pollkit))
 
 
 @pytest.mark.parametrize("name", pollkit.__all__)
 def test_every_export_has_a_docstring(name):
     assert getattr(pollkit, name).__doc__.strip()
-    assert name in pollkit.__dict__  # looked up once, then an ordinary attribute
+    assert name in pollkit.__dict__  # imported once, then an ordinary attribute
 
 
-def test_a_name_that_is_not_there_says_so():
+def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'Waiter'"):
         pollkit.Waiter  # noqa: B018
 
@@ -52,36 +57,33 @@ def test_the_examples_in_docstrings_run(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "Fixed",
-        "Backoff",
-        "Adaptive",
-        "Job",
-        "Profile",
-        "Reply",
-        "Fault",
-        "TokenBucket",
-        "Poller",
-        "BatchPoller",
-        "Simulation",
-        "wait",
-        "Ledger",
-        "SharedBucket",
-    ],
-)
-def test_what_users_call_comes_with_an_example(name):
+@pytest.mark.parametrize("name", [name for name in EXPORTS if name not in RECEIVED])
+def test_the_docstring_of_every_name_that_users_call_or_catch_has_an_example(name):
     assert ">>>" in getattr(pollkit, name).__doc__
 
 
+@pytest.mark.parametrize(
+    "function", [pollkit.wait, pollkit.Poller, pollkit.BatchPoller, pollkit.LedgerRunner]
+)
+def test_parameters_are_spelled_out(function):
+    kinds = {each.kind for each in inspect.signature(function).parameters.values()}
+    assert kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_wait_has_the_parameters_of_poller():
+    own = inspect.signature(pollkit.wait).parameters
+    poller = inspect.signature(pollkit.Poller).parameters
+    assert set(own) - {"job"} == set(poller)
+    assert all(own[name].default == poller[name].default for name in poller)
+
+
 @pytest.mark.parametrize("name", MODULES)
-def test_every_module_says_what_it_is(name):
+def test_every_module_has_a_docstring(name):
     assert importlib.import_module(name).__doc__.strip()
 
 
 def test_the_version_is_a_literal_and_in_the_changelog():
-    """A copied folder has no metadata to ask, and setup.cfg reads it without importing anything."""
+    """A copied folder has no metadata, and setup.cfg reads it without importing anything."""
     with open(os.path.join(ROOT, "pollkit", "__init__.py"), encoding="utf-8") as file:
         assert '\n__version__ = "%s"\n' % pollkit.__version__ in file.read()
     with open(os.path.join(ROOT, "CHANGELOG.md"), encoding="utf-8") as file:
@@ -89,7 +91,7 @@ def test_the_version_is_a_literal_and_in_the_changelog():
 
 
 @pytest.mark.parametrize(
-    "words, code, said",
+    "words, code, text",
     [
         ([], 0, "usage: "),
         (["--help"], 0, "usage: "),
@@ -97,14 +99,15 @@ def test_the_version_is_a_literal_and_in_the_changelog():
         (["frobnicate"], 2, "pollkit: there is no command 'frobnicate'"),
     ],
 )
-def test_the_module_runs(words, code, said):
+def test_the_module_runs(words, code, text):
     done = subprocess.run(
         [sys.executable, "-m", "pollkit"] + words,
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
-    assert done.returncode == code and said in done.stdout.decode()
+    assert done.returncode == code
+    assert text in done.stdout.decode()
     if code:
         assert done.stdout.count(b"\n") == 1
 
@@ -118,21 +121,20 @@ def readme_examples():
 
 
 @pytest.mark.parametrize("code", list(readme_examples()))
-def test_the_readmes_python_compiles_and_uses_only_what_is_exported(code):
+def test_the_readmes_python_compiles_and_uses_only_public_names(code):
     compile(code, "README.md", "exec")
     for name in re.findall(r"pollkit\.(\w+)", code):
         assert name in pollkit.__all__ + ["testing"], name
 
 
-def test_the_readmes_console_sessions_show_what_really_happens():
+def test_the_readmes_console_sessions_show_the_real_output():
     result = doctest.testfile(
         os.path.join(ROOT, "README.md"), module_relative=False, encoding="utf-8"
     )
     assert result.attempted >= 5 and result.failed == 0
 
 
-def test_nothing_long():
-    """One idea a file: none over 400 lines or so."""
+def test_no_module_is_much_longer_than_400_lines():
     for name in MODULES:
         with open(importlib.import_module(name).__file__, encoding="utf-8") as file:
             assert sum(1 for _ in file) <= 420, name

@@ -1,4 +1,4 @@
-"""pollkit.testing: what users test their own code with."""
+"""pollkit.testing: the tools for tests of users."""
 
 import errno
 import http.client
@@ -32,7 +32,7 @@ def api(clock):
 
 
 def ask(api, job_id):
-    """Ask as any other client would: (status, headers, data)."""
+    """Send a request with another client; its (status, headers, data)."""
     connection = http.client.HTTPConnection(api.base[len("http://") :], timeout=10)
     connection.request("GET", api.url(job_id)[len(api.base) :])
     reply = connection.getresponse()
@@ -43,20 +43,20 @@ def ask(api, job_id):
 
 def test_a_job_goes_from_pending_over_running_to_done(api, clock):
     api.add("job_1", lasts=10, queued=2, pages=40, result={"words": 7})
-    said = []
+    replies = []
     for _ in range(4):
-        said.append(ask(api, "job_1")[2])
+        replies.append(ask(api, "job_1")[2])
         clock.sleep(4)
-    assert [reply["status"] for reply in said] == ["pending", "running", "running", "done"]
-    assert [reply["progress"]["processed_pages"] for reply in said] == [0, 10, 30, 40]
-    assert said[3]["result"] == {"words": 7} and "result" not in said[2]
-    assert (said[3]["created_at"], said[3]["finished_at"]) == (
+    assert [reply["status"] for reply in replies] == ["pending", "running", "running", "done"]
+    assert [reply["progress"]["processed_pages"] for reply in replies] == [0, 10, 30, 40]
+    assert replies[3]["result"] == {"words": 7} and "result" not in replies[2]
+    assert (replies[3]["created_at"], replies[3]["finished_at"]) == (
         "2027-01-15T08:00:00.000Z",
         "2027-01-15T08:00:10.000Z",
     )
 
 
-def test_a_job_fails_as_it_was_told_to(api):
+def test_a_job_fails_with_the_given_message_and_code(api):
     api.add("job_1", fails="bad input", code="E7")
     assert ask(api, "job_1")[2]["error"] == {"code": "E7", "message": "bad input"}
     with pytest.raises(pollkit.JobFailed, match="bad input"):
@@ -84,7 +84,7 @@ def test_a_job_that_was_never_added_is_not_found(api):
         ([(500, "other", 1)], [200, 200]),
     ],
 )
-def test_faults_come_at_the_request_they_were_meant_for(api, clock, faults, statuses):
+def test_faults_come_at_the_planned_request(api, clock, faults, statuses):
     api.add("job_1", lasts=3)
     for what, job_id, request in faults:
         api.fault(what, job_id, request)
@@ -92,15 +92,17 @@ def test_faults_come_at_the_request_they_were_meant_for(api, clock, faults, stat
     assert [request.status for request in api.requests][: len(statuses)] == statuses
 
 
-def test_a_reset_is_seen_also_on_a_connection_that_was_used_before(api, clock):
+def test_a_reset_is_a_fault_even_on_a_reused_connection(api, clock):
     api.add("job_1", lasts=5)
     api.fault("reset", request=3)
-    heard = []
-    with pollkit.Poller(api.profile, pace="fixed 1s", clock=clock, on_event=heard.append) as poller:
+    events = []
+    with pollkit.Poller(
+        api.profile, pace="fixed 1s", clock=clock, on_event=events.append
+    ) as poller:
         outcome = poller.poll("job_1")
     assert (outcome.state, outcome.faults) == ("done", 1)
     assert [
-        os.strerror(errno.ECONNRESET) in event.text for event in heard if event.kind == "fault"
+        os.strerror(errno.ECONNRESET) in event.text for event in events if event.kind == "fault"
     ] == [True]
 
 
@@ -112,12 +114,12 @@ def test_a_429_has_the_retry_after_it_was_given(api, clock):
 
 
 @pytest.mark.parametrize("what", ["rest", 99, 600, None])
-def test_a_fault_that_makes_no_sense_is_refused(api, what):
+def test_an_invalid_fault_is_refused(api, what):
     with pytest.raises(pollkit.ConfigError, match="a fault is an HTTP status"):
         api.fault(what)
 
 
-def test_a_limit_is_counted_in_windows_and_told_in_headers(clock):
+def test_a_limit_is_counted_in_windows_and_sent_in_headers(clock):
     with FakeJobApi(limit="3/m", clock=clock) as api:
         api.add("job_1")
         replies = [ask(api, "job_1") for _ in range(4)]
@@ -147,7 +149,7 @@ def test_many_jobs_in_one_request():
         assert len(api.requests) < 30
 
 
-def test_requests_note_what_was_asked_when_and_with_which_headers(api, clock):
+def test_requests_record_path_time_and_headers(api, clock):
     api.add("job_1")
     clock.sleep(5)
     request = urllib.request.Request(api.url("job_1"), headers={"X-Test": "yes"})
@@ -175,7 +177,7 @@ def test_it_closes_connections_that_are_still_open():
     connection.close()
 
 
-def test_faults_of_one_job_are_no_concern_of_another(api):
+def test_faults_of_one_job_do_not_affect_another(api):
     api.add("a")
     api.add("b")
     for _ in range(3):

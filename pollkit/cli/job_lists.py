@@ -7,8 +7,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Tupl
 
 from ..core.model import Job, display_id, job_timeout
 from ..core.profile import Profile, validate_size
-from ..core.urls import parse_url
-from ..drivers.client import Client, Default, with_label
+from ..drivers.client import Client
 from ..errors import ConfigError
 from .options import checked_label, for_one_profile, job_from
 
@@ -46,7 +45,7 @@ def read_jobs(
             if before == number:
                 url = _check_address(asker, job)
                 if will_poll:
-                    asker.manner(job).transport.check_origin(url)
+                    asker.locate(job).endpoint.transport.check_origin(url)
                 check(job)
         except ConfigError as error:
             raise ConfigError("%s, line %d: %s" % (name, number, error)) from None
@@ -67,17 +66,12 @@ def named_jobs(names: Iterable[str], arguments: argparse.Namespace, profile: Pro
 
 
 def _asker(arguments: argparse.Namespace, profile: Profile) -> Client:
-    return Client(
-        profile, None, Default.AS_PROFILE, None, None, None, None, None, arguments.profiles
-    )
+    return Client(profile, profiles=arguments.profiles)
 
 
 def _check_address(asker: Client, job: Job) -> str:
     """The URL of a job, or a ConfigError."""
-    manner = asker.manner(job)
-    url = manner.url(with_label(job, manner))
-    parse_url(url)  # raises a ConfigError if it is no URL
-    return url
+    return asker.locate(job).url
 
 
 def _text(path: str, name: str) -> str:

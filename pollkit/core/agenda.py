@@ -81,12 +81,12 @@ class Agenda:
         now: float,
         *,
         owner: Any = None,
-        context: Any = None,
+        endpoint: Any = None,
         latest: float = NEVER,
     ) -> Entry:
         """Start a wait that ends by `latest`; its job must not be on the agenda."""
         state = start(job, url, settings, now, latest)
-        return self.adopt(state, settings, lane, owner=owner, context=context)
+        return self.adopt(state, settings, lane, owner=owner, endpoint=endpoint)
 
     def adopt(
         self,
@@ -95,7 +95,7 @@ class Agenda:
         lane: Lane,
         *,
         owner: Any = None,
-        context: Any = None,
+        endpoint: Any = None,
         is_late: bool = False,
     ) -> Entry:
         """Continue a wait that began elsewhere; its job must not be on the agenda.
@@ -105,7 +105,7 @@ class Agenda:
         """
         if is_late:
             state = state._replace(deadline=NEVER)
-        entry = Entry(state, settings, lane, owner, context)
+        entry = Entry(state, settings, lane, owner, endpoint)
         entry.is_late = is_late
         self._entries[state.job.id] = entry
         self._reschedule(entry)

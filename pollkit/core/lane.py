@@ -37,7 +37,7 @@ IN_TURN = 0.0
 
 
 class Entry:
-    """A job on the agenda. `owner` and `context` belong to the caller and are not used here."""
+    """A job on the agenda. `owner` and `endpoint` belong to the caller and are not used here."""
 
     __slots__ = (
         "state",
@@ -46,14 +46,14 @@ class Entry:
         "phase",
         "stamp",
         "owner",
-        "context",
+        "endpoint",
         "turn",
         "is_nudged",
         "is_late",
     )
 
     def __init__(
-        self, state: WaitState, settings: WaitSettings, lane: "Lane", owner: Any, context: Any
+        self, state: WaitState, settings: WaitSettings, lane: "Lane", owner: Any, endpoint: Any
     ) -> None:
         self.state = state
         self.settings = settings
@@ -61,7 +61,7 @@ class Entry:
         self.phase = SCHEDULED
         self.stamp = 0  # of the one heap item of this entry that is current
         self.owner = owner
-        self.context = context
+        self.endpoint = endpoint
         self.turn: Optional[int] = None  # its number in a StartOrder, if its duration is recorded
         self.is_nudged = False
         self.is_late = False  # its deadline has passed: the next poll is the final one

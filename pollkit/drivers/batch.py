@@ -1,4 +1,4 @@
-"""Many jobs, one limit, a few requests at a time: `BatchPoller`."""
+"""BatchPoller: many jobs, one limit, a few requests at a time."""
 
 import os
 from collections import deque
@@ -27,24 +27,25 @@ from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
-from .client import Client, Default, OnEvent, Timeout, validate_bucket
-from .engine import Admitted, Engine
+from .client import Client, Default, Timeout
+from .endpoint import Target, job_url
+from .engine import Engine
 from .futures import FutureOwner, JobSource, OnDone, OutcomeQueue
+from .publisher import OnEvent
 
-READ_AHEAD = 10000  # jobs of an iterator that are pending at once, unless the user says more
-PORTION = 1000  # jobs that are added at once
-READ_FOR_S = 0.02  # or fewer, if the iterator is slow
-LOCK_PATIENCE_S = 0.5  # for a lock that the calling thread itself may hold
+READ_AHEAD = 10000  # default of max_pending for iterators
+PORTION = 1000  # jobs that are added at once; fewer if reading them takes longer than READ_FOR_S
+READ_FOR_S = 0.02
+LOCK_TIMEOUT_S = 0.5  # for a lock that the calling thread itself may hold
 
 
 class BatchPoller:
-    """Waits for any number of jobs, `workers` requests at a time, all under one limit.
+    """Waits for any number of jobs, with at most `workers` requests at a time, under one limit.
 
-    `profile` says how to poll the API; the other arguments override it. The pace is Adaptive()
-    unless the profile or `pace` names another. Without `bucket`, each origin gets its own, for the
-    profile's limit. `batch_timeout` limits a `run` or an
-    `as_completed` as a whole; `history` is Poller's. Use it in a `with` block: leaving the block
-    waits for the pending jobs, leaving it by an exception cancels them.
+    `profile` describes the API, as in Poller; the other arguments override it. `bucket` holds the
+    limit for all jobs; without it, each origin gets the limit of its profile. `timeout` applies
+    to each job, `batch_timeout` to a `run` or an `as_completed` as a whole. Leaving the `with`
+    block waits for the pending jobs; leaving it by an exception cancels them.
 
     >>> with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), timeout=0) as batch:
     ...     [outcome.state.value for outcome in batch.run(["job_1", "job_2"])]
@@ -58,6 +59,7 @@ class BatchPoller:
         bucket: Optional[TokenBucket] = None,
         workers: int = 8,
         timeout: Timeout = Default.AS_PROFILE,
+        *,
         batch_timeout: Union[float, str, None] = None,
         headers: Optional[Mapping[str, str]] = None,
         max_faults: Optional[int] = None,
@@ -72,28 +74,37 @@ class BatchPoller:
         if max_pending is not None:
             validate_count("max_pending", max_pending)
         self._client = Client(
-            profile, pace, timeout, headers, max_faults, on_event, clock, rng, profiles, history
+            profile,
+            pace=pace,
+            timeout=timeout,
+            max_faults=max_faults,
+            bucket=bucket,
+            headers=headers,
+            on_event=on_event,
+            clock=clock,
+            rng=rng,
+            profiles=profiles,
+            history=history,
         )
         self._clock = self._client.clock
         self._batch_timeout: Optional[float] = None
         if batch_timeout is not None:
             self._batch_timeout = to_seconds(batch_timeout, "batch_timeout")
         self._max_pending = max_pending
-        bucket = None if bucket is None else validate_bucket(bucket)
-        self._engine = Engine(self._client, workers, _Sink(self._client), bucket)
+        self._engine = Engine(self._client, workers, _Sink(self._client))
         self._abandoned: Deque[OutcomeQueue] = deque()
         self._closed = False
         self._pid = os.getpid()
 
     def submit(self, job: Union[Job, str], on_done: Optional[OnDone] = None) -> "Future[Outcome]":
-        """Wait for a job in the background; the Future holds its Outcome, never an exception.
+        """Wait for a job in the background; the Future's result is its Outcome.
 
         `on_done` is called with the outcome, in a thread of the batch. Cancelling the last Future
-        of a job cancels its wait. A job that is pending already is not added again.
+        of a job cancels its wait. A job that is already pending is not added again.
         """
         job = Job.from_any(job)
         owner = FutureOwner(on_done)
-        self._add([job], owner, self._latest())
+        self._add([job], owner, self._deadline())
 
         def cancel_if_cancelled(future: "Future[Outcome]") -> None:
             if future.cancelled():
@@ -103,18 +114,18 @@ class BatchPoller:
         return owner.future
 
     def run(self, jobs: Iterable[Union[Job, str]]) -> List[Outcome]:
-        """Wait for all jobs; their outcomes, in the order of the jobs."""
+        """Wait for all jobs; returns their outcomes in the order of the jobs."""
         wanted = JobSource(jobs).read_all()
         found = self._outcomes(JobSource(wanted), len(wanted) or 1, len(wanted))
         outcomes = {job.id: outcome for job, outcome in found}
         return [outcomes[job.id] for job in wanted]
 
     def as_completed(self, jobs: Iterable[Union[Job, str]]) -> Iterator[Outcome]:
-        """The outcomes of the jobs, each as soon as it is known.
+        """Yield the outcomes of the jobs, each as soon as it is known.
 
         `jobs` may be an endless iterator: at most `max_pending` of its jobs are pending at once.
-        While it makes the caller wait for the next job, no outcome is yielded. If the caller
-        stops early, the rest is cancelled.
+        While the iterator blocks, no outcome is yielded. If the caller stops early, the remaining
+        jobs are cancelled.
         """
         source = JobSource(jobs)
         size = len(jobs) if hasattr(jobs, "__len__") else 0  # type: ignore[arg-type]
@@ -123,7 +134,7 @@ class BatchPoller:
             yield outcome
 
     def nudge(self, job_id: str) -> bool:
-        """Poll a job at once because it may have finished. False if it is not pending."""
+        """Poll a job at once: it may have finished. False if it is not pending."""
         self._check_process()
         engine = self._engine
         with engine.lock:
@@ -132,7 +143,7 @@ class BatchPoller:
         return is_pending
 
     def cancel(self, job_id: str) -> bool:
-        """End the wait for a job as cancelled. False if it is not pending."""
+        """Cancel the wait for a job. False if it is not pending."""
         self._check_process()
         with self._engine.lock:
             was_pending = self._engine.cancel(job_id)
@@ -141,20 +152,20 @@ class BatchPoller:
 
     @property
     def stats(self) -> Counts:
-        """What has been polled so far, counted in requests."""
+        """The number of requests so far."""
         return self._engine.stats
 
     def __len__(self) -> int:
-        """How many jobs are pending."""
+        """The number of pending jobs."""
         return len(self._engine.agenda)
 
     def close(self, wait: bool = True) -> None:
-        """Stop: after all pending jobs have finished, or with `wait=False` by cancelling them."""
+        """Stop after all pending jobs have finished; `wait=False` cancels them instead."""
         self._check_process()
         if wait and self._engine.is_own_thread():
             raise PollkitError(
-                "a callback can't wait for its own batch to end: "
-                "close(wait=False), or close elsewhere"
+                "a callback can't wait for its own batch: use close(wait=False), "
+                "or close the batch in another thread"
             )
         try:
             self._close(wait)
@@ -182,68 +193,69 @@ class BatchPoller:
     def _add(self, jobs: List[Job], owner: Any, latest: float) -> None:
         self._check_process()
         engine = self._engine
-        admitted = [engine.admit(job) for job in jobs]
+        targets = [engine.admit(job) for job in jobs]
         with engine.lock:
             if self._closed:
                 raise PollkitError("this BatchPoller is closed")
             engine.raise_error()
-            self._check_ids(admitted)
-            if admitted:
+            self._check_ids(targets)
+            if targets:
                 engine.wake()  # before anything is added: if no thread can start, nothing was
             now = self._clock.now()
             owners = (owner,)  # one tuple for all of them
-            for job, url, way in admitted:
-                entry = engine.agenda.get(job.id)
+            for target in targets:
+                entry = engine.agenda.get(target.job.id)
                 if entry is None:
-                    entry = engine.agenda.add(
-                        job, url, way.rules, way.lane, now, owner=owners, context=way, latest=latest
-                    )
-                    entry.turn = self._client.begin(way.manner, way.home)
+                    entry = engine.add(target, owners, now, latest)
+                    entry.turn = self._client.begin_wait(target.endpoint)
                 else:
                     entry.owner += owners
 
-    def _check_ids(self, admitted: List[Admitted]) -> None:
-        """An id names one job: a second job with the same id would get the first one's outcome."""
-        new: Dict[str, Admitted] = {}
-        for each in admitted:
-            entry = self._engine.agenda.get(each.job.id)
+    def _check_ids(self, targets: List[Target]) -> None:
+        """Raise a ConfigError for a second job with the same id: it would get the first outcome."""
+        first: Dict[str, Target] = {}
+        for target in targets:
+            job = target.job
+            entry = self._engine.agenda.get(job.id)
             if entry is None:
-                first = new.setdefault(each.job.id, each)
-                first_url, first_manner = first.url, first.way.manner
+                other = first.setdefault(job.id, target)
             else:
-                first_manner = entry.context.manner
-                first_url = first_manner.url(entry.state.job)
-            if each.url != first_url or each.way.manner.profile.name != first_manner.profile.name:
+                pending = entry.state.job
+                url = job_url(entry.endpoint.profile, pending)
+                other = Target(pending, url, entry.endpoint)
+            is_same_profile = target.endpoint.profile.name == other.endpoint.profile.name
+            if target.url != other.url or not is_same_profile:
                 raise ConfigError(
-                    "%r is waited for already, at another URL or in another profile: "
-                    "an id names one job" % display_id(each.job)
+                    "%r is already pending, with another URL or profile: an id names one job"
+                    % display_id(job)
                 )
 
     def _outcomes(
         self, source: JobSource, max_pending: int, portion: int
     ) -> Iterator[Tuple[Job, Outcome]]:
-        """Jobs with their outcomes, as they finish; at most `max_pending` are pending at once.
+        """Yield jobs with their outcomes; at most `max_pending` are pending at once.
 
-        Jobs are added `portion` at a time; if that is 0, as many as come within a moment.
+        Jobs are added `portion` at a time; if that is 0, as many as arrive within READ_FOR_S.
         """
         if self._engine.is_own_thread():
             raise PollkitError(
-                "a callback can't wait for jobs of its own batch: submit them, or wait elsewhere"
+                "a callback can't wait for jobs of its own batch: use submit, "
+                "or wait in another thread"
             )
         inbox = OutcomeQueue()
-        latest = self._latest()
+        deadline = self._deadline()
         pending = 0
         try:
             while pending or not source.is_exhausted:
                 if not source.is_exhausted and pending < max_pending:
                     most = min(max_pending - pending, portion or PORTION)
                     jobs = source.read(most, None if portion else READ_FOR_S)
-                    self._add(jobs, inbox, latest)
+                    self._add(jobs, inbox, deadline)
                     pending += len(jobs)
-                    if self._clock.now() >= latest:
+                    if self._clock.now() >= deadline:
                         source.stop()
-                must_wait = pending > 0 and (source.is_exhausted or pending >= max_pending)
-                for job, outcome in inbox.take_all(must_wait):
+                can_add_more = not source.is_exhausted and pending < max_pending
+                for job, outcome in inbox.take_all(wait=pending > 0 and not can_add_more):
                     pending -= 1
                     if outcome.state is State.CANCELLED:
                         self._engine.raise_error()
@@ -252,27 +264,30 @@ class BatchPoller:
             if pending:
                 self._abandon(inbox)
 
-    def _latest(self) -> float:
-        return NEVER if self._batch_timeout is None else self._clock.now() + self._batch_timeout
+    def _deadline(self) -> float:
+        """When the batch as a whole times out."""
+        if self._batch_timeout is None:
+            return NEVER
+        return self._clock.now() + self._batch_timeout
 
     def _cancel_future(self, job: Job, owner: FutureOwner) -> None:
         self._check_process()
         with self._engine.lock:
             self._remove_owner([job], owner)
-        owner.cancelled()
+        owner.settle_cancelled()
         self._engine.deliver_reports()
 
     def _abandon(self, inbox: OutcomeQueue) -> None:
-        """The caller of `as_completed` stopped early: cancel the jobs that have no other owner.
+        """Cancel the jobs of a caller that stopped early, unless they have another owner.
 
         The garbage collector may call this in any thread, even in one that holds the lock. Then
         the engine does it later.
         """
         if os.getpid() != self._pid:
-            return  # in a child process: the parent goes on with it
+            return  # in a child process: the parent still uses them
         self._abandoned.append(inbox)
         lock = self._engine.lock
-        if not lock.acquire(timeout=LOCK_PATIENCE_S):
+        if not lock.acquire(timeout=LOCK_TIMEOUT_S):
             self._engine.call_soon(self._cancel_abandoned)
             return
         try:
@@ -291,10 +306,10 @@ class BatchPoller:
             inbox = self._abandoned[0]
             jobs = [entry.state.job for entry in self._engine.agenda if inbox in entry.owner]
             self._remove_owner(jobs, inbox)
-            self._abandoned.popleft()  # last: after a Ctrl-C, another thread continues with it
+            self._abandoned.popleft()  # last: after Ctrl-C, another thread repeats the work
 
     def _remove_owner(self, jobs: List[Job], owner: Any) -> None:
-        """One owner waits for these jobs no longer. Call with the lock held."""
+        """Cancel these jobs for one of their owners. Call with the lock held."""
         for job in jobs:
             entry = self._engine.agenda.get(job.id)
             if entry is None or owner not in entry.owner:
@@ -305,24 +320,20 @@ class BatchPoller:
 
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
-            raise PollkitError("this BatchPoller was made in another process: make a new one here")
+            raise PollkitError(
+                "this BatchPoller was created in another process: create one in this process"
+            )
 
 
 class _Sink:
-    """What the engine calls for a batch."""
+    """Receives the engine's reports for a batch."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._buckets: Dict[Tuple[str, Any], TokenBucket] = {}
-
-    def bucket_for(self, profile: Profile, home: str) -> TokenBucket:
-        """One bucket for each origin and limit."""
-        limit = profile.limit
-        return self._buckets.setdefault((home, limit), TokenBucket(limit, clock=self._client.clock))
 
     def learn(self, entry: Entry) -> None:
-        """Learn the duration of a job that has finished."""
-        self._client.end(entry.turn, entry.context.manner, entry.context.home, entry.state)
+        """Add the duration of a finished job to the history."""
+        self._client.end_wait(entry.turn, entry.endpoint, entry.state)
 
     def may_block(self, step: Step) -> bool:
         """Whether reporting this step calls code of the user's."""
@@ -330,10 +341,10 @@ class _Sink:
         return is_finished and any(owner.runs_callbacks for owner in step.entry.owner)
 
     def on_progress(self, step: Step, counts: Counts) -> None:
-        """Nothing to do: the job stays on the agenda."""
+        """Do nothing: the job stays on the agenda."""
 
     def on_finished(self, step: Step, counts: Counts) -> None:
-        """Deliver an outcome to all who wait for it."""
+        """Deliver an outcome to all owners of the job."""
         outcome = self._client.outcome(step.after)
         for owner in step.entry.owner:
             owner.deliver(step.after.job, outcome)

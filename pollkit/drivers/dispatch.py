@@ -1,6 +1,6 @@
-"""Which jobs to poll now: the agenda proposes, a bucket grants or refuses, the agenda dispatches.
+"""Which jobs to poll now: the agenda proposes one, its bucket grants or refuses a token.
 
-The bucket is asked outside of core and without the lock: it may be a file that processes share.
+The bucket is called outside of core and without the lock: it may be a file that processes share.
 """
 
 from typing import ContextManager, List, NamedTuple, Sequence
@@ -9,11 +9,11 @@ from ..core.agenda import Agenda, Step
 from ..core.lane import Entry, Lane
 from ..core.reading.reader import Reading, Verdict
 
-SHORTEST_PAUSE_S = 1.0  # after a 429 that names no time
+SHORTEST_PAUSE_S = 1.0  # after a 429 without Retry-After
 
 
 class Work(NamedTuple):
-    """Jobs to poll in one exchange; if there are none, the instant to ask again."""
+    """Jobs to poll with one request; if there are none, the instant to try again."""
 
     entries: List[Entry]
     next_at: float
@@ -26,9 +26,9 @@ def next_work(agenda: Agenda, now: float, lock: ContextManager[object]) -> Work:
             entry = agenda.candidate(now)
             if entry is None:
                 return Work([], agenda.next_at())
-            is_last_look = now >= entry.state.deadline
+            is_final_poll = now >= entry.state.deadline
         bucket = entry.lane.bucket
-        ready_at = bucket.reserve(now, now, is_last_look)
+        ready_at = bucket.reserve(now, now, is_final_poll)
         with lock:
             if ready_at > now:
                 agenda.refuse(entry.lane, ready_at, bucket.interval, now)
@@ -38,13 +38,13 @@ def next_work(agenda: Agenda, now: float, lock: ContextManager[object]) -> Work:
                 return Work(entries, now)
 
 
-def apply_feedback(lane: Lane, heard: Reading, steps: Sequence[Step], now: float) -> None:
-    """Tell the bucket what a reply says about the limit, if it says anything.
+def apply_feedback(lane: Lane, reading: Reading, steps: Sequence[Step], now: float) -> None:
+    """Pass the rate-limit information of a reply to the bucket, if the reply has any.
 
-    After a 429 without Retry-After everyone pauses until its own jobs are polled again.
+    After a 429 without Retry-After the whole lane pauses until the refused jobs are due again.
     """
-    if heard.verdict is Verdict.LIMITED:
+    if reading.verdict is Verdict.LIMITED:
         next_at = max([step.after.next_at for step in steps], default=now)
-        lane.bucket.apply_feedback(heard, now, max(now + SHORTEST_PAUSE_S, next_at))
-    elif heard.quota is not None:
-        lane.bucket.apply_feedback(heard, now, now)
+        lane.bucket.apply_feedback(reading, now, max(now + SHORTEST_PAUSE_S, next_at))
+    elif reading.quota is not None:
+        lane.bucket.apply_feedback(reading, now, now)

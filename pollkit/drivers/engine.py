@@ -1,54 +1,47 @@
-"""The engine that polls many jobs: an agenda, a lock, one thread for exchanges, and a sink.
+"""Engine: polls many jobs with one thread for all exchanges.
 
 `BatchPoller` and the ledger runner each own an Engine. They put jobs on its agenda; the engine
-polls them and reports to their sink:
+polls them and reports to a sink, an object with these methods:
 
-    bucket_for(profile, origin)   the bucket for the jobs of a profile at an origin
-    learn(entry)                  a wait has ended; called with the lock held, must not block
+    learn(entry)                  a wait has finished; called with the lock held, must not block
     may_block(step)               whether one of the next two calls may block for this step
     on_progress(step, counts)     a poll left the job unfinished
-    on_finished(step, counts)     the job's wait has ended
+    on_finished(step, counts)     the wait for the job has finished
 
-`counts` has the request that led to it; of several jobs in one request, the first one's call
-has it.
+`counts` includes the request that caused the call. If one request asked about several jobs, only
+the call for the first includes it.
 
-One thread carries all exchanges (edges/multiplexer.py): it waits on their sockets at once and
-blocks on none of them. What may block (callbacks, logging, ledger writes) runs in a second
-thread, the reporter. The lock guards the agenda and is never held while something blocks.
+One thread carries all exchanges (edges/multiplexer.py): it waits on all their sockets at once and
+blocks on none of them. Calls that may block (callbacks, logging, ledger writes) run in a second
+thread, the reporter. The lock guards the agenda and is never held during a call that may block.
 """
 
 import threading
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
 from ..core.agenda import Agenda, Step
-from ..core.lane import Lane
+from ..core.lane import Entry, Lane
 from ..core.limits.overload import Overloads
+from ..core.machine import start
 from ..core.model import NOTHING_COUNTED, Counts, Job
 from ..core.reading.reader import Reading, Verdict
 from ..core.units import NEVER
+from ..core.wait_state import WaitState
 from ..edges.clock import Clock
 from ..edges.limits.token_bucket import TokenBucket
 from ..edges.multiplexer import Finished, Multiplexer
 from ..errors import LedgerError, PollkitError
-from .client import Client, Endpoint, logger, with_label
+from .client import Client
 from .dispatch import apply_feedback, next_work
-from .exchanges import PollInFlight, Way
+from .endpoint import Endpoint, PollInFlight, Target
 from .futures import new_bell, ring
+from .publisher import Report, logger
 from .reporter import Reporter, join
-from .reports import Report, has_listener, publish
 
-MAX_BACKLOG = 1000  # reports waiting for the reporter; at this many no new poll begins
-RESUME_BACKLOG = 950  # when so many are left, polls begin again
-HURRIED_CLOSE_S = 1.0  # how long a close that does not wait may take
-
-
-class Admitted(NamedTuple):
-    """A job with all that it takes to poll it."""
-
-    job: Job
-    url: str
-    way: Way
+MAX_BACKLOG = 1000  # reports in the reporter's queue; at this many no new poll begins
+RESUME_BACKLOG = 950  # polls begin again when the queue has shrunk to this length
+ABANDON_S = 1.0  # how long a stop that abandons exchanges may take
 
 
 class Engine:
@@ -60,36 +53,30 @@ class Engine:
     """
 
     def __init__(
-        self,
-        client: Client,
-        workers: int,
-        sink: Any,
-        bucket: Optional[TokenBucket] = None,
-        writes_first: bool = False,
+        self, client: Client, workers: int, sink: Any, *, writes_first: bool = False
     ) -> None:
         self._client = client
         self._clock = client.clock
+        self._publisher = client.publisher
         self._sink = sink
-        self._bucket = bucket
         self._writes_first = writes_first
         self._lanes: Dict[Tuple[TokenBucket, Optional[Endpoint]], Lane] = {}
-        self.ways: Dict[Tuple[Endpoint, str, bool], Way] = {}
         self.agenda = Agenda(workers, sink.learn)
         self.lock = threading.Lock()
-        self._error: Optional[PollkitError] = None  # why nothing is polled any more
-        self._quiet_polls = 0
+        self._error: Optional[PollkitError] = None  # the reason why polling has stopped
+        self._quiet_polls = 0  # polls that had nothing to report
         self._reported = NOTHING_COUNTED
         self._overloads = Overloads()
         self._soon: Deque[Callable[[], None]] = deque()
         self._empty_bells: List[threading.Lock] = []
-        self._reporter = Reporter(self._wake_thread)
+        self._reporter = Reporter(on_idle=self._wake_thread)
         self._multiplexer: Optional[Multiplexer] = None
         self._thread: Optional[threading.Thread] = None
         self._is_stopping = False
 
     @property
     def stats(self) -> Counts:
-        """How many requests were sent so far."""
+        """The number of requests so far."""
         return self._reported.plus(Counts(self._quiet_polls))
 
     @property
@@ -99,47 +86,50 @@ class Engine:
 
     # Jobs
 
-    def admit(self, job: Job) -> Admitted:
-        """What it takes to poll a job, or a ConfigError."""
-        manner = self._client.manner(job)
-        job = with_label(job, manner)
-        url = manner.url(job)
-        # A job that has a URL can't be polled together with others.
-        is_many = manner.profile.batch_url is not None and job.url is None
-        home = manner.check(manner.url_for_many([job.id]) if is_many else url)
-        way = self.ways.get((manner, home, is_many))
-        if way is None:
-            new = self._new_way(manner, home, is_many)
-            way = self.ways.setdefault((manner, home, is_many), new)
-        return Admitted(job, url, way)
+    def admit(self, job: Job) -> Target:
+        """Find out how to poll a job; a ConfigError if it can't be polled."""
+        target = self._client.locate(job, can_batch=True)
+        target.check()
+        return target
 
-    def _new_way(self, manner: Endpoint, home: str, is_many: bool) -> Way:
-        bucket = self._bucket or self._sink.bucket_for(manner.profile, home)
-        # Jobs that share a bucket share a queue; but a request for many asks about one kind.
-        key = (bucket, manner if is_many else None)
-        batch_size = manner.profile.batch_size if is_many else 1
-        lane = self._lanes.setdefault(key, Lane(bucket, batch_size))
-        return Way(manner, home, is_many, lane, self._client.rules(manner, home, bucket.spacing))
+    def add(self, target: Target, owners: Tuple[Any, ...], now: float, latest: float) -> Entry:
+        """Begin the wait for a job; it times out by `latest`. Call with the lock held."""
+        state = start(target.job, target.url, target.endpoint.settings, now, latest)
+        return self.adopt(state, target.endpoint, owners)
+
+    def adopt(
+        self, state: WaitState, endpoint: Endpoint, owners: Tuple[Any, ...], is_late: bool = False
+    ) -> Entry:
+        """Continue a wait. Call with the lock held."""
+        # Jobs that share a bucket share a lane; but one request for many asks one endpoint.
+        key = (endpoint.bucket, endpoint if endpoint.asks_many else None)
+        lane = self._lanes.get(key)
+        if lane is None:
+            batch_size = endpoint.profile.batch_size if endpoint.asks_many else 1
+            lane = self._lanes[key] = Lane(endpoint.bucket, batch_size)
+        return self.agenda.adopt(
+            state, endpoint.settings, lane, owner=owners, endpoint=endpoint, is_late=is_late
+        )
 
     def cancel(self, job_id: str) -> bool:
-        """End the wait for a job; False if it is not pending.
+        """Cancel the wait for a job; False if it is not pending.
 
-        Call with the lock held, and `deliver_reports` without it.
+        Call with the lock held, then `deliver_reports` without it.
         """
         step = self.agenda.cancel(job_id, self._clock.now())
         if step is None:
             return False
-        self._put_ended(step)
+        self._put_unpolled(step)
         self._ring_if_empty()
         return True
 
     def cancel_all(self) -> None:
-        """End every wait as cancelled. Call with the lock held, then `deliver_reports`."""
+        """Cancel every wait. Call with the lock held, then `deliver_reports` without it."""
         for entry in list(self.agenda):
             self.cancel(entry.state.job.id)
 
     def wake(self) -> None:
-        """Something may be due sooner than expected. Call with the lock held."""
+        """Check for due jobs now; starts the thread if needed. Call with the lock held."""
         if self._thread is None and not self._is_stopping:
             self._start()
         self._wake_thread()
@@ -150,7 +140,7 @@ class Engine:
         self._wake_thread()
 
     def deliver_reports(self) -> None:
-        """Have the reports handled that were put while the lock was held."""
+        """Handle the reports that were queued while the lock was held."""
         self._reporter.deliver()
 
     def wait_until_empty(self) -> None:
@@ -171,7 +161,7 @@ class Engine:
         while self._empty_bells and not len(self.agenda):
             ring(self._empty_bells.pop())
 
-    # Errors, and the end
+    # Errors and stopping
 
     def raise_error(self) -> None:
         """Raise the error that stopped the engine, if one did."""
@@ -186,16 +176,16 @@ class Engine:
         self.deliver_reports()
 
     def stop(self, abandon: bool) -> None:
-        """End the threads; with `abandon`, don't wait for exchanges and slow callbacks."""
+        """Stop the threads; with `abandon`, don't wait for exchanges and slow callbacks."""
         with self.lock:
             self._is_stopping = True
         self._wake_thread()
         clock = Clock()
-        give_up_at = clock.now() + HURRIED_CLOSE_S
-        join(self._thread, HURRIED_CLOSE_S if abandon else None)
+        give_up_at = clock.now() + ABANDON_S
+        join(self._thread, ABANDON_S if abandon else None)
         was_never_started = self._thread is not None and self._thread.ident is None
-        if was_never_started and self._multiplexer is not None:  # Ctrl-C came before
-            self._multiplexer.close()
+        if was_never_started and self._multiplexer is not None:
+            self._multiplexer.close()  # Ctrl-C came before the thread started
         self._reporter.close(max(0.0, give_up_at - clock.now()) if abandon else None)
 
     # The thread that carries the exchanges
@@ -204,19 +194,19 @@ class Engine:
         try:
             multiplexer = Multiplexer()
         except OSError as error:
-            raise PollkitError("no poll can be made: %s" % error.strerror) from None
+            raise PollkitError("can't poll: %s" % error.strerror) from None
         thread = threading.Thread(
             target=self._serve, args=(multiplexer,), daemon=True, name="pollkit-engine"
         )
         self._multiplexer = multiplexer
-        self._thread = thread  # before it starts: Ctrl-C may come in between
+        self._thread = thread  # before it starts: Ctrl-C may come in between, and `stop` needs it
         try:
             thread.start()
         except RuntimeError:
             self._thread = None
             self._multiplexer = None
             multiplexer.close()
-            raise PollkitError("no thread can be started") from None
+            raise PollkitError("can't start a thread") from None
 
     def _wake_thread(self) -> None:
         multiplexer = self._multiplexer
@@ -231,10 +221,10 @@ class Engine:
                 next_at = self._begin_exchanges(multiplexer)
                 is_busy = len(multiplexer) > 0 or not self._reporter.is_idle
                 for finished in self._clock.wait_in(multiplexer, next_at, is_busy):
-                    self._end_exchange(finished)
+                    self._finish_exchange(finished)
         except LedgerError as error:
             self.fail(error)
-        except Exception as error:  # a bug; without this, callers would wait for ever
+        except Exception as error:  # a bug: callers must not wait for ever
             logger().exception("pollkit failed")
             self.fail(PollkitError("pollkit failed: %s: %s" % (type(error).__name__, error)))
         finally:
@@ -242,7 +232,7 @@ class Engine:
             self._client.close()
 
     def _begin_exchanges(self, multiplexer: Multiplexer) -> float:
-        """Begin every exchange that is due; the instant at which the next one is."""
+        """Begin every exchange that is due; the instant at which the next one is due."""
         while self._reporter.backlog < MAX_BACKLOG and not self._is_stopping:
             now = self._clock.now()
             work = next_work(self.agenda, now, self.lock)
@@ -250,30 +240,28 @@ class Engine:
             if not work.entries:
                 return work.next_at
             poll = PollInFlight.from_entries(work.entries)
-            multiplexer.start(poll, poll.steps())
+            multiplexer.start(poll, poll.exchange())
         return NEVER  # `_handle` wakes us when the reporter has caught up
 
     def _report_expired(self) -> None:
         """Report the jobs whose deadline passed before they could be polled again."""
         expired = self.agenda.take_expired()
-        if expired:
-            with self.lock:
-                for step in expired:
-                    self._put_ended(step)
-                self._ring_if_empty()
-            self.deliver_reports()
+        if not expired:
+            return
+        with self.lock:
+            for step in expired:
+                self._put_unpolled(step)
+            self._ring_if_empty()
+        self.deliver_reports()
 
-    def _end_exchange(self, finished: Finished) -> None:
+    def _finish_exchange(self, finished: Finished) -> None:
         poll: PollInFlight = finished.tag
         entries = poll.entries
-        if finished.error is None:
-            heard, readings = poll.read(finished.result)
-        else:
-            heard, readings = poll.fail(finished.error)
+        whole, readings = poll.read(finished)
         now = self._clock.now()
-        reviewed = self._overloads.review(poll.way.home, entries[0].state, heard, now)
-        if reviewed is not heard:
-            heard = reviewed
+        reviewed = self._overloads.review(poll.endpoint.origin, entries[0].state, whole, now)
+        if reviewed is not whole:
+            whole = reviewed
             readings = [reviewed] * len(entries)
         with self.lock:
             steps = self.agenda.apply_readings(entries, readings, now, self._client.rng())
@@ -281,28 +269,28 @@ class Engine:
                 self._withdraw_unfinished(steps)
             else:
                 self.agenda.release_slot()
-            report = self._count(steps, readings, heard, now)
-            is_handled_here = report is None or self._can_handle_here(report)
-            if report is not None and not is_handled_here:
+            report = self._count(steps, readings, whole, now)
+            is_queued = False
+            if report is not None and not self._can_handle_here(report):
                 self._put(report)
+                is_queued = True
             self._ring_if_empty()
-        if not is_handled_here:
+        if is_queued:
             self.deliver_reports()
         elif report is not None:
             self._handle(report, has_events=False)
-        apply_feedback(entries[0].lane, heard, steps, now)
+        apply_feedback(entries[0].lane, whole, steps, now)
 
     def _count(
-        self, steps: List[Step], readings: List[Reading], heard: Reading, now: float
+        self, steps: List[Step], readings: List[Reading], whole: Reading, now: float
     ) -> Optional[Report]:
-        """Count a poll; the report on it, or None if it has nothing to report (most polls)."""
-        if heard.verdict is Verdict.PENDING and not self._writes_first:
-            step = steps[0]
-            is_quiet = len(steps) == 1 and step.after.ending is None
-            if is_quiet and not self._client.wants_events(heard):
+        """Count a poll; its report, or None if it has nothing to report, as most polls."""
+        if whole.verdict is Verdict.PENDING and not self._writes_first:
+            is_unfinished = len(steps) == 1 and steps[0].after.ending is None
+            if is_unfinished and not self._publisher.needs(whole):
                 self._quiet_polls += 1
                 return None
-        report = Report.from_poll(steps, readings, heard, now)
+        report = Report.from_poll(steps, readings, whole, now)
         self._reported = self._reported.plus(report.counts)
         return report
 
@@ -311,33 +299,35 @@ class Engine:
             if step.after.ending is None:
                 self.agenda.withdraw(step.entry)
 
-    # Reports. They are put while the lock is held, so that they are in the order in which the
-    # agenda changed. The reporter's thread handles them; or the engine's, if that can't block.
+    # Reports. They are queued while the lock is held, so they keep the order in which the agenda
+    # changed. The reporter's thread handles them; or the engine's, if that can't block.
 
     def _put(self, report: Report) -> None:
-        has_events = has_listener(self._client, report)
+        has_events = self._publisher.needs_report(report)
         self._reporter.put(lambda: self._handle(report, has_events))
 
-    def _put_ended(self, step: Step) -> None:
-        """Report a wait that ended without a poll."""
-        self._put(Report.from_end(step, self._clock.now()))
+    def _put_unpolled(self, step: Step) -> None:
+        self._put(Report.from_unpolled(step, self._clock.now()))
 
     def _can_handle_here(self, report: Report) -> bool:
         """Whether handling a report calls only pollkit's own code, and writes no file."""
-        if not self._reporter.is_idle or has_listener(self._client, report):
+        if not self._reporter.is_idle or self._publisher.needs_report(report):
             return False
         return not any(map(self._sink.may_block, report.steps))
 
     def _handle(self, report: Report, has_events: bool) -> None:
         try:
             if has_events:
-                publish(self._client, report)
+                self._publisher.publish_report(report)
             counts = report.counts
             for step in report.steps:
-                # A job that was cancelled during the poll was reported then.
-                if step.before.ending is None:
-                    self._hand_over(step, counts)
-                    counts = NOTHING_COUNTED
+                if step.before.ending is not None:
+                    continue  # it was cancelled during the poll, and reported then
+                if step.after.ending is not None:
+                    self._sink.on_finished(step, counts)
+                else:
+                    self._sink.on_progress(step, counts)
+                counts = NOTHING_COUNTED
         except LedgerError as error:
             self.fail(error)
         finally:
@@ -347,9 +337,3 @@ class Engine:
                 self._wake_thread()
             elif self._reporter.backlog == RESUME_BACKLOG:
                 self._wake_thread()
-
-    def _hand_over(self, step: Step, counts: Counts) -> None:
-        if step.after.ending is not None:
-            self._sink.on_finished(step, counts)
-        else:
-            self._sink.on_progress(step, counts)

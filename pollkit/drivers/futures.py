@@ -1,27 +1,16 @@
-"""Who waits for an outcome: a Future, or a loop over many jobs; and the jobs such a loop reads."""
+"""The owners of jobs in a batch, a Future or a loop over many jobs, and the jobs of such a loop."""
 
 import threading
 from collections import deque
 from concurrent.futures import Future
-from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import Callable, Deque, Iterable, Iterator, List, Optional, Tuple, Union
 
 from ..core.model import Job, Outcome
 from ..edges.clock import Clock
 from ..errors import ConfigError
-from .client import logger
+from .publisher import call_safely
 
 OnDone = Callable[[Outcome], object]
-
-
-def call(callback: Callable[[Any], object], argument: Any, what: str) -> None:
-    """Call a user's callback; whatever it raises, even SystemExit, is logged."""
-    try:
-        callback(argument)
-    except BaseException as error:
-        logger().exception(what)
-        is_main_thread = threading.current_thread() is threading.main_thread()
-        if isinstance(error, KeyboardInterrupt) and is_main_thread:
-            raise  # the user pressed Ctrl-C during the callback
 
 
 def new_bell() -> threading.Lock:
@@ -35,7 +24,7 @@ def new_bell() -> threading.Lock:
 
 
 def ring(bell: threading.Lock) -> None:
-    """Wake the thread that waits for the bell, or that will."""
+    """Wake the thread that waits for the bell, or the next one that does."""
     try:
         bell.release()
     except RuntimeError:
@@ -54,17 +43,17 @@ class FutureOwner:
         self._on_done = on_done
         self._unsettled = [True]  # popped by the thread that settles the future
 
-    def cancelled(self) -> None:
-        """The user cancelled the future: notify those who wait for it."""
+    def settle_cancelled(self) -> None:
+        """Notify the threads that wait for the future: the user has cancelled it."""
         if self._claim():
             self.future.set_running_or_notify_cancel()
 
     def deliver(self, job: Job, outcome: Outcome) -> None:
         """Settle the future and call the callback."""
         if self._claim() and self.future.set_running_or_notify_cancel():
-            call(self.future.set_result, outcome, "a future's callback failed")
+            call_safely(self.future.set_result, outcome, "a future's callback failed")
         if self._on_done is not None:
-            call(self._on_done, outcome, "on_done failed")
+            call_safely(self._on_done, outcome, "on_done failed")
 
     def _claim(self) -> bool:
         """Whether this thread is the one that settles the future."""
@@ -89,18 +78,18 @@ class OutcomeQueue:
         ring(self._bell)
 
     def take_all(self, wait: bool) -> List[Tuple[Job, Outcome]]:
-        """The outcomes so far; with `wait`, at least one."""
+        """Remove and return the outcomes; with `wait`, wait for the first."""
         while wait and not self._outcomes:
             self._bell.acquire()
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
 
 class JobSource:
-    """The jobs of a `run` or `as_completed`, read a portion at a time."""
+    """The jobs of a `run` or `as_completed`, read in portions."""
 
     def __init__(self, jobs: Iterable[Union[Job, str]]) -> None:
         if isinstance(jobs, (str, Job)):
-            raise ConfigError("jobs are a list or another iterable, not one: [%r]" % (jobs,))
+            raise ConfigError("jobs must be a list or another iterable: [%r]" % (jobs,))
         self._jobs: Iterator[Job] = map(Job.from_any, iter(jobs))
         self.is_exhausted = False
 
@@ -123,5 +112,5 @@ class JobSource:
         return list(self._jobs)
 
     def stop(self) -> None:
-        """Read no more."""
+        """Read no more jobs."""
         self.is_exhausted = True

@@ -4,24 +4,24 @@ import threading
 from collections import deque
 from typing import Callable, Deque, Optional
 
-from .client import logger
 from .futures import new_bell, ring
+from .publisher import logger
 
 Call = Callable[[], None]
 
 
 def join(thread: Optional[threading.Thread], timeout_s: Optional[float]) -> None:
-    """Wait for a thread to end; not if it is this one, or if Ctrl-C came before it was started."""
+    """Wait for a thread to end, unless it is the current one or was never started."""
     is_other = thread is not threading.current_thread()
     if thread is not None and thread.ident is not None and is_other:
         thread.join(timeout_s)
 
 
 class Reporter:
-    """A thread that makes calls in the order in which they were put; it starts with the first.
+    """A thread that makes queued calls in their order; the first call starts it.
 
-    `put` only queues a call, so whoever calls it may hold a lock; `deliver` has the calls made.
-    `on_idle` is called, in the reporter's thread, each time nothing is left to do.
+    `put` only queues a call, so the caller may hold a lock; `deliver` wakes the thread. `on_idle`
+    is called in the reporter's thread each time the queue is empty.
     """
 
     def __init__(self, on_idle: Call) -> None:
@@ -32,24 +32,24 @@ class Reporter:
         self._starting = threading.RLock()  # the garbage collector may call `deliver` within it
         self._is_calling = False
         self._is_closed = False
-        self._has_ended = False  # the thread makes no more calls
+        self._has_stopped = False  # the thread makes no more calls
 
     @property
     def is_idle(self) -> bool:
-        """Whether every call that was put has returned."""
+        """Whether every queued call has returned."""
         return not self._calls and not self._is_calling
 
     @property
     def backlog(self) -> int:
-        """How many calls wait for their turn."""
+        """The number of queued calls."""
         return len(self._calls)
 
     def put(self, call: Call) -> None:
-        """Make a call after those that were put before, once `deliver` is called. Never blocks."""
+        """Queue a call, to be made after the next `deliver`. Never blocks."""
         self._calls.append(call)
 
     def deliver(self) -> None:
-        """Have the calls made that were put: by the thread, or here if there can be none."""
+        """Have the thread make the queued calls; make them here if there can be no thread."""
         if not self._calls:
             return
         if self._has_thread():
@@ -62,7 +62,7 @@ class Reporter:
         return threading.current_thread() is self._thread
 
     def close(self, timeout_s: Optional[float] = None) -> None:
-        """Let the thread end once nothing is left to do, and wait for it, `timeout_s` at most."""
+        """Make all queued calls, then stop the thread; wait for that, `timeout_s` at most."""
         self.deliver()
         self._is_closed = True
         ring(self._bell)
@@ -72,32 +72,32 @@ class Reporter:
         with self._starting:
             if self._thread is None:
                 thread = threading.Thread(target=self._serve, name="pollkit-report", daemon=True)
-                self._thread = thread  # before it starts: a call may ask `is_current_thread`
+                self._thread = thread  # before it starts: a call may use `is_current_thread`
                 try:
                     thread.start()
                 except RuntimeError:  # the system allows no more threads
                     self._thread = None
-        return self._thread is not None and not self._has_ended
+        return self._thread is not None and not self._has_stopped
 
     def _serve(self) -> None:
         while True:
             self._make_calls()
             self._on_idle()
             if self._is_closed:
-                self._has_ended = True  # first, so that no call is lost in between
+                self._has_stopped = True  # before the last calls: none is lost in between
                 self._make_calls()
                 return
             self._bell.acquire()
 
     def _make_calls(self) -> None:
         while self._calls:
-            self._is_calling = True  # first: `is_idle` must not be true in between
+            self._is_calling = True  # before popleft: `is_idle` must not be true in between
             try:
                 call = self._calls.popleft()
-            except IndexError:  # another thread made it
+            except IndexError:  # another thread has made it
                 break
             try:
                 call()
             except BaseException:
-                logger().exception("pollkit failed to report what came of a poll")
+                logger().exception("pollkit failed to report the result of a poll")
         self._is_calling = False

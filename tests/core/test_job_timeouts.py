@@ -211,8 +211,13 @@ def test_in_a_ledger_each_job_has_its_own_timeout_from_when_it_was_added(endless
         """Let time pass and poll the due jobs; the timeouts of those that timed out."""
         clock.pass_s(duration)
         finished = []
-        with LedgerRunner(ledger, pytest.fail, finished.append, profile=mine, timeout="30m") as run:
-            run.once()
+        LedgerRunner(
+            ledger,
+            mine,
+            timeout="30m",
+            on_unpollable=pytest.fail,
+            on_finished=finished.append,
+        ).run(once=True)
         return timeouts_of(finished)
 
     assert poll_after(0) == {"none": "0s"}

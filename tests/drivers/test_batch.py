@@ -1,4 +1,4 @@
-"""BatchPoller: many jobs, few threads, one limit; what users call."""
+"""BatchPoller: the methods that users call."""
 
 import asyncio
 import itertools
@@ -18,14 +18,14 @@ QUICK = "fixed 20ms"
 
 
 def plenty():
-    """A limit that nobody notices."""
+    """A limit that is never reached."""
     return TokenBucket(10000, burst=1000)
 
 
-# What users call
+# The methods
 
 
-def test_run_gives_outcomes_in_the_order_of_the_jobs():
+def test_run_returns_outcomes_in_the_order_of_the_jobs():
     with JobApi(lambda name, count: "done" if count >= int(name) % 3 else "running") as api:
         with BatchPoller(profile(api), pace=QUICK, bucket=plenty()) as batch:
             outcomes = batch.run([str(i) for i in range(30)])
@@ -34,7 +34,7 @@ def test_run_gives_outcomes_in_the_order_of_the_jobs():
     assert [outcome.polls for outcome in outcomes] == [i % 3 + 1 for i in range(30)]
 
 
-def test_as_completed_gives_each_outcome_as_soon_as_it_is_known():
+def test_as_completed_yields_each_outcome_as_soon_as_it_is_known():
     with JobApi(
         lambda name, count: "done" if count >= {"slow": 9, "quick": 0}[name] else "running"
     ) as api:
@@ -45,16 +45,16 @@ def test_as_completed_gives_each_outcome_as_soon_as_it_is_known():
             ]
 
 
-def test_submit_gives_a_future_of_an_outcome_and_calls_back():
-    heard = []
+def test_submit_returns_a_future_of_an_outcome_and_calls_on_done():
+    outcomes = []
     with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK) as batch:
-        future = batch.submit("a", on_done=heard.append)
+        future = batch.submit("a", on_done=outcomes.append)
         outcome = future.result(timeout=10)
         batch.close()
-    assert (outcome.id, outcome.state) == ("a", "done") and heard == [outcome]
+    assert (outcome.id, outcome.state) == ("a", "done") and outcomes == [outcome]
 
 
-def test_an_outcome_is_no_exception_whatever_it_is():
+def test_an_outcome_of_any_state_is_a_result_not_an_exception():
     with JobApi(lambda name, count: (400, {}, {"error": "no such thing"})) as api, BatchPoller(
         profile(api)
     ) as batch:
@@ -62,7 +62,7 @@ def test_an_outcome_is_no_exception_whatever_it_is():
     assert (outcome.state, outcome.label) == ("unreachable", "x")
 
 
-def test_urls_of_several_origins_each_have_a_limit_of_their_own():
+def test_urls_of_several_origins_each_have_their_own_limit():
     with JobApi(done_after(0)) as one, JobApi(done_after(0)) as other:
         both = Profile(limit=None, proxy="none")
         with BatchPoller(both, bucket=None) as batch:
@@ -87,7 +87,7 @@ def test_an_endless_iterator_is_not_read_further_than_it_can_be_used():
         assert len(read) <= 25
 
 
-def test_whoever_stops_listening_has_the_rest_cancelled():
+def test_stopping_as_completed_early_cancels_the_remaining_jobs():
     with JobApi(lambda name, count: "done" if name == "0" else "running") as api:
         with BatchPoller(profile(api), pace=QUICK, timeout=None) as batch:
             for _ in batch.as_completed([str(i) for i in range(10)]):
@@ -104,7 +104,7 @@ def test_a_job_added_twice_is_one_job_with_two_futures():
         assert [o.polls for o in batch.run(["b", "b"])] == [4, 4] and api.counts["b"] == 4
 
 
-def test_cancel_ends_one_job():
+def test_cancel_finishes_one_job():
     with JobApi(done_after(10**9)) as api, BatchPoller(
         profile(api), pace="fixed 1h", timeout=None
     ) as batch:
@@ -113,11 +113,12 @@ def test_cancel_ends_one_job():
         assert future.result(timeout=10).state == "cancelled"
 
 
-def test_cancelling_the_last_future_of_a_job_ends_its_wait():
+def test_cancelling_the_last_future_of_a_job_cancels_its_wait():
     with JobApi(done_after(10**9)) as api, BatchPoller(
         profile(api), pace="fixed 1h", timeout=None
     ) as batch:
-        one, other = batch.submit("a"), batch.submit("a")
+        one = batch.submit("a")
+        other = batch.submit("a")
         assert one.cancel() and len(batch) == 1
         assert other.cancel() and len(batch) == 0
         with pytest.raises(CancelledError):
@@ -125,25 +126,25 @@ def test_cancelling_the_last_future_of_a_job_ends_its_wait():
 
 
 def test_nudge_polls_at_once():
-    ended = threading.Event()
-    with JobApi(lambda name, count: "done" if ended.is_set() else "running") as api:
+    is_done = threading.Event()
+    with JobApi(lambda name, count: "done" if is_done.is_set() else "running") as api:
         with BatchPoller(profile(api), pace="fixed 1h", timeout=None) as batch:
             future = batch.submit("a")
             while not api.counts:
                 time.sleep(0.001)
-            ended.set()
+            is_done.set()
             assert batch.nudge("a") and not batch.nudge("b")
             assert future.result(timeout=10).polls == 2
 
 
-def test_leaving_the_block_waits_for_what_is_outstanding():
+def test_leaving_the_block_waits_for_pending_jobs():
     with JobApi(done_after(5)) as api:
         with BatchPoller(profile(api), pace=QUICK) as batch:
             future = batch.submit("a")
         assert future.done() and future.result().state == "done"
 
 
-def test_leaving_it_by_an_exception_cancels_what_is_outstanding_at_once():
+def test_leaving_the_block_by_an_exception_cancels_pending_jobs_at_once():
     began = time.monotonic()
     with JobApi(done_after(10**9)) as api:
         with pytest.raises(KeyError):
@@ -153,7 +154,7 @@ def test_leaving_it_by_an_exception_cancels_what_is_outstanding_at_once():
     assert future.result(timeout=0).state == "cancelled" and time.monotonic() - began < 5
 
 
-def test_close_breaks_off_a_poll_that_is_under_way():
+def test_close_abandons_a_poll_in_flight():
     hang = threading.Event()
     with JobApi(lambda name, count: hang.wait(10) and "done") as api:
         batch = BatchPoller(profile(api), timeout=None)
@@ -212,7 +213,7 @@ def test_a_batch_timeout_bounds_the_whole():
         {"profile": "mine"},
     ],
 )
-def test_what_makes_no_sense_is_refused(options):
+def test_invalid_options_are_config_errors(options):
     with pytest.raises(ConfigError):
         BatchPoller(**options)
 
@@ -246,10 +247,10 @@ def test_a_job_added_thousands_of_times_is_one_job_with_as_many_outcomes():
         assert all(future.result(timeout=10).state == "done" for future in futures)
 
 
-def test_an_id_stands_for_one_job():
+def test_an_id_names_one_job():
     with JobApi(done_after(1)) as api, BatchPoller(profile(api), pace=QUICK) as batch:
         batch.submit(Job("a", url=api.url + "/jobs/a"))
-        with pytest.raises(ConfigError, match="at another URL"):
+        with pytest.raises(ConfigError, match="another URL or profile"):
             batch.submit(Job("a", url=api.url + "/jobs/b"))
 
 
@@ -262,7 +263,7 @@ def test_one_job_is_no_list_of_jobs(jobs):
             next(batch.as_completed(jobs))
 
 
-def test_whoever_waits_for_a_cancelled_future_is_told():
+def test_threads_that_wait_for_a_cancelled_future_are_woken():
     with JobApi(done_after(10**9)) as api, BatchPoller(
         profile(api), pace="fixed 1h", timeout=None
     ) as batch:
@@ -278,13 +279,12 @@ def test_outcomes_come_through_while_a_slow_iterator_is_read():
             yield str(i)
 
     with JobApi(done_after(0)) as api, BatchPoller(profile(api), bucket=plenty()) as batch:
-        made, first = slow(), None
-        for _ in batch.as_completed(made):
-            first = first or made.gi_frame is not None
-        assert first, "the first outcome came after the last job was read"
+        jobs = slow()
+        next(batch.as_completed(jobs))
+        assert jobs.gi_frame is not None, "the first outcome came after the last job was read"
 
 
-def test_a_batch_timeout_ends_an_endless_iterator():
+def test_a_batch_timeout_stops_an_endless_iterator():
     with JobApi(done_after(10**9)) as api:
         with BatchPoller(
             profile(api), pace=QUICK, batch_timeout=0.3, max_pending=3, bucket=plenty()
@@ -296,7 +296,7 @@ def test_a_batch_timeout_ends_an_endless_iterator():
 
 
 def test_a_generator_that_is_thrown_away_while_the_lock_is_held_stops_nothing():
-    """The garbage collector runs in whichever thread it likes."""
+    """The garbage collector may run in any thread."""
     with JobApi(done_after(3)) as api, BatchPoller(profile(api), pace=QUICK, timeout=30) as batch:
         outcomes = batch.as_completed(["a", "b"])
         next(outcomes)
@@ -306,27 +306,23 @@ def test_a_generator_that_is_thrown_away_while_the_lock_is_held_stops_nothing():
         assert future.result(timeout=10).state == "done"
 
 
-# A 429 is everyone's
+# Limits
 
 
-def test_a_429_stops_all_polls_for_as_long_as_it_says():
+def test_a_429_pauses_all_polls_until_retry_after():
     def answer(name, count):
-        return (
-            (429, {"Retry-After": "2"}, None)
-            if name == "7" and not count
-            else "done"
-            if count >= 2
-            else "running"
-        )
+        if name == "7" and count == 0:
+            return 429, {"Retry-After": "2"}, None
+        return "done" if count >= 2 else "running"
 
     with JobApi(answer) as api, BatchPoller(
         profile(api), pace=QUICK, bucket=TokenBucket(1000)
     ) as batch:
         batch.run([str(i) for i in range(40)])
-        told_off = next(at for at, path in api.asked if path.endswith("/7"))
-        # What was under way when the reply came is not to blame: a few milliseconds' worth.
-        assert [at - told_off for at in api.times if 0.1 < at - told_off < 1.95] == []
-        assert max(api.times) > told_off + 1.95
+        refused_at = next(at for at, path in api.asked if path.endswith("/7"))
+        # Requests that were in flight when the reply came still arrive: a few milliseconds.
+        assert [at - refused_at for at in api.times if 0.1 < at - refused_at < 1.95] == []
+        assert max(api.times) > refused_at + 1.95
 
 
 def test_a_wave_of_jobs_is_spread_when_no_limit_is_known():

@@ -1,4 +1,4 @@
-"""BatchPoller, where things go wrong in unusual ways."""
+"""BatchPoller in unusual cases."""
 
 import sys
 import threading
@@ -14,10 +14,14 @@ QUICK = "fixed 20ms"
 
 
 class ManyApi(JobApi):
-    """Answers /many?ids=… by what `answer_many(ids, count)` gives: (HTTP status, headers, data) or None for a reset."""
+    """Answers /many?ids=… with the value of `answer_many(ids, count)`.
+
+    That is (HTTP status, headers, data), or None for a reset.
+    """
 
     def __init__(self, answer_many, answer=lambda name, count: "done"):
-        self.answer_many, self.exchanges = answer_many, []
+        self.answer_many = answer_many
+        self.exchanges = []
         super().__init__(answer)
 
     def reply(self, path):
@@ -99,7 +103,7 @@ def test_a_batch_size_of_one_and_one_above_the_number_of_jobs(size, most):
         (200, {}, [{"id": "a", "status": "done"}, {"id": "b", "status": "done"}]),
     ],
 )
-def test_answers_in_any_order_with_strangers_and_oddities(answer):
+def test_answers_may_have_any_order_unknown_ids_and_odd_items(answer):
     with ManyApi(lambda ids, count: answer) as api, BatchPoller(
         together(api), bucket=plenty()
     ) as batch:
@@ -107,7 +111,7 @@ def test_answers_in_any_order_with_strangers_and_oddities(answer):
 
 
 @pytest.mark.parametrize("item", [None, 5, "x", [], {}, {"status": None}, {"status": {}}])
-def test_an_odd_item_does_not_hurt_the_others(item):
+def test_an_odd_item_does_not_affect_the_others(item):
     def answer(ids, count):
         return (
             200,
@@ -122,7 +126,7 @@ def test_an_odd_item_does_not_hurt_the_others(item):
         assert good.state == "done" and good.faults == 0 and odd.state != "done"
 
 
-def test_an_id_that_never_turns_up_times_out():
+def test_an_id_that_is_never_in_the_answer_times_out():
     with ManyApi(lambda ids, count: listed({"id": "b", "status": "done"})) as api:
         with BatchPoller(together(api), pace=QUICK, timeout=0.1, bucket=plenty()) as batch:
             assert [outcome.state.value for outcome in batch.run(["a", "b"])] == [
@@ -145,7 +149,7 @@ def test_a_401_reads_the_credential_again_once_for_all(monkeypatch):
         assert len(api.exchanges) == 2
 
 
-def test_a_401_that_stays_ends_all_of_them():
+def test_a_lasting_401_finishes_all_jobs_of_the_request():
     with ManyApi(lambda ids, count: (401, {}, None)) as api:
         with BatchPoller(together(api), bucket=plenty()) as batch:
             assert {outcome.state.value for outcome in batch.run(["a", "b", "c"])} == {
@@ -157,7 +161,7 @@ def test_a_401_that_stays_ends_all_of_them():
 @pytest.mark.parametrize(
     "trouble", [(500, {}, None), None, (200, {}, {"nothing": 1}), (204, {}, None)]
 )
-def test_what_goes_wrong_with_an_exchange_is_one_fault_for_each_job_and_one_in_all(trouble):
+def test_a_failed_exchange_is_one_fault_for_each_job_and_one_in_the_stats(trouble):
     with ManyApi(lambda ids, count: trouble if count < 2 else all_done(ids, count)) as api:
         with BatchPoller(together(api), bucket=plenty()) as batch:
             outcomes = batch.run(["a", "b", "c"])
@@ -167,7 +171,7 @@ def test_what_goes_wrong_with_an_exchange_is_one_fault_for_each_job_and_one_in_a
             assert batch.stats == (3, 2, 0)
 
 
-def test_a_url_is_asked_about_by_itself_where_others_are_asked_about_together():
+def test_a_job_with_its_own_url_is_polled_alone_despite_a_batch_url():
     with ManyApi(all_done) as api, BatchPoller(together(api), timeout=1, bucket=plenty()) as batch:
         outcomes = batch.run(["a", api.url + "/jobs/b", Job("c", url=api.url + "/jobs/c")])
         assert [outcome.state.value for outcome in outcomes] == ["done"] * 3
@@ -180,14 +184,14 @@ def test_a_url_is_asked_about_by_itself_where_others_are_asked_about_together():
 @pytest.mark.parametrize(
     "url", ["{base}/many?ids={ids}", "http://127.0.0.1:9/{label}?ids={ids}", "ftp://x/{ids}"]
 )
-def test_a_batch_url_that_cannot_be_asked_is_refused_at_once(url):
+def test_an_unusable_batch_url_is_refused_at_once(url):
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}", batch_url=url)) as batch:
         with pytest.raises(ConfigError):
             batch.submit(Job("a", label="x"))
         assert len(batch) == 0
 
 
-def test_base_stands_in_a_batch_url():
+def test_a_batch_url_may_contain_base():
     with ManyApi(all_done) as api:
         based = Profile(
             url="{base}/jobs/{id}", batch_url="{base}/many?ids={ids}", base=api.url, proxy="none"
@@ -197,7 +201,7 @@ def test_base_stands_in_a_batch_url():
 
 
 def test_a_batch_url_at_another_origin_gets_the_credential_of_its_profile(monkeypatch):
-    """Whoever wrote the profile named it: it is no redirect."""
+    """The author of the profile named it: it is not a redirect."""
     monkeypatch.setenv("ATTACK_TOKEN", "secret-token")
     with RawServer(reply('[{"id": "a", "status": "done"}]')) as server:
         elsewhere = Profile(
@@ -228,7 +232,7 @@ def test_no_jobs_have_no_outcomes_and_need_no_thread():
 @pytest.mark.parametrize(
     "job", [Job(5), Job(None), Job(b"a"), Job(["x"]), Job("a", url=5), 5, None]
 )
-def test_what_is_no_job_is_refused(job):
+def test_values_that_are_not_jobs_are_refused(job):
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
         with pytest.raises(ConfigError):
             batch.run(["a", job])
@@ -247,9 +251,9 @@ def two_profiles(tmp_path):
 
 def test_an_id_in_two_profiles_is_refused_and_nothing_is_begun(two_profiles):
     api, batch = two_profiles
-    with pytest.raises(ConfigError, match="in another profile"):
+    with pytest.raises(ConfigError, match="another URL or profile"):
         batch.run(["x", Job("a", profile="p"), Job("a", profile="q")])
-    with pytest.raises(ConfigError, match="at another URL"):
+    with pytest.raises(ConfigError, match="another URL or profile"):
         batch.run([Job("a", url=api.url + "/p/1"), Job("a", url=api.url + "/p/2")])
     with pytest.raises(ConfigError, match="nosuch"):
         batch.run(["x", Job("a", profile="nosuch")])
@@ -276,25 +280,26 @@ def test_a_job_named_in_two_ways_is_one_job(two_profiles):
 def test_threads_that_name_a_profile_for_the_first_time_share_its_connections(two_profiles):
     _, batch = two_profiles
     ready = threading.Barrier(8)
-    manners = set()
+    endpoints = set()
 
     def name():
         ready.wait()
-        manners.add(batch._client.manner(Job("a", profile="q")))
+        endpoints.add(batch._client.locate(Job("a", profile="q")).endpoint)
 
     threads = [threading.Thread(target=name) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(manners) == 1
+    assert len(endpoints) == 1
+    assert len(batch._client._transports._transports) == 1
 
 
 # Limits
 
 
-def test_what_shares_a_bucket_shares_a_queue_whatever_its_origin():
-    """So that a last look goes first, and the most urgent job next, over all of them."""
+def test_jobs_that_share_a_bucket_share_a_queue_whatever_their_origin():
+    """So a final poll comes first, and the most urgent job next, among all of them."""
     with BatchPoller(bucket=TokenBucket(1, per=3600), timeout=None) as batch:
         for port in (8, 9):
             for name in "ab":
@@ -304,11 +309,11 @@ def test_what_shares_a_bucket_shares_a_queue_whatever_its_origin():
 
 
 def test_a_429_of_one_origin_does_not_stop_another():
-    with JobApi(lambda name, count: (429, {"Retry-After": "60"}, None)) as told_off:
+    with JobApi(lambda name, count: (429, {"Retry-After": "60"}, None)) as refusing:
         with JobApi(lambda name, count: "done" if count >= 3 else "running") as other:
             with BatchPoller(Profile(proxy="none"), pace=QUICK, timeout=90) as batch:
-                waiting = batch.submit(told_off.url + "/jobs/a")
-                wait_for(lambda: told_off.asked)
+                waiting = batch.submit(refusing.url + "/jobs/a")
+                wait_for(lambda: refusing.asked)
                 assert batch.run([other.url + "/jobs/b"])[0].state == "done"
                 waiting.cancel()
 
@@ -320,10 +325,11 @@ def exits(argument):
     sys.exit(3)
 
 
-def test_an_owner_whose_callback_exits_takes_nothing_from_the_others():
+def test_a_callback_that_exits_does_not_affect_other_futures_of_the_job():
     with JobApi(lambda name, count: "done" if count else "running") as api:
         with BatchPoller(one_by_one(api), pace=QUICK, workers=1) as batch:
-            first, second = batch.submit("a", on_done=exits), batch.submit("a")
+            first = batch.submit("a", on_done=exits)
+            second = batch.submit("a")
             first.add_done_callback(exits)
             assert [future.result(timeout=10).state for future in (first, second)] == [
                 "done",
@@ -331,7 +337,7 @@ def test_an_owner_whose_callback_exits_takes_nothing_from_the_others():
             ]
 
 
-def test_a_listener_that_exits_takes_nothing_from_anybody():
+def test_a_listener_that_exits_harms_no_job():
     with ManyApi(all_done) as api, BatchPoller(together(api), on_event=exits, workers=1) as batch:
         futures = [batch.submit(name, on_done=exits) for name in "abc"]
         assert [future.result(timeout=10).state for future in futures] == ["done"] * 3
@@ -348,20 +354,20 @@ def test_a_callback_that_exits_over_a_job_that_was_never_polled_again_stops_noth
 
 
 def test_a_callback_cannot_wait_for_jobs_of_its_own_batch():
-    said = []
+    errors = []
 
     def run(outcome):
         for wait in (batch.run, lambda jobs: list(batch.as_completed(jobs))):
             try:
                 wait(["b"])
             except PollkitError as error:
-                said.append(str(error))
+                errors.append(str(error))
 
     with JobApi(lambda name, count: "done") as api, BatchPoller(
         one_by_one(api), workers=1
     ) as batch:
         batch.submit("a", on_done=run)
-    assert len(said) == 2 and "submit" in said[0]
+    assert len(errors) == 2 and "submit" in errors[0]
 
 
 @pytest.mark.parametrize("kind", ["on_done", "on_event"])
@@ -372,7 +378,7 @@ def test_callbacks_may_submit_cancel_nudge_and_close(kind):
         if not done.is_set():
             done.set()
             batch.submit("b")
-            assert batch.nudge("b") and batch.cancel("c") and not batch.cancel("nobody")
+            assert batch.nudge("b") and batch.cancel("c") and not batch.cancel("unknown")
             batch.close(wait=False)
 
     options = {"on_event": act} if kind == "on_event" else {}
@@ -386,21 +392,22 @@ def test_callbacks_may_submit_cancel_nudge_and_close(kind):
         assert len(batch) == 0
 
 
-def test_a_generator_serves_one_thread_at_a_time_and_the_other_is_told():
+def test_a_generator_serves_one_thread_at_a_time_and_the_other_gets_an_error():
     with JobApi(lambda name, count: "running") as api:
         with BatchPoller(one_by_one(api), pace="fixed 1h", timeout=None) as batch:
-            outcomes, said = batch.as_completed(["a"]), []
-            waiting = threading.Thread(target=lambda: said.extend(outcomes))
+            outcomes = batch.as_completed(["a"])
+            received = []
+            waiting = threading.Thread(target=lambda: received.extend(outcomes))
             waiting.start()
             wait_for(lambda: api.asked)
             with pytest.raises(ValueError):
                 next(outcomes)
             assert batch.cancel("a")
             waiting.join(10)
-            assert [outcome.state.value for outcome in said] == ["cancelled"]
+            assert [outcome.state.value for outcome in received] == ["cancelled"]
 
 
-# Ends
+# Closing
 
 
 def test_without_a_thread_no_job_is_added(monkeypatch):
@@ -410,12 +417,12 @@ def test_without_a_thread_no_job_is_added(monkeypatch):
     with BatchPoller(Profile(url="http://127.0.0.1:9/{id}")) as batch:
         with monkeypatch.context() as patch:
             patch.setattr(threading.Thread, "start", refuse)
-            with pytest.raises(PollkitError, match="no thread"):
+            with pytest.raises(PollkitError, match="start a thread"):
                 batch.submit("a")
         assert len(batch) == 0
 
 
-def test_without_a_second_thread_all_is_done_all_the_same(monkeypatch):
+def test_jobs_finish_even_if_no_second_thread_can_start(monkeypatch):
     start = threading.Thread.start
 
     def refuse(self):
@@ -430,7 +437,7 @@ def test_without_a_second_thread_all_is_done_all_the_same(monkeypatch):
 
 
 @pytest.mark.parametrize("where", ["agenda", "deliver", "join"])
-def test_a_close_that_is_interrupted_ends_all_the_same(where, monkeypatch):
+def test_an_interrupted_close_still_stops_the_batch(where, monkeypatch):
     interrupted = []
 
     def once(method):

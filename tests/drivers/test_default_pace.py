@@ -1,4 +1,4 @@
-"""The default pace is adaptive: in Python, in every command, and for every profile that names no pace."""
+"""The default pace is adaptive: in Python, in every command, in profiles that name no pace."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from pollkit.edges.history_file import History, Kind
 from pollkit.edges.profiles import catalog as profiles
 from pollkit.testing import FakeJobApi, VirtualClock
 
-# Hardly more than a quarter of a second, so that a command that goes by them is quick.
+# Little more than a quarter of a second each, so that a command that expects them is quick.
 PAST_JOBS = [duration / 400 for duration in steady(40)]
 
 
@@ -61,14 +61,14 @@ everything_in_python = pytest.mark.parametrize("wait_for_job", [by_wait, by_poll
 
 
 def ages(api):
-    """The ages of the job at which it was polled, and the list begins anew."""
+    """The ages of the job at which it was polled; clears the list."""
     found = [request.at for request in api.requests]
     del api.requests[:]
     return [at - found[0] for at in found]
 
 
 def cold_ages(duration):
-    """When the cold-start law polls a job of that duration; the threads of a batch take a moment each time."""
+    """When the cold-start law polls a job of that duration; threads take a moment each time."""
     found = [0.0]
     while found[-1] < duration:
         found.append(found[-1] + cold_interval(1.0, found[-1]))
@@ -86,8 +86,9 @@ def test_the_first_job_ever_is_polled_by_the_cold_start_law(api, clock, wait_for
 
 
 @everything_in_python
-def test_what_one_job_taught_makes_the_second_cheaper(api, clock, wait_for_job):
-    history, costs = History(), []
+def test_the_duration_of_one_job_makes_the_second_cheaper(api, clock, wait_for_job):
+    history = History()
+    costs = []
     for _ in range(2):
         api.add("job", lasts=100)
         wait_for_job(api, clock, history=history)
@@ -147,7 +148,7 @@ def listed(tmp_path, *jobs):
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
-def test_without_a_pace_a_command_goes_by_past_jobs(
+def test_without_a_pace_a_command_uses_past_durations(
     real_api, pollkit, tmp_path, history_of_its_own, command
 ):
     save_durations(str(history_of_its_own), PAST_JOBS, Kind(real_api.url))

@@ -1,4 +1,4 @@
-"""Profiles by name, and the labels of their jobs: each is asked about in its own manner."""
+"""Jobs are polled at the endpoint of their profile and label."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_a_profile_is_found_by_its_name_and_a_job_by_its_label_or_size(tmp_path)
     )
 
 
-def test_a_labels_timeout_holds_unless_the_caller_says_otherwise(tmp_path):
+def test_a_labels_timeout_applies_unless_the_caller_overrides_it(tmp_path):
     ini = tmp_path / "profiles.ini"
     ini.write_text(INI.replace("BASE", "http://127.0.0.1:9"))
     clock = VirtualClock()
@@ -55,7 +55,7 @@ def test_a_labels_timeout_holds_unless_the_caller_says_otherwise(tmp_path):
         assert outcome.state == "unreachable" and outcome.waited_s == pytest.approx(waited, abs=0.5)
 
 
-def test_a_batch_asks_about_each_job_in_its_own_manner_over_the_same_connections(tmp_path):
+def test_a_batch_polls_each_job_at_its_own_endpoint_over_the_same_connections(tmp_path):
     ini = tmp_path / "profiles.ini"
     with JobApi(lambda name, count: "ready") as api:
         ini.write_text(INI.replace("BASE", api.url))
@@ -75,7 +75,7 @@ def test_a_batch_asks_about_each_job_in_its_own_manner_over_the_same_connections
         assert api.connections == 1
 
 
-def test_a_profile_that_needs_a_base_url_says_so_unless_the_job_is_a_url():
+def test_a_profile_without_its_base_url_is_an_error_unless_the_job_is_a_url():
     with pytest.raises(ConfigError, match="needs a base URL"):
         Poller(profile="ray-jobs").poll("raysubmit_1")
     assert Poller(profile="ray-jobs", timeout=0).poll("http://127.0.0.1:9/x").state == "unreachable"

@@ -76,7 +76,7 @@ class JobServer(RawServer):
 
 
 def wait_for_polls(server, jobs, more):
-    """Wait until each of these jobs has been polled so many more times."""
+    """Wait until each of these jobs has been polled `more` times."""
     wanted = {job: server.polls[job] + more for job in jobs}
     wait_for(lambda: all(server.polls[job] >= polls for job, polls in wanted.items()))
 
@@ -173,7 +173,8 @@ def test_a_name_lookup_that_hangs_delays_only_its_own_job(monkeypatch):
 
 @posix
 def test_a_credential_command_that_hangs_after_a_401_delays_only_its_own_job(tmp_path):
-    first, go_on = tmp_path / "first", tmp_path / "go_on"
+    first = tmp_path / "first"
+    go_on = tmp_path / "go_on"
     script = tmp_path / "token"
     script.write_text(
         "if mkdir %s 2>/dev/null; then echo old; exit; fi\n"
@@ -208,11 +209,12 @@ def test_a_credential_command_that_hangs_after_a_401_delays_only_its_own_job(tmp
 
 @pytest.mark.parametrize("kind", ["on_event", "on_done", "future"])
 def test_a_slow_callback_holds_up_no_exchange(kind):
-    is_called, goes_on = threading.Event(), threading.Event()
+    is_called = threading.Event()
+    may_return = threading.Event()
 
     def slow(_):
         is_called.set()
-        assert goes_on.wait(20)
+        assert may_return.wait(20)
 
     on_event = slow if kind == "on_event" else None
     with JobServer(lambda job, polls: DONE if job == "quick" else RUNNING) as server:
@@ -226,28 +228,28 @@ def test_a_slow_callback_holds_up_no_exchange(kind):
             assert is_called.wait(10)
             wait_for_polls(server, "abc", 20)
         finally:
-            goes_on.set()
+            may_return.set()
             batch.close(wait=False)
 
 
 def test_events_and_outcomes_of_a_job_come_in_order_however_slow_the_callbacks_are():
-    said = collections.defaultdict(list)
+    reported = collections.defaultdict(list)
 
     def on_event(event):
-        said[event.id].append(event.kind)
+        reported[event.id].append(event.kind)
         time.sleep(0.0002)
 
     with JobServer(lambda job, polls: DONE if polls == 3 else RUNNING) as server:
         with server.new_batch(on_event=on_event) as batch:
             for i in range(60):
-                batch.submit(str(i), on_done=lambda outcome: said[outcome.id].append("outcome"))
+                batch.submit(str(i), on_done=lambda outcome: reported[outcome.id].append("outcome"))
     in_order = ["poll", "status", "poll", "poll", "status", "end", "outcome"]
-    assert dict(said) == {str(i): in_order for i in range(60)}
+    assert dict(reported) == {str(i): in_order for i in range(60)}
 
 
 def test_nothing_is_reported_of_a_job_after_its_cancellation(monkeypatch):
-    """Not even if it is cancelled at the very instant at which its poll has ended."""
-    said = []
+    """Not even if it is cancelled at the instant at which its poll has finished."""
+    reported = []
     apply_feedback = engine_module.apply_feedback
 
     def cancel_first(*arguments):
@@ -258,32 +260,32 @@ def test_nothing_is_reported_of_a_job_after_its_cancellation(monkeypatch):
 
     monkeypatch.setattr(engine_module, "apply_feedback", cancel_first)
     with JobServer() as server:
-        with server.new_batch(on_event=lambda event: said.append(event.kind)) as batch:
-            future = batch.submit("a", on_done=lambda outcome: said.append(outcome.state.value))
+        with server.new_batch(on_event=lambda event: reported.append(event.kind)) as batch:
+            future = batch.submit("a", on_done=lambda outcome: reported.append(outcome.state.value))
             assert future.result(timeout=10).state == "cancelled"
-    assert said == ["poll", "status", "end", "cancelled"]
+    assert reported == ["poll", "status", "end", "cancelled"]
 
 
 def test_no_poll_begins_while_too_many_reports_wait_and_polling_resumes_afterwards(monkeypatch):
     monkeypatch.setattr(engine_module, "MAX_BACKLOG", 5)
-    goes_on = threading.Event()
+    may_return = threading.Event()
     with JobServer() as server:
-        batch = server.new_batch(workers=2, on_event=lambda event: goes_on.wait(20))
+        batch = server.new_batch(workers=2, on_event=lambda event: may_return.wait(20))
         try:
             for job in "abcd":
                 batch.submit(job)
             wait_for(lambda: batch._engine._reporter.backlog >= 5)
             time.sleep(0.2)  # time for 100 polls, if any began
-            # One report is being handled; polls in flight still end.
+            # One report is being handled; polls in flight still finish.
             assert sum(server.polls.values()) <= 1 + 5 + 2
-            goes_on.set()
+            may_return.set()
             wait_for_polls(server, "abcd", 10)
         finally:
             batch.close(wait=False)
 
 
 @pytest.mark.parametrize("repetition", range(100))
-def test_the_reporter_makes_every_call_even_one_that_is_put_while_it_ends(repetition):
+def test_the_reporter_makes_every_call_even_one_that_is_put_while_it_stops(repetition):
     made = []
     reporter = Reporter(on_idle=lambda: None)
     reporter.put(lambda: made.append(1))
@@ -299,8 +301,8 @@ def test_the_reporter_makes_every_call_even_one_that_is_put_while_it_ends(repeti
 # Errors
 
 
-@pytest.mark.parametrize("part", ["candidate", "give_back"])
-def test_a_bug_in_the_agenda_is_raised_and_nobody_waits_for_ever(part, monkeypatch, caplog):
+@pytest.mark.parametrize("part", ["candidate", "apply_readings"])
+def test_a_bug_in_the_agenda_is_raised_and_no_caller_waits_for_ever(part, monkeypatch, caplog):
     def broken(self, *arguments):
         raise KeyError("a bug")
 
@@ -351,7 +353,7 @@ def test_a_job_gets_its_outcome_even_if_a_shared_limit_fails_with_its_last_reply
                 batch.run(["c"])
 
 
-# The end
+# Closing
 
 
 @pytest.mark.parametrize(
@@ -374,11 +376,12 @@ def test_close_abandons_exchanges_in_flight_at_once_and_leaves_nothing_open(answ
 
 
 def test_close_does_not_wait_for_a_callback_that_hangs():
-    is_called, goes_on = threading.Event(), threading.Event()
+    is_called = threading.Event()
+    may_return = threading.Event()
 
     def hang(outcome):
         is_called.set()
-        goes_on.wait(20)
+        may_return.wait(20)
 
     with JobServer(lambda job, polls: DONE) as server:
         batch = server.new_batch()
@@ -388,7 +391,7 @@ def test_close_does_not_wait_for_a_callback_that_hangs():
         batch.close(wait=False)
         assert time.monotonic() - began_at < 3
         assert own_threads() == ["pollkit-report"]
-        goes_on.set()
+        may_return.set()
         wait_for(lambda: own_threads() == [])
 
 
@@ -535,8 +538,9 @@ def test_virtual_time_stands_still_while_exchanges_are_in_flight():
 
 
 def test_virtual_time_does_not_move_if_something_else_may_be_due_now():
-    """A job was added, say, while the engine was about to wait for the next one."""
-    clock, multiplexer = VirtualClock(), Multiplexer()
+    """For example, a job was added while the engine was about to wait for the next one."""
+    clock = VirtualClock()
+    multiplexer = Multiplexer()
     multiplexer.wake()
     assert clock.wait_in(multiplexer, 100.0, is_busy=False) == [] and clock.now() == 0.0
     assert clock.wait_in(multiplexer, 100.0, is_busy=False) == [] and clock.now() == 100.0

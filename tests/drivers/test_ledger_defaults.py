@@ -1,22 +1,21 @@
-"""How long a ledger waits for a job, and how many faults it bears, if nobody says otherwise."""
+"""The default timeout of jobs in a ledger, and the number of faults that it retries."""
 
 import pytest
 
 from job_api import JobApi
 from ledger_host import HOUR, time_passes
 from ledger_shell import lines_of, profile
-from pollkit import BatchPoller, Ledger, Poller, Profile
+from pollkit import BatchPoller, Ledger, LedgerRunner, Poller, Profile
 from pollkit.cli import main
-from pollkit.drivers.ledger_runner import LedgerRunner
 from pollkit.testing import VirtualClock
 
 RETRY_AT_ONCE = "retry = fixed 10ms\nlimit = 1000/s burst 50\n"
-MORE_THAN_BATCH_BEARS = 15
+MORE_THAN_BATCH_RETRIES = 15
 BROKEN = (500, {}, None)
 
 
 def broken_for(polls, answer):
-    """A server that gives the same bad answer for so many polls of a job, and then says done."""
+    """A server that gives the same bad answer to so many polls of a job, and then is done."""
     return lambda name, count: "done" if count >= polls else answer
 
 
@@ -31,12 +30,12 @@ def the_outcome():
 
 @pytest.mark.parametrize("answer", [BROKEN, (503, {}, None), None], ids=["500", "503", "reset"])
 def test_a_ledger_waits_out_more_faults_in_a_row_than_a_batch_does(place, pollkit, answer):
-    with JobApi(broken_for(MORE_THAN_BATCH_BEARS, answer)) as api:
+    with JobApi(broken_for(MORE_THAN_BATCH_RETRIES, answer)) as api:
         profile(api.url, RETRY_AT_ONCE)
         add("job_1")
         assert pollkit("run", "jobs.db", "--outbox", "out.jsonl") == (0, "", "")
     assert the_outcome()["state"] == "done"
-    assert the_outcome()["faults"] == MORE_THAN_BATCH_BEARS
+    assert the_outcome()["faults"] == MORE_THAN_BATCH_RETRIES
 
 
 @pytest.mark.parametrize(
@@ -45,7 +44,7 @@ def test_a_ledger_waits_out_more_faults_in_a_row_than_a_batch_does(place, pollki
     ids=["profile", "flag"],
 )
 def test_a_ledger_gives_up_after_max_faults_of_profile_or_flag(place, pollkit, in_profile, flags):
-    with JobApi(broken_for(MORE_THAN_BATCH_BEARS, BROKEN)) as api:
+    with JobApi(broken_for(MORE_THAN_BATCH_RETRIES, BROKEN)) as api:
         profile(api.url, RETRY_AT_ONCE + in_profile)
         add("job_1")
         assert pollkit("run", "jobs.db", "--outbox", "out.jsonl", "--quiet", *flags)[0] == 4
@@ -54,12 +53,11 @@ def test_a_ledger_gives_up_after_max_faults_of_profile_or_flag(place, pollkit, i
 
 
 def test_a_ledger_gives_up_after_max_faults_of_the_caller(place):
-    with JobApi(broken_for(MORE_THAN_BATCH_BEARS, BROKEN)) as api, Ledger("jobs.db") as ledger:
+    with JobApi(broken_for(MORE_THAN_BATCH_RETRIES, BROKEN)) as api, Ledger("jobs.db") as ledger:
         ledger.add(["job_1"])
         mine = Profile(url=api.url + "/jobs/{id}", retry="fixed 10ms", proxy="none")
-        with LedgerRunner(ledger, print, profile=mine, max_faults=3) as run:
-            run.until_none_waits()
-        assert (run.ended, len(api.asked)) == (["unreachable"], 3)
+        assert LedgerRunner(ledger, mine, max_faults=3).run() == ["unreachable"]
+        assert len(api.asked) == 3
 
 
 def message_after(pollkit, age_s, *flags):
@@ -71,7 +69,7 @@ def message_after(pollkit, age_s, *flags):
     return row.outcome and row.outcome["error"]["message"]
 
 
-def test_a_ledger_waits_24_hours_if_nobody_says_otherwise(place, pollkit):
+def test_a_ledger_waits_24_hours_by_default(place, pollkit):
     with JobApi(lambda name, count: "running") as api:
         profile(api.url)
         add("job_1")
@@ -88,14 +86,14 @@ def test_a_ledger_waits_24_hours_if_nobody_says_otherwise(place, pollkit):
     ],
 )
 def test_a_timeout_of_profile_label_or_flag_applies(place, pollkit, more, flags, message):
-    """The message names it, although the last look comes 19.763309 s late."""
+    """The message names it, although the final poll comes 19.763309 s late."""
     with JobApi(lambda name, count: "running") as api:
         profile(api.url, more)
         add("--size", "50", "job_1")
         assert message_after(pollkit, 319.763309, *flags) == message + '; last status "running"'
 
 
-def test_wait_and_batch_wait_5_minutes_and_bear_10_faults_in_a_row():
+def test_wait_and_batch_give_up_after_5_minutes_or_10_faults_in_a_row():
     with JobApi(lambda name, count: "running" if name == "slow" else BROKEN) as api:
         mine = Profile(url=api.url + "/jobs/{id}", proxy="none")
         with Poller(mine, clock=VirtualClock()) as poller:

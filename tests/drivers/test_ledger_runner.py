@@ -1,4 +1,4 @@
-"""Runs of a ledger where things happen behind their back: leases run out, profiles go, the file is replaced."""
+"""Runs of a ledger while leases expire, profiles disappear and the file is replaced."""
 
 import os
 import shutil
@@ -15,9 +15,9 @@ from ledger_shell import posix, script
 from pollkit import ConfigError, Job, Ledger, LedgerError, Profile, Reply
 from pollkit.cli import main
 from pollkit.drivers.dispatch import next_work
+from pollkit.drivers.endpoint import PollInFlight
 from pollkit.drivers.engine import Engine
-from pollkit.drivers.exchanges import PollInFlight
-from pollkit.drivers.ledger_runner import LedgerRunner
+from pollkit.drivers.ledger_runner import LedgerRunner, _Run
 from pollkit.edges.ledger.leases import Leases
 from pollkit.edges.ledger.statistics import record_duration
 from pollkit.edges.multiplexer import Finished
@@ -67,7 +67,7 @@ def states():
 
 
 def meanwhile(work, every_s=0.02):
-    """Does something again and again, in a thread, until the block is left."""
+    """Do something again and again, in a thread, until the block is left."""
     over = threading.Event()
 
     def loop():
@@ -86,7 +86,7 @@ def meanwhile(work, every_s=0.02):
     return Meanwhile()
 
 
-def test_a_run_whose_leases_run_out_unseen_claims_its_jobs_again_and_goes_on(api, pollkit):
+def test_a_run_whose_leases_expire_unnoticed_claims_its_jobs_again(api, pollkit):
     names = ["job_%d" % i for i in range(12)]
     added(api, names, lasts=0.6)
 
@@ -119,12 +119,12 @@ def test_a_job_that_is_forgotten_and_added_again_while_it_is_polled(api, pollkit
         assert pollkit(
             "run", "jobs.db", "--pace", "fixed 20ms", "--profile", "fake", "--quiet"
         ) == (0, "")
-    pollkit("run", "jobs.db")  # for those that were added again just when the run had ended
+    pollkit("run", "jobs.db")  # for jobs that were added again just when the run had finished
     assert states() == {"done": 6}
 
 
 @pytest.mark.parametrize("first", ["slow", "quick"])
-def test_a_label_with_a_limit_of_its_own_has_a_bucket_of_its_own(api, pollkit, first):
+def test_a_label_with_its_own_limit_has_its_own_bucket(api, pollkit, first):
     profiles(
         "[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 400/s\npace = fixed 10ms\n"
         "[fake:slow]\nlimit = 4/s\n[fake:other]\npace = fixed 20ms\n" % api.base
@@ -151,9 +151,7 @@ def test_a_label_with_a_limit_of_its_own_has_a_bucket_of_its_own(api, pollkit, f
 
 
 @pytest.mark.parametrize("words", [[], ["--once"], ["--for", "30s"]], ids=str)
-def test_jobs_that_cannot_be_asked_about_are_told_in_every_run_and_hold_up_none(
-    api, pollkit, words
-):
+def test_unpollable_jobs_are_reported_in_every_run_and_delay_no_other_job(api, pollkit, words):
     added(api, ["job_1"])
     profiles(
         "[fake]\nurl = %s/jobs/{id}\nproxy = none\n[gone]\nurl = http://127.0.0.1:9/{id}\n"
@@ -173,37 +171,33 @@ def test_jobs_that_cannot_be_asked_about_are_told_in_every_run_and_hold_up_none(
     assert states() == {"done": 3}
 
 
-def test_after_an_interrupt_too_the_next_run_tells_of_jobs_that_cannot_be_asked_about(
-    api, pollkit, monkeypatch
-):
+def test_after_an_interrupt_too_the_next_run_reports_unpollable_jobs(api, pollkit, monkeypatch):
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("bad", profile="gone")])
     added(api, ["job_1"], lasts=60)
     with monkeypatch.context() as patch:
-        patch.setattr(
-            LedgerRunner, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt())
-        )
+        patch.setattr(_Run, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt()))
         assert pollkit("run", "jobs.db")[0] == 130
     code, err = pollkit("run", "jobs.db", "--once")
     assert code == 2 and err.count("there is no profile 'gone'") == err.count("\n") == 1
 
 
-def test_jobs_that_cannot_be_asked_about_are_looked_at_now_and_then_however_many_there_are(
-    api, pollkit, monkeypatch
-):
-    """Not at every turn; and those that come after hundreds of them do not wait for it."""
-    real, put_off, admitted = Leases.postpone, [], Engine.admit
+def test_unpollable_jobs_are_checked_again_only_now_and_then(api, pollkit, monkeypatch):
+    """Not at every turn; and jobs that come after hundreds of them are not delayed."""
+    real_postpone = Leases.postpone
+    real_admit = Engine.admit
+    put_off = []
 
     def admit(engine, job):
-        if job.profile == "gone":  # quicker than to look for it in files
+        if job.profile == "gone":  # quicker than searching for it in files
             raise ConfigError("there is no profile 'gone'")
-        return admitted(engine, job)
+        return real_admit(engine, job)
 
     monkeypatch.setattr(Engine, "admit", admit)
     monkeypatch.setattr(
         Leases,
         "postpone",
-        lambda ledger, claims, for_s: (put_off.extend(claims), real(ledger, claims, for_s)),
+        lambda leases, claims, for_s: (put_off.extend(claims), real_postpone(leases, claims, for_s)),
     )
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("bad_%d" % i, profile="gone") for i in range(1000)])
@@ -217,7 +211,7 @@ def test_jobs_that_cannot_be_asked_about_are_looked_at_now_and_then_however_many
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_a_ledger_that_is_taken_away_while_it_is_run_is_a_line_and_2(api, pollkit, how):
+def test_removing_the_ledger_during_a_run_is_one_line_and_exit_code_2(api, pollkit, how):
     added(api, ["job_1"], lasts=60)
 
     def take_away():
@@ -234,7 +228,7 @@ def test_a_ledger_that_is_taken_away_while_it_is_run_is_a_line_and_2(api, pollki
     )
 
 
-def test_who_replaces_a_ledger_by_a_backup_is_told_what_the_old_one_left_beside_it(api, pollkit):
+def test_replacing_a_ledger_by_a_backup_names_the_files_of_the_old_one(api, pollkit):
     added(api, ["kept"], lasts=60)
     shutil.copy("jobs.db", "backup.db")
     added(api, ["job_%d" % i for i in range(50)], lasts=60)
@@ -251,12 +245,12 @@ def test_who_replaces_a_ledger_by_a_backup_is_told_what_the_old_one_left_beside_
         and "then run again" in err
     )
     for name in ("jobs.db-wal", "jobs.db-shm"):
-        if os.path.exists(name):  # older versions of SQLite take them along
+        if os.path.exists(name):  # older versions of SQLite remove them
             os.remove(name)
     assert states() == {"waiting": 1}
 
 
-def test_files_beside_a_ledger_that_are_not_of_the_old_one_are_not_to_be_removed(place):
+def test_files_that_belong_to_the_new_ledger_are_not_named_for_removal(place):
     with Ledger("jobs.db") as old:
         old.add(["a"])
         for name in ("jobs.db", "jobs.db-wal", "jobs.db-shm"):
@@ -268,113 +262,111 @@ def test_files_beside_a_ledger_that_are_not_of_the_old_one_are_not_to_be_removed
                 old.add(["c"])
 
 
-def test_a_run_knows_what_the_ledger_knows_and_reads_it_again_now_and_then(tmp_path):
-    """So that all runs know the same, whichever of them saw a job end."""
+def test_a_run_reads_the_durations_in_the_ledger_again_now_and_then(tmp_path):
+    """So all runs use the durations of all jobs, whichever run polled them."""
 
-    def teach(began):
+    def record(began):
         ledger._file.write(lambda db: record_duration(db, ("fake", ""), (5.0, 6.0), began, 1))
 
     with FakeJobApi() as api, Ledger(str(tmp_path / "jobs.db")) as ledger:
         api.add("a", lasts=60)
         ledger.add(["a"])
-        teach(1.0)
-        with LedgerRunner(
-            ledger, pytest.fail, profile=api.profile, pace="adaptive", workers=1
-        ) as run:
-            run._take_all_in(ledger._leases.claim(1, lease_s=600))
-            durations = [way.rules.durations for way in run._engine.ways.values()][0]
+        record(1.0)
+        runner = LedgerRunner(ledger, api.profile, "adaptive", workers=1, on_unpollable=pytest.fail)
+        with runner._new_run(ledger) as run:
+            run._put_on_agenda(ledger._leases.claim(1, lease_s=600))
+            (entry,) = run.jobs.engine.agenda
+            durations = entry.endpoint.settings.durations
             assert len(durations) == 1
-            teach(2.0)
-            run._renew()
+            record(2.0)
+            run.jobs.renew()
             assert len(durations) == 1
-            run._renew_at = 0.0
-            run._renew()
+            run.jobs._renew_at = 0.0
+            run.jobs.renew()
             assert len(durations) == 2
 
 
-def test_what_was_claimed_when_a_signal_came_is_given_back(api, monkeypatch):
+def test_jobs_that_were_claimed_when_a_signal_came_are_released(api, monkeypatch):
     added(api, ["a", "b"], lasts=60)
     claim = Leases.claim
 
-    def broken_off(*words):
-        assert len(claim(*words)) == 2
+    def claim_and_interrupt(*arguments):
+        assert len(claim(*arguments)) == 2
         raise KeyboardInterrupt()
 
-    monkeypatch.setattr(Leases, "claim", broken_off)
+    monkeypatch.setattr(Leases, "claim", claim_and_interrupt)
     assert main(["run", "jobs.db", "--quiet"]) == 130
     assert states() == {"waiting": 2} and not api.requests
 
 
-@pytest.mark.parametrize("goes_on", [True, False], ids=["for", "once"])
-def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_however_long_the_limit_takes(
-    clock, ledger, goes_on
+@pytest.mark.parametrize("keeps_jobs", [True, False], ids=["for", "once"])
+def test_a_job_whose_deadline_passed_between_runs_gets_one_poll_however_slow_the_limit(
+    clock, ledger, keeps_jobs
 ):
-    """Two minutes' worth of polls, and some that a limit holds back even longer.
+    """Two minutes of polls, and some that a limit delays even longer.
 
-    The test takes the place of the engine's thread and of the server, on a clock that it moves.
+    The test replaces the engine's thread and the server, on a clock that it controls.
     """
     names = ["job_%03d" % i for i in range(120)]
     ledger.add(names)
     clock.pass_s(1000)
     mine = Profile("mine", url="http://127.0.0.1:9/{id}", limit="60/m", timeout=300.0)
-    run = LedgerRunner(ledger, pytest.fail, profile=mine, pace="fixed 10s", workers=1)
-    engine = run._engine
+    runner = LedgerRunner(ledger, mine, "fixed 10s", workers=1, on_unpollable=pytest.fail)
+    run = runner._new_run(ledger)
+    engine = run.jobs.engine
     engine.wake = lambda: None  # starts no thread
-    run._sink.keeps_jobs = goes_on
-    run._take_all_in(ledger._leases.claim(200, lease_s=600))
-    asked, granted = [], []
-    while run._held:
+    run.jobs.keeps_jobs = keeps_jobs
+    run._put_on_agenda(ledger._leases.claim(200, lease_s=600))
+    polled = []
+    granted = []
+    while run.jobs:
         work = next_work(engine.agenda, clock.now(), engine.lock)
         assert engine.agenda.take_expired() == []
         if not work.entries:
             assert work.next_at < clock.now() + 70
             clock.pass_s(work.next_at - clock.now() + 0.001)
             continue
-        asked += [entry.progress.job.id for entry in work.entries]
+        polled += [entry.state.job.id for entry in work.entries]
         granted.append(clock.now())
-        if len(asked) == 60:
+        if len(polled) == 60:
             work.entries[0].lane.bucket.pause(clock.now(), clock.now() + 65)
-        status = "done" if asked[-1] > "job_100" else "running"
+        status = "done" if polled[-1] > "job_100" else "running"
         clock.pass_s(0.01)
         answer = Reply(200, {}, ('{"status": "%s"}' % status).encode())
-        engine._end_exchange(Finished(PollInFlight.from_entries(work.entries), answer))
+        engine._finish_exchange(Finished(PollInFlight.from_entries(work.entries), answer))
         wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread
-    assert sorted(asked) == names and granted[-1] - granted[0] > 180
+    assert sorted(polled) == names and granted[-1] - granted[0] > 180
     assert min(later - earlier for earlier, later in zip(granted, granted[1:])) > 0.99
     assert {row.job.id: row.state for row in ledger.rows()} == {
         name: "done" if name > "job_100" else "timed_out" for name in names
     }
     assert all(row.outcome["polls"] == 1 for row in ledger.rows())
-    run.close()
+    run.__exit__(None)
 
 
-@pytest.mark.parametrize(
-    "run_it", [LedgerRunner.once, LedgerRunner.until_none_waits], ids=["once", "for"]
-)
-def test_an_error_that_comes_with_the_last_result_still_ends_the_run(run_it, ledger, monkeypatch):
-    """Also if nothing is left to wait for at that instant, and so nobody looks for an error."""
+@pytest.mark.parametrize("once", [True, False])
+def test_an_error_that_comes_with_the_last_result_still_ends_the_run(once, ledger, monkeypatch):
+    """Even if nothing is left to wait for at that instant, so that no wait raises it."""
     ledger.add(["a"])
     claims = [ledger._leases.claim(1, 60.0), []]
-    # As if each of these had looked just before the error came:
-    monkeypatch.setattr(LedgerRunner, "_wait", lambda run, until: time.sleep(0.005))
-    monkeypatch.setattr(
-        LedgerRunner, "_claim", lambda run, horizon_s: claims.pop(0) if claims else []
-    )
+    # As if each of these had checked just before the error came:
+    monkeypatch.setattr(_Run, "_is_time_to_claim", lambda run: True)
+    monkeypatch.setattr(_Run, "_wait", lambda run, until: time.sleep(0.005))
+    monkeypatch.setattr(_Run, "_claim", lambda run, horizon_s: claims.pop(0) if claims else [])
     with RawServer(reply('{"status": "done"}')) as server:
         profile = Profile("mine", url=server.url("/{id}"), proxy="none")
-        run = LedgerRunner(
+        runner = LedgerRunner(
             ledger,
-            pytest.fail,
-            profile=profile,
-            on_end=lambda outcome: run.fail(LedgerError("the ledger is gone")),
+            profile,
+            on_unpollable=pytest.fail,
+            on_finished=lambda outcome: runner.fail(LedgerError("the ledger is gone")),
         )
         with pytest.raises(LedgerError, match="the ledger is gone"):
-            run_it(run)
-        run.close()
+            runner.run(once=once)
 
 
-def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(api, pollkit):
-    """Longer or shorter than when the job was last asked about, by a flag or in the profile."""
+def test_the_current_timeout_applies_and_counts_from_when_the_job_was_added(api, pollkit):
+    """Longer or shorter than at the last poll, by a flag or in the profile."""
 
     def once(timeout, *words):
         profiles(
@@ -395,22 +387,22 @@ def test_a_timeout_counts_as_it_is_given_today_and_from_when_the_job_was_added(a
     assert len(api.requests) == 9
 
 
-def test_once_gives_back_what_a_pause_holds_back_and_leaves(pollkit, place):
-    """After what is under way, and after all that is due at another API."""
+def test_once_releases_jobs_that_a_pause_delays_and_returns(pollkit, place):
+    """After the polls in flight, and after all jobs that are due at another API."""
 
     def answer(name, count):
         if name == "job_000":
-            told_off.lock.release()  # meanwhile, others are answered
+            refusing.lock.release()  # others are answered meanwhile
             time.sleep(0.15)
-            told_off.lock.acquire()
+            refusing.lock.acquire()
             return "done"
         return 429, {"Retry-After": "30"}, {}
 
-    with JobApi(answer) as told_off, JobApi(lambda name, count: "running") as other:
+    with JobApi(answer) as refusing, JobApi(lambda name, count: "running") as other:
         profiles(
             "[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 1000/s burst 4\n"
             "[other]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 1000/s burst 50\n"
-            % (told_off.url, other.url)
+            % (refusing.url, other.url)
         )
         names = ["job_%03d" % i for i in range(130)]
         assert main(["add", "jobs.db", "--profile", "fake", "--quiet"] + names) == 0
@@ -423,18 +415,18 @@ def test_once_gives_back_what_a_pause_holds_back_and_leaves(pollkit, place):
         )
         began = time.monotonic()
         assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "")
-        assert len(told_off.counts) < 20 and len(other.counts) == 60
+        assert len(refusing.counts) < 20 and len(other.counts) == 60
         assert states() == {"done": 1, "waiting": 189}
-        asked = len(told_off.asked)
+        asked = len(refusing.asked)
         assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "")
         assert (
             time.monotonic() - began < 4
-            and len(told_off.asked) == asked
+            and len(refusing.asked) == asked
             and states()["waiting"] == 189
         )
 
 
-def test_once_waits_for_a_limit_that_lets_polls_through_now_and_then(api, pollkit):
+def test_once_waits_for_a_limit_that_grants_polls_now_and_then(api, pollkit):
     profiles("[fake]\nurl = %s/jobs/{id}\nproxy = none\nlimit = 8/s\n" % api.base)
     added(api, ["job_%d" % i for i in range(8)])
     assert pollkit("run", "jobs.db", "--once", "--quiet") == (0, "") and states() == {"done": 8}
@@ -466,8 +458,8 @@ def test_a_run_stays_for_jobs_that_its_own_program_adds_or_retries(pollkit, monk
 
 @posix
 @pytest.mark.parametrize("text", ["exit 0\n", "exit 7\n"], ids=str)
-def test_a_run_does_not_stay_once_all_is_told_that_can_be_told_now(api, pollkit, text):
+def test_a_run_ends_once_all_notifications_are_sent_or_must_be_retried_later(api, pollkit, text):
     added(api, ["job_%d" % i for i in range(6)])
     began = time.monotonic()
     assert pollkit("run", "jobs.db", "--quiet", "--exec", script(text)) == (0, "")
-    assert time.monotonic() - began < 0.9  # neither a turn nor the next try is waited for
+    assert time.monotonic() - began < 0.9  # it waits neither for a turn nor for the next attempt

@@ -1,5 +1,6 @@
-"""Legacy code that has an HTTP client already: pollkit waits, `requests` asks."""
+"""Legacy code that already has an HTTP client: pollkit waits, `requests` sends the requests."""
 
+import pytest
 import requests
 import responses
 
@@ -19,16 +20,31 @@ def test_requests_with_the_decoded_body():
 
 
 @responses.activate
-def test_requests_with_the_whole_reply_so_that_headers_and_statuses_count():
+def test_a_requests_response_is_judged_like_a_reply():
+    responses.add(responses.GET, URL, status=429, headers={"Retry-After": "7"})
+    responses.add(responses.GET, URL, status=202)
+    responses.add(responses.GET, URL, json={"status": "done", "result": [1, 2]})
+    with pollkit.Poller(clock=VirtualClock()) as poller:
+        outcome = poller.poll(lambda: requests.get(URL, timeout=30))
+    assert (outcome.state, outcome.polls, outcome.result) == ("done", 3, [1, 2])
+    assert outcome.slept_s.retry_after >= 7
+
+
+@responses.activate
+def test_a_requests_response_with_404_is_unreachable():
+    responses.add(responses.GET, URL, status=404, json={"error": "no such job"})
+    with pytest.raises(pollkit.JobUnreachable, match="404: not found, 'no such job'"):
+        pollkit.wait(lambda: requests.get(URL, timeout=30), clock=VirtualClock())
+
+
+@responses.activate
+def test_requests_with_exceptions_that_are_retried():
     responses.add(responses.GET, URL, status=429, headers={"Retry-After": "7"})
     responses.add(responses.GET, URL, status=503)
     responses.add(responses.GET, URL, body=requests.ConnectionError("reset"))
     responses.add(responses.GET, URL, json={"status": "done", "result": 1})
 
-    def ask():
-        answer = requests.get(URL, timeout=30)
-        return pollkit.Reply(answer.status_code, answer.headers, answer.content, answer.url)
-
-    outcome = pollkit.Poller(retry_on=(requests.RequestException,), clock=VirtualClock()).poll(ask)
+    poller = pollkit.Poller(retry_on=(requests.RequestException,), clock=VirtualClock())
+    outcome = poller.poll(lambda: requests.get(URL, timeout=30))
     assert (outcome.state, outcome.polls, outcome.faults) == ("done", 4, 2)
     assert outcome.slept_s.retry_after >= 7

@@ -1,4 +1,4 @@
-"""`wait` and `Poller`: what the caller sees."""
+"""`wait` and `Poller`: jobs, errors, timeouts, limits, events and logs."""
 
 import json
 import logging
@@ -16,6 +16,7 @@ from pollkit import (
     ConfigError,
     Fault,
     Job,
+    JobError,
     JobFailed,
     JobTimedOut,
     JobUnreachable,
@@ -23,17 +24,16 @@ from pollkit import (
     Poller,
     Profile,
     Reply,
+    State,
     TokenBucket,
     wait,
 )
-from pollkit.core.model import State
-from pollkit.errors import JobError
 from pollkit.testing import VirtualClock
 from raw_server import RawServer, reply
 
 
 def script(*answers):
-    """A callable that gives one answer after the other."""
+    """A callable that returns one answer after the other."""
     remaining = iter(answers)
     return lambda: next(remaining)
 
@@ -41,14 +41,14 @@ def script(*answers):
 # A URL, an id, a Job, a callable
 
 
-def test_wait_gives_back_the_result_of_a_url():
+def test_wait_returns_the_result_of_a_url():
     with RawServer(
         reply('{"status": "running"}'), reply('{"status": "done", "result": 42}')
     ) as api:
         assert wait(api.url("/jobs/42"), clock=VirtualClock()) == 42
 
 
-def test_an_id_needs_a_profile_that_says_where_it_stands():
+def test_an_id_needs_a_profile_with_a_url():
     with RawServer(reply('{"status": "done", "result": 1}')) as api:
         outcome = Poller(Profile(name="mine", url=api.url("/{label}/jobs/{id}"))).poll(
             Job("a/b", label="x y")
@@ -66,7 +66,7 @@ def test_an_id_needs_a_profile_that_says_where_it_stands():
         wait("job_1", profile=Profile(url="http://a/{label}/{id}"))
 
 
-def test_a_jobs_own_url_goes_before_the_profiles():
+def test_a_jobs_own_url_overrides_the_profiles():
     with RawServer(reply('{"status": "done"}')) as api:
         Poller(Profile(url="http://nowhere.invalid/{id}")).poll(Job("1", url=api.url("/own")))
         assert api.targets == ["/own"]
@@ -87,19 +87,50 @@ def test_a_bad_url_is_an_error_before_any_poll(url):
         (Reply(200, body='{"state": "ready"}'), {"state": "ready"}),
     ],
 )
-def test_any_callable_will_do(answer, result):
+def test_a_callable_may_return_any_of_these(answer, result):
     assert wait(script(answer)) == result
 
 
+class Response:
+    """Has the attributes of requests.Response and httpx.Response that pollkit reads."""
+
+    class Url:
+        def __str__(self):
+            return "https://api.internal/jobs/42"
+
+    url = Url()
+
+    def __init__(self, status_code, headers=None, content=b""):
+        self.status_code = status_code
+        self.headers = headers or {}
+        self.content = content
+
+
+def test_a_callable_may_return_a_response_of_another_client():
+    poller = Poller(clock=VirtualClock())
+    outcome = poller.poll(
+        script(
+            Response(503),
+            Response(429, {"Retry-After": "7"}),
+            Response(202, {"Location": "/elsewhere"}, None),
+            Response(200, {}, b'{"status": "done", "result": 5}'),
+        )
+    )
+    assert (outcome.state, outcome.polls, outcome.faults, outcome.result) == ("done", 4, 1, 5)
+    assert outcome.slept_s.retry_after >= 7
+
+
 @pytest.mark.parametrize("answer", [None, 1, object(), b"done"])
-def test_a_callable_that_returns_something_else_is_told_so(answer):
-    with pytest.raises(ConfigError, match="should return a dict, a Reply, a bool or a status word"):
-        wait(script(answer))
+def test_any_other_value_of_a_callable_is_a_config_error(answer):
+    message = "should return a dict, a status string, a bool, a Reply or a requests.Response"
+    for retry_on in (), Exception:
+        with pytest.raises(ConfigError, match=message):
+            wait(script(answer), retry_on=retry_on)
 
 
-def test_a_reply_takes_what_clients_have_and_is_told_what_it_cant_use():
+def test_a_reply_accepts_the_values_of_clients_and_refuses_others():
     assert Reply(429, {"Retry-After": 5}, None) == Reply(429, {"retry-after": "5"}, b"")
-    with pytest.raises(ConfigError, match="status is a number such as 200, not '200'"):
+    with pytest.raises(ConfigError, match="status must be a number such as 200, not '200'"):
         Reply("200")
     with pytest.raises(ConfigError, match="body is bytes or text, not dict"):
         Reply(200, {}, {"status": "done"})
@@ -157,7 +188,7 @@ def test_a_callables_name_is_its_id():
         ([Fault("down")] * 99, {}, JobUnreachable, Exception),
     ],
 )
-def test_wait_raises_what_happened_with_the_outcome(answers, options, error, base):
+def test_wait_raises_an_error_that_has_the_outcome_and_pickles(answers, options, error, base):
     with pytest.raises(error) as caught:
         wait(script(*answers), clock=VirtualClock(), **options)
     raised = caught.value
@@ -175,11 +206,11 @@ def test_config_errors_are_value_errors_and_pickle():
     )
 
 
-def test_poll_does_not_raise_for_the_jobs_sake():
+def test_poll_does_not_raise_if_the_job_failed():
     assert Poller().poll(script("failed")).state == "failed"
 
 
-def test_a_state_equals_its_word_however_it_is_printed():
+def test_a_state_equals_its_value_and_prints_as_it():
     assert State.TIMED_OUT == "timed_out"
     assert (
         str(State.TIMED_OUT)
@@ -202,7 +233,7 @@ def test_a_state_equals_its_word_however_it_is_printed():
         {"headers": {"X": "a\r\nb"}},
         {"headers": {"a b": "c"}},
         {"headers": {"Host": "x"}},
-        {"pace": 5},
+        {"pace": -5},
         {"bucket": "60/m"},
         {"retry_on": (5,)},
         {"max_faults": "3"},
@@ -228,13 +259,13 @@ def test_a_state_equals_its_word_however_it_is_printed():
         {"profile": Profile(auth="magic")},
     ],
 )
-def test_what_makes_no_sense_is_refused_before_any_poll(options):
+def test_invalid_options_are_refused_before_any_poll(options):
     with pytest.raises(ConfigError):
         Poller(**options)
 
 
-def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
-    spoken = Profile(
+def test_a_profile_accepts_paces_limits_and_durations_as_text():
+    described = Profile(
         pace="fixed 5s",
         retry="fixed 2s",
         timeout="1m",
@@ -244,13 +275,14 @@ def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
         limit="60/m",
         done="fertig, komplett",
     )
-    clock, times = VirtualClock(), []
+    clock = VirtualClock()
+    times = []
 
     def ask():
         times.append(clock.now())
         return ["running", Fault("x"), Reply(429), "fertig"][len(times) - 1]
 
-    assert Poller(spoken, clock=clock, rng=lambda: 0.0).poll(ask).state == "done"
+    assert Poller(described, clock=clock, rng=lambda: 0.0).poll(ask).state == "done"
     assert times == [0, 5, 7, 14]
 
 
@@ -268,12 +300,12 @@ def test_a_profile_takes_text_wherever_a_pace_a_limit_or_a_duration_stands():
         Job("1", size="large"),
     ],
 )
-def test_what_is_no_job_is_refused(job):
+def test_values_that_are_not_jobs_are_refused(job):
     with pytest.raises(ConfigError):
         Poller(Profile(url="http://a/{id}")).poll(job)
 
 
-def test_what_can_not_be_set_is_refused_as_stop():
+def test_stop_must_be_an_event():
     with pytest.raises(ConfigError, match="stop must be a threading.Event, not 5"):
         Poller().poll(lambda: True, stop=5)
 
@@ -281,7 +313,7 @@ def test_what_can_not_be_set_is_refused_as_stop():
 # Waiting
 
 
-def test_timeout_zero_looks_once_none_waits_for_ever():
+def test_timeout_zero_polls_once_and_none_waits_for_ever():
     assert Poller(timeout=0).poll(script("running")).polls == 1
     clock = VirtualClock()
     assert (
@@ -292,7 +324,8 @@ def test_timeout_zero_looks_once_none_waits_for_ever():
 
 
 def test_pollers_that_share_a_bucket_share_its_limit():
-    clock, bucket = VirtualClock(), TokenBucket(1, per=10)
+    clock = VirtualClock()
+    bucket = TokenBucket(1, per=10)
     for at in (0, 10, 20):
         outcome = Poller(bucket=bucket, clock=clock).poll(script(True))
         assert clock.now() == at
@@ -300,24 +333,25 @@ def test_pollers_that_share_a_bucket_share_its_limit():
 
 
 def test_a_429_pauses_a_poller_that_waits_for_its_turn():
-    """Two pollers on one bucket; the second sleeps towards its slot when the first is told off."""
-    clock, bucket = VirtualClock(), TokenBucket(1, per=10)
+    """Two pollers on one bucket; the second waits for its token when the first gets a 429."""
+    clock = VirtualClock()
+    bucket = TokenBucket(1, per=10)
     bucket.reserve(0.0)
     first = Poller(bucket=bucket, clock=clock)
     sleep_until = clock.sleep_until
 
-    def told_off_meanwhile(at, stop=None):
+    def pause_meanwhile(at, stop=None):
         clock.sleep_until = sleep_until
         sleep_until(3)
         bucket.pause(clock.now(), clock.now() + 60)
         sleep_until(at)
 
-    clock.sleep_until = told_off_meanwhile
+    clock.sleep_until = pause_meanwhile
     outcome = first.poll(script(True))
     assert clock.now() == 63 and outcome.slept_s.limit == 63
 
 
-def test_a_limit_that_leaves_no_poll_before_the_deadline_ends_the_wait():
+def test_a_wait_times_out_if_the_limit_leaves_no_poll_before_the_deadline():
     bucket = TokenBucket(1, per=3600)
     bucket.reserve(0.0)
     outcome = Poller(bucket=bucket, clock=VirtualClock(), timeout=60).poll(script())
@@ -326,14 +360,15 @@ def test_a_limit_that_leaves_no_poll_before_the_deadline_ends_the_wait():
 
 
 def test_a_wait_that_times_out_in_the_queue_takes_no_slot_from_others():
-    clock, bucket = VirtualClock(), TokenBucket(1, per=100)
+    clock = VirtualClock()
+    bucket = TokenBucket(1, per=100)
     bucket.reserve(0.0)
     for _ in range(5):
         assert Poller(bucket=bucket, clock=clock, timeout=10).poll(script()).state == "timed_out"
     assert bucket.reserve(clock.now()) == 100
 
 
-def test_stop_ends_a_wait_as_cancelled():
+def test_stop_cancels_a_wait():
     stop = threading.Event()
 
     def check():
@@ -347,28 +382,27 @@ def test_stop_ends_a_wait_as_cancelled():
     assert Poller(bucket=bucket, timeout=None).poll(check, stop=stop).polls == 0
 
 
-def test_stop_wakes_a_wait_that_sleeps_in_earnest():
-    stop, began = threading.Event(), time.monotonic()
+def test_stop_wakes_a_wait_that_sleeps():
+    stop = threading.Event()
+    began = time.monotonic()
     threading.Timer(0.1, stop.set).start()
     assert Poller(pace="fixed 1h", timeout=None).poll(lambda: False, stop=stop).state == "cancelled"
     assert time.monotonic() - began < 5
 
 
-def test_stop_in_the_middle_of_a_request_ends_the_wait_within_the_requests_own_timeout():
+def test_stop_during_a_request_cancels_the_wait_within_the_request_timeout():
     import socket
 
     with socket.socket() as hang:
         hang.bind(("127.0.0.1", 0))
         hang.listen(1)
-        stop, poller = (
-            threading.Event(),
-            Poller(Profile(request_timeout=0.3), pace="fixed 1h", timeout=None),
-        )
+        stop = threading.Event()
+        poller = Poller(Profile(request_timeout=0.3), pace="fixed 1h", timeout=None)
         threading.Timer(0.05, stop.set).start()
         began = time.monotonic()
         outcome = poller.poll("http://127.0.0.1:%d/" % hang.getsockname()[1], stop=stop)
         assert (outcome.state, outcome.polls) == ("cancelled", 1) and time.monotonic() - began < 5
-    assert poller.poll(lambda: True).state == "done"  # it is none the worse for it
+    assert poller.poll(lambda: True).state == "done"  # it can still be used
     poller.close()
 
 
@@ -380,7 +414,7 @@ def test_wait_on_a_cancelled_job_raises(monkeypatch):
         wait("x")
 
 
-def test_ctrl_c_ends_a_wait_within_a_second_even_in_the_middle_of_a_poll():
+def test_ctrl_c_stops_a_wait_within_a_second_even_during_a_poll():
     import socket
 
     with socket.socket() as hang:
@@ -403,7 +437,8 @@ def test_ctrl_c_ends_a_wait_within_a_second_even_in_the_middle_of_a_poll():
 
 def test_a_poller_may_be_used_by_many_threads_at_once():
     with RawServer(reply('{"status": "done", "result": 1}')) as api:
-        poller, outcomes = Poller(Profile(url=api.url("/{id}"))), []
+        poller = Poller(Profile(url=api.url("/{id}")))
+        outcomes = []
         threads = [
             threading.Thread(target=lambda i=i: outcomes.append(poller.poll("j%d" % i)))
             for i in range(16)
@@ -419,15 +454,15 @@ def test_a_poller_may_be_used_by_many_threads_at_once():
 # Events and logs
 
 
-def test_on_event_hears_of_every_poll_change_fault_pause_and_end():
-    heard = []
+def test_on_event_gets_every_poll_change_fault_pause_and_end():
+    received = []
     answers = script(
         "queued", Fault("reset"), Reply(429, {"Retry-After": "3"}), "running", "running", "done"
     )
     Poller(
-        clock=VirtualClock(), bucket=TokenBucket(1e6), on_event=heard.append, rng=lambda: 0.5
+        clock=VirtualClock(), bucket=TokenBucket(1e6), on_event=received.append, rng=lambda: 0.5
     ).poll(answers)
-    assert [event.kind for event in heard] == [
+    assert [event.kind for event in received] == [
         "poll",
         "status",
         "poll",
@@ -441,14 +476,16 @@ def test_on_event_hears_of_every_poll_change_fault_pause_and_end():
         "status",
         "end",
     ]
-    assert heard[-1].progress.ending.state == "done"
+    assert received[-1].progress.ending.state == "done"
 
 
 def test_a_pause_for_the_limit_is_an_event_too():
-    heard, clock, bucket = [], VirtualClock(), TokenBucket(1, per=10)
+    received = []
+    clock = VirtualClock()
+    bucket = TokenBucket(1, per=10)
     bucket.reserve(0.0)
-    Poller(clock=clock, bucket=bucket, on_event=heard.append).poll(script(True))
-    assert str(heard[0]).endswith("the rate limit allows the next poll in 10s")
+    Poller(clock=clock, bucket=bucket, on_event=received.append).poll(script(True))
+    assert str(received[0]).endswith("the rate limit allows the next poll in 10s")
 
 
 def test_logging_has_status_changes_at_info_polls_at_debug_and_each_warning_once(caplog):
@@ -478,7 +515,7 @@ def test_faults_and_warnings_are_logged_by_default(caplog):
     ]
 
 
-def test_nothing_is_printed_where_nobody_set_up_logging():
+def test_nothing_is_printed_if_logging_is_not_set_up():
     code = "import pollkit; pollkit.wait(iter(['odd', 'done']).__next__, pace='fixed 1ms')"
     done = subprocess.run(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -502,24 +539,20 @@ def limits(remaining, reset):
         ({}, {"timeout": 290, "bucket": TokenBucket(1, per=60, burst=5), "pace": "fixed 1s"}),
     ],
 )
-def test_a_limit_that_is_not_used_up_leaves_the_last_look(headers, options):
+def test_a_limit_that_is_not_used_up_leaves_the_final_poll(headers, options):
     clock = VirtualClock()
     if "bucket" in options:
         options = dict(options, bucket=TokenBucket(1, per=60, burst=5))
 
     def ask():
-        ended = clock.now() > options["timeout"] - 40
-        return Reply(
-            200,
-            headers,
-            b'{"status": "done"}' if ended and clock.now() > 25 else b'{"status": "running"}',
-        )
+        is_done = clock.now() > max(25, options["timeout"] - 40)
+        return Reply(200, headers, '{"status": "%s"}' % ("done" if is_done else "running"))
 
     outcome = Poller(clock=clock, **options).poll(ask)
     assert (outcome.state, outcome.waited_s) == ("done", options["timeout"])
 
 
-def test_a_learned_limit_leaves_the_last_look():
+def test_a_learned_limit_leaves_the_final_poll():
     clock = VirtualClock()
 
     def ask():
@@ -531,12 +564,15 @@ def test_a_learned_limit_leaves_the_last_look():
 
 
 def test_importing_pollkit_is_silent_and_starts_nothing():
-    code = (
-        "import pollkit, logging, threading, sys; pollkit.Poller; assert threading.active_count() == 1; "
-        "assert not logging.getLogger().handlers; "
-        "assert not {'ssl', 'http.client', 'urllib.request', 'sqlite3', 'email'} & set(sys.modules), sys.modules; "
-        "pollkit.wait(lambda: True)"
-    )
+    code = """
+import pollkit, logging, threading, sys
+pollkit.Poller
+assert threading.active_count() == 1
+assert not logging.getLogger().handlers
+slow_modules = {"ssl", "http.client", "urllib.request", "sqlite3", "email"}
+assert not slow_modules & set(sys.modules), sys.modules
+pollkit.wait(lambda: True)
+"""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

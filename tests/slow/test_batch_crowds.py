@@ -1,4 +1,4 @@
-"""BatchPoller in a crowd: many jobs, many callers, faults; at length."""
+"""BatchPoller with many jobs, many callers and many faults."""
 
 import gc
 import os
@@ -16,25 +16,24 @@ pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 
 
 def test_a_thousand_jobs_on_eight_workers_keep_the_limit_and_few_connections():
-    rate, burst = 800, 20
+    rate = 800
+    burst = 20
     with JobApi(lambda name, count: "done" if count else "running") as api:
-        profile, bucket = (
-            Profile(url=api.url + "/jobs/{id}", proxy="none"),
-            TokenBucket(rate, burst=burst),
-        )
+        profile = Profile(url=api.url + "/jobs/{id}", proxy="none")
+        bucket = TokenBucket(rate, burst=burst)
         with BatchPoller(profile, pace="fixed 100ms", workers=8, bucket=bucket) as batch:
             outcomes = batch.run(["j%d" % i for i in range(1000)])
         assert all(outcome.state == "done" and outcome.polls == 2 for outcome in outcomes)
         assert api.connections <= 9
         times = sorted(api.times)
-    # Tokens are counted where they are taken; on the way to the server some bunch up.
+    # The limit applies when tokens are taken; on the way to the server some requests bunch up.
     for start in range(0, len(times), 50):
         inside = sum(1 for at in times[start:] if at < times[start] + 1)
         assert inside <= (rate + burst) * 1.05
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_stress_every_future_ends_exactly_once_and_nothing_leaks(seed):
+def test_stress_every_future_is_settled_exactly_once_and_nothing_leaks(seed):
     with JobApi(flaky(seed)) as api:
         stress(seed, api, 500)
     gc.collect()
@@ -48,7 +47,8 @@ def test_stress_every_future_ends_exactly_once_and_nothing_leaks(seed):
 
 def test_stress_under_dev_mode_with_warnings_as_errors():
     code = (
-        "import sys; sys.path.insert(0, 'tests/support'); from stress import flaky, stress; from job_api import JobApi\n"
+        "import sys; sys.path.insert(0, 'tests/support')\n"
+        "from stress import flaky, stress; from job_api import JobApi\n"
         "with JobApi(flaky(3)) as api: stress(3, api, 400)\nprint('fine')"
     )
     done = subprocess.run(

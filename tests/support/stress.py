@@ -1,5 +1,6 @@
-"""A BatchPoller under stress; apart from the tests, so that it can run without pytest."""
+"""A BatchPoller under stress; not in a test module, so that it can run without pytest."""
 
+import collections
 import itertools
 import random
 import threading
@@ -9,13 +10,18 @@ from pollkit import Backoff, BatchPoller, Profile, TokenBucket
 
 
 def stress(seed, api, operations):
-    """Submits, cancels, nudges from several threads at random; every future ends exactly once."""
-    ends, futures, lock = {}, [], threading.Lock()
+    """Submit, cancel and nudge at random from several threads; check that each future is settled.
 
-    def ended(number):
+    The callback of each future is called exactly once, unless the future was cancelled.
+    """
+    calls = collections.Counter()
+    futures = []
+    lock = threading.Lock()
+
+    def count_calls(number):
         def on_done(outcome):
             with lock:
-                ends[number] = ends.get(number, 0) + 1
+                calls[number] += 1
 
         return on_done
 
@@ -29,15 +35,15 @@ def stress(seed, api, operations):
             rng = random.Random(seed)
             for _ in range(operations):
                 name = "j%d" % rng.randrange(300)
-                what = rng.random()
-                if what < 0.6:
+                action = rng.random()
+                if action < 0.6:
                     number = next(numbers)
-                    future = batch.submit(name, on_done=ended(number))
+                    future = batch.submit(name, on_done=count_calls(number))
                     with lock:
                         futures.append((number, future))
-                elif what < 0.75:
+                elif action < 0.75:
                     batch.cancel(name)
-                elif what < 0.9:
+                elif action < 0.9:
                     batch.nudge(name)
                 elif futures:
                     rng.choice(futures)[1].cancel()
@@ -52,8 +58,8 @@ def stress(seed, api, operations):
     assert len(futures) > operations
     for number, future in futures:
         assert future.done()
-        assert future.cancelled() or ends.get(number) == 1, "seed %d" % seed
-        assert ends.get(number, 0) <= 1
+        assert future.cancelled() or calls[number] == 1, "seed %d" % seed
+        assert calls[number] <= 1
 
 
 def flaky(seed):

@@ -220,8 +220,9 @@ class _Run:
         arguments, shown, teller = self._arguments, self._shown, self._teller
         polling = LedgerRunner(
             ledger,
-            self._trouble,
-            self._ended,
+            on_unpollable=self._trouble,
+            on_finished=self._ended,
+            may_add_jobs=lambda: teller is not None and teller.may_add,
             profile=self._profile,
             workers=arguments.workers,
             on_event=shown.on_event,
@@ -236,14 +237,7 @@ class _Run:
         try:
             if teller is not None:
                 teller.start(polling.fail, polling.wake)
-            with polling:
-                if arguments.once:
-                    polling.once()
-                else:
-                    polling.until_none_waits(
-                        arguments.for_s, lambda: teller is not None and teller.may_add
-                    )
-                polling.close()  # what is still under way goes on in another run
+            finished = polling.run(arguments.for_s, arguments.once)
             if teller is not None:
                 teller.finish(arguments.exec_timeout)
         except BaseException:
@@ -256,11 +250,11 @@ class _Run:
             shown.say(
                 "%s; %d still wait"
                 % (
-                    summary(polling.ended, polling.stats.polls, polling.stats.rate_limited),
+                    summary(finished, polling.stats.polls, polling.stats.rate_limited),
                     _waiting(ledger),
                 )
             )
-        return USAGE if polling.has_trouble else exit_code(polling.ended)
+        return USAGE if polling.unpollable else exit_code(finished)
 
     def _trouble(self, text: str) -> None:
         self._shown.say("pollkit: " + text)

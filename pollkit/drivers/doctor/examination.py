@@ -14,7 +14,7 @@ from ...edges.http.probe import CERTIFICATE_FAULTS, Probe, trusted_cas
 from ...edges.http.proxies import Route, choose_proxy, route_to
 from ...edges.http.request import Request
 from ...errors import ConfigError
-from ..client import Client, Default, with_label
+from ..client import Client
 from . import findings
 from .findings import Finding, Level
 
@@ -27,10 +27,9 @@ class Examination:
     def __init__(
         self, job: Job, profile: Profile, headers: Optional[Mapping[str, str]] = None
     ) -> None:
-        self._asker = Client(profile, None, Default.AS_PROFILE, headers, None, None, None, None)
-        self._manner = self._asker.manner(job)
+        self._asker = Client(profile, headers=headers)
+        _, self._url, self._manner = self._asker.locate(job)
         self._profile = self._manner.profile
-        self._url = self._manner.url(with_label(job, self._manner))
         self._address = parse_url(self._url)
         self._timeout = to_seconds(self._profile.request_timeout)
         self._headers = {**self._profile.headers, **(headers or {})}

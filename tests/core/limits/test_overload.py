@@ -12,7 +12,7 @@ from pollkit.core.limits.overload import Overloads
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.core.wait_state import RetryState, WaitState
 from pollkit.drivers.dispatch import next_work
-from pollkit.drivers.exchanges import PollInFlight
+from pollkit.drivers.endpoint import PollInFlight
 from pollkit.drivers.ledger_runner import LedgerRunner
 from pollkit.edges.multiplexer import Finished
 from pollkit.testing import VirtualClock
@@ -263,20 +263,21 @@ def test_a_ledger_slows_down_its_shared_bucket_and_counts_few_faults(clock, ledg
     ledger.add(JOBS[:40])
     server = Server(clock, at_most(2), polls=1)
     mine = Profile("mine", url="http://127.0.0.1:9/{id}")
-    runner = LedgerRunner(ledger, pytest.fail, profile=mine, pace="fixed 1s", workers=1)
-    engine = runner._engine
+    runner = LedgerRunner(ledger, mine, "fixed 1s", workers=1, on_unpollable=pytest.fail)
+    run = runner._new_run(ledger)
+    engine = run.jobs.engine
     engine.wake = lambda: None  # starts no thread
-    runner._take_all_in(ledger._leases.claim(50, lease_s=600))
-    while runner._held:
+    run._put_on_agenda(ledger._leases.claim(50, lease_s=600))
+    while run.jobs:
         work = next_work(engine.agenda, clock.now(), engine.lock)
         if not work.entries:
             clock.pass_s(work.next_at - clock.now() + 0.001)
             continue
         answer = server(work.entries[0].state.job.id, 0)
         seen = Reply(503) if isinstance(answer, tuple) else {"status": answer}
-        engine._end_exchange(Finished(PollInFlight.from_entries(work.entries), seen))
+        engine._finish_exchange(Finished(PollInFlight.from_entries(work.entries), seen))
         wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread
-    runner.close()
+    run.__exit__(None)
     assert {row.state for row in ledger.rows()} == {"done"}
     assert server.refused_share < 0.3
     assert max(row.outcome["faults"] for row in ledger.rows()) <= 2

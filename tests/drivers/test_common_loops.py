@@ -1,8 +1,4 @@
-"""The polling loops of the documents that pollkit was asked to replace, row by row.
-
-Each test is named after its source and states what that document's loop does; pollkit, told
-the same in a line of profile, must poll at the same instants.
-"""
+"""Polling loops as API documentation shows them: pollkit polls at the same instants."""
 
 import json
 
@@ -14,10 +10,12 @@ from pollkit.testing import VirtualClock
 
 
 class Server:
-    """Answers from a list, on a virtual clock, and notes when it was asked."""
+    """Answers from a list, on a virtual clock, and records when it was polled."""
 
     def __init__(self, *answers):
-        self.answers, self.clock, self.times = list(answers), VirtualClock(), []
+        self.answers = list(answers)
+        self.clock = VirtualClock()
+        self.times = []
 
     def __call__(self):
         self.times.append(round(self.clock.now(), 6))
@@ -30,21 +28,21 @@ class Server:
         return Poller(clock=self.clock, rng=rng, **options).poll(self)
 
 
-def test_getting_started_fixed_5_s_until_done_or_failed():
+def test_fixed_5_s_until_done_or_failed():
     server = Server("pending", "running", "running", "done")
     assert server.poll(pace="fixed 5s").state == "done"
     assert server.times == [0, 5, 10, 15]
     assert Server("pending", "failed").poll(pace="fixed 5s").state == "failed"
 
 
-def test_task_api_fixed_3_s_with_60_attempts():
+def test_fixed_3_s_with_60_attempts():
     server = Server("waiting")
     outcome = server.poll(pace="fixed 3s attempts=60", timeout=None)
     assert (outcome.state, outcome.polls) == ("timed_out", 60)
     assert server.times == [3 * i for i in range(60)]
 
 
-def test_documents_api_backoff_2_s_by_1_5_to_10_s_within_300_s():
+def test_backoff_2_s_by_1_5_to_10_s_within_300_s():
     server = Server("processing")
     outcome = server.poll(
         profile=Profile(pace=Backoff(2, 10, factor=1.5, jitter="none"), timeout=300.0)
@@ -53,7 +51,7 @@ def test_documents_api_backoff_2_s_by_1_5_to_10_s_within_300_s():
     assert (outcome.state, server.times[-1], outcome.waited_s) == ("timed_out", 300, 300)
 
 
-def test_documents_api_backoff_2_s_by_1_5_to_30_s_within_600_s():
+def test_backoff_2_s_by_1_5_to_30_s_within_600_s():
     server = Server("processing")
     server.poll(pace=parse_pace("backoff 2s..30s x1.5 jitter=none"), timeout="10m")
     waits = [b - a for a, b in zip(server.times, server.times[1:])]
@@ -61,19 +59,19 @@ def test_documents_api_backoff_2_s_by_1_5_to_30_s_within_600_s():
     assert max(waits) == pytest.approx(30) and server.times[-1] == 600
 
 
-def test_rate_limits_429_with_retry_after():
+def test_429_with_retry_after():
     server = Server(Reply(429, {"Retry-After": "17"}), "done")
     assert server.poll(rng=lambda: 0.0).slept_s.retry_after == 17
     assert server.times == [0, 17]
 
 
-def test_rate_limits_429_without_retry_after_waits_60_s():
+def test_429_without_retry_after_waits_60_s():
     server = Server(Reply(429), "done")
     server.poll(rng=lambda: 0.0, profile=Profile(retry_after_default=60.0))
     assert server.times == [0, 60]
 
 
-def test_rate_limits_slow_down_when_fewer_than_10_requests_remain():
+def test_polls_slow_down_when_fewer_than_10_requests_remain():
     def answer(remaining):
         return Reply(
             200,
@@ -98,14 +96,14 @@ def test_rate_limits_slow_down_when_fewer_than_10_requests_remain():
         ("suno", 30, 10, 300),
     ],
 )
-def test_model_table_initial_wait_then_interval(model, first, every, timeout):
+def test_initial_wait_then_interval(model, first, every, timeout):
     server = Server({"data": {"state": "generating"}})
     outcome = server.poll(pace=Adaptive(first=first, every=every), timeout=timeout)
     assert server.times[:4] == [first, first + every, first + 2 * every, first + 3 * every]
     assert (server.times[-1], outcome.state) == (timeout, "timed_out")
 
 
-def test_robust_polling_network_retries_3_with_growing_waits_around_each_check():
+def test_3_network_retries_with_growing_waits_around_each_check():
     profile = Profile(pace=Fixed(10), retry=Backoff(1, 60, factor=2, jitter="none"), max_faults=4)
     reset = OSError("reset")
     server = Server("running", reset, reset, reset, "running", reset, "done")
@@ -117,7 +115,7 @@ def test_robust_polling_network_retries_3_with_growing_waits_around_each_check()
     assert outcome.error.message == "4 faults in a row, the last: OSError: reset"
 
 
-def test_lipsync_article_doubling_on_429_with_jitter_and_reset_on_success():
+def test_doubling_on_429_with_jitter_and_reset_on_success():
     profile = Profile(pace=Fixed(5), retry=Backoff(5, 300, factor=2, jitter="equal"), timeout=900.0)
     server = Server(
         "processing", Reply(429), Reply(429), Reply(429), "processing", Reply(429), "completed"
@@ -128,7 +126,7 @@ def test_lipsync_article_doubling_on_429_with_jitter_and_reset_on_success():
     assert server.times == pytest.approx([0, 5, 10, 20, 40, 45, 50], abs=0.01)
 
 
-def test_python_client_interval_2_s_timeout_60_s_errors_retried_result_and_message_extracted():
+def test_interval_2_s_timeout_60_s_errors_retried_result_and_message_extracted():
     options = {"pace": "fixed 2s", "timeout": 60, "retry_on": (ConnectionError,)}
     server = Server(
         {"status": "running"},
@@ -141,7 +139,7 @@ def test_python_client_interval_2_s_timeout_60_s_errors_retried_result_and_messa
         wait(server, clock=server.clock, **options)
 
 
-def test_task_api_result_json_is_decoded():
+def test_json_inside_a_string_of_the_result_is_decoded():
     profile = Profile(
         status="data.state",
         result="data.resultJson|json.resultUrls",

@@ -1,0 +1,161 @@
+"""Events: which of them are needed, and how they reach the log and the caller's `on_event`."""
+
+import functools
+import sys
+import threading
+from typing import TYPE_CHECKING, Any, Callable, Iterable, List, NamedTuple, Optional
+
+from ..core import events
+from ..core.events import Event
+from ..core.model import NOTHING_COUNTED, Counts
+from ..core.reading.reader import Reading, Verdict
+from ..core.wait_settings import WaitSettings
+from ..core.wait_state import WaitState
+
+if TYPE_CHECKING:
+    import logging
+
+    from ..core.agenda import Step
+
+# The levels of the logging module, which takes long to import.
+DEBUG = 10
+INFO = 20
+WARNING = 30
+_LEVELS = {
+    events.POLL: DEBUG,
+    events.PAUSE: DEBUG,
+    events.STATUS: INFO,
+    events.END: INFO,
+    events.FAULT: WARNING,
+    events.WARNING: WARNING,
+}
+
+OnEvent = Callable[[Event], object]
+
+
+@functools.lru_cache(maxsize=None)
+def logger() -> "logging.Logger":
+    """The logger of pollkit."""
+    import logging
+
+    logger = logging.getLogger("pollkit")
+    logger.addHandler(logging.NullHandler())
+    return logger
+
+
+def is_logged(level: int) -> bool:
+    """Whether messages of this level are logged; never if the program has not imported logging."""
+    return "logging" in sys.modules and logger().isEnabledFor(level)
+
+
+def call_safely(callback: Callable[[Any], object], argument: Any, message: str) -> None:
+    """Call a user's callback; log any exception with `message`, even SystemExit."""
+    try:
+        callback(argument)
+    except BaseException as error:
+        logger().exception(message)
+        is_main_thread = threading.current_thread() is threading.main_thread()
+        if isinstance(error, KeyboardInterrupt) and is_main_thread:
+            raise  # the user pressed Ctrl-C during the callback
+
+
+class Report(NamedTuple):
+    """The changes that one exchange made. Without readings: a wait that finished unpolled."""
+
+    steps: "List[Step]"
+    readings: List[Reading]
+    is_shared_fault: bool  # one fault of a request for many jobs
+    counts: Counts
+    at: float
+
+    @classmethod
+    def from_poll(
+        cls, steps: "List[Step]", readings: List[Reading], whole: Reading, at: float
+    ) -> "Report":
+        """The report on a poll; `whole` is the reading of the reply as a whole."""
+        verdict = whole.verdict
+        is_shared_fault = len(steps) > 1 and verdict is not Verdict.PENDING
+        counts = Counts(1, int(verdict is Verdict.FAULT), int(verdict is Verdict.LIMITED))
+        return cls(steps, readings, is_shared_fault, counts, at)
+
+    @classmethod
+    def from_unpolled(cls, step: "Step", at: float) -> "Report":
+        """The report on a wait that was cancelled, or whose deadline passed before a poll."""
+        return cls([step], [], False, NOTHING_COUNTED, at)
+
+
+class Publisher:
+    """Passes events to the log and to `on_event`, and creates none that neither of them needs.
+
+    `scrub` removes the client's secrets from a text.
+    """
+
+    def __init__(self, on_event: Optional[OnEvent], scrub: Callable[[str], str]) -> None:
+        self._on_event = on_event
+        self._scrub = scrub
+
+    @property
+    def needs_every_event(self) -> bool:
+        """Whether all events are needed, not only warnings and faults."""
+        return self._on_event is not None or is_logged(INFO)
+
+    def needs(self, reading: Reading) -> bool:
+        """Whether the events of a poll with this reading are needed."""
+        if self.needs_every_event:
+            return True
+        return bool(reading.warnings) or reading.verdict in events.FAULT_VERDICTS
+
+    def needs_report(self, report: Report) -> bool:
+        """Whether some event of this report is needed."""
+        return self.needs_every_event or any(map(self.needs, report.readings))
+
+    def publish(self, event: Event) -> None:
+        """Log an event, and pass it to `on_event`."""
+        level = _LEVELS[event.kind]
+        if is_logged(level):
+            logger().log(level, "%s", event)
+        if self._on_event is not None:
+            self._on_event(event)
+
+    def poll_events(
+        self,
+        before: WaitState,
+        after: WaitState,
+        reading: Reading,
+        now: float,
+        settings: WaitSettings,
+    ) -> Iterable[Event]:
+        """The events of one poll, in order; none if they are not needed."""
+        if not self.needs(reading):
+            return ()
+        found = events.poll_events(before, after, reading, now, settings)
+        if after.url == before.url:
+            return found
+        # The server sent a link, which may repeat a secret that it received.
+        return [event._replace(text=self._scrub(event.text)) for event in found]
+
+    def publish_report(self, report: Report) -> None:
+        """Publish the events of a report; exceptions of `on_event` are logged."""
+        if not report.readings:
+            for step in report.steps:
+                self._publish_safely([events.end_event(step.after, report.at)])
+        is_first = True
+        for step, reading in zip(report.steps, report.readings):
+            if step.before.ending is None:  # otherwise it was cancelled, and reported then
+                self._publish_safely(self._step_events(report, step, reading, is_first))
+            is_first = False
+
+    def _step_events(
+        self, report: Report, step: "Step", reading: Reading, is_first: bool
+    ) -> Iterable[Event]:
+        """The events of one job; a fault that all jobs share is published for the first only."""
+        if is_first or not report.is_shared_fault:
+            settings = step.entry.settings
+            return self.poll_events(step.before, step.after, reading, report.at, settings)
+        if step.after.ending is not None and self.needs(reading):
+            return [events.end_event(step.after, report.at)]
+        return ()
+
+    def _publish_safely(self, found: Iterable[Event]) -> None:
+        for event in found:
+            call_safely(self.publish, event, "on_event failed")
