@@ -341,7 +341,7 @@ def test_each_origin_has_its_own_limit_as_in_a_batch():
             poller.poll(other.url + "/b")
             assert clock.now() == 0
             poller.poll(one.url + "/c")
-            assert clock.now() == 60
+            assert 60 <= clock.now() < 65
 
 
 def test_a_429_pauses_a_poller_that_waits_for_its_turn():
