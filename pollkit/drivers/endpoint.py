@@ -196,19 +196,17 @@ class PollInFlight(NamedTuple):
         error = finished.error
         if error is None:
             try:
-                return self._read_reply(finished.result)
+                if self.poll is None:
+                    ids = _ids(self.entries)
+                    return self.endpoint.read_many(finished.result, ids, self.request)
+                reading = self.endpoint.read(finished.result, self.poll, self.request)
+                return reading, [reading]
             except Exception as bug:
                 error = bug
         logger().error("pollkit failed to poll %s", self.entries[0].state.job.id, exc_info=error)
         text = "pollkit failed: %s" % type(error).__name__
         reading = Reading(Verdict.FAULT, text, code=FaultCode.BUG)
         return reading, [reading] * len(self.entries)
-
-    def _read_reply(self, seen: Seen) -> Readings:
-        if self.poll is None:
-            return self.endpoint.read_many(seen, _ids(self.entries), self.request)
-        reading = self.endpoint.read(seen, self.poll, self.request)
-        return reading, [reading]
 
 
 def _ids(entries: "List[Entry]") -> List[str]:

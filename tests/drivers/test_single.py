@@ -332,6 +332,18 @@ def test_pollers_that_share_a_bucket_share_its_limit():
     assert outcome.slept_s.limit == 10
 
 
+def test_each_origin_has_its_own_limit_as_in_a_batch():
+    clock = VirtualClock()
+    answers = [(200, {}, {"status": "done"})]
+    with ScriptedApi(answers) as one, ScriptedApi(answers) as other:
+        with Poller(Profile(limit="1/m", proxy="none"), clock=clock) as poller:
+            poller.poll(one.url + "/a")
+            poller.poll(other.url + "/b")
+            assert clock.now() == 0
+            poller.poll(one.url + "/c")
+            assert 60 <= clock.now() < 65
+
+
 def test_a_429_pauses_a_poller_that_waits_for_its_turn():
     """Two pollers on one bucket; the second waits for its token when the first gets a 429."""
     clock = VirtualClock()
