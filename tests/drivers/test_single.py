@@ -132,7 +132,7 @@ def test_a_reply_accepts_the_values_of_clients_and_refuses_others():
     assert Reply(429, {"Retry-After": 5}, None) == Reply(429, {"retry-after": "5"}, b"")
     with pytest.raises(ConfigError, match="status must be a number such as 200, not '200'"):
         Reply("200")
-    with pytest.raises(ConfigError, match="body is bytes or text, not dict"):
+    with pytest.raises(ConfigError, match="body must be bytes or text, not dict"):
         Reply(200, {}, {"status": "done"})
 
 
