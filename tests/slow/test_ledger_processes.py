@@ -288,7 +288,7 @@ def test_ends_that_are_being_told_when_a_signal_comes_are_told_by_the_next_run(
 
 @posix
 def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monkeypatch):
-    from pollkit.cli.processes import in_processes
+    from pollkit.cli.processes import run_in_processes
 
     real, waited = os.waitpid, []
 
@@ -299,7 +299,7 @@ def test_a_signal_right_after_the_end_of_a_child_is_passed_on_all_the_same(monke
 
     monkeypatch.setattr(os, "waitpid", waitpid)
     with pytest.raises(KeyboardInterrupt):
-        in_processes(2, lambda number: 0)
+        run_in_processes(2, lambda number: 0)
     assert len(waited) == 2 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
