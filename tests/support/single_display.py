@@ -18,7 +18,7 @@ def main():
     arguments = parser.parse_args([word for word in sys.argv[1:] if not word.startswith("polls=")])
     polls = []
 
-    def poll():
+    def job():
         polls.append(1)
         fraction = (len(polls) - 1) / (length - 1)
         return {
@@ -29,10 +29,10 @@ def main():
     display = display_from(arguments, title="job_1")
     with display, pollkit.Poller(pace="fixed 100ms", on_event=display.on_event) as poller:
         display.write_line("above the bar")
-        outcome = poller.poll(poll)
+        outcome = poller.poll(job)
         display.write_data("half way\n")
         time.sleep(0.15)
-    print("ended: %s" % outcome.state)
+    print("finished: %s" % outcome.state)
 
 
 try:
