@@ -201,7 +201,7 @@ def check_said(code, err, words, room):
     assert code != 2 or len(lines) == 1 and "disk" in err, said
     assert code in (0, 2) or words[0] == "status" and code == 5, said
     if words is RUN and code == 0:
-        assert all("could not be told" in line for line in lines), said
+        assert all("notification failed" in line for line in lines), said
 
 
 def all_is_well(place, said):

@@ -270,8 +270,8 @@ def test_a_run_that_is_interrupted_gives_back_what_it_has_within_a_second(
 @pytest.mark.parametrize(
     "jobs, said",
     [
-        (1, "0 jobs still wait, and 1 end is still to be told"),
-        (2, "0 jobs still wait, and 2 ends are still to be told"),
+        (1, "0 jobs still wait, 1 notification pending"),
+        (2, "0 jobs still wait, 2 notifications pending"),
     ],
 )
 def test_ends_that_are_being_told_when_a_signal_comes_are_told_by_the_next_run(
