@@ -16,6 +16,7 @@ import pytest
 from paths import ROOT
 from pollkit import Ledger, __version__
 from pollkit.cli import main
+from pollkit.cli.progress.event_log import EventLog
 from pollkit.testing import FakeJobApi
 from raw_server import HANG, RawServer, reply, wait_for
 
@@ -307,6 +308,18 @@ def test_main_restores_signal_handlers_and_streams(capsys, words):
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_an_event_is_shown_stops_the_wait(api, capsys, monkeypatch, number, code):
+    def interrupt(log, event, wall):
+        os.kill(os.getpid(), number)
+
+    api.add("1")
+    monkeypatch.setattr(EventLog, "format_event", interrupt)
+    found, out, err = run(capsys, ["wait", api.url("1")])
+    assert (found, out) == (code, "") and err.startswith("pollkit: interrupted: ")
 
 
 def test_main_runs_in_another_thread(capsys):

@@ -142,8 +142,8 @@ def test_a_bucket_for_jobs_whose_profiles_have_several_limits_needs_a_name(
     assert err == (
         ""
         if code == 0
-        else "pollkit: --bucket is one limit for all jobs, and their profiles have several "
-        "(1000/s burst 5, 60/m): give --profile NAME to say whose it is, or leave --bucket out\n"
+        else "pollkit: --bucket is one limit for all jobs, but their profiles have several "
+        "(1000/s burst 5, 60/m): choose one with --profile NAME, or leave --bucket out\n"
     )
 
 
