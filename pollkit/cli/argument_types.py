@@ -1,12 +1,8 @@
-"""Types for argparse: each function parses one argument or raises an error that names the remedy.
+"""The types of arguments: each function parses one, or raises ConfigError with the remedy."""
 
-Not all of them raise argparse's own error: `checked` wraps those that raise ConfigError.
-"""
-
-import argparse
 import os
 import re
-from typing import Any, Callable, Tuple
+from typing import Tuple
 
 from ..core.profile import validate_size
 from ..core.units import Limit, parse_limit, to_seconds
@@ -17,32 +13,12 @@ NEVER_S = float("inf")  # the value of '--timeout never'
 LARGEST_NUMBER = 1000000
 
 
-def checked(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Make an argument type from a function that raises ConfigError."""
-
-    def parse_argument(text: str) -> Any:
-        try:
-            return parse(text)
-        except ConfigError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-        except (ValueError, OverflowError):  # a number with thousands of digits
-            raise argparse.ArgumentTypeError("%.40r is out of range" % text) from None
-
-    return parse_argument
-
-
 def count(text: str, maximum: int = LARGEST_NUMBER) -> int:
     """A whole number from 1 on."""
-    if not text.isdecimal() or not 1 <= int(text[:9]) <= maximum:
-        raise argparse.ArgumentTypeError(
-            "%.40r is not a whole number from 1 to %d" % (text, maximum)
-        )
-    return int(text)
-
-
-def duration(text: str) -> float:
-    """A duration in seconds."""
-    return float(checked(to_seconds)(text))
+    number = int(text) if text.isdecimal() and len(text) < 10 else 0
+    if not 1 <= number <= maximum:
+        raise ConfigError("%.40r is not a whole number from 1 to %d" % (text, maximum))
+    return number
 
 
 def timeout(text: str) -> float:
@@ -52,7 +28,7 @@ def timeout(text: str) -> float:
     try:
         return to_seconds(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(
+        raise ConfigError(
             "%.40r is not a timeout: write 90s, 10m, 1h30m (up to ten years), never, "
             "or 0 to poll once" % text
         ) from None
@@ -69,7 +45,7 @@ def limit(text: str) -> Limit:
 def path(text: str) -> str:
     """The path of a file."""
     if not text:
-        raise argparse.ArgumentTypeError("the name of a file is missing")
+        raise ConfigError("the name of a file is missing")
     # Without a locale, as in cron, Python 3.6 can open a path only in its undecoded form.
     return os.fsdecode(text.encode("utf-8", "surrogateescape"))
 
@@ -93,9 +69,7 @@ def size(text: str) -> float:
 def token_variable(text: str) -> str:
     """The name of the environment variable that holds the credential."""
     if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", text):
-        raise argparse.ArgumentTypeError(
-            "give the name of an environment variable, never the credential itself"
-        )
+        raise ConfigError("give the name of an environment variable, never the credential itself")
     return text
 
 
@@ -103,9 +77,9 @@ def header(text: str) -> Tuple[str, str]:
     """The name and the value of a header."""
     name, colon, value = map(str.strip, text.partition(":"))
     if not colon or not name:
-        raise argparse.ArgumentTypeError("write it as 'Name: value'")
+        raise ConfigError("write it as 'Name: value'")
     if is_secret(name) or re.match(r"(?:bearer|basic)\s", value, re.IGNORECASE):
-        raise argparse.ArgumentTypeError(
+        raise ConfigError(
             "%s carries a secret, and others on this host can read the command line: "
             "use --token-env, --token-file, or auth = in a profile" % name
         )

@@ -30,7 +30,7 @@ def add_polling_options(
     group.add_argument(
         "--base-url",
         metavar="URL",
-        type=argument_types.checked(validate_base),
+        type=validate_base,
         help="the value of {base} in the profile's URLs",
     )
     if not from_ledger:
@@ -43,7 +43,7 @@ def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger:
     group.add_argument(
         "--pace",
         metavar="SPEC",
-        type=argument_types.checked(to_pace),
+        type=to_pace,
         help="'fixed 5s', 'backoff 2s..30s x1.5', 'adaptive first=60s every=15s': "
         "see pollkit help paces (default: the profile's pace, or adaptive)",
     )
@@ -60,7 +60,7 @@ def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger:
     group.add_argument(
         "--limit",
         metavar="L",
-        type=argument_types.checked(argument_types.limit),
+        type=argument_types.limit,
         help="the API's rate limit: 60/m, '10/s burst 20'",
     )
     group.add_argument(
@@ -97,7 +97,7 @@ def _add_connection(group: "argparse._ActionsContainer") -> None:
     group.add_argument(
         "--proxy",
         metavar="URL",
-        type=argument_types.checked(argument_types.proxy),
+        type=argument_types.proxy,
         help="the URL of a proxy, none, or env (the default): from the environment",
     )
 
@@ -131,13 +131,13 @@ def _add_label_and_size(group: "argparse._ActionsContainer", whose: str) -> None
     group.add_argument(
         "--label",
         metavar="L",
-        type=argument_types.checked(argument_types.label),
+        type=argument_types.label,
         help="the label (class of jobs) of %s" % whose,
     )
     group.add_argument(
         "--size",
         metavar="N",
-        type=argument_types.checked(argument_types.size),
+        type=argument_types.size,
         help="the size of %s, which chooses the label" % whose,
     )
 

@@ -69,6 +69,17 @@ class Parser(argparse.ArgumentParser):
             raise ConfigError(self._surplus_error(self._words))
         raise ConfigError("%s; see %s --help" % (re.sub("^argument ", "", message), self.prog))
 
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        # argparse replaces the text of a ConfigError, which is a ValueError.
+        parse = self._registry_get("type", action.type, action.type)
+        try:
+            return parse(arg_string)
+        except (ConfigError, argparse.ArgumentTypeError) as error:
+            message = str(error)
+        except (ValueError, OverflowError):  # for example, a number with thousands of digits
+            message = "%.40r is invalid or out of range" % arg_string
+        raise argparse.ArgumentError(action, message)
+
     def print_help(self, file: Any = None) -> None:
         # argparse ignores write errors: a full disk, a closed pipe.
         sys.stdout.write(self.format_help())

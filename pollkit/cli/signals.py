@@ -31,7 +31,7 @@ def stop_signals_as_exceptions(is_program: bool) -> Iterator[None]:
         yield
     finally:
         # Python prints an error if a signal arrives just while its handler changes.
-        with _blocked(previous):
+        with _block_signals(previous):
             if is_program:
                 previous = dict.fromkeys(previous, signal.SIG_IGN)
             set_handlers(previous)
@@ -76,7 +76,7 @@ def _raising_handler() -> Callable[[int, object], None]:
 
 
 @contextmanager
-def _blocked(numbers: Iterable[int]) -> Iterator[None]:
+def _block_signals(numbers: Iterable[int]) -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return

@@ -159,6 +159,8 @@ TYPED = [
     (["batch", "one.txt", "--workers", "0"], "from 1 to 1000;"),
     (["batch", "one.txt", "--workers", "1" + "0" * 30], "from 1 to 1000;"),
     (["batch", "one.txt", "--workers", "nan"], "from 1"),
+    (["batch", "one.txt", "--workers", "0000000019999"], "from 1 to 1000;"),
+    (["profiles", "check", ""], "name of a file is missing"),
     # headers
     (wait("--header", "x"), "write it as 'Name: value'"),
     (wait("--header", ": x"), "write it as"),

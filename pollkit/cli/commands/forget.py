@@ -10,8 +10,8 @@ examples:
 
 import argparse
 
+from ...core.units import to_seconds
 from ...errors import ConfigError
-from ..argument_types import duration
 from ..exit_codes import ALL_DONE
 from ..ledger_options import add_ids, add_ledger, open_ledger
 from ..output import join_names, write_message
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--older-than",
         metavar="D",
-        type=duration,
+        type=to_seconds,
         help="with --finished: only jobs that finished this long ago, such as 30d",
     )
     parser.add_argument(

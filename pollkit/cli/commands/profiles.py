@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise ConfigError("profiles check needs a FILE: pollkit profiles check FILE")
         if arguments.profiles is not None:
             raise ConfigError("profiles check reads only its FILE: leave --profiles out")
-        return _check(path(name) if name else name)
+        return _check(path(name))
     raise ConfigError(
         "invalid choice %r: profiles can list, show NAME or check FILE; "
         "for a profile of that name: pollkit profiles show %s" % (action, action)

@@ -29,7 +29,7 @@ from typing import Optional, Set, Union
 
 from ...core.model import Outcome, State, one_line
 from ...core.profile import Profile
-from ...core.units import Limit
+from ...core.units import Limit, to_seconds
 from ...drivers.ledger_runner import LedgerRunner
 from ...drivers.notifier import Notifier, Program
 from ...edges.ledger.ledger import LEASED, WAITING, Ledger
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for",
         metavar="D",
         dest="for_s",
-        type=argument_types.duration,
+        type=to_seconds,
         help="poll for at most this long, such as 55s: for cron",
     )
     options.add_workers(parser, where=", in each process")
@@ -92,7 +92,7 @@ def _add_notification_options(group: "argparse._ActionsContainer") -> None:
     group.add_argument(
         "--exec-timeout",
         metavar="D",
-        type=argument_types.duration,
+        type=to_seconds,
         default=60.0,
         help="kill the program after this time (default: 60s)",
     )
@@ -288,7 +288,7 @@ class _Run:
 
 def _variable(text: str) -> str:
     if not re.fullmatch(r"[\w.-]+", text):
-        raise argparse.ArgumentTypeError("give only the name of an environment variable")
+        raise ConfigError("give only the name of an environment variable")
     return text
 
 

@@ -76,14 +76,14 @@ def fit_line(
 def _shorten(parts: Sequence[Part], width: int, style: Style) -> List[str]:
     """A text for each part, such that all fit into the width if possible."""
     chosen = [0] * len(parts)
-    texts = [_encodable(part.texts[0], style) for part in parts]
+    texts = [_make_encodable(part.texts[0], style) for part in parts]
     while _width(texts) > width:
         longer = [i for i, part in enumerate(parts) if chosen[i] + 1 < len(part.texts)]
         if not longer:
             break
         index = max(longer, key=lambda i: (parts[i].rank, -chosen[i], i))
         chosen[index] += 1
-        texts[index] = _encodable(parts[index].texts[chosen[index]], style)
+        texts[index] = _make_encodable(parts[index].texts[chosen[index]], style)
     return texts
 
 
@@ -256,7 +256,7 @@ class ManyJobs(View):
 
 def _job_parts(progress: Progress, now: float, name_width: int, style: Style) -> List[Part]:
     """The line of one job of a batch."""
-    name = _encodable(one_line(display_id(progress.job), 200), style)
+    name = _make_encodable(one_line(display_id(progress.job), 200), style)
     if "://" in name and width_of(name) > name_width:
         name = ".." + name[2 - name_width :]  # URLs differ at their ends
     name = clip(name, name_width)
@@ -334,5 +334,5 @@ def _width(texts: Sequence[str]) -> int:
     return sum(widths) + len(GAP) * max(0, len(widths) - 1)
 
 
-def _encodable(text: str, style: Style) -> str:
+def _make_encodable(text: str, style: Style) -> str:
     return text.encode(style.encoding, "replace").decode(style.encoding)
