@@ -64,7 +64,7 @@ def options_for_one_profile(arguments: argparse.Namespace) -> List[str]:
 
 
 def _change(profile: Profile, changes: Dict[str, Any], source: Optional[str]) -> Profile:
-    """Change the profile and its labels; `source` is where the credential comes from."""
+    """Change the profile and its labels; `source` replaces that of the credential."""
     if source is not None:
         changes = dict(changes, auth=_auth(profile.auth, source))
     labels = {name: _change(one, changes, source) for name, one in profile.labels.items()}

@@ -258,17 +258,17 @@ NASTY = [
 @pytest.mark.parametrize("status", NASTY, ids=ascii)
 def test_no_line_reaches_the_last_column_whatever_the_server_sends(status, style):
     for columns in list(range(10, 90, 9)) + WIDTHS:
-        single, many = OneJob(status, 100.0), ManyJobs(100.0)
-        lines = single.lines(101.0, Size(columns, 24), style)
+        size = Size(columns, 24)
+        single = OneJob(status, 100.0)
+        many = ManyJobs(100.0)
+        lines = single.lines(101.0, size, style)
         for fraction in (None, 0.0, 0.5, 1.0):
             event = poll(110.0, "job_" + status, status=status, fraction=fraction, why="fault")
             single.on_event(event)
             single.on_event(event._replace(kind=FAULT, text=status))
             many.on_event(event)
             many.update(110.0, Totals(1000000, 1000000, 1000000))
-            lines += single.lines(111.0, Size(columns, 24), style) + many.lines(
-                111.0, Size(columns, 24), style
-            )
+            lines += single.lines(111.0, size, style) + many.lines(111.0, size, style)
         for line in lines:
             assert width_of(line) < columns
             assert line.encode(style.encoding)

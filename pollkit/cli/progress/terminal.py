@@ -2,7 +2,7 @@
 
 The cursor rests at the top left corner of the block. So one 'erase below' clears it, even after a
 resize that wrapped its lines, or a ^C that was echoed into it. Nothing is ever written to the last
-column, because terminals disagree on where the next character goes.
+column, because terminals disagree on the position of the next character.
 """
 
 import os
@@ -25,7 +25,7 @@ _ERASE_BELOW = "\x1b[J"
 
 
 class Style(NamedTuple):
-    """What a terminal can show."""
+    """The abilities of a terminal."""
 
     encoding: str = "utf-8"
     unicode: bool = True
