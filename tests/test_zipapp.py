@@ -1,4 +1,4 @@
-"""One file on a host, and the scripts of a copied folder: run as cron runs them."""
+"""pollkit.pyz and the scripts of a copied folder, run in an environment like that of cron."""
 
 import configparser
 import fnmatch
@@ -24,7 +24,7 @@ LOGGED = r"\d\d:\d\d:\d\d .*"
 
 
 def run(*command, **options):
-    """Run it with the bare environment that it gets; stdout and stderr come back as text."""
+    """Run Python with an empty environment; return the exit code, stdout and stderr."""
     given = options.pop("given", b"")
     done = subprocess.run(
         [sys.executable] + list(command),
@@ -39,7 +39,7 @@ def run(*command, **options):
 
 @pytest.fixture(scope="session")
 def pyz(tmp_path_factory):
-    """pollkit.pyz, alone in its folder."""
+    """The path of pollkit.pyz, the only file in its folder."""
     path = str(tmp_path_factory.mktemp("pyz") / "pollkit.pyz")
     code, out, err = run(os.path.join(SCRIPTS, "build_zipapp.py"), "-o", path)
     assert (code, err) == (0, "")
@@ -51,7 +51,7 @@ def pyz(tmp_path_factory):
 
 @pytest.fixture
 def zipped(pyz, tmp_path):
-    """Runs the file from an empty folder, isolated, without LANG and HOME."""
+    """A function that runs the file in an empty folder, isolated, without LANG and HOME."""
 
     def runs(*words, **options):
         result = run("-I", pyz, *words, cwd=str(tmp_path), **options)
@@ -71,7 +71,7 @@ def api():
 
 @pytest.fixture
 def copied(tmp_path):
-    """A copy of what a checkout has, with the line ends, dates and leftovers of somebody else's."""
+    """A copy of the checkout, without bytecode."""
     root = tmp_path / "copy"
     for folder in ("pollkit", "scripts"):
         shutil.copytree(
@@ -83,19 +83,19 @@ def copied(tmp_path):
     return root
 
 
-def test_the_same_source_makes_the_same_bytes_whatever_checkout_it_comes_from(copied, tmp_path):
-    def built():
+def test_the_same_source_makes_the_same_bytes_in_every_checkout(copied, tmp_path):
+    def build():
         code, out, err = run(
             str(copied / "scripts" / "build_zipapp.py"), cwd=str(tmp_path), env={"TZ": "Asia/Tokyo"}
         )
         assert (code, err) == (0, "")
         return (tmp_path / "pollkit.pyz").read_bytes()
 
-    for folder in ("cli", "edges", "drivers"):  # less is enough to see it by
+    for folder in ("cli", "edges", "drivers"):  # a smaller package is enough, and faster
         shutil.rmtree(str(copied / "pollkit" / folder))
     for path in copied.glob("pollkit/core/[a-t]*.py"):
         path.unlink()
-    clean = built()
+    clean = build()
     for path in list(copied.glob("pollkit/**/*")) + [copied / "LICENSE"]:
         if path.is_file():
             path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
@@ -111,19 +111,19 @@ def test_the_same_source_makes_the_same_bytes_whatever_checkout_it_comes_from(co
         (copied / "pollkit" / name).write_text("left over")
     before = os.umask(0o077)
     try:
-        assert built() == clean
+        assert build() == clean
     finally:
         os.umask(before)
 
 
-def test_it_is_small_executable_and_begins_with_the_line_that_finds_python(pyz):
+def test_it_is_small_and_executable(pyz):
     assert os.path.getsize(pyz) < 400000
     assert os.name == "nt" or stat.S_IMODE(os.stat(pyz).st_mode) == 0o755
     with open(pyz, "rb") as file:
         assert file.readline() == b"#!/usr/bin/env python3\n"
 
 
-def test_it_has_the_whole_package_and_nothing_else(pyz):
+def test_it_contains_the_whole_package_and_nothing_else(pyz):
     expected = {"__main__.py", "LICENSE"}
     for folder, _, files in os.walk(os.path.join(ROOT, "pollkit")):
         names = {
@@ -151,7 +151,7 @@ def test_it_has_the_whole_package_and_nothing_else(pyz):
         (["profiles", "show", "knowhere"], r"\[knowhere\]\n(?s:.*)\n\[knowhere:small\]"),
     ],
 )
-def test_the_file_says_all_it_knows(zipped, words, expected):
+def test_the_file_prints_its_documentation_and_profiles(zipped, words, expected):
     code, out, err = zipped(*words)
     assert (code, err) == (0, "")
     assert re.match(expected, out), out
@@ -177,7 +177,7 @@ def test_the_file_waits_for_the_jobs_of_its_standard_input(zipped, api):
     assert sorted(json.loads(line)["state"] for line in out.splitlines()) == ["done", "failed"]
 
 
-def test_the_file_says_by_its_exit_code_what_went_wrong(zipped, api):
+def test_the_file_has_the_exit_codes_of_the_command_line(zipped, api):
     assert zipped("wait", api.url("job_2"), "--quiet")[0] == 1
     code, out, err = zipped("wait", "job_1", "--profile", "knowher")
     assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ")
@@ -191,8 +191,8 @@ def test_the_file_runs_the_demo(zipped):
     assert all(re.match(LOGGED, line) for line in err.splitlines()), err
 
 
-def test_the_file_unpacked_runs_too_and_keeps_its_bytecode(pyz, tmp_path):
-    """Quicker from the second start on: for hosts where cron starts it every minute."""
+def test_the_unpacked_file_runs_and_stores_its_bytecode(pyz, tmp_path):
+    """The bytecode makes later starts faster, for hosts where cron starts it every minute."""
     with zipfile.ZipFile(pyz) as archive:
         archive.extractall(str(tmp_path / "unpacked"))
     assert run("-I", str(tmp_path / "unpacked"), "--version") == (
@@ -203,19 +203,16 @@ def test_the_file_unpacked_runs_too_and_keeps_its_bytecode(pyz, tmp_path):
     assert (tmp_path / "unpacked" / "pollkit" / "__pycache__").is_dir()
 
 
-def test_an_installed_pollkit_has_its_data_files_too():
+def test_the_installation_includes_the_data_files():
     config = configparser.ConfigParser()
     config.read(os.path.join(ROOT, "setup.cfg"), encoding="utf-8")
     patterns = [pattern.strip() for pattern in config["options.package_data"]["*"].split(",")]
     for folder, folders, files in os.walk(os.path.join(ROOT, "pollkit")):
-        folders[:] = [
-            name for name in folders if name != "__pycache__"
-        ]  # where others may be writing just now
+        # Other tests may be writing bytecode.
+        folders[:] = [name for name in folders if name != "__pycache__"]
         package = folder
-        while not os.path.exists(
-            os.path.join(package, "__init__.py")
-        ):  # data may stand below its package
-            package = os.path.dirname(package)
+        while not os.path.exists(os.path.join(package, "__init__.py")):
+            package = os.path.dirname(package)  # data may be in a folder below its package
         names = [
             os.path.relpath(os.path.join(folder, name), package).replace(os.sep, "/")
             for name in files
@@ -229,28 +226,25 @@ def test_an_installed_pollkit_has_its_data_files_too():
 
 
 def pythons_2():
-    return [
-        path
-        for path in [shutil.which("python2"), shutil.which("python2.7")]
-        + [
-            os.path.join(
-                os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv"),
-                "versions/2.7.18/bin/python",
-            )
-        ]
-        if path and os.path.exists(path) and "shims" not in path
-    ]  # a shim takes a second to say that there is none
+    pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
+    paths = [
+        shutil.which("python2"),
+        shutil.which("python2.7"),
+        os.path.join(pyenv, "versions/2.7.18/bin/python"),
+    ]
+    # A shim of pyenv takes a second to report that there is no Python 2.
+    return [path for path in paths if path and os.path.exists(path) and "shims" not in path]
 
 
 @pytest.mark.parametrize("name", ["pollkit.pyz", "poll_job.py", "poll_batch.py", "poll_cron.py"])
-def test_a_python_that_is_too_old_is_told_so(pyz, name):
+def test_python_2_gets_an_error_that_names_the_required_version(pyz, name):
     for python in pythons_2():
         done = subprocess.run(
             [python, pyz if name == "pollkit.pyz" else os.path.join(SCRIPTS, name), "--version"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        if b"Python 2.7" in done.stderr:  # pyenv has a python2 that only says that there is none
+        if b"Python 2.7" in done.stderr:  # not a shim of pyenv
             assert re.fullmatch(
                 rb"poll.*: this is Python 2\.7, and pollkit needs 3\.6 .*\n", done.stderr
             )
@@ -261,14 +255,14 @@ def test_a_python_that_is_too_old_is_told_so(pyz, name):
 
 @pytest.mark.parametrize(
     "place, name",
-    [  # but for their command they are the same
+    [  # the scripts differ only in their command
         ("beside the folder", "poll_job.py"),
         ("beside the script", "poll_batch.py"),
         ("pyz beside the script", "poll_cron.py"),
         ("by a link", "poll_job.py"),
     ],
 )
-def test_the_scripts_run_from_a_copied_folder_and_from_anywhere(
+def test_the_scripts_run_from_a_copied_folder_in_any_directory(
     place, name, copied, pyz, tmp_path, api
 ):
     elsewhere = tmp_path / "elsewhere"
@@ -297,14 +291,14 @@ def test_the_scripts_run_from_a_copied_folder_and_from_anywhere(
 
 
 @pytest.mark.parametrize("name", ["poll_job.py", "poll_batch.py", "poll_cron.py"])
-def test_a_script_without_its_package_says_so_in_a_line(name, tmp_path):
+def test_a_script_without_its_package_is_one_line(name, tmp_path):
     shutil.copy(os.path.join(SCRIPTS, name), str(tmp_path))
     code, out, err = run("-I", str(tmp_path / name), "job_1", cwd="/")
     assert (code, out) == (2, "")
     assert re.fullmatch(r"%s: pollkit is not there: copy .*\n" % name, err), err
 
 
-def test_the_scripts_differ_in_their_command_alone():
+def test_the_scripts_differ_only_in_their_command():
     texts = set()
     for name in ("poll_job.py", "poll_batch.py", "poll_cron.py"):
         with open(os.path.join(SCRIPTS, name), encoding="utf-8") as file:
@@ -315,7 +309,7 @@ def test_the_scripts_differ_in_their_command_alone():
 
 
 @pytest.mark.parametrize(
-    "words, missing, said",
+    "words, missing, message",
     [
         (
             ["-o", "no/such/folder/x.pyz"],
@@ -326,16 +320,14 @@ def test_the_scripts_differ_in_their_command_alone():
         ([], "pollkit", r"can't read .*__init__\.py: No such file or directory"),
     ],
 )
-def test_what_cannot_be_built_is_said_in_a_line_and_nothing_is_left(
-    copied, tmp_path, words, missing, said
-):
+def test_a_failed_build_is_one_line_and_leaves_no_file(copied, tmp_path, words, missing, message):
     if missing:
         shutil.rmtree(str(copied / missing))
     here = tmp_path / "here"
     here.mkdir()
     code, out, err = run(str(copied / "scripts" / "build_zipapp.py"), *words, cwd=str(here))
     assert (code, out) == (1, "")
-    assert re.fullmatch(r"build_zipapp\.py: %s\n" % said, err), err
+    assert re.fullmatch(r"build_zipapp\.py: %s\n" % message, err), err
     assert list(here.iterdir()) == []
 
 
@@ -371,11 +363,11 @@ class TestDeflated:
         ],
         ids=lambda data: "%d bytes" % len(data),
     )
-    def test_zlib_makes_the_same_of_it_again(self, data, deflated):
+    def test_zlib_decompresses_it_to_the_same_data(self, data, deflated):
         assert zlib.decompress(deflated(data), -15) == data
 
-    def test_any_python_makes_the_same_stream(self, deflated):
-        """A figure, not a comparison: this test is run by each of them."""
+    def test_every_python_version_makes_the_same_stream(self, deflated):
+        """The tests run on each version, so the hash is compared with a constant."""
         data = "".join("%d: %d\n" % (i, i * i % 97) for i in range(2000)).encode()
         assert hashlib.sha256(deflated(data)).hexdigest() == (
             "f38d8373ee64344b6a8f39792a37dcb5857ff13e9a228908a68edbd024821ab0"

@@ -1,4 +1,4 @@
-"""Lists of jobs, as `batch` and `add` read them: ids or URLs, one a line, or JSON lines."""
+"""Lists of jobs, as `batch` and `add` read them: one id, URL or JSON object per line."""
 
 import argparse
 import json
@@ -9,12 +9,14 @@ from ..core.model import Job, display_id, job_timeout
 from ..core.profile import Profile, validate_size
 from ..drivers.client import Client
 from ..errors import ConfigError
-from .options import checked_label, for_one_profile, job_from
+from . import argument_types
+from .options import job_from
+from .profile_options import options_for_one_profile
 
-_LARGEST = 256 * 1024 * 1024
-_PORTION = 1024 * 1024
-_FIELDS = ("id", "url", "profile", "label", "size", "metadata", "timeout")
-_HOW_TO = 'write an id or a URL a line, or JSON lines such as {"id": "job_1"}'
+LARGEST_BYTES = 256 * 1024 * 1024
+READ_BYTES = 1024 * 1024
+FIELDS = ("id", "url", "profile", "label", "size", "metadata", "timeout")
+HOW_TO = 'write one id or URL per line, or JSON lines such as {"id": "job_1"}'
 
 
 def read_jobs(
@@ -24,71 +26,62 @@ def read_jobs(
     check: Callable[[Job], object] = lambda job: None,
     will_poll: bool = False,
 ) -> List[Job]:
-    """The jobs of a file, or of stdin for '-', each once; or a ConfigError that names the line.
+    """Read the jobs of a file, or of stdin if the path is '-', each once.
 
-    All of it is read before anything is done: a list with a mistake in it starts nothing. `check`
-    complains of jobs that the command can't use. With `will_poll`, a job that credentials must not
-    be sent to is a mistake, too.
+    The whole list is read and checked first: a list with a mistake starts nothing. The ConfigError
+    names the line. `check` raises ConfigError for jobs that the command can't use. With
+    `will_poll`, a URL that must not receive the credential is a mistake, too.
     """
     name = "standard input" if path == "-" else path
-    asker = _asker(arguments, profile)
+    client = _client(arguments, profile)
     jobs: Dict[str, Tuple[Job, int]] = {}
-    for number, line in _lines(_text(path, name)):
+    for number, line in _lines(_read_text(path, name)):
         try:
-            job = _job(line, arguments, profile)
-            known, before = jobs.setdefault(job.id, (job, number))
+            job = _parse_job(line, arguments, profile)
+            known, known_number = jobs.setdefault(job.id, (job, number))
             if known != job:
                 raise ConfigError(
-                    "%r stands in line %d, too, and not for the same job"
-                    % (display_id(job), before)
+                    "%r is also in line %d, for another job" % (display_id(job), known_number)
                 )
-            if before == number:
-                url = _check_address(asker, job)
+            if known is job:
+                target = client.locate(job)
                 if will_poll:
-                    asker.locate(job).endpoint.transport.check_origin(url)
+                    target.endpoint.transport.check_origin(target.url)
                 check(job)
         except ConfigError as error:
             raise ConfigError("%s, line %d: %s" % (name, number, error)) from None
     if not jobs:
-        raise ConfigError("no jobs in %s: %s" % (name, _HOW_TO))
+        raise ConfigError("no jobs in %s: %s" % (name, HOW_TO))
     return [job for job, _ in jobs.values()]
 
 
 def named_jobs(names: Iterable[str], arguments: argparse.Namespace, profile: Profile) -> List[Job]:
-    """The jobs that a command's arguments name, each once."""
-    asker = _asker(arguments, profile)
-    jobs: Dict[str, Job] = {}
-    for name in names:
-        job = job_from(arguments, name, profile)
-        if jobs.setdefault(job.id, job) is job:
-            _check_address(asker, job)
+    """The jobs with these URLs or ids, each once."""
+    client = _client(arguments, profile)
+    jobs = {job.id: job for job in (job_from(arguments, name, profile) for name in names)}
+    for job in jobs.values():
+        client.locate(job)
     return list(jobs.values())
 
 
-def _asker(arguments: argparse.Namespace, profile: Profile) -> Client:
+def _client(arguments: argparse.Namespace, profile: Profile) -> Client:
     return Client(profile, profiles=arguments.profiles)
 
 
-def _check_address(asker: Client, job: Job) -> str:
-    """The URL of a job, or a ConfigError."""
-    return asker.locate(job).url
-
-
-def _text(path: str, name: str) -> str:
+def _read_text(path: str, name: str) -> str:
     if path == "-" and sys.stdin is None:
         raise ConfigError("standard input is closed: there are no jobs to read")
     try:
         if path == "-":
-            data = _read_all(sys.stdin.buffer)
+            data = _read_bytes(sys.stdin.buffer)
         else:
             with open(path, "rb") as file:
-                data = _read_all(file)
+                data = _read_bytes(file)
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            "can't read %s: %s" % (name, getattr(error, "strerror", None) or error)
-        ) from None
-    if len(data) > _LARGEST:
-        raise ConfigError("%s has over %d MB: split it" % (name, _LARGEST >> 20))
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError("can't read %s: %s" % (name, reason)) from None
+    if len(data) > LARGEST_BYTES:
+        raise ConfigError("%s has over %d MB: split it" % (name, LARGEST_BYTES >> 20))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -96,84 +89,84 @@ def _text(path: str, name: str) -> str:
         raise ConfigError("%s, line %d: not UTF-8 text" % (name, line)) from None
 
 
-def _read_all(file: BinaryIO) -> bytearray:
-    """The content of a file; of one that is too large, a little more than is allowed.
+def _read_bytes(file: BinaryIO) -> bytearray:
+    """The content of a file; if it is too large, slightly more than is allowed.
 
-    In portions: read(n) reserves n bytes at once, which a host may not grant (ulimit -v).
+    Read in portions: read(n) allocates n bytes at once, which `ulimit -v` may refuse.
     """
     data = bytearray()
-    is_at_end = False
-    while not is_at_end and len(data) <= _LARGEST:
-        portion = file.read(_PORTION)
+    while len(data) <= LARGEST_BYTES:
+        portion = file.read(READ_BYTES)
         data += portion
-        is_at_end = (
-            len(portion) < _PORTION
-        )  # no further read: a terminal would want a second Ctrl-D
+        if len(portion) < READ_BYTES:  # don't read again: a terminal would need a second Ctrl-D
+            break
     return data
 
 
 def _lines(text: str) -> Iterator[Tuple[int, str]]:
-    """The lines that say something, with their numbers; '#' begins a comment."""
+    """The lines with their numbers, without empty ones and comments."""
     for number, line in enumerate(text.split("\n"), 1):
         line = line.strip()
         if line and not line.startswith("#"):
             yield number, line
 
 
-def _job(line: str, arguments: argparse.Namespace, profile: Profile) -> Job:
+def _parse_job(line: str, arguments: argparse.Namespace, profile: Profile) -> Job:
     if line[0] in '["':
-        raise ConfigError("this is JSON, but no object: " + _HOW_TO)
+        raise ConfigError("this is JSON, but not an object: " + HOW_TO)
     if line[0] != "{":
         return job_from(arguments, line, profile)
-    fields = _fields(line)
+    fields = _parse_fields(line)
     if fields.get("profile") == profile.name:
-        fields.pop("profile", None)  # the flags count for it, too
-    given = for_one_profile(arguments) if "profile" in fields else []
-    if given:
-        raise ConfigError(
-            "the job names a profile itself, and %s would not count for it: put that into the profile"
-            % " and ".join(given)
-        )
+        fields.pop("profile", None)  # so that the options apply to this job, too
+    if "profile" in fields:
+        ignored = options_for_one_profile(arguments)
+        if ignored:
+            raise ConfigError(
+                "the job names its own profile, so %s would not apply to it: "
+                "put the setting into that profile" % " and ".join(ignored)
+            )
     name = fields.pop("id", None) or fields.get("url")
     if name is None:
         raise ConfigError("a job needs an id or a url")
-    job = job_from(arguments, name, None if "profile" in fields or "url" in fields else profile)
-    if "label" in fields or "size" in fields:  # its own, and not half of the flags'
+    needs_url = "profile" not in fields and "url" not in fields
+    job = job_from(arguments, name, profile if needs_url else None)
+    if "label" in fields or "size" in fields:  # --label must not apply along with the job's size
         job = job._replace(label=None, size=None)
     return job._replace(**fields)
 
 
-def _fields(line: str) -> Dict[str, Any]:
-    """What a JSON line says; null is as good as nothing."""
+def _parse_fields(line: str) -> Dict[str, Any]:
+    """The fields of a JSON line, checked, without those that are null."""
     try:
-        fields: Dict[str, Any] = json.loads(line, object_pairs_hook=_once)
+        fields: Dict[str, Any] = json.loads(line, object_pairs_hook=_unique_fields)
     except ConfigError:
         raise
     except json.JSONDecodeError as error:
         raise ConfigError(
-            "not JSON, though it starts like it: %s, column %d" % (error.msg, error.colno)
+            "not JSON, although it begins with '{': %s, column %d" % (error.msg, error.colno)
         ) from None
     except (ValueError, RecursionError):  # a number of thousands of digits, lists within lists
-        raise ConfigError("not JSON that makes sense for a job: %s" % _HOW_TO) from None
+        raise ConfigError("this JSON can't describe a job: %s" % HOW_TO) from None
     for name in fields:
-        if name not in _FIELDS:
-            raise ConfigError("unknown field %.60r: a job has %s" % (name, ", ".join(_FIELDS)))
+        if name not in FIELDS:
+            raise ConfigError("unknown field %.60r: a job has %s" % (name, ", ".join(FIELDS)))
     fields = {name: value for name, value in fields.items() if value is not None}
-    _check(fields)
+    _check_fields(fields)
     if "timeout" in fields:
         fields["timeout"] = job_timeout(fields["timeout"])
     return fields
 
 
-def _once(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
-    """An object of JSON; of two fields with one name Python would take the last, and say nothing."""
+def _unique_fields(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    """The fields of a JSON object; of two with the same name, Python would drop the first."""
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise ConfigError("it has two fields of the same name")
+        raise ConfigError("it has two fields with the same name")
     return fields
 
 
-def _check(fields: Dict[str, Any]) -> None:
+def _check_fields(fields: Dict[str, Any]) -> None:
     for name in ("id", "url", "profile", "label"):
         value = fields.get(name, "-")
         if not isinstance(value, str):
@@ -181,7 +174,7 @@ def _check(fields: Dict[str, Any]) -> None:
         if not value.strip():
             raise ConfigError("%s is empty" % name)
     if "label" in fields:
-        checked_label(fields["label"])
+        argument_types.label(fields["label"])
     if "size" in fields:
         validate_size("size", fields["size"])
     if not isinstance(fields.get("metadata", {}), dict):

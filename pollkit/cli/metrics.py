@@ -1,27 +1,43 @@
-"""What is in a ledger as a file for node_exporter's textfile collector, in Prometheus' text format."""
+"""The state of a ledger in Prometheus' text format, for node_exporter's textfile collector."""
 
 import os
 import threading
 import time
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from ..edges.files import check_links, replace_file
 from ..edges.ledger.ledger import Ledger
 from ..errors import ConfigError, PollkitError
 
 EVERY_S = 15.0
-_QUANTILES = (0.5, 0.9, 0.99, 1.0)
-_Sample = Tuple[str, Dict[str, str], float]  # what comes after the name, labels, value
+QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+class Sample(NamedTuple):
+    """One line of a metric."""
+
+    value: float
+    labels: Dict[str, str] = {}
+    suffix: str = ""  # of the metric's name
+
+
+class Metric(NamedTuple):
+    """A metric with its samples."""
+
+    name: str
+    kind: str
+    description: str
+    samples: List[Sample]
 
 
 def check_path(path: str) -> None:
-    """See to it that the file can be written, before anything is done."""
+    """Raise ConfigError if the file can't be written."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         raise ConfigError("--metrics: %s is a directory: name a file in it" % path)
     if os.path.exists(path) and not os.path.isfile(path):
         raise ConfigError(
-            "--metrics: %s is no ordinary file, which could be replaced: name another" % path
+            "--metrics: %s is not a regular file and can't be replaced: name another" % path
         )
     if not os.path.isdir(folder):
         raise ConfigError("--metrics: there is no directory %s" % folder)
@@ -32,10 +48,10 @@ def check_path(path: str) -> None:
 
 
 def write_metrics(path: str, ledger: Ledger, name: str) -> None:
-    """Write the file at once: the collector reads all of it, or what was there before.
+    """Replace the file as a whole: the collector reads the old or the new version.
 
-    `name` is the ledger's: it goes with every figure, as one host may have several. The collector
-    runs as another user, so a new file is readable for all.
+    `name` identifies the ledger in every sample. The collector runs as another user, so all users
+    can read a new file.
     """
     try:
         replace_file(path, metrics_text(ledger, name).encode("utf-8"), 0o644)
@@ -46,12 +62,14 @@ def write_metrics(path: str, ledger: Ledger, name: str) -> None:
 
 
 class MetricsFile:
-    """Writes the metrics now and then while a block is run, and at its end."""
+    """Writes the metrics every 15 s while a block runs, and once more after it."""
 
     def __init__(self, path: str, ledger: Ledger, name: str) -> None:
-        self._path, self._ledger, self._name = path, ledger, name
+        self._path = path
+        self._ledger = ledger
+        self._name = name
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._serve, name="pollkit-metrics", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="pollkit-metrics", daemon=True)
 
     def __enter__(self) -> "MetricsFile":
         self._thread.start()
@@ -63,96 +81,98 @@ class MetricsFile:
             self._thread.join()
             write_metrics(self._path, self._ledger, self._name)
 
-    def _serve(self) -> None:
+    def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
             try:
                 write_metrics(self._path, self._ledger, self._name)
             except PollkitError:
-                pass  # said at the end
+                pass  # reported when the block ends
 
 
 def metrics_text(ledger: Ledger, name: str) -> str:
-    """The figures."""
+    """The content of the file."""
+    # The format is UTF-8; a path may have other bytes.
+    name = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     lines = []
-    name = name.encode("utf-8", "surrogateescape").decode(
-        "utf-8", "replace"
-    )  # the format is UTF-8: a path need not be
-    for metric, kind, about, samples in _families(ledger):
-        lines += ["# HELP pollkit_%s %s" % (metric, about), "# TYPE pollkit_%s %s" % (metric, kind)]
-        lines += [
-            "pollkit_%s%s{%s} %s"
-            % (metric, more, _labels(dict(labels, ledger=name)), _number(value))
-            for more, labels, value in samples
-        ]
+    for metric in _metrics(ledger):
+        lines.append("# HELP pollkit_%s %s" % (metric.name, metric.description))
+        lines.append("# TYPE pollkit_%s %s" % (metric.name, metric.kind))
+        for sample in metric.samples:
+            labels = _labels_text(dict(sample.labels, ledger=name))
+            lines.append(
+                "pollkit_%s%s{%s} %s"
+                % (metric.name, sample.suffix, labels, _number_text(sample.value))
+            )
     return "\n".join(lines) + "\n"
 
 
-def _families(ledger: Ledger) -> Iterator[Tuple[str, str, str, List[_Sample]]]:
-    summary, totals = ledger.summary(), ledger.statistics.totals()
-    yield (
+def _metrics(ledger: Ledger) -> Iterator[Metric]:
+    summary = ledger.summary()
+    yield Metric(
         "jobs",
         "gauge",
         "Jobs in the ledger, by state.",
-        [("", {"state": state}, count) for state, count in summary.states.items()],
+        [Sample(count, {"state": state}) for state, count in summary.states.items()],
     )
-    yield (
+    yield Metric(
         "oldest_waiting_seconds",
         "gauge",
-        "How long ago the oldest job that has not ended was added.",
-        [("", {}, summary.oldest_s or 0)],
+        "Age of the oldest unfinished job.",
+        [Sample(summary.oldest_s or 0)],
     )
-    yield (
+    yield Metric(
         "untold_jobs",
         "gauge",
-        "Jobs whose end is still to be told.",
-        [("", {}, summary.pending_notifications)],
+        "Finished jobs whose notification is pending.",
+        [Sample(summary.pending_notifications)],
     )
-    yield (
-        "gave_up_telling_jobs",
+    yield Metric(
+        "gave_up_notifying_jobs",
         "gauge",
-        "Jobs whose end could not be told.",
-        [("", {}, summary.gave_up_notifying)],
+        "Finished jobs whose notification was given up.",
+        [Sample(summary.gave_up_notifying)],
     )
-    for field, about in (
-        ("polls", "Requests made."),
-        ("faults", "Requests that brought no usable reply."),
-        ("rate_limited", "Requests answered with 429."),
-    ):
-        yield (
-            field + "_total",
-            "counter",
-            about,
-            [
-                ("", {"profile": profile}, getattr(counts, field))
-                for profile, counts in sorted(totals.items())
-            ],
-        )
-    delays = sorted(ledger.statistics.notice_delays())
-    yield (
+    yield from _counters(ledger)
+    yield Metric(
         "notice_delay_seconds",
         "summary",
-        "Time from a job's end to the poll that saw it: of the last 1000 jobs that ended, where it is known.",
-        [
-            ("", {"quantile": "%g" % share}, delays[int(share * (len(delays) - 1) + 0.5)])
-            for share in _QUANTILES
-            if delays
-        ]
-        + [("_sum", {}, sum(delays)), ("_count", {}, len(delays))],
+        "Time from the end of a job to the poll that noticed it, "
+        "for those of the last 1000 finished jobs where it is known.",
+        _quantiles(sorted(ledger.statistics.notice_delays())),
     )
-    yield (
-        "last_run_timestamp_seconds",
-        "gauge",
-        "When the ledger was last run.",
-        [("", {}, time.time())],
+    yield Metric(
+        "last_run_timestamp_seconds", "gauge", "Time of the last run.", [Sample(time.time())]
     )
 
 
-def _labels(labels: Dict[str, str]) -> str:
+def _counters(ledger: Ledger) -> Iterator[Metric]:
+    totals = sorted(ledger.statistics.totals().items())
+    for field, description in (
+        ("polls", "Requests sent."),
+        ("faults", "Requests without a usable reply."),
+        ("rate_limited", "Requests answered with 429."),
+    ):
+        samples = [Sample(getattr(counts, field), {"profile": name}) for name, counts in totals]
+        yield Metric(field + "_total", "counter", description, samples)
+
+
+def _quantiles(delays: List[float]) -> List[Sample]:
+    samples = []
+    if delays:
+        for quantile in QUANTILES:
+            index = int(quantile * (len(delays) - 1) + 0.5)
+            samples.append(Sample(delays[index], {"quantile": "%g" % quantile}))
+    samples.append(Sample(sum(delays), suffix="_sum"))
+    samples.append(Sample(len(delays), suffix="_count"))
+    return samples
+
+
+def _labels_text(labels: Dict[str, str]) -> str:
     return ",".join(
         '%s="%s"' % (name, value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n"))
         for name, value in sorted(labels.items())
     )
 
 
-def _number(value: Any) -> str:
+def _number_text(value: float) -> str:
     return "%d" % value if value == int(value) else "%.3f" % value

@@ -1,8 +1,22 @@
-"""Data for stdout, whatever its encoding: JSON as readable as it allows, text never refused."""
+"""stdout and stderr: encoding, messages, and streams that are closed or full.
 
+Text is never refused because of the encoding of stdout: JSON escapes the characters that it lacks,
+and other text spells them out.
+"""
+
+import errno
 import json
+import os
+import re
 import sys
-from typing import Any
+from contextlib import contextmanager
+from typing import IO, Any, Iterator, List, Optional
+
+from ..core.model import one_line
+
+LONGEST_MESSAGE = 600  # characters
+_LONG_WORD = re.compile(r"(\S{80})\S{120,}")
+_DEVICE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def as_json(value: Any) -> str:
@@ -15,23 +29,85 @@ def as_json(value: Any) -> str:
     return text + "\n"
 
 
-def write(text: str) -> None:
-    """Write text to stdout; what its encoding lacks is spelled out."""
-    sys.stdout.write(_encodable(text))
-
-
 def as_text(value: Any) -> str:
-    """Text as it is, anything else as JSON."""
+    """A string as one line of text, any other value as one line of JSON."""
     if not isinstance(value, str):
         return as_json(value)
-    return _encodable(value) + "\n"
+    return _make_encodable(value) + "\n"
 
 
-def _encodable(text: str) -> str:
+def write(text: str) -> None:
+    """Write text to stdout."""
+    sys.stdout.write(_make_encodable(text))
+
+
+def write_message(text: str) -> None:
+    """Write one line to stderr, after the name of the program."""
+    sys.stderr.write("pollkit: %s\n" % one_line(text, LONGEST_MESSAGE))
+
+
+def write_error(text: str) -> None:
+    """Write an error to stderr, if possible: the exit code is set in any case."""
+    if sys.stderr is not None:
+        try:
+            write_message(_LONG_WORD.sub(r"\1...", text))
+        except (OSError, ValueError):
+            pass
+        flush_or_discard(sys.stderr)
+
+
+def join_names(names: List[str], most: int = 10) -> str:
+    """The first names, separated by commas."""
+    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+
+
+def os_error_text(error: OSError) -> str:
+    """An error of the operating system in one line."""
+    text = error.strerror or str(error) or type(error).__name__
+    if error.filename is not None:
+        return "%s: %s" % (error.filename, text)
+    if error.errno in _DEVICE_ERRORS:
+        discard(sys.stdout)  # or Python would write again when it exits
+        return "can't write to standard output: %s" % text
+    return text
+
+
+@contextmanager
+def existing_streams() -> Iterator[None]:
+    """Replace stdout and stderr for the block if the caller has closed them."""
+    stdout = sys.stdout
+    stderr = sys.stderr
+    with open(os.devnull, "w") as devnull:
+        sys.stdout = stdout or devnull
+        sys.stderr = stderr or devnull
+        try:
+            yield
+        finally:
+            sys.stdout = stdout
+            sys.stderr = stderr
+
+
+def flush_or_discard(stream: IO[str]) -> None:
+    """Flush a stream; if that fails, discard it, so that Python does not fail when it exits."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        discard(stream)
+
+
+def discard(stream: Optional[IO[str]]) -> None:
+    """Redirect a stream to /dev/null, along with its unwritten text."""
+    try:
+        if stream is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
+        pass
+
+
+def _make_encodable(text: str) -> str:
     encoding = _encoding()
-    if (
-        getattr(sys.stdout, "errors", "") == "surrogateescape"
-    ):  # no locale, as in cron on Python 3.6: UTF-8, then
+    if getattr(sys.stdout, "errors", "") == "surrogateescape":
+        # Python 3.6 without a locale, as in cron: write UTF-8.
         return text.encode("utf-8", "backslashreplace").decode(encoding, "surrogateescape")
     return text.encode(encoding, "backslashreplace").decode(encoding)
 

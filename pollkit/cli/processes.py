@@ -10,83 +10,81 @@ from typing import Any, Callable, Dict, List
 
 from ..errors import ConfigError
 from .exit_codes import USAGE, combine_exit_codes
-from .ledger_arguments import say
-from .running import Terminated, report_failure
+from .main import report_failure
+from .output import write_message
+from .signals import DEFAULT_HANDLERS, exception_for, set_handlers
 
-SIGNALS = {signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}
-PARENT_S = 1.0  # how soon a child sees that its parent is gone
+PARENT_CHECK_S = 1.0  # how often a child checks that its parent is alive
 
 
-def in_processes(count: int, work: Callable[[int], int]) -> int:
-    """Do the work in so many processes, each with its number; the exit code for all of them.
+def run_in_processes(count: int, work: Callable[[int], int]) -> int:
+    """Call `work` with 0, 1, 2, ... in as many processes; return the combined exit code.
 
-    Signals that come to this process are passed on, SIGHUP as SIGTERM, and all are waited for.
+    This process forwards signals to its children, SIGHUP as SIGTERM, and waits for all of them.
     """
     if not hasattr(os, "fork"):
         raise ConfigError(
-            "--processes is not for this system, which can't fork: start pollkit run several times"
+            "--processes needs a system that can fork, unlike this one: "
+            "start pollkit run several times instead"
         )
     sys.stdout.flush()
     sys.stderr.flush()
     children: List[int] = []
     codes: List[int] = []
-    stopped: List[int] = []  # the signals that came
+    received: List[int] = []
 
-    def pass_on(number: int, frame: object) -> None:
-        stopped.append(number)
+    def forward(number: int, frame: object) -> None:
+        received.append(number)
         for child in children:
             try:
                 os.kill(child, signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
             except OSError:
                 pass
 
-    # No exceptions here: one might come between the end of a child and the note of it.
-    is_main = threading.current_thread() is threading.main_thread()
-    before = {
-        number: signal.signal(number, pass_on)
-        for number in SIGNALS
-        if is_main and signal.getsignal(number) != signal.SIG_IGN
+    # Don't raise exceptions here: one could be raised after a child exits, before it is recorded.
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    handlers: Dict[int, Any] = {
+        number: signal.signal(number, forward)
+        for number in DEFAULT_HANDLERS
+        if is_main_thread and signal.getsignal(number) != signal.SIG_IGN
     }
     try:
-        while not stopped and len(children) < count:
-            _fork(children, work, before)
+        while not received and len(children) < count:
+            _fork(children, work, handlers)
         while children:
-            codes.append(_code_of(os.waitpid(children[-1], 0)[1]))
+            codes.append(_exit_code(os.waitpid(children[-1], 0)[1]))
             children.pop()
     finally:
-        _listen(before)
-    if stopped:
-        raise KeyboardInterrupt() if stopped[0] == signal.SIGINT else Terminated()
+        set_handlers(handlers)
+    if received:
+        raise exception_for(received[0])
     return combine_exit_codes(codes)
 
 
-def _listen(handlers: Dict[int, Any]) -> None:
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
-
-
 def _fork(children: List[int], work: Callable[[int], int], handlers: Dict[int, Any]) -> None:
-    # A signal must not come between the birth of a child and the note of it.
-    mask, parent = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS), os.getpid()
+    parent = os.getpid()
+    # Block signals until the child is in the list: otherwise it would miss one.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, DEFAULT_HANDLERS)
     try:
         child = os.fork()
         if not child:
-            _listen(handlers)
-            _be_child(len(children), work, mask, parent)
+            set_handlers(handlers)
+            _run_child(parent, lambda: work(len(children)), mask)
         children.append(child)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
-def _be_child(number: int, work: Callable[[int], int], mask: Any, parent: int) -> None:
+def _run_child(parent: int, work: Callable[[], int], mask: Any) -> None:
+    """Do the work and exit; this never returns."""
     code = USAGE
     try:
-        random.seed()  # not the same jitter as the others
+        random.seed()  # or all children would have the same jitter
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         threading.Thread(
-            target=_follow, args=(parent,), name="pollkit-follower", daemon=True
+            target=_exit_with_parent, args=(parent,), name="pollkit-parent-check", daemon=True
         ).start()
-        code = work(number)
+        code = work()
         sys.stdout.flush()
     except BaseException as error:
         code = report_failure(error)
@@ -97,18 +95,18 @@ def _be_child(number: int, work: Callable[[int], int], mask: Any, parent: int) -
             os._exit(code)
 
 
-def _follow(parent: int) -> None:
-    """End this process once its parent was killed, which can pass on nothing any more."""
+def _exit_with_parent(parent: int) -> None:
+    """Terminate this process if its parent was killed and so can't forward signals."""
     while os.getppid() == parent:
-        time.sleep(PARENT_S)
+        time.sleep(PARENT_CHECK_S)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _code_of(status: int) -> int:
+def _exit_code(status: int) -> int:
     if os.WIFEXITED(status):
         return os.WEXITSTATUS(status)
-    say(
-        "a process was killed by signal %d: its jobs wait again within a minute"
+    write_message(
+        "a process was killed by signal %d: its jobs are polled again within a minute"
         % os.WTERMSIG(status)
     )
     return USAGE

@@ -1,4 +1,4 @@
-"""Bad input: exit code 2, one line on stderr that says what to do, nothing on stdout, nothing written."""
+"""Bad input: exit code 2, one line on stderr that names the remedy, and nothing else is written."""
 
 import io
 import os
@@ -48,7 +48,7 @@ def wait(*words):
     return ["wait", URL] + list(words)
 
 
-# What is typed, and what the line must say.
+# A command line, and the text that the error must contain.
 TYPED = [
     # the command line as a whole
     (["wiat", URL], "no command 'wiat' .did you mean wait"),
@@ -70,7 +70,7 @@ TYPED = [
     (["wait", "--timeuot=5"], "no flag --timeuot .did you mean --timeout"),
     (["wait", "-q", "--"], "no flag -q;"),
     (wait("--timeout"), "expected one argument"),
-    (wait("--timeout", "-5s"), "'-5s' is not a time to wait: write 90s"),
+    (wait("--timeout", "-5s"), "'-5s' is not a timeout: write 90s"),
     (wait("--limit", "-1/m"), "'-1/m' is not a limit: write 60/m"),
     (wait("--limit", "-.5/s"), "is not a limit"),
     (wait("--timeout", "--", "-5s"), "expected one argument"),
@@ -132,7 +132,7 @@ TYPED = [
     (["wait", "1", "--profile", "ok", "--profiles", "no-section.ini"], "no-section.ini:1"),
     # numbers and durations
     (wait("--timeout", "x"), "write 90s, 10m"),
-    (wait("--timeout", "-1"), "'-1' is not a time"),
+    (wait("--timeout", "-1"), "'-1' is not a timeout"),
     (wait("--timeout", "1e300"), "write 90s"),
     (wait("--timeout", "nan"), "write 90s"),
     (wait("--timeout", "inf"), "write 90s"),
@@ -151,14 +151,16 @@ TYPED = [
     (wait("--limit", "1/0s"), "out of range"),
     (wait("--limit", DIGITS + "/s"), "out of range"),
     (wait("--limit", "1/s burst 0"), "at least 1"),
-    (wait("--limit", "1/s burst " + DIGITS), "1000000 at the most"),
-    (wait("--limit", "1/s burst " + DIGITS * 20), "out of range|at the most"),
+    (wait("--limit", "1/s burst " + DIGITS), "can't be over 1000000"),
+    (wait("--limit", "1/s burst " + DIGITS * 20), "out of range|can't be over"),
     (wait("--max-faults", "0"), "whole number from 1"),
     (wait("--max-faults", "1.5"), "whole number from 1"),
     (wait("--max-faults", "-1"), "whole number from 1"),
     (["batch", "one.txt", "--workers", "0"], "from 1 to 1000;"),
     (["batch", "one.txt", "--workers", "1" + "0" * 30], "from 1 to 1000;"),
     (["batch", "one.txt", "--workers", "nan"], "from 1"),
+    (["batch", "one.txt", "--workers", "0000000019999"], "from 1 to 1000;"),
+    (["profiles", "check", ""], "name of a file is missing"),
     # headers
     (wait("--header", "x"), "write it as 'Name: value'"),
     (wait("--header", ": x"), "write it as"),
@@ -195,13 +197,13 @@ TYPED = [
     (wait("--client-cert", "one.txt"), "certificate files .one.txt"),
     (wait("--client-key", "one.txt"), "give --client-cert"),
     (wait("--proxy", "x y"), "host and port"),
-    (wait("--proxy", ""), "none means no proxy"),
+    (wait("--proxy", ""), "write none to use no proxy"),
     (wait("--proxy", "http://"), "host"),
     (wait("--proxy", "socks5://h"), "only http:// proxies"),
     (wait("--proxy", "https://u:%s@h" % SECRET), r"https://\*\*\*@h"),
     (wait("--proxy", "http://u:%s@:99999" % SECRET), r"\*\*\*@:99999"),
     (wait("--proxy", "http://\udcff"), "no usable host"),
-    (wait("--proxy", "http://u:%s@proxy:3128" % SECRET), "a password on the command line"),
+    (wait("--proxy", "http://u:%s@proxy:3128" % SECRET), "can read a password on the command line"),
     # progress
     (wait("--progress", "foo"), "--progress: invalid choice: 'foo' .choose from"),
     (wait("--progress"), "expected one arg"),
@@ -242,13 +244,13 @@ TYPED = [
     (["demo", "--progress", "x"], "invalid choice"),
 ]
 
-# A list on standard input, after two jobs that are well, and what the line must say.
+# A line of a list on standard input, and the text that the error must contain.
 LISTED = [
     ("{", "line 4: not JSON.* column 2"),
     ("{}", "needs an id or a url"),
-    ("[]", "no object: write"),
-    ('"a"', "no object: write"),
-    ('[{"id": "a"}]', "no object: write"),
+    ("[]", "not an object: write"),
+    ('"a"', "not an object: write"),
+    ('[{"id": "a"}]', "not an object: write"),
     ('{"id": "a"}, ', "not JSON.*Extra data"),
     ("{'id': 'a'}", "not JSON"),
     ('{"id": 1}', "id should be text, not 1"),
@@ -257,7 +259,7 @@ LISTED = [
     ('{"id": ["a"]}', r'id should be text, not \["a"\]'),
     ('{"id": "a", "x": 1}', "unknown field 'x': a job has id, url"),
     ('{"ID": "a"}', "unknown field 'ID'"),
-    ('{"id": "a", "id": "b"}', "two fields of the same name"),
+    ('{"id": "a", "id": "b"}', "two fields with the same name"),
     ('{"id": "a\\nb"}', "control characters"),
     ('{"id": "\\ud800"}', "bytes that are not text"),
     ('{"id": ".."}', r"'\.\.'"),
@@ -277,8 +279,11 @@ LISTED = [
     ('{"id": "a", "profile": "knowhree"}', "line 4: .*did you mean knowhere"),
     ('{"id": "a", "profile": ""}', "profile is empty"),
     ('{"id": "a", "profile": "ray-jobs"}', "needs a base URL"),
-    ('{"id": "a", "metadata": %s' % ("[" * 100000), "not JSON"),
-    ('{"id": "job_1", "url": "http://127.0.0.1:9/x"}', "'job_1' stands in line 2, too"),
+    ('{"id": "a", "metadata": %s' % ("[" * 100000), "this JSON can't describe a job"),
+    (
+        '{"id": "job_1", "url": "http://127.0.0.1:9/x"}',
+        "'job_1' is also in line 2, for another job",
+    ),
     ("a\tb", "control characters"),
     ("http://h:99999/", "host and port"),
     ("http://u:%s@:1/" % SECRET, r"\*\*\*@"),
@@ -288,7 +293,7 @@ LISTED = [
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder of files to trip over, and an environment without surprises."""
+    """A folder with the files of FILES, and an environment without settings of pollkit."""
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
     (tmp_path / "folder").mkdir()
@@ -319,17 +324,15 @@ def check(code, out, err, expected):
 
 
 @pytest.mark.parametrize("words, expected", TYPED, ids=lambda value: repr(value)[:60])
-def test_typed(here, capsys, words, expected):
+def test_a_bad_command_line_is_one_line_that_names_the_remedy(here, capsys, words, expected):
     check(main(words), *capsys.readouterr(), expected=expected)
 
 
 @pytest.mark.parametrize("line, expected", LISTED, ids=lambda value: repr(value)[:40])
-def test_listed(here, capsys, monkeypatch, line, expected):
-    text = (
-        "# a list\njob_1\n\n%s\n" % line
-        if "line 4" not in expected
-        else "# a list\njob_1\njob_2\n%s\n" % line
-    )
+def test_a_bad_line_of_a_list_is_one_line_that_names_the_remedy(
+    here, capsys, monkeypatch, line, expected
+):
+    text = "# a list\njob_1\n\n%s\n" % line
     stdin = io.TextIOWrapper(io.BytesIO(text.encode("utf-8", "surrogatepass")))
     monkeypatch.setattr(sys, "stdin", stdin)
     code = main(["batch", "-", "--profile", "ok"] + MINE)
@@ -338,10 +341,7 @@ def test_listed(here, capsys, monkeypatch, line, expected):
     check(code, out, err, expected)
 
 
-def test_a_job_with_a_profile_of_its_own_is_no_place_for_flags_of_another(
-    here, capsys, monkeypatch
-):
-    """They would not count for it, and nobody would notice."""
+def test_a_flag_that_would_not_apply_to_the_profile_of_a_job_is_an_error(here, capsys, monkeypatch):
     for flags in (
         ["--limit", "1/s"],
         ["--token-env", "TOKEN"],
@@ -353,11 +353,11 @@ def test_a_job_with_a_profile_of_its_own_is_no_place_for_flags_of_another(
         if flags[0] == "--ca-file":
             flags = ["--ca-file", os.path.join(ROOT, "tests", "data", "ca.pem")]
         code = main(["batch", "-", "--profile", "ok"] + MINE + flags)
-        check(code, *capsys.readouterr(), expected="line 1: .* %s would not count" % flags[0])
+        check(code, *capsys.readouterr(), expected="line 1: .* %s would not apply to it" % flags[0])
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root can read everything")
-def test_files_that_may_not_be_read(here, capsys):
+def test_a_file_without_read_permission_is_one_line(here, capsys):
     for words in (
         ["batch", "one.txt"],
         wait("--token-file", "one.txt"),
@@ -369,7 +369,7 @@ def test_files_that_may_not_be_read(here, capsys):
         check(code, *capsys.readouterr(), expected="Permission denied")
 
 
-# As processes: what Python itself makes of arguments, streams and locales.
+# As processes: Python decodes the arguments and opens the streams.
 
 
 def start(words, **options):
@@ -408,7 +408,7 @@ PROCESSES = [
 
 @pytest.mark.skipif(os.name != "posix", reason="needs a shell")
 @pytest.mark.parametrize("words, expected", PROCESSES, ids=lambda value: repr(value)[:40])
-def test_processes(here, words, expected):
+def test_bad_input_of_a_process_is_one_line_that_names_the_remedy(here, words, expected):
     check(*start(words), expected=expected)
 
 
@@ -438,15 +438,16 @@ def test_a_full_disk_is_one_line(here, words):
         ("pollkit wait %s --timeout 0 >/dev/null 2>/dev/full" % URL, 4),
     ],
 )
-def test_whoever_does_not_listen_hears_nothing(here, words, expected):
+def test_closed_and_full_streams_change_no_exit_code(here, words, expected):
     code, _, err = start(words)
     assert (code, err) == (expected, "")
 
 
-def test_a_mistake_of_our_own_is_one_line_too(capsys, monkeypatch):
+def test_a_bug_is_one_line_that_names_its_place(capsys, monkeypatch):
     monkeypatch.setattr("pollkit.cli.commands.profiles.all_profiles", lambda path: 1 / 0)
     assert main(["profiles"]) == 2
     assert re.fullmatch(
-        r"pollkit: this is a bug in pollkit: ZeroDivisionError: .* \(test_bad_input.py, line \d+\)\n",
+        r"pollkit: this is a bug in pollkit: ZeroDivisionError: .* "
+        r"\(test_bad_input.py, line \d+\)\n",
         capsys.readouterr().err,
     )

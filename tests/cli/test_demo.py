@@ -18,7 +18,7 @@ def home(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ran(home):
-    """One run, piped, with an environment as bare as cron's, but for proxies that lead nowhere."""
+    """One run with pipes, in an environment with nothing but proxies that don't work."""
     return subprocess.run(
         [sys.executable, "-m", "pollkit", "demo", "--quick", "--progress", "bar"],
         cwd=ROOT,
@@ -35,32 +35,34 @@ def test_it_exits_with_0_although_one_job_fails_on_purpose(ran):
     assert b"scan-5 failed on purpose" in ran.stdout
 
 
-def test_its_jobs_teach_nobody(ran, home):
+def test_it_saves_no_duration_history(ran, home):
     assert list(home.iterdir()) == []
 
 
-def test_the_table_has_a_row_a_job_aligned_and_within_80_columns(ran):
+def test_the_table_has_one_row_per_job_aligned_and_within_80_columns(ran):
     table = ran.stdout.decode().split("\n\n")[0].splitlines()
     assert len(table) == 13 and all(len(row) <= 80 for row in ran.stdout.decode().splitlines())
-    assert table[0].split() == "job state polls waited noticed after in the way".split()
+    assert table[0].split() == "job state polls waited noticed after disturbed by".split()
     for row in table[1:]:
         assert re.fullmatch(r".{8}  (done|failed)  +\d+  +\d\.\d s  +\d\.\d\d s(  .*)?", row), row
         assert row[table[0].index("noticed after") + 12] == "s"
 
 
-def test_it_shows_what_was_in_the_way_and_that_it_was_survived(ran):
-    for name, what in [
+def test_it_shows_the_disturbances_of_each_job(ran):
+    for name, disturbance in [
         ("scan-4", "a broken connection"),
         ("scan-7", "a 429 with Retry-After"),
         ("scan-8", "a 503"),
     ]:
-        assert re.search(r"^%s +done .*  %s$" % (name, what), ran.stdout.decode(), re.MULTILINE)
+        assert re.search(
+            r"^%s +done .*  %s$" % (name, disturbance), ran.stdout.decode(), re.MULTILINE
+        )
     assert re.search(
         rb"12 jobs, \d+ polls; 2 x 429 obeyed, 1 broken connection and 1 x 503 survived", ran.stdout
     )
 
 
-def test_it_ends_with_three_commands_to_try(ran):
+def test_the_last_lines_are_three_commands_to_try(ran):
     last = ran.stdout.decode().splitlines()[-3:]
     assert [line.split()[:2] for line in last] == [
         ["pollkit", "profiles"],
@@ -71,12 +73,12 @@ def test_it_ends_with_three_commands_to_try(ran):
 
 def test_piped_there_is_a_log_of_changes_without_escape_codes(ran):
     assert b"\x1b" not in ran.stdout + ran.stderr and b"\r" not in ran.stderr
-    for said in (
+    for text in (
         rb"scan-1: done \(",
         rb"scan-5: failed: page 7",
         rb"broke: ",
         rb"the server asks for a pause",
         rb"the server answered 503",
     ):
-        assert re.search(rb"^\d\d:\d\d:\d\d .*" + said, ran.stderr, re.MULTILINE), said
+        assert re.search(rb"^\d\d:\d\d:\d\d .*" + text, ran.stderr, re.MULTILINE), text
     assert b"poll 1" not in ran.stderr and b"Traceback" not in ran.stderr

@@ -1,17 +1,18 @@
-"""What the progress display shows and what is logged: decided without a terminal."""
+"""The lines of the progress display and of the log, computed without a terminal."""
 
 import io
 import json
 import re
+from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
 
-from pollkit.cli.progress import display as progress
 from pollkit.cli.progress import terminal
+from pollkit.cli.progress.display import display_from
 from pollkit.cli.progress.event_log import CHANGES, EVERYTHING, WARNINGS, EventLog
 from pollkit.cli.progress.terminal import Size, Style, can_draw, clip, style_for, width_of
-from pollkit.cli.progress.views import ManyJobs, Numbers, OneJob, clock_text, eta
+from pollkit.cli.progress.views import ManyJobs, OneJob, Totals, clock_text, eta
 from pollkit.core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event
 from pollkit.core.machine import start
 from pollkit.core.model import Job, State
@@ -26,7 +27,7 @@ WIDTHS = [40, 80, 200]
 
 
 def wait(job="job_1", **changes):
-    """How far a wait has come that began at 100."""
+    """The progress of a wait that started at 100."""
     changes = dict({"next_at": 112.0, "polls": 1, "status": "running"}, **changes)
     return start(Job(job), "http://x/" + job, WaitSettings(), 100.0)._replace(**changes)
 
@@ -54,19 +55,14 @@ HALF_WAY = [poll(104.0, fraction=0.2), poll(110.0, fraction=0.5)]
 @pytest.mark.parametrize(
     "columns, expected",
     [
-        (40, "####....  50%  running  0:11  ETA 0:09"),
-        (80, "########........  50%  running  0:11  ETA 0:09  next look in 1.0s  job_1"),
-        (
-            200,
-            "####################....................  50%  running  0:11  ETA 0:09  next look in 1.0s  job_1",
-        ),
+        (40, "BAR  50%  running  0:11  ETA 0:09"),
+        (80, "BAR  50%  running  0:11  ETA 0:09  next poll in 1.0s  job_1"),
+        (200, "BAR  50%  running  0:11  ETA 0:09  next poll in 1.0s  job_1"),
     ],
 )
 def test_a_single_job_shows_what_the_width_has_room_for(columns, expected):
     shown = one_job(*HALF_WAY).lines(111.0, Size(columns, 24), ASCII)
-    assert [re.sub("[#.]{8,}", "BAR", line) for line in shown] == [
-        re.sub("[#.]{8,}", "BAR", expected)
-    ]
+    assert [re.sub("[#.]{8,}", "BAR", line) for line in shown] == [expected]
     assert width_of(shown[0]) < columns
 
 
@@ -77,11 +73,11 @@ def test_a_single_job_shows_what_the_width_has_room_for(columns, expected):
         (3 / 7, 7.0, 80, "42% (3 of 7)  running"),
         (0.5, 480.0, 52, "240/480  running"),
         (0.5, 480.0, 40, " 50%  running"),
-        (0.5, 1.5, 80, " 50%  running"),  # not a number of anything
+        (0.5, 1.5, 80, " 50%  running"),  # not a count
         (1e-15, 999999999999999.0, 40, " 0%  running"),
     ],
 )
-def test_a_single_job_shows_pages_where_the_api_counts_them(fraction, total, columns, expected):
+def test_a_single_job_shows_page_counts_if_the_api_reports_them(fraction, total, columns, expected):
     view = one_job(
         poll(104.0, fraction=fraction / 2, total=total), poll(110.0, fraction=fraction, total=total)
     )
@@ -91,13 +87,13 @@ def test_a_single_job_shows_pages_where_the_api_counts_them(fraction, total, col
 @pytest.mark.parametrize(
     "why, event, expected",
     [
-        ("pace", POLL, "next look in 1.0s"),
-        ("limit", PAUSE, "next look in 1.0s (rate limit)"),
-        ("retry_after", PAUSE, "next look in 1.0s (the server said so)"),
-        ("fault", FAULT, "next look in 1.0s (the server answered 500)"),
+        ("pace", POLL, "next poll in 1.0s"),
+        ("limit", PAUSE, "next poll in 1.0s (rate limit)"),
+        ("retry_after", PAUSE, "next poll in 1.0s (Retry-After)"),
+        ("fault", FAULT, "next poll in 1.0s (the server answered 500)"),
     ],
 )
-def test_it_says_why_it_waits(why, event, expected):
+def test_a_single_job_shows_why_the_next_poll_is_delayed(why, event, expected):
     view = one_job(Event(event, "job_1", 110.0, "the server answered 500", wait(why=why)))
     assert expected + "  job_1" in view.lines(111.0, Size(120, 24), PLAIN)[0]
 
@@ -109,18 +105,17 @@ def test_it_says_why_it_waits(why, event, expected):
         (101.9, "in 10s"),
         (102.1, "in 9.9s"),
         (111.99, "in 0.1s"),
-        (112.0, "looking now"),
-        (115.0, "looking now"),
+        (112.0, "polling now"),
+        (115.0, "polling now"),
     ],
 )
-def test_the_countdown_counts_down(now, expected):
+def test_the_countdown_shows_the_time_until_the_next_poll(now, expected):
     assert expected in one_job(poll(100.0)).lines(now, Size(80, 24), PLAIN)[0]
 
 
-def test_before_the_first_answer_it_says_so():
+def test_before_the_first_reply_it_shows_that_none_has_come():
     assert (
-        "waiting for the first answer  0:03  job_1"
-        in one_job().lines(103.0, Size(80, 24), PLAIN)[0]
+        "waiting for the first reply  0:03  job_1" in one_job().lines(103.0, Size(80, 24), PLAIN)[0]
     )
 
 
@@ -133,13 +128,13 @@ def test_without_reported_progress_there_is_no_bar_and_no_percent():
     "reports, now, expected",
     [
         ([], 110, None),
-        ([(0.2, 104)], 110, None),  # one report says nothing of its speed
+        ([(0.2, 104)], 110, None),  # one report has no speed
         ([(0.2, 104), (0.2, 108)], 110, None),
         ([(0.2, 104), (0.5, 110)], 110, 10.0),
-        ([(0.2, 104), (0.5, 110)], 113, 7.0),  # it goes down between reports
-        ([(0.2, 104), (0.5, 110)], 130, None),  # overdue: nobody knows
+        ([(0.2, 104), (0.5, 110)], 113, 7.0),  # it decreases between reports
+        ([(0.2, 104), (0.5, 110)], 130, None),  # overdue
         ([(0.2, 104), (0.5, 110), (0.5, 112)], 112, 8.0),
-        ([(0.8, 104), (0.1, 110), (0.4, 113)], 113, 6.0),  # it began anew
+        ([(0.8, 104), (0.1, 110), (0.4, 113)], 113, 6.0),  # the job was restarted
     ],
 )
 def test_the_estimate_follows_the_speed_since_the_first_report(reports, now, expected):
@@ -160,7 +155,7 @@ def batch(total=None, count=20, limit=None):
     for i in range(6):
         view.on_event(end("job_%d" % i, State.FAILED if i == 0 else State.DONE))
     for second in range(101, 111):
-        view.count(float(second), Numbers(total, second - 100, 3))
+        view.update(float(second), Totals(total, second - 100, 3))
     return view
 
 
@@ -171,7 +166,7 @@ def batch(total=None, count=20, limit=None):
             40,
             [
                 "5 done  1 failed  14 waiting  0:10",
-                "10 requests  60/60 a min  429s: 3",
+                "10 requests  60/60 per min  429s: 3",
                 "  job_6    6%  0:10  running  in 2.0s",
                 "  job_7    7%  0:10  running  in 2.0s",
                 "  job_8    8%  0:10  running  in 2.0s",
@@ -181,10 +176,10 @@ def batch(total=None, count=20, limit=None):
             80,
             [
                 "BAR  5 done  1 failed  14 waiting  0:10  ETA about 0:23",
-                "10 requests  60 a minute of 60 allowed  told to slow down (429): 3",
-                "  job_6    6%  0:10  running  next look in 2.0s",
-                "  job_7    7%  0:10  running  next look in 2.0s",
-                "  job_8    8%  0:10  running  next look in 2.0s",
+                "10 requests  60 requests per minute of 60 allowed  rate limited (429): 3",
+                "  job_6    6%  0:10  running  next poll in 2.0s",
+                "  job_7    7%  0:10  running  next poll in 2.0s",
+                "  job_8    8%  0:10  running  next poll in 2.0s",
             ],
         ),
     ],
@@ -194,7 +189,7 @@ def test_a_batch_shows_counts_requests_and_the_slowest_jobs(columns, expected):
     assert [re.sub("[#.]{8,}", "BAR", line) for line in shown] == expected
 
 
-def test_the_bar_of_a_batch_is_as_long_as_the_share_that_ended():
+def test_the_bar_of_a_batch_shows_the_share_of_finished_jobs():
     shown = batch(total=20).lines(110.0, Size(200, 24), ASCII)[0]
     assert shown.startswith("#" * 12 + "." * 28 + "  ")
 
@@ -204,7 +199,7 @@ def test_a_batch_of_unknown_size_has_no_bar_and_no_estimate():
     assert shown[0] == "5 done  1 failed  14 waiting  0:10" and "allowed" not in shown[1]
 
 
-def test_every_way_to_end_is_counted_under_its_own_name():
+def test_finished_jobs_are_counted_by_state():
     view = ManyJobs(100.0)
     for i, state in enumerate(State):
         view.on_event(end("job_%d" % i, state))
@@ -213,22 +208,22 @@ def test_every_way_to_end_is_counted_under_its_own_name():
     )
 
 
-def test_requests_a_minute_are_those_of_the_last_minute():
+def test_the_request_rate_is_that_of_the_last_minute():
     view = ManyJobs(0.0)
     for second in range(1, 301):
-        view.count(
-            float(second), Numbers(None, 1000 if second < 200 else 1000 + (second - 200) * 2)
+        view.update(
+            float(second), Totals(None, 1000 if second < 200 else 1000 + (second - 200) * 2)
         )
-    assert "120 a minute" in view.lines(300.0, Size(80, 24), PLAIN)[1]
+    assert "120 requests per minute" in view.lines(300.0, Size(80, 24), PLAIN)[1]
 
 
-def test_without_numbers_polls_are_counted_from_events():
+def test_without_totals_polls_are_counted_from_events():
     view = batch()
-    view.count(112.0, None)
+    view.update(112.0, None)
     assert view.lines(112.0, Size(80, 24), PLAIN)[1].startswith("20 requests")
 
 
-def test_ten_thousand_jobs_are_heard_and_drawn_without_looking_at_all_of_them():
+def test_drawing_ten_thousand_jobs_reads_only_a_few_of_them():
     view = ManyJobs(100.0)
     events = [poll(101.0, "job_%d" % i) for i in range(10000)]
     for event in events:
@@ -265,17 +260,17 @@ NASTY = [
 @pytest.mark.parametrize("status", NASTY, ids=ascii)
 def test_no_line_reaches_the_last_column_whatever_the_server_sends(status, style):
     for columns in list(range(10, 90, 9)) + WIDTHS:
-        single, many = OneJob(status, 100.0), ManyJobs(100.0)
-        lines = single.lines(101.0, Size(columns, 24), style)
+        size = Size(columns, 24)
+        single = OneJob(status, 100.0)
+        many = ManyJobs(100.0)
+        lines = single.lines(101.0, size, style)
         for fraction in (None, 0.0, 0.5, 1.0):
             event = poll(110.0, "job_" + status, status=status, fraction=fraction, why="fault")
             single.on_event(event)
             single.on_event(event._replace(kind=FAULT, text=status))
             many.on_event(event)
-            many.count(110.0, Numbers(1000000, 1000000, 1000000))
-            lines += single.lines(111.0, Size(columns, 24), style) + many.lines(
-                111.0, Size(columns, 24), style
-            )
+            many.update(110.0, Totals(1000000, 1000000, 1000000))
+            lines += single.lines(111.0, size, style) + many.lines(111.0, size, style)
         for line in lines:
             assert width_of(line) < columns
             assert line.encode(style.encoding)
@@ -295,7 +290,7 @@ def test_no_line_reaches_the_last_column_whatever_the_server_sends(status, style
         ("", 0, ""),
     ],
 )
-def test_text_is_cut_by_the_columns_it_takes(text, width, expected):
+def test_text_is_clipped_by_its_width_in_columns(text, width, expected):
     assert clip(text, width) == expected and width_of(expected) <= width
 
 
@@ -303,12 +298,12 @@ def test_text_is_cut_by_the_columns_it_takes(text, width, expected):
     "duration, expected",
     [(0, "0:00"), (59.9, "0:59"), (754, "12:34"), (3723, "1:02:03"), (-3, "0:00")],
 )
-def test_durations_read_like_a_clock(duration, expected):
+def test_durations_are_shown_like_a_clock(duration, expected):
     assert clock_text(duration) == expected
 
 
 class Tty(io.StringIO):
-    """A stream that says it is a terminal; it has no size, so it is 80 columns wide."""
+    """A stream that claims to be a terminal; its size is unknown, so 80 columns are assumed."""
 
     encoding = "utf-8"
 
@@ -327,7 +322,7 @@ class Tty(io.StringIO):
         (None, {"TERM": "xterm"}, False),
     ],
 )
-def test_a_bar_needs_a_terminal_that_can_move_its_cursor(stream, environ, draws):
+def test_a_live_display_needs_a_terminal_that_can_move_its_cursor(stream, environ, draws):
     assert can_draw(stream, environ) is draws
 
 
@@ -344,7 +339,7 @@ def test_a_bar_needs_a_terminal_that_can_move_its_cursor(stream, environ, draws)
         (None, {"TERM": "dumb"}, ASCII),
     ],
 )
-def test_the_style_is_what_the_terminal_can_show(encoding, environ, expected):
+def test_the_style_follows_the_encoding_and_the_environment(encoding, environ, expected):
     stream = Tty()
     stream.__class__ = type("Tty", (Tty,), {"encoding": encoding})
     assert style_for(stream, environ) == expected
@@ -411,20 +406,22 @@ def story():
         ),
     ],
 )
-def test_the_log_tells_changes_and_each_trouble_once(level, expected):
+def test_the_log_has_changes_and_each_fault_once(level, expected):
     log = EventLog(level)
-    lines = [line for line in (log.line(event, 1800000000.0) for event in story()) if line]
+    lines = [line for line in (log.format_event(event, 1800000000.0) for event in story()) if line]
     assert [re.sub(r"^\d\d:\d\d:\d\d job_1: ", "", line) for line in lines] == expected
-    assert not log._troubles
+    assert not log._reported
 
 
-def test_verbose_tells_everything():
+def test_verbose_logs_every_event():
     log = EventLog(EVERYTHING)
-    assert len([line for line in (log.line(event, 0.0) for event in story()) if line]) == len(STORY)
+    assert len(
+        [line for line in (log.format_event(event, 0.0) for event in story()) if line]
+    ) == len(STORY)
 
 
-def test_the_log_as_json_has_a_line_an_event():
-    line = EventLog(CHANGES, True).line(list(story())[1], 1800000000.0)
+def test_the_log_as_json_has_one_object_per_event():
+    line = EventLog(CHANGES, True).format_event(list(story())[1], 1800000000.0)
     assert json.loads(line) == {
         "at": "2027-01-15T08:00:00.000Z",
         "id": "job_1",
@@ -434,7 +431,7 @@ def test_the_log_as_json_has_a_line_an_event():
         "progress": None,
         "polls": 1,
     }
-    assert json.loads(EventLog(CHANGES, True).note("a\nb", 0.0)) == {
+    assert json.loads(EventLog(CHANGES, True).format_note("a\nb", 0.0)) == {
         "at": "1970-01-01T00:00:00.000Z",
         "id": None,
         "event": "note",
@@ -442,27 +439,33 @@ def test_the_log_as_json_has_a_line_an_event():
     }
 
 
-def test_a_log_line_has_an_end_however_long_an_id_or_a_status_is():
+def test_a_log_line_is_bounded_however_long_an_id_or_a_status_is():
     event = list(story())[1]
     endless = event._replace(
         id="x" * 3000000, progress=event.progress._replace(status="y" * 3000000)
     )
-    plain, as_json = (EventLog(CHANGES, kind).line(endless, 0.0) for kind in (False, True))
+    plain, as_json = (EventLog(CHANGES, kind).format_event(endless, 0.0) for kind in (False, True))
     assert len(plain) < 700 and plain.endswith('xxx...: status "queued"')
     assert len(as_json) < 2000 and json.loads(as_json)["id"] == "x" * 597 + "..."
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_nothing_that_a_server_sends_breaks_a_line_of_the_log(as_json):
+def test_control_characters_of_a_server_do_not_reach_the_log(as_json):
     event = Event(FAULT, "job\x1b[2J", 0.0, "evil\r\n\x1b]0;title\x07", wait())
-    assert EventLog(CHANGES, as_json).line(event, 0.0).isprintable()
+    assert EventLog(CHANGES, as_json).format_event(event, 0.0).isprintable()
 
 
-# Which of them the flags ask for
+# The display that the options choose
+
+
+def new_display(stream, flags, **options):
+    arguments = Namespace(progress="auto", verbose=0, quiet=False, log_json=False)
+    vars(arguments).update(flags)
+    return display_from(arguments, stream=stream, environ={"TERM": "xterm"}, **options)
 
 
 @pytest.mark.parametrize(
-    "flags, terminal, bar, hears",
+    "flags, terminal, has_view, shows_events",
     [
         ({}, True, True, True),
         ({}, False, False, True),
@@ -478,20 +481,19 @@ def test_nothing_that_a_server_sends_breaks_a_line_of_the_log(as_json):
         ({"log_json": True, "progress": "none"}, True, False, False),
     ],
 )
-def test_flags_choose_the_display(flags, terminal, bar, hears):
+def test_options_choose_the_display(flags, terminal, has_view, shows_events):
     stream = Tty() if terminal else io.StringIO()
-    for batch_too in (False, True):
-        display = progress.display_for(
-            stream=stream, environ={"TERM": "xterm"}, batch=batch_too, limit="60/m", **flags
-        )
-        assert (display._view is not None, display.on_event is not None) == (bar, hears)
+    for batch in (False, True):
+        display = new_display(stream, flags, batch=batch, limit="60/m")
+        assert (display._view is not None) is has_view
+        assert (display.on_event is not None) is shows_events
 
 
-def test_a_log_has_no_escape_codes_and_quiet_still_says_what_it_is_told_to():
+def test_a_log_has_no_escape_codes_and_quiet_still_shows_the_lines_of_the_command():
     for flags in ({}, {"quiet": True}):
         stream = io.StringIO()
-        with progress.display_for(stream=stream, environ={"TERM": "xterm"}, **flags) as display:
-            display.say("something is wrong")
+        with new_display(stream, flags) as display:
+            display.write_line("something is wrong")
             if display.on_event:
                 display.on_event(end())
         assert (
@@ -500,31 +502,31 @@ def test_a_log_has_no_escape_codes_and_quiet_still_says_what_it_is_told_to():
         assert stream.getvalue().count("\n") == (1 if flags else 2)
 
 
-def test_a_stderr_that_nobody_reads_stops_nothing():
+def test_a_closed_stderr_stops_nothing():
     class Closed(Tty):
         def write(self, text):
             raise BrokenPipeError()
 
     for stream in (Closed(), None):
-        with progress.display_for(stream=stream, environ={"TERM": "xterm"}, verbose=1) as display:
-            display.say("x")
+        with new_display(stream, {"verbose": 1}) as display:
+            display.write_line("x")
             display.on_event(poll(101.0))
-            display._draw(101.0) if display._view else None
+            if display._view is not None:
+                display._draw(101.0)
 
 
-def test_however_much_is_logged_it_is_painted_ten_times_a_second_at_the_most(monkeypatch):
-    """The lines of a log make room for themselves in the block, and the clock's turn comes between them."""
+def test_the_block_is_drawn_at_most_ten_times_per_second_however_much_is_logged(monkeypatch):
     now = [50.0]
     monkeypatch.setattr(terminal, "time", SimpleNamespace(monotonic=lambda: now[0]))
     stream = io.StringIO()
     block = terminal.Terminal(stream)
     for i in range(1000):  # ten seconds
         now[0] = 50.0 + i / 100
-        block.say("line %d" % i)
+        block.write_line("line %d" % i)
         if i % 9 == 0:
-            block.paint(["%d" % i])
-    painted = stream.getvalue().count("\x1b[?7l")
-    assert 90 <= painted <= 100
+            block.draw(["%d" % i])
+    drawings = stream.getvalue().count("\x1b[?7l")
+    assert 90 <= drawings <= 100
     now[0] += 0.1
-    block.paint(["the last"])
+    block.draw(["the last"])
     assert stream.getvalue().rpartition("line 999")[2].count("the last") == 1

@@ -17,10 +17,10 @@ import pytest
 import pollkit
 import pollkit.testing
 from pollkit import ConfigError
-from pollkit.cli import COMMANDS, help_text, main
 from pollkit.cli import exit_codes as exits
 from pollkit.cli.commands.help import TOPICS, text_of
-from pollkit.cli.running import Parser
+from pollkit.cli.main import COMMANDS, help_text, main
+from pollkit.cli.parser import Parser
 from pollkit.core.pace import parse_pace
 from pollkit.core.units import parse_limit
 from pollkit.edges.profiles.keys import HEADER, KEYS
@@ -41,7 +41,7 @@ def command_module(command):
 
 
 def command_parser(command):
-    parser = Parser(prog="pollkit " + command, allow_abbrev=False)
+    parser = Parser(prog="pollkit " + command)
     command_module(command).add_arguments(parser)
     return parser
 

@@ -1,4 +1,4 @@
-"""History in Python, and in the commands."""
+"""The duration history, used by the library and by the commands."""
 
 import json
 import os
@@ -18,6 +18,7 @@ from pollkit.edges import history_file as history_module
 from pollkit.edges.history_file import History, Kind, default_path
 from pollkit.testing import FakeJobApi, VirtualClock
 
+NOT_SAVED = "can't (be kept|save the duration history)"
 PLENTY = [duration / 300 for duration in steady(40)]  # around 0.33 s
 
 
@@ -39,7 +40,7 @@ def api(monkeypatch):
 # In Python
 
 
-def test_the_library_keeps_nothing_by_itself(api, history_of_its_own):
+def test_the_library_saves_no_history_unless_asked(api, history_of_its_own):
     api.add("1", lasts=0.1)
     api.add("2", lasts=0.1)
     Poller(api.profile, pace="fixed 30ms").poll("1")
@@ -48,9 +49,10 @@ def test_the_library_keeps_nothing_by_itself(api, history_of_its_own):
     assert not history_of_its_own.exists()
 
 
-def test_jobs_of_one_origin_or_profile_teach_no_other():
-    """Also within a process: without a profile, two servers are two kinds of jobs."""
-    clock, history = VirtualClock(), History()
+def test_durations_are_recorded_by_origin_or_profile():
+    """Without a profile, the jobs of two servers are two kinds of jobs."""
+    clock = VirtualClock()
+    history = History()
     with FakeJobApi(clock=clock) as one, FakeJobApi(clock=clock) as other:
         one.add("1", lasts=40)
         other.add("1", lasts=3)
@@ -74,13 +76,13 @@ def run(capsys, *words):
     return code, out, err
 
 
-def listed(tmp_path, *lines):
+def job_list(tmp_path, *lines):
     path = tmp_path / "jobs.txt"
     path.write_text("".join(line + "\n" for line in lines))
     return str(path)
 
 
-def test_the_suite_writes_to_a_place_of_its_own(api, capsys, history_of_its_own, tmp_path_factory):
+def test_the_tests_write_to_a_temporary_history(api, capsys, history_of_its_own, tmp_path_factory):
     assert str(history_of_its_own).startswith(str(tmp_path_factory.getbasetemp()))
     assert default_path() == str(history_of_its_own) and not history_of_its_own.exists()
     api.add("1", lasts=0.1)
@@ -90,18 +92,18 @@ def test_the_suite_writes_to_a_place_of_its_own(api, capsys, history_of_its_own,
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
 @pytest.mark.parametrize("pace", ["fixed 30ms", "adaptive min=20ms max=40ms"])
-def test_whatever_its_pace_a_command_teaches_the_next(
+def test_a_command_records_durations_whatever_its_pace(
     api, capsys, tmp_path, history_of_its_own, command, pace
 ):
     api.add("1", lasts=0.15, fails="no" if command == "wait" else None)
-    job = api.url("1") if command == "wait" else listed(tmp_path, api.url("1"))
+    job = api.url("1") if command == "wait" else job_list(tmp_path, api.url("1"))
     code, _, err = run(capsys, command, job, "--pace", pace, "--progress", "none", "--quiet")
     assert (code, err) == (int(command == "wait"), "")
     (duration,) = read_durations(str(history_of_its_own), Kind(api.base))
     assert 0.05 < duration < 0.4
 
 
-def test_profile_and_label_are_the_kind_also_where_the_size_gave_it(
+def test_durations_are_recorded_by_profile_and_label_even_if_the_size_chose_the_label(
     api, capsys, tmp_path, history_of_its_own
 ):
     ini = tmp_path / "mine.ini"
@@ -124,32 +126,30 @@ def test_profile_and_label_are_the_kind_also_where_the_size_gave_it(
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
-def test_verbose_says_what_past_jobs_have_to_do_with_the_next_look(
-    api, capsys, tmp_path, path, command
-):
+def test_verbose_logs_how_past_durations_decide_the_next_poll(api, capsys, tmp_path, path, command):
     save_durations(path, PLENTY, Kind(api.base))
     api.add("1", lasts=0.33)
-    job = api.url("1") if command == "wait" else listed(tmp_path, api.url("1"))
+    job = api.url("1") if command == "wait" else job_list(tmp_path, api.url("1"))
     code, _, err = run(
         capsys, command, job, "-v", "--history", path, "--pace", "adaptive max=500ms"
     )
     assert code == 0
     assert re.search(
-        r"poll 1: .*: pending; most jobs like this finish at 0\.3-0\.4 s; next poll in 0\.5 s \(max\)$",
+        r"poll 1: .*: pending; most jobs like this finish at 0\.3-0\.4 s; "
+        r"next poll in 0\.5 s \(max\)$",
         err,
         re.MULTILINE,
     )
     assert len(read_durations(path, Kind(api.base))) == len(PLENTY) + 1
 
 
-def test_verbose_says_it_of_a_ledgers_jobs_too_and_their_durations_stay_in_the_ledger(
+def test_verbose_logs_it_for_a_ledger_whose_durations_stay_in_the_ledger(
     api, capsys, tmp_path, history_of_its_own
 ):
     ledger = str(tmp_path / "jobs.db")
     for name in ("1", "2"):
-        assert (
-            run(capsys, "add", ledger, api.url(name), "--label", "any")[0] == 0
-        )  # which no profile knows
+        # A label that no profile has.
+        assert run(capsys, "add", ledger, api.url(name), "--label", "any")[0] == 0
         api.add(name, lasts=0.4)
         code, _, err = run(capsys, "run", ledger, "-v", "--pace", "adaptive min=50ms max=100ms")
         assert code == 0
@@ -160,8 +160,9 @@ def test_verbose_says_it_of_a_ledgers_jobs_too_and_their_durations_stay_in_the_l
     assert not history_of_its_own.exists()
 
 
-def test_on_event_says_it_too(api):
-    history, texts = History(), []
+def test_on_event_reports_how_past_durations_decide_the_next_poll(api):
+    history = History()
+    texts = []
     for duration in PLENTY:
         history.durations(Kind(api.base)).record(duration)
     api.add("1", lasts=0.1)
@@ -182,8 +183,8 @@ def test_history_none_neither_reads_nor_writes(api, capsys, history_of_its_own, 
 
 
 @pytest.mark.parametrize("word, code", [("done", 0), ("running", 3)])
-def test_a_job_that_teaches_nothing_leaves_no_trace(capsys, history_of_its_own, word, code):
-    """One that may have ended long ago, and one that has not ended at all."""
+def test_a_job_of_unknown_duration_creates_no_file(capsys, history_of_its_own, word, code):
+    """One that may have finished long ago, and one that has not finished at all."""
     with JobApi(lambda name, count: word) as api:
         found, _, _ = run(
             capsys,
@@ -201,16 +202,17 @@ def test_a_job_that_teaches_nothing_leaves_no_trace(capsys, history_of_its_own, 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
 @pytest.mark.parametrize("flags, lines", [([], 1), (["--quiet"], 0), (["--log-json"], 1)])
-def test_a_damaged_history_costs_one_line(
+def test_a_damaged_history_is_one_warning(
     api, capsys, tmp_path, history_of_its_own, command, flags, lines
 ):
     put(str(history_of_its_own), b"damaged")
     api.add("1", lasts=0.1)
-    job = api.url("1") if command == "wait" else listed(tmp_path, api.url("1"))
+    job = api.url("1") if command == "wait" else job_list(tmp_path, api.url("1"))
     code, out, err = run(capsys, command, job, "--pace", "adaptive min=20ms max=40ms", *flags)
-    said = [line for line in err.splitlines() if "damaged" in line]
-    assert code == 0 and json.loads(out)["state"] == "done" and len(said) == lines
-    assert all("pollkit: warning: %s was damaged" % history_of_its_own in line for line in said)
+    warnings = [line for line in err.splitlines() if "damaged" in line]
+    assert code == 0 and json.loads(out)["state"] == "done" and len(warnings) == lines
+    expected = "pollkit: warning: %s was damaged" % history_of_its_own
+    assert all(expected in line for line in warnings)
     assert len(read_durations(str(history_of_its_own), Kind(api.base))) == 1
 
 
@@ -228,7 +230,7 @@ def test_neither_ids_nor_paths_nor_secrets_are_in_the_file(api, capsys, history_
 
 
 @posix
-def test_an_interrupted_batch_keeps_what_it_has_learned(api, capsys, tmp_path, history_of_its_own):
+def test_an_interrupted_batch_saves_the_durations_so_far(api, capsys, tmp_path, history_of_its_own):
     api.add("1", lasts=0.1)
     api.add("2", lasts=60)
     batch = subprocess.Popen(
@@ -237,7 +239,7 @@ def test_an_interrupted_batch_keeps_what_it_has_learned(api, capsys, tmp_path, h
             "-m",
             "pollkit",
             "batch",
-            listed(tmp_path, api.url("1"), api.url("2")),
+            job_list(tmp_path, api.url("1"), api.url("2")),
             "--pace",
             "fixed 30ms",
         ],
@@ -255,7 +257,7 @@ def test_an_interrupted_batch_keeps_what_it_has_learned(api, capsys, tmp_path, h
 
 
 def as_cron(words, **environ):
-    """A command's exit code, stdout and stderr, with no more in its environment than this."""
+    """Run a command with nothing but this in its environment."""
     env = dict({"PATH": os.environ.get("PATH", ""), "PYTHONPATH": ROOT}, **environ)
     done = subprocess.Popen(
         [sys.executable, "-m", "pollkit"] + words,
@@ -274,22 +276,21 @@ def as_cron(words, **environ):
     [{}, {"HOME": "/nonexistent"}, {"HOME": "/proc"}, {"XDG_STATE_HOME": os.devnull}],
     ids=repr,
 )
-def test_a_usual_place_that_can_not_be_used_is_no_news_but_to_who_wants_to_know_all(api, environ):
+def test_an_unusable_default_path_is_a_warning_only_with_verbose(api, environ):
     words = ["wait", api.url("1"), "--pace", "adaptive min=20ms max=40ms", "--progress", "none"]
     for flags, lines in [([], 0), (["-v"], 1)][bool(environ) :]:
         api.add("1", lasts=0.08)
         code, out, err = as_cron(words + flags, **environ)
         assert (code, json.loads(out)["state"]) == (0, "done")
-        said = [line for line in err.splitlines() if not re.match(r"\d\d:\d\d:\d\d ", line)]
-        assert len(said) == lines and all(
-            re.search("can't (be kept|use)", line) for line in said
-        ), err
+        notes = [line for line in err.splitlines() if not re.match(r"\d\d:\d\d:\d\d ", line)]
+        assert len(notes) == lines, err
+        assert all(re.search(NOT_SAVED, line) for line in notes), err
     assert not os.path.exists("/nonexistent")
 
 
 @posix
 @pytest.mark.parametrize("place", [os.devnull, "/", "/dev/null/history.json"])
-def test_a_named_place_that_can_not_be_used_costs_one_line(api, capsys, place):
+def test_an_unusable_path_of_the_history_option_is_one_warning(api, capsys, place):
     for fails, expected in (None, 0), ("no", 1):
         api.add("1", lasts=0.08, fails=fails)
         code, out, err = run(
@@ -304,13 +305,11 @@ def test_a_named_place_that_can_not_be_used_costs_one_line(api, capsys, place):
             place,
         )
         assert code == expected and json.loads(out)["id"] == api.url("1")
-        assert re.fullmatch(
-            "pollkit: warning: can't use the duration history in %s: [^\n]+\n" % place, err
-        ), err
+        assert re.fullmatch("pollkit: warning: .*%s .*%s: [^\n]+\n" % (NOT_SAVED, place), err), err
 
 
 @posix
-def test_a_full_disk_costs_no_outcome(api, path):
+def test_a_full_disk_loses_no_outcome(api, path):
     api.add("1", lasts=0.08)
     command = (
         "ulimit -f 0; exec %s -m pollkit wait %s --pace 'fixed 30ms' --progress none --history %s"
@@ -331,7 +330,7 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys, words):
 
 
 @pytest.mark.parametrize("pace, times", [("fixed 30ms", 0), ("adaptive", 1)])
-def test_before_a_job_ends_the_file_is_read_only_for_an_adaptive_pace(
+def test_before_a_job_finishes_only_an_adaptive_pace_reads_the_file(
     capsys, monkeypatch, pace, times
 ):
     read = []
@@ -344,7 +343,7 @@ def test_before_a_job_ends_the_file_is_read_only_for_an_adaptive_pace(
     assert len(read) == times
 
 
-def test_a_wait_of_which_nobody_wants_to_learn_takes_no_place_in_line():
+def test_without_a_path_a_wait_is_recorded_only_if_its_durations_are_used():
     history = History()
     assert history.begin(KIND) is None
     history.finish(KIND, None, 0.0, (1.0, 2.0))

@@ -1,4 +1,4 @@
-"""add, run, status, retry and forget from outside."""
+"""The commands add, run, status, retry and forget: output and exit codes."""
 
 import json
 import os
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("place")
 # add
 
 
-def test_jobs_are_added_once_and_kept_by_the_name_of_their_profile(described, pollkit):
+def test_jobs_are_added_once_with_the_name_of_their_profile(described, pollkit):
     assert pollkit("add", "jobs.db", "a", "b", "a", "--profile", "fake", "--size", "7") == (
         0,
         "",
@@ -55,7 +55,7 @@ def test_jobs_are_added_once_and_kept_by_the_name_of_their_profile(described, po
     assert stat.S_IMODE(os.stat("jobs.db").st_mode) == 0o600
 
 
-def test_jobs_come_from_a_file_with_what_belongs_to_each(api, pollkit):
+def test_jobs_of_a_file_keep_their_own_fields(api, pollkit):
     with open("jobs.jsonl", "w") as file:
         file.write(
             '# two\n{"id": "a", "label": "small", "metadata": {"to": "me"}}\n%s\n' % api.url("b")
@@ -71,17 +71,17 @@ def test_jobs_come_from_a_file_with_what_belongs_to_each(api, pollkit):
     assert (a.label, a.metadata, b.url, c.profile) == ("small", {"to": "me"}, api.url("b"), "fake")
 
 
-def test_a_profile_whose_base_only_run_will_know_can_be_added(pollkit):
+def test_a_job_can_be_added_before_the_base_url_is_known(pollkit):
     assert pollkit("add", "jobs.db", "job_1", "--profile", "model-tasks", "--label", "suno")[0] == 0
     code, _, err = pollkit("run", "jobs.db", "--once")
     assert code == 2 and "needs a base URL" in err
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "words, message",
     [
-        ([], "give the jobs' ids, or --from FILE"),
-        (["a", "--from", "x"], "give the jobs' ids, or --from FILE"),
+        ([], "give either the jobs' ids or --from FILE"),
+        (["a", "--from", "x"], "give either the jobs' ids or --from FILE"),
         (["a"], "'a' is not a URL"),
         (["a", "--profile", "nonesuch"], "there is no profile 'nonesuch'"),
         (["a", "--profile", "fake", "--label", "huge"], "label"),
@@ -95,14 +95,18 @@ def test_a_profile_whose_base_only_run_will_know_can_be_added(pollkit):
         (["a", "--profile", "fake", "--token-env", "X"], "--token-env"),
     ],
 )
-def test_what_cannot_be_added_is_one_line_and_makes_no_job(described, pollkit, words, said):
+def test_jobs_that_can_not_be_added_are_one_line_and_create_no_ledger(
+    described, pollkit, words, message
+):
     code, out, err = pollkit("add", "jobs.db", *words)
-    assert (code, out) == (2, "") and said in err and err.count("\n") == 1 and "s3cret" not in err
+    assert (
+        (code, out) == (2, "") and message in err and err.count("\n") == 1 and "s3cret" not in err
+    )
     assert not os.path.exists("jobs.db")
 
 
 @pytest.mark.parametrize(
-    "line, said",
+    "line, message",
     [
         ('{"id": "a", "size": 1%s}' % ("0" * 400), "int too large"),
         ('{"id": "a", "size": 1e400}', "its size is not a finite number"),
@@ -120,13 +124,15 @@ def test_what_cannot_be_added_is_one_line_and_makes_no_job(described, pollkit, w
         ("http://x/1?token=s3cret", "has a secret in it"),
     ],
 )
-def test_what_a_ledger_cannot_keep_is_one_line_that_names_the_line_and_makes_no_ledger(
-    described, pollkit, line, said
+def test_a_list_with_a_bad_job_is_an_error_that_names_its_line_and_creates_no_ledger(
+    described, pollkit, line, message
 ):
     with open("jobs.jsonl", "w") as file:
         file.write("b\n%s\n" % line)
     code, out, err = pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake")
-    assert (code, out) == (2, "") and said in err and err.count("\n") == 1 and "s3cret" not in err
+    assert (
+        (code, out) == (2, "") and message in err and err.count("\n") == 1 and "s3cret" not in err
+    )
     assert (
         err.startswith("pollkit: jobs.jsonl, line 2: ")
         and "bug" not in err
@@ -134,8 +140,9 @@ def test_what_a_ledger_cannot_keep_is_one_line_that_names_the_line_and_makes_no_
     )
 
 
-def test_a_result_nested_nearly_as_deep_as_python_bears_ends_and_is_told(pollkit):
-    """One that could be read but not written was polled again and again, or ended the telling of all."""
+def test_a_result_that_is_nested_too_deep_to_store_finishes_and_is_notified(pollkit):
+    """A result that Python can parse but not serialize must neither be polled for ever nor stop
+    the notifications of other jobs."""
     depths = range(900, 1000, 4)
     with RawServer(
         *[reply(b'{"status": "done", "result": %s1%s}' % (b"[" * n, b"]" * n)) for n in depths]
@@ -151,16 +158,15 @@ def test_a_result_nested_nearly_as_deep_as_python_bears_ends_and_is_told(pollkit
 
 
 @posix
-def test_a_program_can_be_told_of_the_largest_job_that_can_be_added(api, pollkit):
+def test_a_program_is_notified_of_the_largest_job_that_can_be_added(api, pollkit):
     from pollkit import Job
     from pollkit.edges.ledger.rows import LARGEST_JOB
 
-    name, room = "job_0", LARGEST_JOB - len('job_0fake{"x":[]}')
-    api.add(name)
+    room = LARGEST_JOB - len('job_0fake{"x":[]}')
+    metadata = {"x": [1] * ((room + 1) // 2)}  # the program gets it with a blank for each comma
+    api.add("job_0")
     with Ledger("jobs.db") as ledger:
-        ledger.add(
-            [Job(name, profile="fake", metadata={"x": [1] * ((room + 1) // 2)})]
-        )  # a blank more for each
+        ledger.add([Job("job_0", profile="fake", metadata=metadata)])
     assert pollkit("run", "jobs.db", "--once", "--exec", "true") == (0, "", "")
     assert pollkit("status", "jobs.db")[1].splitlines()[-1].endswith("yes")
 
@@ -176,22 +182,22 @@ def test_a_program_can_be_told_of_the_largest_job_that_can_be_added(api, pollkit
         ["jobs.db", "--profile", "fake", "a", "--", "b"],
     ],
 )
-def test_flags_may_stand_anywhere(described, pollkit, words):
+def test_flags_may_come_before_between_and_after_ids(described, pollkit, words):
     assert pollkit("add", *words) == (0, "", "pollkit: 2 added\n")
 
 
 # run
 
 
-def test_a_run_polls_until_nothing_waits_and_prints_nothing_while_all_is_well(api, pollkit):
+def test_a_run_polls_until_all_jobs_have_finished_and_prints_nothing_about_done_jobs(api, pollkit):
     added(api, 3, lasts=0.1, result={"n": 1})
     assert pollkit("run", "jobs.db") == (0, "", "")
     with Ledger("jobs.db") as ledger:
         assert [row.outcome["result"] for row in ledger.rows()] == [{"n": 1}] * 3
-    assert pollkit("run", "jobs.db") == (0, "", "")  # and at once when there is nothing to do
+    assert pollkit("run", "jobs.db") == (0, "", "")  # returns at once
 
 
-def test_a_job_that_did_not_end_well_has_a_line_unless_quiet(api, pollkit):
+def test_a_job_that_failed_has_a_line_unless_quiet(api, pollkit):
     added(api, 1, fails="page 7 can't be read")
     assert pollkit("run", "jobs.db") == (1, "", "pollkit: job_0: failed: page 7 can't be read\n")
     pollkit("retry", "jobs.db", "job_0")
@@ -201,7 +207,7 @@ def test_a_job_that_did_not_end_well_has_a_line_unless_quiet(api, pollkit):
     assert code == 1 and "poll 1" in err and err.count("failed: page 7") == 1
 
 
-def test_once_looks_once_and_for_looks_for_a_while_and_waiting_jobs_exit_0(api, pollkit):
+def test_once_polls_once_and_for_polls_for_a_while_and_waiting_jobs_exit_0(api, pollkit):
     added(api, 2, lasts=60)
     assert pollkit("run", "jobs.db", "--once") == (0, "", "")
     assert len(api.requests) == 2
@@ -211,7 +217,7 @@ def test_once_looks_once_and_for_looks_for_a_while_and_waiting_jobs_exit_0(api, 
     assert pollkit("status", "jobs.db")[0] == 5
 
 
-def test_flags_count_for_the_profile_that_they_go_with(api, pollkit, monkeypatch):
+def test_flags_apply_to_the_profile_that_is_named_with_them(api, pollkit, monkeypatch):
     added(api, 1)
     monkeypatch.setenv("TOKEN", "s3cret")
     assert (
@@ -226,18 +232,18 @@ def test_flags_count_for_the_profile_that_they_go_with(api, pollkit, monkeypatch
         assert b"s3cret" not in file.read()
 
 
-def test_flags_for_a_profile_that_no_job_has_are_worth_a_warning(api, pollkit):
+def test_flags_for_a_profile_that_no_job_has_are_a_warning(api, pollkit):
     added(api, 1)
     with open("mine.ini", "a") as file:
         file.write("[lim]\nurl = http://127.0.0.1:9/{id}\n")
     words = ["run", "jobs.db", "--once", "--limit", "5/s", "--profile"]
-    said = "pollkit: warning: --limit counts for nothing: no job in the ledger has profile lim\n"
-    assert pollkit(*(words + ["lim"])) == (0, "", said)
+    warning = "pollkit: warning: --limit has no effect: no job in the ledger has profile lim\n"
+    assert pollkit(*(words + ["lim"])) == (0, "", warning)
     assert pollkit(*(words + ["lim", "--quiet"])) == pollkit(*(words + ["fake"])) == (0, "", "")
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "words, message",
     [
         (["nowhere.db"], "there is no such file ('pollkit add' makes a ledger)"),
         (
@@ -254,7 +260,7 @@ def test_flags_for_a_profile_that_no_job_has_are_worth_a_warning(api, pollkit):
         ),
         (
             ["jobs.db", "--limit", "5/s"],
-            "--limit would not count for the jobs of profile fake: give --profile fake, too",
+            "--limit would not apply to the jobs of profile fake: give --profile fake, too",
         ),
         (["mine.ini", "--processes", "3"], "is not a ledger"),
         (["jobs.db", "--metrics", "nowhere/x.prom"], "there is no directory nowhere"),
@@ -262,13 +268,13 @@ def test_flags_for_a_profile_that_no_job_has_are_worth_a_warning(api, pollkit):
         (["mine.ini"], "is not a ledger"),
     ],
 )
-def test_what_cannot_be_run_is_one_line_and_2(described, pollkit, words, said):
+def test_a_run_that_can_not_start_is_one_line_and_exit_code_2(described, pollkit, words, message):
     pollkit("add", "jobs.db", "a", "--profile", "fake")
     code, out, err = pollkit("run", *words)
-    assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+    assert (code, out) == (2, "") and message in err and err.count("\n") == 1
 
 
-def test_a_job_whose_profile_is_gone_is_told_and_the_others_are_polled(api, pollkit):
+def test_a_job_whose_profile_is_missing_is_reported_and_the_others_are_polled(api, pollkit):
     added(api, 2)
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("x", profile="gone")])
@@ -282,7 +288,7 @@ def test_a_job_whose_profile_is_gone_is_told_and_the_others_are_polled(api, poll
         assert ledger.summary().states["done"] == 2
 
 
-def test_a_profile_that_is_mended_while_a_run_is_at_work_is_soon_noticed(monkeypatch, pollkit):
+def test_a_profile_that_is_corrected_during_a_run_is_soon_used(monkeypatch, pollkit):
     monkeypatch.setattr("pollkit.drivers.ledger_runner.RECHECK_S", 0.05)
     monkeypatch.setattr("pollkit.drivers.ledger_runner.TURN_S", 0.02)
 
@@ -305,7 +311,7 @@ def test_a_profile_that_is_mended_while_a_run_is_at_work_is_soon_noticed(monkeyp
     assert pollkit("status", "jobs.db")[0] == 0
 
 
-def test_a_deadline_that_passes_between_runs_leaves_one_last_look(pollkit):
+def test_a_deadline_that_passes_between_runs_leaves_one_final_poll(pollkit):
     with JobApi(lambda name, count: "running") as api:
         profile(api.url, "timeout = 90s\n")
         pollkit("add", "jobs.db", "a", "--profile", "fake")
@@ -316,7 +322,7 @@ def test_a_deadline_that_passes_between_runs_leaves_one_last_look(pollkit):
     assert pollkit("status", "jobs.db")[0] == 3
 
 
-def test_a_ledger_that_breaks_in_the_middle_is_one_line_and_2(api, pollkit, monkeypatch):
+def test_a_ledger_that_fails_during_a_run_is_one_line_and_exit_code_2(api, pollkit, monkeypatch):
     added(api, 3, lasts=60)
 
     def broken(self, *args):
@@ -326,7 +332,7 @@ def test_a_ledger_that_breaks_in_the_middle_is_one_line_and_2(api, pollkit, monk
     assert pollkit("run", "jobs.db") == (2, "", "pollkit: the disk is full\n")
 
 
-def test_a_ledger_in_which_nothing_can_be_told_ends_the_run(api, pollkit, monkeypatch):
+def test_a_ledger_that_can_not_record_notifications_stops_the_run(api, pollkit, monkeypatch):
     added(api, 1)
     api.add("late", lasts=600)
     pollkit("add", "jobs.db", "late", "--profile", "fake")
@@ -342,7 +348,7 @@ def test_a_ledger_in_which_nothing_can_be_told_ends_the_run(api, pollkit, monkey
     )
 
 
-def test_codes_of_processes_combine_as_those_of_jobs_do():
+def test_exit_codes_of_processes_combine_by_their_importance():
     assert [
         combine_exit_codes(codes)
         for codes in ([], [0, 0], [0, 3], [3, 4], [4, 1, 3], [1, 2], [2, 143], [130, 1])
@@ -352,7 +358,7 @@ def test_codes_of_processes_combine_as_those_of_jobs_do():
 # status, retry, forget
 
 
-def test_status_shows_counts_and_a_line_a_job(api, pollkit):
+def test_status_shows_counts_and_one_line_per_job(api, pollkit):
     added(api, 2)
     api.add("bad", fails="no")
     api.add("late", lasts=60, pages=10)
@@ -362,10 +368,11 @@ def test_status_shows_counts_and_a_line_a_job(api, pollkit):
     lines = out.splitlines()
     assert (code, err) == (5, "")
     assert re.fullmatch(
-        r"1 waiting, 2 done, 1 failed; the oldest waits for \d+s; 3 ends to be told", lines[0]
+        r"1 waiting, 2 done, 1 failed; the oldest has waited for \d+s; 3 notifications pending",
+        lines[0],
     )
-    assert lines[2].split() == ["ID", "STATE", "STATUS", "PROGRESS", "POLLS", "WHEN", "TOLD"]
-    assert re.fullmatch(r"bad +failed +failed: no +- +1 +\d+s ago +to be told", lines[5])
+    assert lines[2].split() == ["ID", "STATE", "STATUS", "PROGRESS", "POLLS", "WHEN", "NOTIFIED"]
+    assert re.fullmatch(r"bad +failed +failed: no +- +1 +\d+s ago +pending", lines[5])
     assert re.fullmatch(r"late +waiting +running +- +1 +(now|in 0s) +-", lines[6])
     at = lines[2].index("STATUS")
     assert {line[at - 1] for line in lines[2:]} == {" "} and " " not in {
@@ -383,7 +390,7 @@ FILTERS = [
 ]
 
 
-def test_status_can_be_filtered_and_its_code_is_that_of_what_was_asked_for(api, pollkit):
+def test_status_can_be_filtered_and_its_exit_code_is_that_of_the_selected_jobs(api, pollkit):
     added(api, 2)
     api.add("bad", fails="no")
     api.add("late", lasts=60)
@@ -395,22 +402,21 @@ def test_status_can_be_filtered_and_its_code_is_that_of_what_was_asked_for(api, 
         got, out, _ = pollkit("status", "jobs.db", "--json", *words)
         found = json.loads(out)
         assert (got, [job["id"] for job in found["jobs"]]) == (code, names), words
-        assert sum(found["states"].values()) == len(names) and found["untold"] == len(
-            set(names) - {"late"}
-        )
+        assert sum(found["states"].values()) == len(names), words
+        assert found["untold"] == len(set(names) - {"late"}), words
         assert (found["oldest_s"] is not None) == ("late" in names)
         got, out, _ = pollkit("status", "jobs.db", "--rows", "1", *words)
         assert got == code, words
         assert ("... and %d more" % (len(names) - 1) in out) == (len(names) > 1), words
 
 
-def test_the_headline_of_a_filtered_status_counts_what_was_asked_for(api, pollkit):
+def test_the_headline_of_a_filtered_status_counts_the_selected_jobs(api, pollkit):
     added(api, 2)
     assert pollkit("status", "jobs.db", "--state", "timed_out") == (0, "no jobs\n", "")
     assert pollkit("status", "jobs.db", "job_1")[1].startswith(
-        "1 waiting; the oldest waits for 0s\n"
+        "1 waiting; the oldest has waited for 0s\n"
     )
-    for words, said in (
+    for words, kind in (
         (["--profile", "nosuch"], "profile nosuch"),
         (["--label", "big"], "label big"),
         (["--profile", "fake", "--label", "small"], "profile fake and label small"),
@@ -418,17 +424,18 @@ def test_the_headline_of_a_filtered_status_counts_what_was_asked_for(api, pollki
         assert pollkit("status", "jobs.db", *words) == (
             2,
             "",
-            "pollkit: no job in the ledger has %s\n" % said,
+            "pollkit: no job in the ledger has %s\n" % kind,
         )
     pollkit("forget", "jobs.db", "job_0", "job_1")
     assert pollkit("status", "jobs.db", "--profile", "fake") == (0, "no jobs\n", "")
 
 
-def test_outcomes_are_read_only_where_they_are_shown(api, pollkit, monkeypatch):
-    """They may have megabytes each."""
+def test_outcomes_are_read_only_if_they_are_shown(api, pollkit, monkeypatch):
+    """Each may have megabytes."""
     added(api, 2)
     pollkit("run", "jobs.db")
-    seen, real = [], sqlite_files.connect
+    seen = []
+    real = sqlite_files.connect
     monkeypatch.setattr(
         sqlite_files,
         "connect",
@@ -465,21 +472,20 @@ def test_a_table_of_large_results_takes_little_memory(place, pollkit, monkeypatc
         for claim in ledger._leases.claim(30):
             poll_job(ledger, claim, Verdict.DONE, result="x" * size)
     codes = []
-    assert peak_of(lambda: codes.append(pollkit("status", "jobs.db")[0])) < 10 * size and codes == [
-        0
-    ]
+    assert peak_of(lambda: codes.append(pollkit("status", "jobs.db")[0])) < 10 * size
+    assert codes == [0]
 
 
-def test_an_end_has_one_instant_which_names_it(api, pollkit):
+def test_ended_at_is_the_same_in_the_outbox_and_in_status(api, pollkit):
     added(api, 3)
     pollkit("run", "jobs.db", "--outbox", "out.jsonl")
     jobs = json.loads(pollkit("status", "jobs.db", "--json")[1])["jobs"]
-    told = {line["id"]: line["ended_at"] for line in lines_of("out.jsonl")}
-    assert {job["id"]: job["ended_at"] for job in jobs} == told
-    assert {job["id"]: job["outcome"]["ended_at"] for job in jobs} == told
+    notified = {line["id"]: line["ended_at"] for line in lines_of("out.jsonl")}
+    assert {job["id"]: job["ended_at"] for job in jobs} == notified
+    assert {job["id"]: job["outcome"]["ended_at"] for job in jobs} == notified
 
 
-def test_status_of_what_is_not_there_is_a_line(api, pollkit):
+def test_status_of_a_missing_ledger_job_or_state_is_one_line(api, pollkit):
     assert pollkit("status", "jobs.db")[0] == 2 and not os.path.exists("jobs.db")
     added(api, 1)
     assert pollkit("status", "jobs.db", "nix") == (2, "", "pollkit: not in the ledger: nix\n")
@@ -487,14 +493,14 @@ def test_status_of_what_is_not_there_is_a_line(api, pollkit):
     assert code == 2 and "'lost'" in err
 
 
-def test_what_has_ended_can_wait_again_by_id_or_by_state(api, pollkit):
+def test_finished_jobs_can_wait_again_by_id_or_by_state(api, pollkit):
     added(api, 2, fails="no")
     pollkit("run", "jobs.db")
     assert pollkit("retry", "jobs.db", "job_0") == (0, "", "pollkit: 1 waits again\n")
     assert pollkit("retry", "jobs.db", "job_0", "job_1") == (
         0,
         "",
-        "pollkit: 1 waits again, 1 had not ended\n",
+        "pollkit: 1 waits again, 1 had not finished\n",
     )
     pollkit("run", "jobs.db")
     assert pollkit("retry", "jobs.db", "--state", "failed", "--quiet") == (0, "", "")
@@ -506,7 +512,8 @@ def test_what_has_ended_can_wait_again_by_id_or_by_state(api, pollkit):
 def test_status_counts_many_jobs_without_reading_them(described, pollkit, monkeypatch):
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("job_%d" % i, profile="fake") for i in range(1000)])
-    real, read = Ledger._job_row, []
+    read = []
+    real = Ledger._job_row
     monkeypatch.setattr(Ledger, "_job_row", lambda *args: read.append(1) or real(*args))
     for words in ([], ["--state", "waiting"], ["--profile", "fake"]):
         code, out, _ = pollkit("status", "jobs.db", "--rows", "5", *words)
@@ -514,7 +521,7 @@ def test_status_counts_many_jobs_without_reading_them(described, pollkit, monkey
     assert len(read) < 30
 
 
-def test_what_is_forgotten_is_gone(api, pollkit):
+def test_forgotten_jobs_are_removed(api, pollkit):
     added(api, 3)
     assert pollkit("forget", "jobs.db", "job_0", "nix") == (
         0,
@@ -535,14 +542,14 @@ def test_what_is_forgotten_is_gone(api, pollkit):
 @pytest.mark.parametrize(
     "words", [[], ["a", "--finished"], ["a", "--older-than", "1d"], ["a", "--told"]]
 )
-def test_what_to_forget_must_be_clear(described, pollkit, words):
+def test_forget_needs_either_ids_or_finished(described, pollkit, words):
     pollkit("add", "jobs.db", "a", "--profile", "fake")
     code, _, err = pollkit("forget", "jobs.db", *words)
     assert code == 2 and err.count("\n") == 1
 
 
 @posix
-def test_files_may_have_names_beyond_ascii_without_a_locale(api, place):
+def test_paths_may_have_non_ascii_names_without_a_locale(api, place):
     api.add("job_1")
     os.mkdir(b"f\xc3\xbcr")
     bare = {

@@ -1,4 +1,4 @@
-"""What runs tell of ends, to programs and outboxes, and of themselves, in metrics."""
+"""Notifications by programs and outboxes, and the metrics of a run."""
 
 import os
 import re
@@ -33,31 +33,27 @@ KEYS = [
 pytestmark = pytest.mark.usefixtures("place")
 
 
-# Telling
+# Notifications
 
 
 @posix
-def test_a_program_that_fails_and_then_does_not(api, pollkit):
+def test_a_failed_program_is_run_again_by_a_later_run(api, pollkit):
     added(api, 1)
     program = script('cat > got.json; echo "no mail today"; [ $POLLKIT_TRY = 2 ]\n')
     code, out, err = pollkit("run", "jobs.db", "--once", "--exec", program, "--", "-v", "--quiet")
     assert (code, out) == (0, "")
-    assert (
-        err
-        == "pollkit: job_0: its end could not be told (try 1): %s exited with 1: no mail today\n"
-        % program
-    )
+    error = "%s exited with 1: no mail today" % program
+    assert err == "pollkit: job_0: notification failed (attempt 1): %s\n" % error
     _, out, _ = pollkit("status", "jobs.db")
-    assert "1 end to be told" in out and re.search(
-        r"to be told \(try 1: .* exited with 1: no mail today\)", out
-    )
+    assert "; 1 notification pending\n" in out
+    assert re.search(r"pending \(attempt 1: .* exited with 1: no mail today\)", out)
     time_passes("jobs.db", 11)  # the first retry is due after 10 s
     assert pollkit("run", "jobs.db", "--once", "--exec", program) == (0, "", "")
     assert list(lines_of("got.json")[0]) == KEYS
     assert pollkit("status", "jobs.db")[1].splitlines()[-1].endswith("yes")
 
 
-def test_a_run_that_tells_nobody_leaves_it_to_a_later_one(api, pollkit):
+def test_a_run_without_notifications_leaves_them_to_a_later_one(api, pollkit):
     names = added(api, 3)
     pollkit("run", "jobs.db")
     assert pollkit("run", "jobs.db", "--outbox", "out.jsonl") == (0, "", "")
@@ -88,7 +84,9 @@ def test_metrics_are_in_the_format_of_prometheus(api, pollkit):
     api.fault(500, "late")
     pollkit("add", 'a"b\\.db', "late", "--profile", "fake")
     assert pollkit("run", 'a"b\\.db', "--once", "--metrics", "m.prom") == (0, "", "")
-    kinds, values = {}, {}
+    ledger = os.path.realpath('a"b\\.db').replace("\\", "\\\\").replace('"', '\\"')
+    kinds = {}
+    values = {}
     with open("m.prom") as file:
         for line in file.read().splitlines():
             if line.startswith("# TYPE "):
@@ -97,11 +95,7 @@ def test_metrics_are_in_the_format_of_prometheus(api, pollkit):
                 kinds[name] = kind
             elif not line.startswith("# HELP "):
                 name, labels, value = SAMPLE.fullmatch(line).groups()
-                assert (
-                    'ledger="%s"'
-                    % os.path.realpath('a"b\\.db').replace("\\", "\\\\").replace('"', '\\"')
-                    in labels
-                )
+                assert 'ledger="%s"' % ledger in labels
                 assert "pollkit_" + re.sub("_(sum|count)$", "", name) in kinds
                 label = re.search('(?:state|profile|quantile)="([^"]*)"', labels)
                 values[name, label and label.group(1)] = float(value)
@@ -124,12 +118,12 @@ def test_metrics_are_in_the_format_of_prometheus(api, pollkit):
 
 
 @posix
-def test_metrics_replace_an_ordinary_file_and_nothing_else(api, pollkit):
+def test_metrics_replace_a_regular_file_and_nothing_else(api, pollkit):
     added(api, 1)
     os.mkfifo("pipe")
     for path in ("pipe", os.devnull):
         code, _, err = pollkit("run", "jobs.db", "--once", "--metrics", path)
-        assert code == 2 and "%s is no ordinary file" % path in err and err.count("\n") == 1
+        assert code == 2 and "%s is not a regular file" % path in err and err.count("\n") == 1
     os.mkdir("real")
     os.symlink("real/m.prom", "link.prom")
     for _ in range(2):
@@ -139,30 +133,29 @@ def test_metrics_replace_an_ordinary_file_and_nothing_else(api, pollkit):
 
 @posix
 @pytest.mark.parametrize(
-    "words, said",
+    "words, message",
     [
-        (["--metrics", "jobs.db"], "--metrics: jobs.db is the file of the ledger"),
-        (
-            ["--metrics", "jobs.db-wal"],
-            "--metrics: jobs.db-wal is the file of the ledger, or belongs to it",
-        ),
-        (["--metrics", "./link.db"], "is the file of the ledger"),
-        (["--metrics", "hard.db"], "is the file of the ledger"),
-        (["--outbox", "jobs.db"], "--outbox: jobs.db is the file of the ledger"),
-        (["--outbox", "../jobs.db-journal", "--processes", "2"], "is the file of the ledger"),
-        (["--outbox", "shm"], "is the file of the ledger"),
+        (["--metrics", "jobs.db"], "--metrics: jobs.db is a file of the ledger"),
+        (["--metrics", "jobs.db-wal"], "--metrics: jobs.db-wal is a file of the ledger"),
+        (["--metrics", "./link.db"], "is a file of the ledger"),
+        (["--metrics", "hard.db"], "is a file of the ledger"),
+        (["--outbox", "jobs.db"], "--outbox: jobs.db is a file of the ledger"),
+        (["--outbox", "../jobs.db-journal", "--processes", "2"], "is a file of the ledger"),
+        (["--outbox", "shm"], "is a file of the ledger"),
         (
             ["--bucket", "b.db", "--limit", "9/s", "--profile", "fake", "--metrics", "b.db"],
-            "is the file of --bucket",
+            "is a file of --bucket",
         ),
         (
             ["--bucket", "b.db", "--limit", "9/s", "--profile", "fake", "--outbox", "b.db-shm"],
-            "is the file of --bucket",
+            "is a file of --bucket",
         ),
-        (["--outbox", "out", "--metrics", "./out"], "--metrics: ./out is the file of --outbox"),
+        (["--outbox", "out", "--metrics", "./out"], "--metrics: ./out is a file of --outbox"),
     ],
 )
-def test_what_is_written_to_is_no_file_of_the_run_itself(described, pollkit, words, said):
+def test_outbox_and_metrics_can_not_overwrite_other_files_of_the_run(
+    described, pollkit, words, message
+):
     pollkit("add", "jobs.db", "a", "--profile", "fake")
     os.symlink("jobs.db", "link.db")
     os.symlink("jobs.db-shm", "shm")
@@ -175,21 +168,21 @@ def test_what_is_written_to_is_no_file_of_the_run_itself(described, pollkit, wor
     names = set(os.listdir("."))
     for ledger in ("jobs.db", "link.db"):
         code, out, err = pollkit("run", ledger, "--once", *words)
-        assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+        assert (code, out) == (2, "") and message in err and err.count("\n") == 1
     with open("jobs.db", "rb") as file:
         assert file.read() == before and set(os.listdir(".")) == names
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="for file systems that take any bytes")
-@pytest.mark.skipif(sys.version_info < (3, 7), reason="sqlite3 of 3.6 takes text alone")
-def test_metrics_of_a_ledger_whose_path_is_no_text(api, pollkit):
+@pytest.mark.skipif(sys.platform != "linux", reason="for file systems that accept any bytes")
+@pytest.mark.skipif(sys.version_info < (3, 7), reason="sqlite3 of 3.6 accepts only text")
+def test_metrics_of_a_ledger_whose_path_is_not_utf8(api, pollkit):
     added(api, 1, ledger="n\udcff.db")
     assert pollkit("run", "n\udcff.db", "--once", "--metrics", "m.prom") == (0, "", "")
     with open("m.prom", encoding="utf-8") as file:
         assert 'n\ufffd.db",state="done"} 1' in file.read()
 
 
-def test_totals_outlive_the_minutes_that_they_were_counted_in(place):
+def test_totals_include_minutes_that_are_no_longer_stored(place):
     from ledger_host import HostClock, count_polls
     from pollkit.core.model import Counts
     from pollkit.edges.ledger.statistics import KEPT_MINUTES

@@ -1,4 +1,4 @@
-"""pollkit profiles: the command."""
+"""The command `pollkit profiles`."""
 
 import re
 
@@ -12,9 +12,11 @@ U = "[a]\nurl = https://a/{id}\n"
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def test_the_list_is_a_table_with_where_each_comes_from(write, pollkit):
+def test_the_list_is_a_table_with_the_files_of_each_profile(write, pollkit):
     path = write(
-        "[knowhere]\nauth = netrc\n[mine]\nurl = https://a/{id}\nlimit = 10/s burst 20\n[odd]\nx = 1\n"
+        "[knowhere]\nauth = netrc\n"
+        "[mine]\nurl = https://a/{id}\nlimit = 10/s burst 20\n"
+        "[odd]\nx = 1\n"
     )
     code, out, err = pollkit("profiles", "--profiles", path)
     rows = {line.split()[0]: re.split("  +", line) for line in out.splitlines()}
@@ -34,23 +36,23 @@ def test_the_list_is_a_table_with_where_each_comes_from(write, pollkit):
 
 
 @pytest.mark.parametrize("name", [one.name for one in profiles.all_profiles()])
-def test_what_is_shown_gives_the_same_profile_back(write, pollkit, name):
+def test_a_shown_profile_can_be_read_back_unchanged(write, pollkit, name):
     code, out, err = pollkit("profiles", "show", name)
     path = write(out)
     assert (code, err) == (0, "")
     assert profiles.check_file(path) == []
     assert profiles.find_profile(name, path) == profiles.find_profile(name)
     other = write(out.replace("[%s" % name, "[copy"))
-    assert profiles.find_profile("copy", other) == _named(profiles.find_profile(name), "copy")
+    assert profiles.find_profile("copy", other) == _renamed(profiles.find_profile(name), "copy")
 
 
-def _named(profile, name):
+def _renamed(profile, name):
     return profile._replace(
-        name=name, labels={label: _named(one, name) for label, one in profile.labels.items()}
+        name=name, labels={label: _renamed(one, name) for label, one in profile.labels.items()}
     )
 
 
-def test_a_profile_with_every_key_is_shown_whole(write, pollkit):
+def test_every_key_of_a_profile_is_shown(write, pollkit):
     path = write(EVERY_KEY)
     assert profiles.check_file(path) == []
     code, out, _ = pollkit("profiles", "show", "all", "--profiles", path)
@@ -109,9 +111,7 @@ timeout = 500ms
 """
 
 
-def test_a_timeout_that_equals_the_default_is_kept_where_an_earlier_file_has_another(
-    write, pollkit
-):
+def test_a_timeout_equal_to_the_default_is_shown_if_an_earlier_file_has_another(write, pollkit):
     path = write("[azure]\ntimeout = 5m\n")
     out = pollkit("profiles", "show", "azure", "--profiles", path)[1]
     assert profiles.find_profile("azure", write(out)).timeout == 300.0
@@ -119,9 +119,11 @@ def test_a_timeout_that_equals_the_default_is_kept_where_an_earlier_file_has_ano
 
 def test_secrets_are_never_shown(write, pollkit):
     path = write(
-        "[a]\nurl = https://me:s3cr3t@a/{id}?api_key=s3cr3t&page=1\nheader.Authorization = Bearer s3cr3t\n"
+        "[a]\nurl = https://me:s3cr3t@a/{id}?api_key=s3cr3t&page=1\n"
+        "header.Authorization = Bearer s3cr3t\n"
         "header.X-API-Key = s3cr3t\nheader.X-Tenant = blue\nproxy = http://me:s3cr3t@proxy:3128\n"
-        'method = POST\nbody = {"token": "s3cr3t", "page": 1}\n[a:b]\nbody = password=s3cr3t&page=2\n'
+        'method = POST\nbody = {"token": "s3cr3t", "page": 1}\n'
+        "[a:b]\nbody = password=s3cr3t&page=2\n"
     )
     code, out, err = pollkit("profiles", "show", "a", "--profiles", path)
     assert code == 0 and "s3cr3t" not in out + err
@@ -138,14 +140,15 @@ def test_secrets_are_never_shown(write, pollkit):
     assert profiles.find_profile("a", path).headers["Authorization"] == "Bearer s3cr3t"
 
 
-def test_check_says_when_all_is_well(write, pollkit):
-    one, two = write(BASE), write(EVERY_KEY + U, "two.ini")
-    assert pollkit("profiles", "check", one) == (0, "%s: 1 profile, all well\n" % one, "")
-    assert pollkit("profiles", "check", two) == (0, "%s: 2 profiles, all well\n" % two, "")
+def test_check_reports_that_a_file_has_no_mistakes(write, pollkit):
+    one = write(BASE)
+    two = write(EVERY_KEY + U, "two.ini")
+    assert pollkit("profiles", "check", one) == (0, "%s: 1 profile, no mistakes\n" % one, "")
+    assert pollkit("profiles", "check", two) == (0, "%s: 2 profiles, no mistakes\n" % two, "")
 
 
 @pytest.mark.parametrize(
-    "words, said",
+    "words, message",
     [
         (["show"], "profiles show needs a NAME"),
         (["check"], "profiles check needs a FILE"),
@@ -160,8 +163,7 @@ def test_check_says_when_all_is_well(write, pollkit):
         (["show", "sync", "more"], "unrecognized arguments"),
     ],
 )
-def test_bad_words_are_one_line_and_exit_code_2(pollkit, words, said):
+def test_bad_arguments_are_one_line_and_exit_code_2(pollkit, words, message):
     code, out, err = pollkit("profiles", *words)
-    assert (
-        (code, out, err.count("\n")) == (2, "", 1) and err.startswith("pollkit: ") and said in err
-    )
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("pollkit: ") and message in err

@@ -1,4 +1,4 @@
-"""cron starts it every minute: what a command does not need is not imported."""
+"""Commands import only the modules they use: cron starts pollkit every minute."""
 
 import subprocess
 import sys
@@ -17,21 +17,21 @@ sys.exit(code)
 """
 BARE = [sys.executable, "-S", "-E", "-c"]  # without site: its .pth files may import anything
 
-# Never for a plain wait over http, with no credential, no proxy, no profile, and nobody at a terminal.
+# Not needed for a plain wait over http without credential, proxy, profile and terminal.
 LATE = """
-    ssl urllib.request http.client email sqlite3 configparser concurrent.futures difflib pkgutil subprocess
-    netrc
+    ssl urllib.request http.client email sqlite3 configparser concurrent.futures difflib pkgutil
+    subprocess netrc
     logging
     shutil bz2 lzma
     encodings.idna
     base64 urllib.parse ipaddress
-    pollkit.cli.progress.views pollkit.edges.credentials pollkit.edges.profiles.catalog pollkit.drivers.batch pollkit.core.agenda
-    pollkit.testing
+    pollkit.cli.progress.views pollkit.edges.credentials pollkit.edges.profiles.catalog
+    pollkit.drivers.batch pollkit.core.agenda pollkit.testing
 """.split()
 
 
 def imported(*words, **environ):
-    """The modules that a command has imported by its end."""
+    """The modules that a command imports."""
     done = subprocess.run(
         BARE + [CODE] + list(words),
         cwd=ROOT,
@@ -51,15 +51,15 @@ def url():
         yield api.url("job_1")
 
 
-def test_a_wait_over_http_imports_nothing_that_it_does_not_use(url):
-    # What it does use brings some of them along on some Pythons: argparse imports shutil on 3.8.
+def test_a_wait_over_http_imports_only_modules_that_it_uses(url):
+    # Some of them are imported by modules that are used: argparse imports shutil on Python 3.8.
     used = "import sys, argparse, json, random, socket, threading, typing; print(*sys.modules)"
     already = set(subprocess.check_output(BARE + [used]).decode().split())
     assert not set(LATE) & (imported("wait", url) - already)
 
 
-def test_what_is_needed_is_imported(url):
-    """The other way round, so that the list above can't be true of modules that are never imported at all."""
+def test_modules_that_a_command_needs_are_imported(url):
+    """Proves that `imported` can see the modules of the list above."""
     got = imported(
         "wait",
         url,
@@ -73,18 +73,17 @@ def test_what_is_needed_is_imported(url):
     assert {"pkgutil", "pollkit.edges.profiles.catalog"} <= imported("profiles")
 
 
-def test_only_who_shares_a_limit_or_has_a_ledger_pays_for_sqlite(url, tmp_path):
+def test_sqlite_is_imported_only_for_a_shared_limit_or_a_ledger(url, tmp_path):
     shared = ["--bucket", str(tmp_path / "bucket.db")]
     jobs = str(tmp_path / "jobs.txt")
     with open(jobs, "w") as file:
         file.write(url + "\n")
     assert "sqlite3" not in imported("batch", jobs)
-    assert "sqlite3" in imported("batch", jobs, *shared) and "sqlite3" in imported(
-        "wait", url, *shared
-    )
+    assert "sqlite3" in imported("batch", jobs, *shared)
+    assert "sqlite3" in imported("wait", url, *shared)
 
 
-def test_a_run_that_cron_starts_imports_nothing_for_terminals_or_programs(url, tmp_path):
+def test_a_run_without_terminal_and_program_imports_no_modules_for_them(url, tmp_path):
     ledger = str(tmp_path / "jobs.db")
     added = imported("add", ledger, url)
     assert "pollkit.drivers.batch" not in added
@@ -104,6 +103,6 @@ def test_a_run_that_cron_starts_imports_nothing_for_terminals_or_programs(url, t
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])
-def test_version_and_help_import_the_package_and_no_more(word):
+def test_version_and_help_import_no_other_module(word):
     ours = {name for name in imported(word) if name.startswith("pollkit")}
-    assert ours == {"pollkit", "pollkit.cli"}
+    assert ours == {"pollkit", "pollkit.cli", "pollkit.cli.main"}

@@ -1,4 +1,4 @@
-"""wait and batch from outside: what they print, where, and with which exit code they end."""
+"""The commands wait and batch: output, exit codes, signals."""
 
 import io
 import json
@@ -16,6 +16,7 @@ import pytest
 from paths import ROOT
 from pollkit import Ledger, __version__
 from pollkit.cli import main
+from pollkit.cli.progress.event_log import EventLog
 from pollkit.testing import FakeJobApi
 from raw_server import HANG, RawServer, reply, wait_for
 
@@ -63,7 +64,7 @@ def run(capsys, words):
     return code, out, err
 
 
-def listed(monkeypatch, *lines):
+def put_on_stdin(monkeypatch, *lines):
     text = "".join(line + "\n" for line in lines)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode("utf-8"))))
 
@@ -80,16 +81,15 @@ def profile_file(api, more=""):
 # One job
 
 
-def test_an_outcome_has_the_keys_of_the_design_in_their_order(api, capsys):
+def test_an_outcome_has_its_keys_in_order(api, capsys):
     api.add("1", lasts=0.3, pages=4, result={"words": 9})
     code, out, _ = run(capsys, ["wait", api.url("1")] + QUICK)
     outcome = json.loads(out)
     assert code == 0 and out.count("\n") == 1 and list(outcome) == KEYS
     assert list(outcome["slept_s"]) == ["pace", "limit", "retry_after", "fault"]
     assert (outcome["state"], outcome["result"], outcome["error"]) == ("done", {"words": 9}, None)
-    assert re.fullmatch(INSTANT, outcome["started_at"]) and re.fullmatch(
-        INSTANT, outcome["ended_at"]
-    )
+    assert re.fullmatch(INSTANT, outcome["started_at"])
+    assert re.fullmatch(INSTANT, outcome["ended_at"])
 
 
 def test_a_failed_job_has_a_code_and_a_message(api, capsys):
@@ -131,13 +131,13 @@ def test_exit_codes(api, capsys, prepare, flags, code, state):
         ("lone \ud800 surrogate", "lone \\ud800 surrogate\n"),
     ],
 )
-def test_the_result_alone(api, capsys, result, expected):
+def test_result_prints_only_the_result(api, capsys, result, expected):
     api.add("1", result=result)
     code, out, err = run(capsys, ["wait", "1", "--result", "--quiet"] + profile_file(api))
     assert (code, out, err) == (0, expected, "")
 
 
-def test_without_a_result_stdout_stays_empty_and_stderr_says_why(api, capsys):
+def test_without_a_result_stdout_is_empty_and_stderr_has_the_error(api, capsys):
     api.add("1", fails="bad page")
     code, out, err = run(capsys, ["wait", api.url("1"), "--result", "--quiet"])
     assert (code, out) == (1, "") and re.fullmatch(
@@ -164,7 +164,7 @@ def test_label_and_size_choose_the_label(api, capsys, flags, label):
     assert code == 0 and (json.loads(out)["label"], json.loads(out)["profile"]) == (label, "fake")
 
 
-def test_piped_changes_are_logged_and_not_every_poll(api, capsys):
+def test_without_a_terminal_changes_are_logged_but_not_every_poll(api, capsys):
     api.add("1", lasts=0.5, queued=0.3)
     code, out, err = run(capsys, ["wait", "1"] + profile_file(api) + QUICK)
     lines = err.splitlines()
@@ -177,7 +177,7 @@ def test_piped_changes_are_logged_and_not_every_poll(api, capsys):
 
 
 @pytest.mark.parametrize("flag", ["-v", "-vv", "-vvv", "--verbose"])
-def test_verbose_tells_of_every_poll_and_why_it_waits(api, capsys, flag):
+def test_verbose_logs_every_poll_and_the_reason_for_the_delay(api, capsys, flag):
     api.add("1", lasts=0.3)
     code, _, err = run(capsys, ["wait", "1", flag] + profile_file(api) + QUICK)
     polls = re.findall(r"1: poll \d+: .*", err)
@@ -185,7 +185,7 @@ def test_verbose_tells_of_every_poll_and_why_it_waits(api, capsys, flag):
     assert all("(pace)" in poll for poll in polls[:-1]) and "done" in polls[-1]
 
 
-def test_log_lines_as_json(api, capsys):
+def test_log_json_writes_one_object_per_line(api, capsys):
     api.add("1", lasts=0.3)
     code, _, err = run(capsys, ["wait", "1", "--log-json", "-v"] + profile_file(api) + QUICK)
     lines = [json.loads(line) for line in err.splitlines()]
@@ -195,11 +195,11 @@ def test_log_lines_as_json(api, capsys):
     )
 
 
-def test_quiet_is_silent(api, capsys, monkeypatch):
+def test_quiet_writes_nothing_to_stderr(api, capsys, monkeypatch):
     api.add("1", lasts=0.3)
     api.fault(500)
     assert run(capsys, ["wait", api.url("1"), "--quiet", "-v"] + QUICK)[::2] == (0, "")
-    listed(monkeypatch, api.url("1"))
+    put_on_stdin(monkeypatch, api.url("1"))
     assert run(capsys, ["batch", "-", "--quiet"])[::2] == (0, "")
 
 
@@ -218,7 +218,7 @@ def test_quiet_is_silent(api, capsys, monkeypatch):
         ("failed late", 1),
     ],
 )
-def test_a_failed_job_counts_before_an_unreachable_one_before_a_late_one(
+def test_a_failed_job_counts_before_an_unreachable_and_that_before_a_timed_out_one(
     api, capsys, monkeypatch, kinds, expected
 ):
     api.add("done")
@@ -226,7 +226,7 @@ def test_a_failed_job_counts_before_an_unreachable_one_before_a_late_one(
     api.add("failed", fails="no")
     for _ in range(9):
         api.fault(400, "gone")
-    listed(monkeypatch, *kinds.split())
+    put_on_stdin(monkeypatch, *kinds.split())
     code, out, err = run(capsys, ["batch", "-", "--timeout", "500ms"] + profile_file(api) + QUICK)
     outcomes = [json.loads(line) for line in out.splitlines()]
     assert code == expected and sorted(o["id"] for o in outcomes) == sorted(kinds.split())
@@ -234,15 +234,15 @@ def test_a_failed_job_counts_before_an_unreachable_one_before_a_late_one(
     assert re.search(r"^%d jobs?: .*; \d+ polls?$" % len(outcomes), err, re.MULTILINE)
 
 
-def test_a_job_that_stands_there_twice_is_polled_once(api, capsys, monkeypatch):
+def test_a_job_that_is_listed_twice_is_polled_once(api, capsys, monkeypatch):
     api.add("a")
-    listed(monkeypatch, "a", "# a comment", "", '{"id": "a"}', "  a  ")
+    put_on_stdin(monkeypatch, "a", "# a comment", "", '{"id": "a"}', "  a  ")
     code, out, _ = run(capsys, ["batch", "-"] + profile_file(api))
     assert (code, out.count("\n"), len(api.requests)) == (0, 1, 1)
 
 
 def test_urls_that_differ_in_a_secret_are_two_jobs(capsys, monkeypatch):
-    """They are shown alike, and each counts."""
+    """Both are shown as the same URL, but count as two."""
 
     def act(connection, request):
         connection.send(
@@ -250,31 +250,28 @@ def test_urls_that_differ_in_a_secret_are_two_jobs(capsys, monkeypatch):
         )
 
     with RawServer(act) as server:
-        listed(monkeypatch, server.url("/1?token=first"), server.url("/1?token=second"))
+        put_on_stdin(monkeypatch, server.url("/1?token=first"), server.url("/1?token=second"))
         code, out, err = run(capsys, ["batch", "-", "--workers", "1"])
     assert code == 1 and out.count("token=***") == 4 and "2 jobs: 1 done, 1 failed" in err
 
 
-def test_hundreds_of_jobs(api, capsys, monkeypatch):
+def test_a_batch_of_hundreds_of_jobs_prints_each_outcome_once(api, capsys, monkeypatch):
     for number in range(200):
         api.add("job_%d" % number, result=number)
-    listed(monkeypatch, *["job_%d" % number for number in range(200)])
+    put_on_stdin(monkeypatch, *["job_%d" % number for number in range(200)])
     code, out, err = run(
         capsys, ["batch", "-", "--quiet", "--limit", "100000/s burst 1000"] + profile_file(api)
     )
     outcomes = [json.loads(line) for line in out.splitlines()]
-    assert (
-        code == 0
-        and err == ""
-        and {o["id"]: o["result"] for o in outcomes}
-        == {"job_%d" % number: number for number in range(200)}
-    )
+    expected = {"job_%d" % number: number for number in range(200)}
+    assert (code, err, len(outcomes)) == (0, "", 200)
+    assert {outcome["id"]: outcome["result"] for outcome in outcomes} == expected
 
 
-def test_jobs_that_name_their_own_profile_and_flags_that_go_before_it(api, capsys, monkeypatch):
+def test_flags_override_the_profile_that_a_job_names(api, capsys, monkeypatch):
     api.add("a", lasts=60)
     api.add("b")
-    listed(
+    put_on_stdin(
         monkeypatch,
         '{"id": "a", "profile": "other", "metadata": {"n": 1}}',
         '{"id": "b", "size": 2}',
@@ -296,9 +293,9 @@ def test_jobs_that_name_their_own_profile_and_flags_that_go_before_it(api, capsy
 
 
 @pytest.mark.parametrize("words", [["profiles"], ["wait"], ["nonsense"], ["wait", "--help"]])
-def test_main_leaves_everything_as_it_found_it(capsys, words):
+def test_main_restores_signal_handlers_and_streams(capsys, words):
     def mine(number, frame):
-        """Somebody's own handler."""
+        """The caller's handler."""
 
     before = signal.signal(signal.SIGTERM, mine)
     streams = sys.stdout, sys.stderr
@@ -313,7 +310,19 @@ def test_main_leaves_everything_as_it_found_it(capsys, words):
         signal.signal(signal.SIGTERM, before)
 
 
-def test_main_in_another_thread(capsys):
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_an_event_is_shown_stops_the_wait(api, capsys, monkeypatch, number, code):
+    def interrupt(log, event, wall):
+        os.kill(os.getpid(), number)
+
+    api.add("1")
+    monkeypatch.setattr(EventLog, "format_event", interrupt)
+    found, out, err = run(capsys, ["wait", api.url("1")])
+    assert (found, out) == (code, "") and err.startswith("pollkit: interrupted: ")
+
+
+def test_main_runs_in_another_thread(capsys):
     codes = []
     thread = threading.Thread(target=lambda: codes.append(main(["profiles"])))
     thread.start()
@@ -343,7 +352,7 @@ def test_a_short_list_of_jobs_takes_little_memory(path, monkeypatch, capsys):
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals and a shell")
 
 
-def started(words, **environ):
+def start(words, **environ):
     env = dict({"PATH": os.environ.get("PATH", ""), "PYTHONPATH": ROOT}, **environ)
     return subprocess.Popen(
         [sys.executable, "-m", "pollkit"] + words,
@@ -358,12 +367,14 @@ def started(words, **environ):
 @pytest.mark.parametrize("command", ["wait", "batch"])
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("answer", [HANG, reply('{"status": "running"}')], ids=["hangs", "sleeps"])
-def test_a_signal_ends_it_within_a_second_and_it_says_what_was_left(command, number, code, answer):
+def test_a_signal_stops_it_within_a_second_and_it_lists_unfinished_jobs(
+    command, number, code, answer
+):
     with RawServer(answer) as server:
         if command == "batch":
             with open("jobs", "w") as file:
                 file.write("%s\n%s\n" % (server.url("/1"), server.url("/2?token=s3cr3t")))
-        process = started(
+        process = start(
             [command, "jobs" if command == "batch" else server.url("/1"), "--pace", "fixed 1m"]
         )
         wait_for(lambda: len(server.requests) == (2 if command == "batch" else 1))
@@ -373,21 +384,21 @@ def test_a_signal_ends_it_within_a_second_and_it_says_what_was_left(command, num
         out, err = process.communicate(timeout=10)
         lasted = time.monotonic() - began
     lines = [line for line in err.decode().splitlines() if line.startswith("pollkit: ")]
-    left = (
-        "2 of 2 jobs had not ended: .*/1, .*token=" if command == "batch" else ".*/1 had not ended"
-    )
+    unfinished = ".*/1 has not finished"
+    if command == "batch":
+        unfinished = "2 of 2 jobs have not finished: .*/1, .*token="
     assert (process.returncode, out) == (code, b"") and lasted < 1.5
-    assert len(lines) == 1 and re.match("pollkit: interrupted: " + left, lines[0])
+    assert len(lines) == 1 and re.match("pollkit: interrupted: " + unfinished, lines[0])
     assert b"Traceback" not in err and b"s3cr3t" not in err
 
 
 @posix
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_impatient_user_gets_the_same_end(number, code):
+def test_repeated_signals_change_nothing(number, code):
     with RawServer(reply('{"status": "running"}')) as server:
-        process = started(["wait", server.url("/1"), "--pace", "fixed 5ms"])
+        process = start(["wait", server.url("/1"), "--pace", "fixed 5ms"])
         wait_for(lambda: len(server.requests) > 2)
-        while process.poll() is None:  # also while Python ends
+        while process.poll() is None:  # also while Python exits
             process.send_signal(number)
         _, err = process.communicate(timeout=10)
     assert (
@@ -398,7 +409,7 @@ def test_an_impatient_user_gets_the_same_end(number, code):
 
 
 @posix
-def test_a_broken_pipe_ends_it_quietly(api):
+def test_a_closed_output_pipe_stops_it_without_a_message(api):
     for number in range(50):
         api.add("%d" % number, lasts=0.01 * number, result="x" * 5000)
     with open("jobs", "w") as file:
@@ -418,20 +429,20 @@ def test_a_broken_pipe_ends_it_quietly(api):
 @pytest.mark.parametrize(
     "environ", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C.UTF-8"}], ids=repr
 )
-def test_results_that_the_locale_can_not_spell(api, environ):
+def test_results_with_characters_that_the_locale_lacks(api, environ):
     result = "é 処 \U0001f600 \ud800"
     api.add("1", result={"text": result})
-    process = started(["wait", api.url("1"), "--quiet"], **environ)
+    process = start(["wait", api.url("1"), "--quiet"], **environ)
     out, err = process.communicate(timeout=10)
     assert (process.returncode, err) == (0, b"")
     assert json.loads(out.decode())["result"] == {"text": result}
 
 
 @posix
-def test_a_profile_that_the_locale_can_not_spell():
+def test_a_profile_with_characters_that_the_locale_lacks():
     with open("mine.ini", "wb") as file:
         file.write("[mine]\nurl = http://h/{id}\ndone = terminé\n".encode("utf-8"))
-    process = started(
+    process = start(
         ["profiles", "show", "mine", "--profiles", "mine.ini"], PYTHONIOENCODING="ascii"
     )
     out, err = process.communicate(timeout=10)
@@ -443,7 +454,7 @@ def test_a_profile_that_the_locale_can_not_spell():
     "words, out",
     [
         (["batch", "jü", "--quiet", "--timeout", "0"], b'"state": "done"'),
-        (["profiles", "check", "pü"], b"all well"),
+        (["profiles", "check", "pü"], b"no mistakes"),
         (
             ["simulate", "--durations", "dü", "--svg", "sü", "--json"],
             b'{"scenario": "d\\u00fc", "jobs": 2',
@@ -452,8 +463,8 @@ def test_a_profile_that_the_locale_can_not_spell():
     ],
     ids=repr,
 )
-def test_files_whose_names_the_locale_can_not_spell(api, words, out):
-    """As in cron on Python 3.6, which later ones can be made to behave like."""
+def test_paths_with_characters_that_the_locale_lacks(api, words, out):
+    """As in cron on Python 3.6; the environment makes later versions behave like it."""
     for name, text in (
         ("jü", api.url("1")),
         ("pü", "[p]\nurl = http://h/{id}\n"),
@@ -464,7 +475,7 @@ def test_files_whose_names_the_locale_can_not_spell(api, words, out):
     api.add("1")
     Ledger("l").close()
     os.rename("l", "lü".encode("utf-8"))
-    process = started(
+    process = start(
         [word.encode("utf-8") for word in words],
         LC_ALL="C",
         PYTHONCOERCECLOCALE="0",
@@ -476,14 +487,14 @@ def test_files_whose_names_the_locale_can_not_spell(api, words, out):
 
 
 @posix
-def test_a_huge_result(api):
+def test_a_huge_result_is_printed_whole(api):
     api.add("1", result="x" * 5000000)
-    process = started(["wait", "1", "--result", "--quiet"] + profile_file(api))
+    process = start(["wait", "1", "--result", "--quiet"] + profile_file(api))
     out, err = process.communicate(timeout=20)
     assert (process.returncode, len(out), err) == (0, 5000001, b"")
 
 
-def test_the_folder_of_a_copied_package_is_a_program(tmp_path):
+def test_a_copied_package_folder_can_be_run(tmp_path):
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for place in (os.path.join(ROOT, "pollkit"), os.path.join(ROOT, "pollkit", "__main__.py")):
         done = subprocess.run(

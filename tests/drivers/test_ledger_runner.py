@@ -197,7 +197,10 @@ def test_unpollable_jobs_are_checked_again_only_now_and_then(api, pollkit, monke
     monkeypatch.setattr(
         Leases,
         "postpone",
-        lambda leases, claims, for_s: (put_off.extend(claims), real_postpone(leases, claims, for_s)),
+        lambda leases, claims, for_s: (
+            put_off.extend(claims),
+            real_postpone(leases, claims, for_s),
+        ),
     )
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("bad_%d" % i, profile="gone") for i in range(1000)])

@@ -334,13 +334,13 @@ def test_pollers_that_share_a_bucket_share_its_limit():
 
 def test_each_origin_has_its_own_limit_as_in_a_batch():
     clock = VirtualClock()
-    answers = [(200, {}, {"status": "done"})]
-    with ScriptedApi(answers) as one, ScriptedApi(answers) as other:
+    done = reply('{"status": "done"}')
+    with RawServer(done) as one, RawServer(done) as other:
         with Poller(Profile(limit="1/m", proxy="none"), clock=clock) as poller:
-            poller.poll(one.url + "/a")
-            poller.poll(other.url + "/b")
+            poller.poll(one.url("/a"))
+            poller.poll(other.url("/b"))
             assert clock.now() == 0
-            poller.poll(one.url + "/c")
+            poller.poll(one.url("/c"))
             assert 60 <= clock.now() < 65
 
 

@@ -206,7 +206,7 @@ def check_errors(code, err, words, room):
     assert code != 2 or len(lines) == 1 and "disk" in err, about
     assert code in (0, 2) or words[0] == "status" and code == 5, about
     if words is RUN and code == 0:
-        assert all("could not be told" in line for line in lines), about
+        assert all("notification failed" in line for line in lines), about
 
 
 def check_recovery(place, about):

@@ -143,8 +143,8 @@ def test_a_bucket_for_jobs_whose_profiles_have_several_limits_needs_a_name(
     assert err == (
         ""
         if code == 0
-        else "pollkit: --bucket is one limit for all jobs, and their profiles have several "
-        "(1000/s burst 5, 60/m): give --profile NAME to say whose it is, or leave --bucket out\n"
+        else "pollkit: --bucket is one limit for all jobs, but their profiles have several "
+        "(1000/s burst 5, 60/m): choose one with --profile NAME, or leave --bucket out\n"
     )
 
 
@@ -273,8 +273,8 @@ def test_a_run_that_is_interrupted_releases_its_jobs_within_a_second(api, number
 @pytest.mark.parametrize(
     "jobs, message",
     [
-        (1, "0 jobs still wait, and 1 end is still to be told"),
-        (2, "0 jobs still wait, and 2 ends are still to be told"),
+        (1, "0 jobs still wait, 1 notification pending"),
+        (2, "0 jobs still wait, 2 notifications pending"),
     ],
 )
 def test_notifications_that_a_signal_interrupts_are_delivered_by_the_next_run(
@@ -291,7 +291,7 @@ def test_notifications_that_a_signal_interrupts_are_delivered_by_the_next_run(
 
 @posix
 def test_a_signal_right_after_the_exit_of_a_child_is_still_handled(monkeypatch):
-    from pollkit.cli.processes import in_processes
+    from pollkit.cli.processes import run_in_processes
 
     real = os.waitpid
     waited = []
@@ -303,7 +303,7 @@ def test_a_signal_right_after_the_exit_of_a_child_is_still_handled(monkeypatch):
 
     monkeypatch.setattr(os, "waitpid", waitpid)
     with pytest.raises(KeyboardInterrupt):
-        in_processes(2, lambda number: 0)
+        run_in_processes(2, lambda number: 0)
     assert len(waited) == 2 and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

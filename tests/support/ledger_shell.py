@@ -15,7 +15,7 @@ import sys
 from pollkit.drivers import ledger_runner
 ledger_runner.TURN_S = 0.05
 from pollkit.cli import main, processes
-processes.PARENT_S = 0.05
+processes.PARENT_CHECK_S = 0.05
 sys.exit(main(sys.argv[1:]))
 """
 posix = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")

@@ -1,4 +1,4 @@
-"""A terminal for tests: an emulator that knows what the display writes, and commands run in a real pty."""
+"""Terminals for tests: an emulator for the output of the display, and commands in a real pty."""
 
 import codecs
 import fcntl
@@ -19,27 +19,31 @@ TOKEN = re.compile("\x1b\\[(\\??[0-9;]*)([A-Za-z])|(.)", re.DOTALL)
 
 
 class Screen:
-    """What a terminal shows. It wraps long lines and scrolls as terminals do, and counts both.
+    """A terminal screen. It wraps long lines and scrolls as terminals do, and counts both.
 
-    A line that is too long is counted, too, while wrapping is switched off; `frames` are what was
-    shown whenever it was switched on again, which is at the end of each painting.
+    Too long lines are counted even while wrapping is switched off. At the end of each drawing,
+    wrapping is switched on again; `frames` are copies of the screen at those instants.
     """
 
     def __init__(self, columns, lines=24):
-        self.columns, self.lines = columns, lines
+        self.columns = columns
+        self.lines = lines
         self.cells = [[] for _ in range(lines)]
         self.row = self.column = 0
         self.scrolled = self.wrapped = self.colours = 0
         self.widest = 0
-        self.strange, self.frames = [], []
+        self.unknown = []  # control characters and sequences that the display should not write
+        self.frames = []
         self._wraps = True
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._rest = ""
 
     def feed(self, data):
         text = self._rest + (data if isinstance(data, str) else self._decode(data))
-        cut = re.search("\x1b(\\[[0-9;?]*)?$", text)  # a sequence that is not complete yet
-        text, self._rest = (text[: cut.start()], text[cut.start() :]) if cut else (text, "")
+        incomplete = re.search("\x1b(\\[[0-9;?]*)?$", text)
+        end = incomplete.start() if incomplete else len(text)
+        self._rest = text[end:]
+        text = text[:end]
         for number, command, char in TOKEN.findall(text):
             if command:
                 self._command(number, command)
@@ -63,7 +67,7 @@ class Screen:
             self._wraps = True
             self.frames.append(self.shown())
         else:
-            self.strange.append((number, command))
+            self.unknown.append((number, command))
 
     def _put(self, char):
         if char == "\r":
@@ -71,7 +75,7 @@ class Screen:
         elif char == "\n":
             self._down()
         elif ord(char) < 32 or char == "\x7f":
-            self.strange.append(char)
+            self.unknown.append(char)
         elif not unicodedata.combining(char):
             width = 2 if unicodedata.east_asian_width(char) in "WF" else 1
             if self.column + width > self.columns:
@@ -93,11 +97,12 @@ class Screen:
             self.cells = self.cells[1:] + [[]]
 
     def resize(self, columns):
-        """As terminals that don't fold do it: what is too wide is cut off."""
+        """Cut off lines that are too wide, like terminals that don't wrap again on a resize."""
         self.columns = columns
         for row in self.cells:
             del row[columns:]
-        self.column, self.widest = min(self.column, columns - 1), 0
+        self.column = min(self.column, columns - 1)
+        self.widest = 0
 
     def shown(self):
         rows = ["".join(row).rstrip() for row in self.cells]
@@ -107,7 +112,7 @@ class Screen:
 
 
 class InPty:
-    """A command whose stdin, stderr and (unless told otherwise) stdout are a terminal of its own."""
+    """A command with its own terminal as stdin, stderr and, unless `stdout` is given, stdout."""
 
     def __init__(self, words, columns, lines=24, stdout=None, **environ):
         self.master, slave = pty.openpty()
@@ -121,7 +126,7 @@ class InPty:
         }
         env.update(environ)
 
-        def own_terminal():
+        def take_terminal():
             os.setsid()
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
@@ -130,12 +135,14 @@ class InPty:
             stdin=slave,
             stdout=stdout or slave,
             stderr=slave,
-            preexec_fn=own_terminal,
+            preexec_fn=take_terminal,
             env=env,
             cwd=ROOT,
         )
         os.close(slave)
-        self.raw, self.lasted_s, self._began = b"", 0.0, time.monotonic()
+        self.raw = b""
+        self.lasted_s = 0.0
+        self._started_at = time.monotonic()
 
     def __enter__(self):
         return self
@@ -156,21 +163,23 @@ class InPty:
         os.write(self.master, text.encode())
 
     def read(self, until=lambda screen: False, within_s=20.0):
-        """Show what comes, until the screen is as wanted or the command ends; whether it was as wanted."""
+        """Read output until the condition is true of the screen, or the command exits."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             if not select.select([self.master], [], [], 0.05)[0]:
                 continue
             try:
                 data = os.read(self.master, 65536)
-            except OSError:  # Linux: the command has ended
+            except OSError:  # Linux: the command has exited
                 data = b""
             if not data:
                 self.process.wait()
-                self.lasted_s = time.monotonic() - self._began
+                self.lasted_s = time.monotonic() - self._started_at
                 return until(self.screen)
             self.raw += data
             self.screen.feed(data)
             if until(self.screen):
                 return True
-        raise AssertionError("the screen never was as expected; it shows %r" % self.screen.shown())
+        raise AssertionError(
+            "the condition never became true; the screen shows %r" % self.screen.shown()
+        )

@@ -1,6 +1,6 @@
-"""Run in a pty by test_terminal.py: a single job on the display, told by a script rather than a server.
+"""Run in a pty by test_terminal.py: the display of a single job, without a server.
 
-Arguments: flags of the display, and 'polls=N' for how often the job is asked about.
+Arguments: options of the display, and 'polls=N', the number of polls until the job is done.
 """
 
 import argparse
@@ -8,31 +8,31 @@ import sys
 import time
 
 import pollkit
-from pollkit.cli.progress import display as progress
+from pollkit.cli.progress.display import add_progress_options, display_from
 
 
 def main():
     length = next(int(word[6:]) for word in sys.argv if word.startswith("polls="))
     parser = argparse.ArgumentParser()
-    progress.add_arguments(parser)
+    add_progress_options(parser)
     arguments = parser.parse_args([word for word in sys.argv[1:] if not word.startswith("polls=")])
-    asked = []
+    polls = []
 
-    def ask():
-        asked.append(1)
-        share = (len(asked) - 1) / (length - 1)
+    def job():
+        polls.append(1)
+        fraction = (len(polls) - 1) / (length - 1)
         return {
-            "status": "done" if share >= 1 else "処理中 e\u0301 \x1b[31mred",
-            "progress": min(share, 1.0),
+            "status": "done" if fraction >= 1 else "処理中 e\u0301 \x1b[31mred",
+            "progress": min(fraction, 1.0),
         }
 
-    display = progress.display_from(arguments, title="job_1")
+    display = display_from(arguments, title="job_1")
     with display, pollkit.Poller(pace="fixed 100ms", on_event=display.on_event) as poller:
-        display.say("above the bar")
-        outcome = poller.poll(ask)
-        display.out("half way\n")
+        display.write_line("above the bar")
+        outcome = poller.poll(job)
+        display.write_data("half way\n")
         time.sleep(0.15)
-    print("ended: %s" % outcome.state)
+    print("finished: %s" % outcome.state)
 
 
 try:

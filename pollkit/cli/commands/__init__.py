@@ -1,1 +1,1 @@
-"""The commands, a module each: `add_arguments(parser)` and `run(arguments) -> exit code`."""
+"""The commands, one per module: `add_arguments(parser)` and `run(arguments) -> exit code`."""

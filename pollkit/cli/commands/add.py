@@ -1,10 +1,10 @@
-"""Put jobs in a ledger, a file that is made if need be; pollkit run polls them.
+"""Put jobs in a ledger, a file that is created if needed; pollkit run polls them.
 
-A job is kept with its profile's name, label, size, metadata and timeout, and never with a
-credential. One that is there already stays as it is. The wait begins now: timeouts count from here.
+A job is stored with the name of its profile, its label, size, metadata and timeout, never with a
+credential. A job that is in the ledger already does not change. Timeouts count from now.
 
---timeout is for jobs whose JSON line has no timeout. A timeout that is kept with a job takes
-precedence over --timeout of pollkit run and over the profile's.
+--timeout is for jobs whose JSON line has no timeout. The timeout stored with a job takes precedence
+over --timeout of pollkit run and over the timeout of the profile.
 
 examples:
   pollkit add jobs.db job_1 job_2 --profile knowhere --size 25
@@ -15,87 +15,75 @@ examples:
 """
 
 import argparse
-from typing import List, Union
+from typing import Optional, Union
 
 from ...core.model import Job
 from ...core.profile import Profile
-from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.rows import job_to_row
 from ...errors import ConfigError
-from .. import options as flags
+from .. import options
+from ..argument_types import path
 from ..exit_codes import ALL_DONE
 from ..job_lists import named_jobs, read_jobs
-from ..ledger_arguments import add_ids, add_ledger, listed, say
+from ..ledger_options import add_ids, add_ledger, open_ledger
+from ..output import join_names, write_message
+from ..profile_options import named_profile
 
-_LATER = "http://base.invalid"
+UNKNOWN_BASE = "http://base.invalid"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_ledger(parser)
     add_ids(parser, "the jobs: their ids, or their URLs")
     parser.add_argument(
         "--from",
         metavar="FILE|-",
         dest="source",
-        type=flags.path,
-        help="read the jobs from a file, or from standard input: as pollkit batch does",
+        type=path,
+        help="read the jobs from a file or from standard input, as pollkit batch does",
     )
-    flags.add_job_arguments(parser)
-    parser.add_argument("--quiet", action="store_true", help="do not say how many were added")
+    options.add_ledger_job_options(parser)
+    parser.add_argument("--quiet", action="store_true", help="don't print how many were added")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read them all, then put them in, all or none."""
+    """Read all jobs, then add all of them or none."""
     if bool(arguments.ids) == (arguments.source is not None):
-        raise ConfigError(
-            "give the jobs' ids, or --from FILE, and not both: see pollkit add --help"
-        )
-    profile = _profile(arguments)
+        raise ConfigError("give either the jobs' ids or --from FILE: see pollkit add --help")
+    profile = _with_some_base(named_profile(arguments))
     if arguments.ids:
         jobs = named_jobs(arguments.ids, arguments, profile)
         for job in jobs:
-            job_to_row(job)  # complains, if it must, before a ledger is made
+            job_to_row(job)  # raises ConfigError before a ledger is created
     else:
-        jobs = read_jobs(arguments.source, arguments, profile, job_to_row)
-    with Ledger(arguments.ledger, warn=lambda text: say("warning: " + text)) as ledger:
-        added = ledger.add(_kept(job, profile, flags.job_timeout_from(arguments)) for job in jobs)
+        jobs = read_jobs(arguments.source, arguments, profile, check=job_to_row)
+    timeout = options.job_timeout_from(arguments)
+    with open_ledger(arguments, create=True) as ledger:
+        added = ledger.add(_with_defaults(job, profile.name, timeout) for job in jobs)
     if not arguments.quiet:
-        say(_said(added.new, added.known))
+        text = "%d added" % added.new
+        if added.known:
+            text += ", %d known already (%s)" % (len(added.known), join_names(added.known, 5))
+        write_message(text)
     return ALL_DONE
 
 
-def _profile(arguments: argparse.Namespace) -> Profile:
-    if arguments.profile is None:
-        if arguments.profiles is not None:
-            flags.check_file(arguments.profiles)
-        return Profile()
-    from ...edges.profiles.catalog import find_profile
-
-    profile = find_profile(arguments.profile, arguments.profiles)
-    # Where it is, `run` may be told; here it only has to make sense.
-    return (
-        profile
-        if profile.base is not None
-        else profile._replace(
-            base=_LATER,
-            labels={
-                name: one._replace(base=one.base or _LATER) for name, one in profile.labels.items()
-            },
-        )
-    )
+def _with_some_base(profile: Profile) -> Profile:
+    """The profile with a base URL, so that URLs can be checked; `run` may be given the real one."""
+    if profile.base is not None:
+        return profile
+    labels = {
+        name: label._replace(base=label.base or UNKNOWN_BASE)
+        for name, label in profile.labels.items()
+    }
+    return profile._replace(base=UNKNOWN_BASE, labels=labels)
 
 
-def _kept(job: Job, profile: Profile, timeout: Union[float, str, None]) -> Job:
-    """The job as the ledger keeps it: what it does not say itself comes from the flags."""
+def _with_defaults(job: Job, profile: Optional[str], timeout: Union[float, str, None]) -> Job:
+    """The job with the profile and the timeout of the options, unless it has its own."""
     if job.profile is None:
-        job = job._replace(profile=profile.name)
+        job = job._replace(profile=profile)
     if job.timeout is None:
         job = job._replace(timeout=timeout)
     return job
-
-
-def _said(new: int, known: List[str]) -> str:
-    return "%d added" % new + (
-        ", %d known already (%s)" % (len(known), listed(known, 5)) if known else ""
-    )

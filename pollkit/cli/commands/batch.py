@@ -1,8 +1,8 @@
-"""Wait for many jobs; print an outcome a line, as JSON, as they end.
+"""Wait for many jobs; print one JSON outcome per line as they finish.
 
-FILE (or - for standard input) has ids or URLs, one a line, or JSON lines such as
-{"id": "job_1", "label": "small"}, with id, url, profile, label, size, metadata, timeout. Empty
-lines and those that begin with # are skipped. All of it is read before anything is asked.
+FILE (or - for standard input) has one id or URL per line, or JSON lines such as
+{"id": "job_1", "label": "small"}, with the fields id, url, profile, label, size, metadata, timeout.
+Empty lines and lines that begin with # are skipped. The whole file is read before the first poll.
 
 A job's own timeout ({"id": "job_1", "timeout": "10m"}) takes precedence over --timeout.
 
@@ -16,103 +16,83 @@ import sys
 from collections import Counter
 from typing import List
 
-from ...core.model import Job, State, display_id
-from ...core.profile import Profile
+from ...core.model import State, display_id
 from ...drivers.batch import BatchPoller
-from ...edges.history_file import History
-from .. import options as flags
+from .. import options
+from ..argument_types import path
 from ..exit_codes import exit_code
 from ..job_lists import read_jobs
-from ..output import as_json
-from ..progress import display
+from ..output import as_json, join_names
+from ..profile_options import profile_from
+from ..progress.display import add_progress_options, display_from
 from ..progress.terminal import is_terminal
-from ..progress.views import Numbers
-from ..running import Terminated
-
-_LISTED = 10
+from ..progress.views import Totals
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    parser.add_argument(
-        "file", metavar="FILE|-", type=flags.path, help="the jobs; - for standard input"
-    )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=lambda text: flags.count(text, 1000),
-        default=8,
-        help="requests under way at once (default: 8)",
-    )
-    flags.add_arguments(parser, one_job=False)
-    flags.add_bucket(parser)
-    flags.add_history(parser)
-    display.add_arguments(parser)
+    """Add the command's arguments."""
+    parser.add_argument("file", metavar="FILE|-", type=path, help="the jobs; - for standard input")
+    options.add_workers(parser)
+    options.add_polling_options(parser, many_jobs=True)
+    options.add_bucket(parser)
+    options.add_history(parser)
+    add_progress_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Wait for all of them, print each, and say by the exit code how it went."""
-    profile = flags.profile_from(arguments)
+    """Wait for the jobs and print each outcome; return the exit code for all of them."""
+    profile = profile_from(arguments)
     if arguments.file == "-" and not arguments.quiet and is_terminal(sys.stdin):
-        sys.stderr.write("pollkit: type the jobs, an id or a URL a line; Ctrl-D ends the list\n")
+        sys.stderr.write("pollkit: type one id or URL per line; Ctrl-D ends the list\n")
     jobs = read_jobs(arguments.file, arguments, profile, will_poll=True)
-    shown = display.display_from(arguments, batch=True, limit=profile.limit)
+    display = display_from(arguments, batch=True, limit=profile.limit)
     states: List[State] = []
-    left = Counter(map(display_id, jobs))  # a count: URLs that differ in a secret are shown alike
-    with flags.history_from(arguments, shown.say) as history, shown:
+    # A count, because URLs that differ only in a secret are shown alike.
+    unfinished = Counter(map(display_id, jobs))
+    with options.history_from(arguments, display.write_line) as history, display:
         try:
-            _poll(profile, jobs, arguments, shown, history, states, left)
-        except (KeyboardInterrupt, Terminated):
-            shown.say(_left(list(left.elements()), len(jobs)))
+            with BatchPoller(
+                profile,
+                workers=arguments.workers,
+                on_event=display.on_event,
+                history=history,
+                bucket=options.bucket_from(arguments, options.limit_from(arguments, profile, jobs)),
+                **options.overrides_from(arguments),
+            ) as batch:
+                display.totals = lambda: Totals(
+                    len(jobs), batch.stats.polls, batch.stats.rate_limited
+                )
+                for outcome in batch.as_completed(jobs):
+                    display.write_data(as_json(outcome.as_dict()))
+                    states.append(outcome.state)
+                    unfinished[outcome.id] -= 1
+        except KeyboardInterrupt:
+            names = list(unfinished.elements())
+            display.write_line(
+                "pollkit: interrupted: %d of %d jobs have not finished: %s"
+                % (len(names), len(jobs), join_names(names))
+            )
             raise
-        flags.warn(arguments, shown.say)
+        if not arguments.quiet:
+            display.write_line(summary(states, batch.stats.polls, batch.stats.rate_limited))
+        options.warn_about_secrets(arguments, display.write_line)
     return exit_code(states)
 
 
-def _poll(
-    profile: Profile,
-    jobs: List[Job],
-    arguments: argparse.Namespace,
-    shown: display.Display,
-    history: History,
-    states: List[State],
-    left: "Counter[str]",
-) -> None:
-    with BatchPoller(
-        profile,
-        workers=arguments.workers,
-        on_event=shown.on_event,
-        history=history,
-        bucket=flags.bucket_from(arguments, flags.limit_from(arguments, profile, jobs)),
-        **flags.options_from(arguments),
-    ) as batch:
-        shown.numbers = lambda: Numbers(len(jobs), batch.stats.polls, batch.stats.rate_limited)
-        for outcome in batch.as_completed(jobs):
-            shown.out(as_json(outcome.as_dict()))
-            states.append(outcome.state)
-            left[outcome.id] -= 1
-        if not arguments.quiet:
-            shown.say(summary(states, batch.stats.polls, batch.stats.rate_limited))
-
-
-def summary(ended: List[State], polls: int, rate_limited: int) -> str:
-    """How jobs ended, and what it took, in a line."""
-    counts = [
-        "%d %s" % (ended.count(state), str(state).replace("_", " "))
-        for state in State
-        if state in ended
+def summary(states: List[State], polls: int, rate_limited: int) -> str:
+    """One line with the number of jobs by state, and of requests."""
+    counts = Counter(states)
+    by_state = [
+        "%d %s" % (counts[state], str(state).replace("_", " ")) for state in State if counts[state]
     ]
-    text = "%s; %s" % (
-        ": ".join(filter(None, [_several(len(ended), "job"), ", ".join(counts)])),
-        _several(polls, "poll"),
-    )
-    return text + (", %d of them answered with 429" % rate_limited if rate_limited else "")
+    text = _count_text(len(states), "job")
+    if by_state:
+        text += ": " + ", ".join(by_state)
+    text += "; " + _count_text(polls, "poll")
+    if rate_limited:
+        text += ", %d of them answered with 429" % rate_limited
+    return text
 
 
-def _left(ids: List[str], total: int) -> str:
-    names = ", ".join(ids[:_LISTED]) + (", ..." if len(ids) > _LISTED else "")
-    return "pollkit: interrupted: %d of %d jobs had not ended: %s" % (len(ids), total, names)
-
-
-def _several(number: int, word: str) -> str:
-    return "%d %s%s" % (number, word, "" if number == 1 else "s")
+def _count_text(number: int, noun: str) -> str:
+    return "%d %s%s" % (number, noun, "" if number == 1 else "s")

@@ -22,9 +22,10 @@ from typing import List
 
 from ...drivers.doctor.examination import Examination
 from ...drivers.doctor.findings import Finding, Level, summary
-from .. import options as flags
+from .. import options
 from ..exit_codes import ALL_DONE, UNREACHABLE
 from ..output import as_text
+from ..profile_options import profile_from
 from . import wait
 
 
@@ -35,9 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Examine, print each finding as it comes, and say by the exit code whether there is a problem."""
-    profile = flags.profile_from(arguments, needs_credential=False)
+    profile = profile_from(arguments, needs_credential=False)
     checkup = Examination(
-        flags.job_from(arguments, arguments.job), profile, flags.headers_from(arguments)
+        options.job_from(arguments, arguments.job), profile, options.headers_from(arguments)
     )
     _print(checkup.url)
     found: List[Finding] = []

@@ -1,7 +1,7 @@
-"""Take jobs out of a ledger: those that are named, or those that ended long ago.
+"""Remove jobs from a ledger: the named ones, or those that finished long ago.
 
-A job that waits is no longer asked about. An end that was not told is not told any more: --told
-leaves those in.
+A removed job is no longer polled, and its pending notification is dropped. --told keeps jobs whose
+notification is pending.
 
 examples:
   pollkit forget jobs.db job_1 job_2
@@ -10,52 +10,48 @@ examples:
 
 import argparse
 
+from ...core.units import to_seconds
 from ...errors import ConfigError
-from .. import options as flags
 from ..exit_codes import ALL_DONE
-from ..ledger_arguments import add_ids, add_ledger, listed, open_ledger, say
+from ..ledger_options import add_ids, add_ledger, open_ledger
+from ..output import join_names, write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_ledger(parser)
-    add_ids(parser, "the jobs, by their ids")
-    parser.add_argument(
-        "--finished", action="store_true", help="all that have ended, however they did"
-    )
+    add_ids(parser, "the ids of the jobs")
+    parser.add_argument("--finished", action="store_true", help="all finished jobs")
     parser.add_argument(
         "--older-than",
         metavar="D",
-        type=flags.duration,
-        help="with --finished: those that ended so long ago, such as 30d",
+        type=to_seconds,
+        help="with --finished: only jobs that finished this long ago, such as 30d",
     )
     parser.add_argument(
         "--told",
         action="store_true",
-        help="with --finished: those alone whose end was told, or could not be",
+        help="with --finished: only jobs whose notification was delivered or given up",
     )
-    parser.add_argument("--quiet", action="store_true", help="do not say how many there were")
+    parser.add_argument("--quiet", action="store_true", help="don't print how many were removed")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Take them out, and say how many."""
+    """Remove the jobs."""
     if bool(arguments.ids) == arguments.finished:
-        raise ConfigError(
-            "give the jobs' ids, or --finished, and not both: see pollkit forget --help"
-        )
+        raise ConfigError("give either the jobs' ids or --finished: see pollkit forget --help")
     if not arguments.finished and (arguments.older_than is not None or arguments.told):
-        raise ConfigError("--older-than and --told go with --finished: see pollkit forget --help")
+        raise ConfigError("--older-than and --told need --finished: see pollkit forget --help")
     with open_ledger(arguments) as ledger:
         if arguments.finished:
-            count, missing = (
-                ledger.forget_finished(arguments.older_than or 0.0, not arguments.told),
-                [],
-            )
+            count = ledger.forget_finished(arguments.older_than or 0.0, not arguments.told)
+            text = "%d forgotten" % count
         else:
-            gone = ledger.forget(arguments.ids)
-            count, missing = len(gone), [name for name in arguments.ids if name not in gone]
+            forgotten = ledger.forget(arguments.ids)
+            missing = [name for name in arguments.ids if name not in forgotten]
+            text = "%d forgotten" % len(forgotten)
+            if missing:
+                text += ", not in the ledger: " + join_names(missing)
     if not arguments.quiet:
-        say(
-            "%d forgotten%s" % (count, ", not in the ledger: " + listed(missing) if missing else "")
-        )
+        write_message(text)
     return ALL_DONE

@@ -1,4 +1,4 @@
-"""Print the longer documentation, which comes along with the program.
+"""Print the longer documentation, which is part of the program.
 
 examples:
   pollkit help              the topics
@@ -10,9 +10,9 @@ import argparse
 from pkgutil import get_data
 
 from ...errors import ConfigError
-from .. import COMMANDS, help_text
+from ..main import COMMANDS, help_text
 from ..output import write
-from ..running import unknown_name_error
+from ..parser import unknown_name_error
 
 TOPICS = {
     "profiles": "how to describe an API in a file",
@@ -27,38 +27,34 @@ TOPICS = {
     "troubleshooting": "what may be wrong, and what to do",
     "simulate": "how to find the best pace for your jobs",
 }
-
-
 ALIASES = {"ledger": "cron"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.add_argument("topic", nargs="?", help="one of: " + ", ".join(TOPICS))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a topic, or the list of them."""
-    write(
-        help_text() + "\nTopics for pollkit help TOPIC:\n" + topic_list()
-        if arguments.topic is None
-        else text_of(arguments.topic)
-    )
+    """Print a topic, or the list of topics."""
+    if arguments.topic is None:
+        write(help_text() + "\nTopics for pollkit help TOPIC:\n" + topic_list())
+    else:
+        write(text_of(arguments.topic))
     return 0
 
 
 def topic_list() -> str:
-    """The topics, a line each."""
+    """One line per topic."""
     return "".join("  %-16s %s\n" % line for line in TOPICS.items())
 
 
 def text_of(topic: str) -> str:
-    """A topic's text, which is a file of the package: readable from a zip, too."""
+    """The text of a topic, from a file of the package, which may be a zip."""
     topic = ALIASES.get(topic, topic)
     if topic in COMMANDS and topic not in TOPICS:
         raise ConfigError("%s is a command: see pollkit %s --help" % (topic, topic))
     if topic not in TOPICS:
-        raise ConfigError(
-            unknown_name_error("topic", topic, list(TOPICS)) + "; pollkit help lists the topics"
-        )
+        problem = unknown_name_error("topic", topic, list(TOPICS))
+        raise ConfigError(problem + "; pollkit help lists the topics")
     return (get_data("pollkit.cli", "topics/%s.txt" % topic) or b"").decode("utf-8")

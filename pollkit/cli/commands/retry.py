@@ -1,7 +1,7 @@
-"""Let jobs that have ended wait again, from the beginning.
+"""Wait again for finished jobs, from the beginning.
 
-Jobs keep their own timeouts, and every timeout counts from now. Their outcomes are forgotten; how
-they end next is told anew.
+Jobs keep their own timeouts, and every timeout counts from now. Their outcomes are deleted, and
+their next outcomes are notified again.
 
 examples:
   pollkit retry jobs.db job_1
@@ -13,47 +13,40 @@ import argparse
 from ...core.model import State
 from ...errors import ConfigError
 from ..exit_codes import ALL_DONE
-from ..ledger_arguments import add_ids, add_ledger, listed, open_ledger, say
+from ..ledger_options import add_ids, add_ledger, open_ledger
+from ..output import join_names, write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_ledger(parser)
-    add_ids(parser, "the jobs, by their ids")
+    add_ids(parser, "the ids of the jobs")
     parser.add_argument(
         "--state",
         metavar="S",
         action="append",
         default=[],
         choices=[state.value for state in State],
-        help="all that ended like this: failed, timed_out, unreachable, ...; may be repeated",
+        help="all jobs in this state: failed, timed_out, unreachable, ...; may be repeated",
     )
-    parser.add_argument("--quiet", action="store_true", help="do not say how many there were")
+    parser.add_argument("--quiet", action="store_true", help="don't print how many wait again")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Let them wait, and say how many."""
+    """Let the jobs wait again."""
     if bool(arguments.ids) == bool(arguments.state):
-        raise ConfigError(
-            "give the jobs' ids, or --state S, and not both: see pollkit retry --help"
-        )
+        raise ConfigError("give either the jobs' ids or --state S: see pollkit retry --help")
     with open_ledger(arguments) as ledger:
-        known = [
-            row.job.id
-            for row in ledger.rows(states=arguments.state, ids=arguments.ids, outcomes=False)
-        ]
+        rows = ledger.rows(states=arguments.state, ids=arguments.ids, outcomes=False)
+        known = [row.job.id for row in rows]
         missing = [name for name in arguments.ids if name not in known]
         if missing:
-            raise ConfigError("not in the ledger, so nothing was changed: " + listed(missing))
-        again = ledger.retry(known)
+            raise ConfigError("not in the ledger, so nothing was changed: " + join_names(missing))
+        retried = ledger.retry(known)
     if not arguments.quiet:
-        waiting = len(known) - len(again)
-        say(
-            "%d wait%s again%s"
-            % (
-                len(again),
-                "s" * (len(again) == 1),
-                ", %d had not ended" % waiting if waiting else "",
-            )
-        )
+        text = "1 waits again" if len(retried) == 1 else "%d wait again" % len(retried)
+        unfinished = len(known) - len(retried)
+        if unfinished:
+            text += ", %d had not finished" % unfinished
+        write_message(text)
     return ALL_DONE

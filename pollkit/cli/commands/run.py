@@ -1,23 +1,23 @@
-"""Poll the jobs of a ledger until none waits any more; any number of runs may share one.
+"""Poll the jobs of a ledger until all have finished; any number of runs may share one.
 
-Without a terminal it is silent while all is well: a line for each job that did not end well, and
-no more, as cron mails what is printed; -v logs everything. --once and --for leave jobs waiting, and
-exit with 0 if nothing else is to be told.
+Without a terminal, it prints one line for each job that did not finish well and nothing else, as
+cron mails everything that is printed; -v logs everything. --once and --for leave jobs waiting; the
+exit code is 0 if there is nothing else to report.
 
---exec PROGRAM [ARGS...] runs a program for each job that ended, up to four at once, without a
-shell: the outcome as JSON on its stdin; POLLKIT_ID, POLLKIT_STATE, POLLKIT_TRY and, if there is
-any, POLLKIT_METADATA in its environment. Variables that credentials come from (--token-env, or
-env:NAME in auth) are not passed on, unless --exec-env NAME says so for one. --exec must be the last
-flag: what follows is the program's.
-Told is what it exits with 0 for; the rest is tried again, by this or a later run, for a day.
---outbox appends outcomes to a file. Both tell at least once, so the same end may come twice: id
-and ended_at name it. A run with neither leaves ends for a later one to tell.
+--exec PROGRAM [ARGS...] runs a program for each finished job, up to four at once, without a shell.
+The program gets the outcome as JSON on stdin, and POLLKIT_ID, POLLKIT_STATE, POLLKIT_TRY and, if
+the job has metadata, POLLKIT_METADATA in its environment. Variables that hold credentials
+(--token-env, or env:NAME in auth) are removed, unless --exec-env NAME keeps one. --exec must be the
+last flag: everything after it belongs to the program.
+Exit status 0 marks the job as notified; any other status is retried, by this or a later run, for
+one day. --outbox appends outcomes to a file. Both notify at least once, so an outcome may come
+twice: id and ended_at identify it. A run with neither leaves notifications to a later one.
 
 examples:
   pollkit run jobs.db --for 55s --outbox outcomes.jsonl
   pollkit run jobs.db --once --profile knowhere --token-file /etc/knowhere.key
   pollkit run jobs.db --processes 4 --limit 10/s --profile knowhere
-  pollkit run jobs.db --for 55s --metrics /var/lib/node_exporter/pollkit.prom --exec /usr/local/bin/notify -v
+  pollkit run jobs.db --for 55s --metrics /var/lib/node_exporter/pollkit.prom --exec ./notify -v
 """
 
 import argparse
@@ -25,77 +25,77 @@ import os
 import re
 import sys
 from contextlib import ExitStack
-from typing import Optional, Set, Union
+from typing import List, Optional, Set, Union
 
 from ...core.model import Outcome, State, one_line
 from ...core.profile import Profile
-from ...core.units import Limit
+from ...core.units import Limit, to_seconds
 from ...drivers.ledger_runner import LedgerRunner
 from ...drivers.notifier import Notifier
 from ...edges.ledger.ledger import LEASED, WAITING, Ledger
 from ...edges.ledger.notifications import Notification
 from ...edges.notify.program import Program
 from ...errors import ConfigError
-from .. import options as flags
+from .. import argument_types, options
 from ..exit_codes import USAGE, exit_code
-from ..ledger_arguments import add_ledger, open_ledger, say
+from ..ledger_options import add_ledger, open_ledger
 from ..metrics import MetricsFile, check_path, write_metrics
-from ..progress import display
+from ..output import write_message
+from ..profile_options import options_for_one_profile, profile_from
+from ..progress.display import add_progress_options, display_from
 from ..progress.terminal import can_draw
-from ..running import Terminated
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     add_ledger(parser)
     how_long = parser.add_mutually_exclusive_group()
     how_long.add_argument(
         "--once",
         action="store_true",
-        help="look at what is due now, and no more: not at what a limit holds back for over 10s",
+        help="poll the jobs that are due now, then exit; "
+        "skip jobs that the rate limit would delay by more than 10s",
     )
     how_long.add_argument(
         "--for",
         metavar="D",
         dest="for_s",
-        type=flags.duration,
-        help="poll for so long at the most, such as 55s: for cron",
+        type=to_seconds,
+        help="poll for at most this long, such as 55s: for cron",
     )
-    parser.add_argument(
-        "--workers",
-        metavar="N",
-        type=lambda text: flags.count(text, 1000),
-        default=8,
-        help="requests under way at once, in each process (default: 8)",
-    )
+    options.add_workers(parser, where=", in each process")
     parser.add_argument(
         "--processes",
         metavar="N",
-        type=lambda text: flags.count(text, 64),
+        type=lambda text: argument_types.count(text, 64),
         default=1,
-        help="share the work between so many processes (default: 1)",
+        help="share the work between this many processes (default: 1)",
     )
-    flags.add_arguments(parser, one_job=False, of_jobs=False)
-    flags.add_bucket(parser)
-    group = parser.add_argument_group("telling of ends")
+    options.add_polling_options(parser, many_jobs=True, from_ledger=True)
+    options.add_bucket(parser)
+    _add_notification_options(parser.add_argument_group("notifications and metrics"))
+    add_progress_options(parser)
+
+
+def _add_notification_options(group: "argparse._ActionsContainer") -> None:
     group.add_argument(
         "--outbox",
         metavar="FILE",
-        type=flags.path,
-        help="append each outcome to it, as a line of JSON",
+        type=argument_types.path,
+        help="append each outcome to this file, as one line of JSON",
     )
     group.add_argument(
         "--exec",
         dest="program",
         nargs=argparse.REMAINDER,
-        help="PROGRAM [ARGS...]: run it for each end, see above; must be the last flag",
+        help="PROGRAM [ARGS...]: run it for each finished job, see above; must be the last flag",
     )
     group.add_argument(
         "--exec-timeout",
         metavar="D",
-        type=flags.duration,
+        type=to_seconds,
         default=60.0,
-        help="how long the program may take before it is killed (default: 60s)",
+        help="kill the program after this time (default: 60s)",
     )
     group.add_argument(
         "--exec-env",
@@ -103,52 +103,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         type=_variable,
-        help="let the program inherit this variable, though a credential comes "
-        "from it; may be repeated",
+        help="let the program inherit this variable, although it holds a credential; "
+        "may be repeated",
     )
     group.add_argument(
         "--metrics",
         metavar="FILE",
-        type=flags.path,
-        help="write figures for Prometheus' node_exporter to this file (.prom)",
+        type=argument_types.path,
+        help="write metrics for Prometheus' node_exporter to this file (.prom)",
     )
-    display.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Poll, tell, and say by the exit code how it went."""
-    profile = flags.profile_from(arguments)
+    """Poll the ledger in one process or in several; return the exit code."""
+    profile = profile_from(arguments)
     if arguments.program is not None:
-        Program(arguments.program, arguments.exec_timeout)  # complains if it must
+        Program(arguments.program, arguments.exec_timeout)  # raises ConfigError if it can't be run
     elif arguments.exec_env:
-        raise ConfigError("--exec-env is of no use without --exec PROGRAM")
+        raise ConfigError("--exec-env needs --exec PROGRAM")
     if arguments.metrics is not None:
         check_path(arguments.metrics)
     _check_files(arguments)
-    with open_ledger(arguments) as ledger:  # closed again before anything forks
-        _check_flags(arguments, ledger)
-        there = os.stat(arguments.ledger)
-        limit = flags.limit_from(
-            arguments, profile, (row.job for row in ledger.rows([WAITING, LEASED], outcomes=False))
-        )
+    with open_ledger(arguments) as ledger:  # closed again before any process is forked
+        _check_options_apply(arguments, ledger)
+        identity = os.stat(arguments.ledger)
+        unfinished = ledger.rows([WAITING, LEASED], outcomes=False)
+        limit = options.limit_from(arguments, profile, (row.job for row in unfinished))
     if arguments.processes == 1:
         return _Run(arguments, profile, limit).run()
-    if arguments.progress in ("auto", "bar"):  # they would paint over each other
+    if arguments.progress in ("auto", "bar"):  # several live displays would overwrite each other
         arguments.progress = "log" if arguments.progress == "bar" else "none"
-    from ..processes import in_processes
+    from ..processes import run_in_processes
 
-    code = in_processes(
+    code = run_in_processes(
         arguments.processes, lambda number: _Run(arguments, profile, limit, number == 0).run()
     )
-    # One that was put in its place, as the processes have said, would be damaged by the log of the old one.
-    if arguments.metrics is not None and _is_still(arguments.ledger, there):
+    # If the ledger was replaced meanwhile (the processes report that), don't open the new file:
+    # the write-ahead log of the old one would damage it.
+    if arguments.metrics is not None and _is_same_inode(arguments.ledger, identity):
         with open_ledger(arguments) as ledger:
             write_metrics(arguments.metrics, ledger, os.path.realpath(arguments.ledger))
     return code
 
 
 class _Run:
-    """One process at work; the first one does what is to be done once."""
+    """The work of one process; the first process also writes the metrics and the warnings."""
 
     def __init__(
         self,
@@ -157,41 +156,37 @@ class _Run:
         limit: Union[Limit, str, None],
         is_first: bool = True,
     ) -> None:
-        self._arguments, self._profile, self._limit, self._is_first = (
-            arguments,
-            profile,
-            limit,
-            is_first,
-        )
-        if (
-            arguments.progress == "auto"
-            and not arguments.log_json
-            and not can_draw(sys.stderr, os.environ)
-        ):
-            arguments.progress = "none"  # cron mails whatever is printed
-        self._shown = display.display_from(arguments, batch=True, limit=limit)
-        self._teller: Optional[Notifier] = None
-        self._said: Set[str] = set()
+        self._arguments = arguments
+        self._profile = profile
+        self._limit = limit
+        self._is_first = is_first
+        wants_display = arguments.progress == "auto" and not arguments.log_json
+        if wants_display and not can_draw(sys.stderr, os.environ):
+            arguments.progress = "none"  # cron would mail the log
+        self._display = display_from(arguments, batch=True, limit=limit)
+        self._notifier: Optional[Notifier] = None
+        self._reported_errors: Set[str] = set()
 
     def run(self) -> int:
-        """Poll, and tell of what ended; the exit code."""
-        arguments, shown = self._arguments, self._shown
-        with open_ledger(arguments) as ledger, shown, ExitStack() as stack:
+        """Poll and notify; return the exit code."""
+        arguments = self._arguments
+        with open_ledger(arguments) as ledger, self._display, ExitStack() as stack:
             if arguments.metrics is not None and self._is_first:
-                stack.enter_context(
-                    MetricsFile(arguments.metrics, ledger, os.path.realpath(arguments.ledger))
-                )
+                name = os.path.realpath(arguments.ledger)
+                stack.enter_context(MetricsFile(arguments.metrics, ledger, name))
             if arguments.program is not None or arguments.outbox is not None:
-                program = self._program(ledger)
-                self._teller = Notifier(ledger, program, arguments.outbox, self._not_told)
+                self._notifier = Notifier(
+                    ledger, self._program(ledger), arguments.outbox, self._on_notification_failed
+                )
             try:
                 code = self._poll(ledger)
-            except (KeyboardInterrupt, Terminated):
+            except KeyboardInterrupt:
                 if self._is_first:
-                    shown.say("pollkit: interrupted: %s; run it again" % self._left(ledger))
+                    text = self._remaining_work(ledger)
+                    self._display.write_line("pollkit: interrupted: %s; run it again" % text)
                 raise
             if self._is_first:
-                flags.warn(arguments, shown.say)
+                options.warn_about_secrets(arguments, self._display.write_line)
         return code
 
     def _program(self, ledger: Ledger) -> Optional[Program]:
@@ -205,164 +200,144 @@ class _Run:
         )
         return Program(arguments.program, arguments.exec_timeout, variables.hidden_for)
 
-    def _left(self, ledger: Ledger) -> str:
-        waiting, untold = (
-            _waiting(ledger),
-            0 if self._teller is None else ledger.summary().pending_notifications,
-        )
-        return ("1 job still waits" if waiting == 1 else "%d jobs still wait" % waiting) + (
-            ", and %d end%s still to be told" % (untold, " is" if untold == 1 else "s are")
-            if untold
-            else ""
-        )
+    def _remaining_work(self, ledger: Ledger) -> str:
+        waiting = _count_unfinished(ledger)
+        text = "1 job still waits" if waiting == 1 else "%d jobs still wait" % waiting
+        pending = ledger.summary().pending_notifications
+        if self._notifier is not None and pending:
+            text += ", %d notification%s pending" % (pending, "" if pending == 1 else "s")
+        return text
 
     def _poll(self, ledger: Ledger) -> int:
-        arguments, shown, teller = self._arguments, self._shown, self._teller
-        polling = LedgerRunner(
+        arguments = self._arguments
+        display = self._display
+        notifier = self._notifier
+        runner = LedgerRunner(
             ledger,
-            on_unpollable=self._trouble,
-            on_finished=self._ended,
-            may_add_jobs=lambda: teller is not None and teller.may_add,
-            profile=self._profile,
+            self._profile,
             workers=arguments.workers,
-            on_event=shown.on_event,
-            bucket=flags.bucket_from(arguments, self._limit),
-            **flags.options_from(arguments),
+            on_event=display.on_event,
+            on_finished=self._on_finished,
+            on_unpollable=lambda text: display.write_line("pollkit: " + text),
+            # A program that is still running may add jobs to the ledger.
+            may_add_jobs=lambda: notifier is not None and notifier.may_add,
+            bucket=options.bucket_from(arguments, self._limit),
+            **options.overrides_from(arguments),
         )
-        if shown.on_event is not None:
-            from ..progress.views import Numbers  # late: cron watches no bar
+        if display.on_event is not None:
+            from ..progress.views import Totals  # late: cron shows no live display
 
-            total = _waiting(ledger)
-            shown.numbers = lambda: Numbers(total, polling.stats.polls, polling.stats.rate_limited)
-        try:
-            if teller is not None:
-                teller.start(polling.fail, polling.wake)
-            finished = polling.run(arguments.for_s, arguments.once)
-            if teller is not None:
-                teller.finish(arguments.exec_timeout)
-        except BaseException:
-            if teller is not None:
-                teller.stop()
-            raise
-        if shown.on_event is not None and arguments.processes == 1:
+            jobs = _count_unfinished(ledger)
+            display.totals = lambda: Totals(jobs, runner.stats.polls, runner.stats.rate_limited)
+        finished = self._run_to_end(runner)
+        if display.on_event is not None and arguments.processes == 1:
             from .batch import summary
 
-            shown.say(
-                "%s; %d still wait"
-                % (
-                    summary(finished, polling.stats.polls, polling.stats.rate_limited),
-                    _waiting(ledger),
-                )
-            )
-        return USAGE if polling.unpollable else exit_code(finished)
+            text = summary(finished, runner.stats.polls, runner.stats.rate_limited)
+            display.write_line("%s; %d still wait" % (text, _count_unfinished(ledger)))
+        return USAGE if runner.unpollable else exit_code(finished)
 
-    def _trouble(self, text: str) -> None:
-        self._shown.say("pollkit: " + text)
-
-    def _ended(self, outcome: Outcome) -> None:
-        if self._teller is not None:
-            self._teller.wake()
-        if (
-            outcome.state is not State.DONE
-            and not self._arguments.quiet
-            and not self._shown.logs_ends
-        ):
-            why = ": " + one_line(outcome.error.message) if outcome.error is not None else ""
-            self._shown.say(
-                "pollkit: %s: %s%s" % (outcome.id, str(outcome.state).replace("_", " "), why)
-            )
-
-    def _not_told(self, telling: Notification, error: str, again: bool) -> None:
-        """Said of the first try and of the last, and not for each job where it is the same."""
+    def _run_to_end(self, runner: LedgerRunner) -> List[State]:
+        """Poll and notify until the options say stop; if interrupted, stop the notifier, too."""
         arguments = self._arguments
-        if again and (
-            arguments.quiet
-            or ((telling.attempt > 1 or error in self._said) and not arguments.verbose)
-        ):
+        notifier = self._notifier
+        try:
+            if notifier is not None:
+                notifier.start(runner.fail, runner.wake)
+            finished = runner.run(arguments.for_s, arguments.once)
+            if notifier is not None:
+                notifier.finish(arguments.exec_timeout)
+            return finished
+        except BaseException:
+            if notifier is not None:
+                notifier.stop()
+            raise
+
+    def _on_finished(self, outcome: Outcome) -> None:
+        if self._notifier is not None:
+            self._notifier.wake()
+        needs_line = not self._arguments.quiet and not self._display.logs_outcomes
+        if outcome.state is State.DONE or not needs_line:
             return
-        self._said.add(error)
-        self._shown.say(
-            "pollkit: %s: its end could not be told (try %d): %s%s"
-            % (
-                telling.id,
-                telling.attempt,
-                error,
-                "" if again else "; that was the last try: see pollkit status",
-            )
+        text = "%s: %s" % (outcome.id, str(outcome.state).replace("_", " "))
+        if outcome.error is not None:
+            text += ": " + one_line(outcome.error.message)
+        self._display.write_line("pollkit: " + text)
+
+    def _on_notification_failed(
+        self, notification: Notification, error: str, will_retry: bool
+    ) -> None:
+        """Log the first and the last failure of a job, but an error of many jobs only once."""
+        is_repeated = notification.attempt > 1 or error in self._reported_errors
+        is_hidden = self._arguments.quiet or (is_repeated and not self._arguments.verbose)
+        if will_retry and is_hidden:
+            return
+        self._reported_errors.add(error)
+        text = "%s: notification failed (attempt %d): %s" % (
+            notification.id,
+            notification.attempt,
+            error,
         )
+        if not will_retry:
+            text += "; that was the last attempt: see pollkit status"
+        self._display.write_line("pollkit: " + text)
 
 
 def _variable(text: str) -> str:
     if not re.fullmatch(r"[\w.-]+", text):
-        raise argparse.ArgumentTypeError(
-            "give the name of an environment variable, and nothing else"
-        )
+        raise ConfigError("give only the name of an environment variable")
     return text
 
 
 def _check_files(arguments: argparse.Namespace) -> None:
-    """What is written over or appended to must be no file of the run's own: that would be lost, or the ledger."""
-    taken = []
-    for what, path in (("the ledger", arguments.ledger), ("--bucket", arguments.bucket)):
-        if (
-            path is not None
-        ):  # SQLite keeps the others beside the file itself, and not beside a link to it
-            taken += [
-                (what, os.path.realpath(path) + more) for more in ("", "-wal", "-shm", "-journal")
-            ]
+    """Raise ConfigError if the outbox or the metrics would overwrite another file of this run."""
+    used = []
+    for owner, path in (("the ledger", arguments.ledger), ("--bucket", arguments.bucket)):
+        if path is not None:
+            # SQLite creates its other files next to the real file, not next to a link.
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                used.append((owner, os.path.realpath(path) + suffix))
     for flag, path in (("--outbox", arguments.outbox), ("--metrics", arguments.metrics)):
         if path is not None:
-            for what, other in taken:
+            for owner, other in used:
                 if _is_same_file(path, other):
-                    raise ConfigError(
-                        "%s: %s is the file of %s, or belongs to it: name another"
-                        % (flag, path, what)
-                    )
-            taken.append((flag, path))
+                    raise ConfigError("%s: %s is a file of %s: name another" % (flag, path, owner))
+            used.append((flag, path))
 
 
 def _is_same_file(path: str, other: str) -> bool:
     try:
         return os.path.realpath(path) == os.path.realpath(other) or os.path.samefile(path, other)
-    except OSError:  # one is not there yet
+    except OSError:  # one of them does not exist yet
         return False
 
 
-def _is_still(path: str, there: os.stat_result) -> bool:
+def _is_same_inode(path: str, identity: os.stat_result) -> bool:
     try:
-        return os.path.samestat(there, os.stat(path))
-    except OSError:  # it was taken away
+        return os.path.samestat(identity, os.stat(path))
+    except OSError:  # it was removed
         return False
 
 
-def _check_flags(arguments: argparse.Namespace, ledger: Ledger) -> None:
-    """A limit or a credential that would silently count for none of the jobs is a mistake."""
-    given = flags.for_one_profile(arguments)
-    if given and arguments.profile is not None:
-        if (
-            next(ledger.rows(profile=arguments.profile, outcomes=False), None) is None
-            and not arguments.quiet
-        ):
-            say(
-                "warning: %s counts for nothing: no job in the ledger has profile %s"
-                % (" and ".join(given), arguments.profile)
-            )
-    elif given:
-        name = next(
-            (
-                row.job.profile
-                for row in ledger.rows([WAITING, LEASED], outcomes=False)
-                if row.job.profile is not None
-            ),
-            None,
+def _check_options_apply(arguments: argparse.Namespace, ledger: Ledger) -> None:
+    """Report options, such as --limit or --token-env, that would apply to none of the jobs."""
+    given = " and ".join(options_for_one_profile(arguments))
+    if not given:
+        return
+    if arguments.profile is None:
+        for row in ledger.rows([WAITING, LEASED], outcomes=False):
+            if row.job.profile is not None:
+                raise ConfigError(
+                    "%s would not apply to the jobs of profile %s: give --profile %s, too"
+                    % (given, row.job.profile, row.job.profile)
+                )
+    elif not any(ledger.rows(profile=arguments.profile, outcomes=False)) and not arguments.quiet:
+        write_message(
+            "warning: %s has no effect: no job in the ledger has profile %s"
+            % (given, arguments.profile)
         )
-        if name is not None:
-            raise ConfigError(
-                "%s would not count for the jobs of profile %s: give --profile %s, too"
-                % (" and ".join(given), name, name)
-            )
 
 
-def _waiting(ledger: Ledger) -> int:
+def _count_unfinished(ledger: Ledger) -> int:
     states = ledger.summary().states
     return states[WAITING] + states[LEASED]

@@ -30,11 +30,11 @@ from ...drivers.simulation.server import WINDOWS
 from ...drivers.simulation.simulation import Figures, Lasting, Simulation
 from ...edges.files import open_file
 from ...errors import ConfigError
-from .. import options as flags
+from .. import argument_types
 from ..charts import frontier
 from ..output import as_json, as_text
+from ..parser import unknown_name_error
 from ..progress.terminal import NARROWEST, is_terminal, size_of, style_for
-from ..running import unknown_name_error
 
 USUAL_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
 LARGEST_FILE = 64 * 1024 * 1024
@@ -113,7 +113,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--workers",
         metavar="N",
-        type=flags.count,
+        type=argument_types.count,
         default=8,
         help="requests under way at once (default: 8)",
     )
@@ -131,7 +131,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--svg",
         metavar="FILE",
-        type=flags.path,
+        type=argument_types.path,
         help="draw the frontier, and the requests per minute",
     )
 
@@ -307,7 +307,7 @@ def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
     if text.lower().split()[:1] in (["uniform"], ["lognormal"]):
         return parse_distribution(text)
     try:
-        with open(text and flags.path(text), "rb") as file:
+        with open(text and argument_types.path(text), "rb") as file:
             data = file.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         what = error.strerror if isinstance(error, OSError) else str(error)
@@ -334,7 +334,7 @@ def _from_ledger(path: str) -> Dict[str, Lasting]:
         raise ConfigError("ledger: the name of the ledger's file is missing: write ledger:PATH")
     from ...edges.ledger.ledger import Ledger  # late: it takes sqlite3
 
-    with Ledger(flags.path(path), create=False) as ledger:
+    with Ledger(argument_types.path(path), create=False) as ledger:
         durations = ledger.statistics.durations_by_kind()
     kinds = {kind: found for kind, found in durations.items() if max(found)[1] > 0.0}
     if not kinds:

@@ -1,4 +1,4 @@
-"""Wait for one job; print its outcome as JSON.
+"""Wait for one job and print its outcome as JSON.
 
 examples:
   pollkit wait https://api.internal/v1/jobs/42
@@ -12,56 +12,56 @@ import argparse
 from ...core.model import Outcome, State
 from ...core.urls import redact_url
 from ...drivers.single import Poller
-from .. import options as flags
+from .. import options
 from ..exit_codes import exit_code
 from ..output import as_json, as_text
-from ..progress import display
-from ..running import Terminated
+from ..profile_options import profile_from
+from ..progress.display import Display, add_progress_options, display_from
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
+    """Add the command's arguments."""
     parser.add_argument(
-        "job", metavar="URL|ID", help="the job's own URL, or its id if a profile says where to ask"
+        "job", metavar="URL|ID", help="the URL of the job, or its id if a profile has the URL"
     )
     parser.add_argument(
-        "--result", action="store_true", help="print the result alone, as it is if it is text"
+        "--result", action="store_true", help="print only the result; if it is text, without quotes"
     )
-    flags.add_arguments(parser)
-    flags.add_bucket(parser)
-    flags.add_history(parser)
-    display.add_arguments(parser)
+    options.add_polling_options(parser)
+    options.add_bucket(parser)
+    options.add_history(parser)
+    add_progress_options(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Wait, print, and say by the exit code how it ended."""
-    profile = flags.profile_from(arguments)
-    job = flags.job_from(arguments, arguments.job, profile)
-    shown = display.display_from(arguments, title=redact_url(job.id), limit=profile.limit)
-    with flags.history_from(
-        arguments, shown.say
-    ) as history:  # saved last: the outcome matters more
+    """Wait for the job; return the exit code for its outcome."""
+    profile = profile_from(arguments)
+    job = options.job_from(arguments, arguments.job, profile)
+    title = redact_url(job.id)
+    display = display_from(arguments, title=title, limit=profile.limit)
+    # The history is saved last: the outcome matters more.
+    with options.history_from(arguments, display.write_line) as history:
         with Poller(
             profile,
-            headers=flags.headers_from(arguments),
-            on_event=shown.on_event,
-            bucket=flags.bucket_from(arguments, profile.limit),
+            headers=options.headers_from(arguments),
+            on_event=display.on_event,
+            bucket=options.bucket_from(arguments, profile.limit),
             history=history,
-        ) as poller, shown:
+        ) as poller, display:
             try:
                 outcome = poller.poll(job)
-            except (KeyboardInterrupt, Terminated):
-                shown.say("pollkit: interrupted: %s had not ended" % redact_url(job.id))
+            except KeyboardInterrupt:
+                display.write_line("pollkit: interrupted: %s has not finished" % title)
                 raise
-            flags.warn(arguments, shown.say)
-        _print(outcome, arguments.result, shown)
+            options.warn_about_secrets(arguments, display.write_line)
+        _print(outcome, arguments.result, display)
     return exit_code([outcome.state])
 
 
-def _print(outcome: Outcome, is_result_alone: bool, shown: display.Display) -> None:
-    if not is_result_alone:
-        shown.out(as_json(outcome.as_dict()))
+def _print(outcome: Outcome, only_result: bool, display: Display) -> None:
+    if not only_result:
+        display.write_data(as_json(outcome.as_dict()))
     elif outcome.state is State.DONE:
-        shown.out(as_text(outcome.result))
+        display.write_data(as_text(outcome.result))
     else:
-        shown.say("pollkit: " + outcome.summary())
+        display.write_line("pollkit: " + outcome.summary())

@@ -1,1 +1,1 @@
-"""Progress on stderr: a live display on a terminal, a log elsewhere."""
+"""Progress on stderr: a live display on a terminal, a log otherwise."""

@@ -1,11 +1,11 @@
-"""Progress on stderr: a live display on a terminal, a log of changes elsewhere.
+"""Progress on stderr: a live display on a terminal, a log of changes otherwise.
 
-    display = display_for("auto", batch=True)
+    display = display_from(arguments, batch=True)
     with display, BatchPoller(profile, on_event=display.on_event) as batch:
-        display.numbers = lambda: Numbers(total, batch.stats.polls, batch.stats.rate_limited)
+        display.totals = lambda: Totals(jobs, batch.stats.polls, batch.stats.rate_limited)
 
-What to show is decided in drawing and event_log; this only brings it to the terminal. Workers
-that tell of events never wait for a painting: a thread of its own does that, ten times a second.
+views.py and event_log.py decide what is shown; this module brings it to the terminal. A background
+thread draws, ten times per second, so that workers never wait for the terminal.
 """
 
 import argparse
@@ -17,159 +17,144 @@ from typing import IO, TYPE_CHECKING, Callable, Mapping, Optional, Union
 
 from ...core.events import Event
 from ...core.units import Limit, parse_limit
-from .event_log import CHANGES, EVERYTHING, TROUBLES, WARNINGS, EventLog
-from .terminal import REDRAW_S, Terminal, can_draw, lines_within, size_of, style_for
+from .event_log import CHANGES, EVERYTHING, FAULTS, WARNINGS, EventLog
+from .terminal import REDRAW_S, Terminal, can_draw, size_of, style_for
 
 if TYPE_CHECKING:
-    from .views import Numbers, View
-
-PROGRESS = ("auto", "bar", "log", "none")
+    from .views import Totals, View
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of every command that shows progress; `display_from` reads them."""
+def add_progress_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of every command that shows progress."""
     group = parser.add_argument_group("progress, on stderr")
     group.add_argument(
         "--progress",
-        choices=PROGRESS,
+        choices=("auto", "bar", "log", "none"),
         default="auto",
-        help="auto (the default): a live display on a terminal, a log of changes elsewhere",
+        help="auto (the default): a live display on a terminal, a log of changes otherwise",
     )
-    group.add_argument("--log-json", action="store_true", help="log as JSON lines")
+    group.add_argument("--log-json", action="store_true", help="write the log as JSON lines")
     group.add_argument(
-        "-v", "--verbose", action="count", default=0, help="log every poll, and what was made of it"
+        "-v", "--verbose", action="count", default=0, help="log every poll and its result"
     )
     group.add_argument("--quiet", action="store_true", help="no progress and no log; errors only")
 
 
-def display_from(
-    arguments: argparse.Namespace,
-    batch: bool = False,
-    title: str = "",
-    limit: Union[str, Limit, None] = None,
-) -> "Display":
-    """The display that a command's flags ask for; see display_for."""
-    return display_for(
-        arguments.progress,
-        arguments.verbose,
-        arguments.quiet,
-        arguments.log_json,
-        batch,
-        title,
-        limit,
-    )
-
-
 class Display:
-    """Where a command's progress goes. Use it in a `with` block: leaving it clears the terminal."""
+    """Shows the progress of a command. Use it in a `with` block, which clears the terminal."""
 
     def __init__(
         self,
         stream: Optional[IO[str]],
-        view: "Optional[View]",
-        log: EventLog,
-        hears: bool,
         environ: Mapping[str, str],
+        log: EventLog,
+        view: "Optional[View]",
+        shows_events: bool,
     ) -> None:
-        self._stream, self._view, self._log = stream, view, log
+        self._stream = stream
+        self._log = log
+        self._view = view
         self._terminal = Terminal(stream)
         self._style = style_for(stream, environ)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: Optional[threading.Thread] = None
-        #: What a batch counts itself, asked for each time the display is drawn.
-        self.numbers: "Optional[Callable[[], Numbers]]" = None
-        #: For the driver; None where nobody wants to know, so that it makes no events at all.
-        self.on_event: Optional[Callable[[Event], None]] = self._hear if hears else None
-        #: Whether each end gets a line in the log.
-        self.logs_ends = hears and log.level >= CHANGES
+        #: Returns the totals of a batch; called for each drawing.
+        self.totals: "Optional[Callable[[], Totals]]" = None
+        #: For the driver; if no events are shown it is None, and the driver creates none.
+        self.on_event: Optional[Callable[[Event], None]] = None
+        if shows_events:
+            self.on_event = self._show_event
+        #: Whether each finished job gets a line in the log.
+        self.logs_outcomes = shows_events and log.level >= CHANGES
 
-    def say(self, text: str) -> None:
-        """A line for people on stderr, above the bar if there is one."""
-        self._terminal.say(self._log.note(text, time.time()))
+    def write_line(self, text: str) -> None:
+        """Write a line to stderr, above the live display if there is one."""
+        self._terminal.write_line(self._log.format_note(text, time.time()))
 
-    def out(self, text: str) -> None:
-        """Data on stdout, as it is; a bar on the same terminal makes room. A broken pipe is the caller's."""
-        self._terminal.write_out(text)
+    def write_data(self, text: str) -> None:
+        """Write data to stdout, above a live display on the same terminal.
 
-    def start(self) -> None:
-        """Begin to draw."""
-        if self._view is not None and self._thread is None:
-            self._thread = threading.Thread(target=self._tick, name="pollkit-display", daemon=True)
+        A closed pipe raises BrokenPipeError.
+        """
+        self._terminal.write_data(text)
+
+    def __enter__(self) -> "Display":
+        if self._view is not None:
+            self._thread = threading.Thread(target=self._run, name="pollkit-display", daemon=True)
             self._thread.start()
+        return self
 
-    def close(self) -> None:
-        """Clear the display; what was logged stays."""
+    def __exit__(self, *exc_info: object) -> None:
         self._stop.set()
         self._terminal.clear()
         if self._thread is not None:
             self._thread.join(1.0)
-            self._terminal.clear()  # what it may have painted in between
+            self._terminal.clear()  # the thread may have drawn once more
 
-    def __enter__(self) -> "Display":
-        self.start()
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
-
-    def _hear(self, event: Event) -> None:
+    def _show_event(self, event: Event) -> None:
         with self._lock:
             if self._view is not None:
                 self._view.on_event(event)
-            text = self._log.line(event, time.time())
+            text = self._log.format_event(event, time.time())
         if text is not None:
-            self._terminal.say(text)
+            self._terminal.write_line(text)
 
-    def _tick(self) -> None:
+    def _run(self) -> None:
         while not self._stop.wait(REDRAW_S):
             self._draw(time.monotonic())
 
     def _draw(self, now: float) -> None:
         assert self._view is not None
-        numbers = None if self.numbers is None else self.numbers()
-        size = size_of(self._stream)  # each time: it may have been resized
+        totals = None if self.totals is None else self.totals()
+        size = size_of(self._stream)  # each time: the user may resize the window
         with self._lock:
-            self._view.count(now, numbers)
+            self._view.update(now, totals)
             lines = self._view.lines(now, size, self._style)
-        self._terminal.paint(lines_within(lines, size))
+        # One line less than the terminal has: the line above, with the command, stays visible.
+        self._terminal.draw(lines[: max(1, size.lines - 1)])
 
 
-def display_for(
-    progress: str = "auto",
-    verbose: int = 0,
-    quiet: bool = False,
-    log_json: bool = False,
+def display_from(
+    arguments: argparse.Namespace,
+    *,
     batch: bool = False,
     title: str = "",
     limit: Union[str, Limit, None] = None,
     stream: Optional[IO[str]] = None,
     environ: Optional[Mapping[str, str]] = None,
 ) -> Display:
-    """The display that the flags ask for and the terminal can show.
+    """The display that the options ask for and the terminal can show.
 
-    `progress` is auto, bar, log or none. A bar needs a terminal of 40 columns that can move its
-    cursor; elsewhere it becomes a log. `verbose` logs every poll, above the bar where there is
-    one; `quiet` leaves only what the command itself says.
+    The live display needs a terminal of 40 columns that can move its cursor; otherwise there is a
+    log. With -v, every poll is logged, above the live display if there is one. With --quiet, only
+    the lines that the command itself writes are shown.
     """
     stream = sys.stderr if stream is None else stream
     environ = os.environ if environ is None else environ
-    if quiet:
-        progress, verbose = "none", 0
-    draws = progress == "bar" or (progress == "auto" and not log_json)
-    draws = draws and can_draw(stream, environ)
-    logs = log_json or not draws
-    level = EVERYTHING if verbose else CHANGES if logs else WARNINGS if batch else TROUBLES
-    view: "Optional[View]" = None
-    if draws:
-        from .views import ManyJobs, OneJob  # late: cron watches no bar
+    progress = "none" if arguments.quiet else arguments.progress
+    is_verbose = bool(arguments.verbose) and not arguments.quiet
+    wants_view = progress == "bar" or (progress == "auto" and not arguments.log_json)
+    view = None
+    if wants_view and can_draw(stream, environ):
+        view = _new_view(batch, title, limit)
 
-        now = time.monotonic()
-        view = (
-            ManyJobs(now, parse_limit(limit) if isinstance(limit, str) else limit)
-            if batch
-            else OneJob(title, now)
-        )
-    return Display(
-        stream, view, EventLog(level, log_json), bool(progress != "none" or verbose), environ
-    )
+    if is_verbose:
+        level = EVERYTHING
+    elif view is None or arguments.log_json:
+        level = CHANGES
+    elif batch:
+        level = WARNINGS  # the view counts the faults of a batch
+    else:
+        level = FAULTS
+    log = EventLog(level, arguments.log_json)
+    return Display(stream, environ, log, view, shows_events=progress != "none" or is_verbose)
+
+
+def _new_view(batch: bool, title: str, limit: Union[str, Limit, None]) -> "View":
+    from .views import ManyJobs, OneJob  # late: cron shows no live display
+
+    now = time.monotonic()
+    if not batch:
+        return OneJob(title, now)
+    return ManyJobs(now, parse_limit(limit) if isinstance(limit, str) else limit)

@@ -1,8 +1,8 @@
-"""A terminal, or a pipe, that text is written to: how wide text is, and a block of lines that stays put.
+"""Writing to a terminal or a pipe: the width of text, and a block of lines redrawn in place.
 
-The block is painted in place, and the cursor rests at its top left corner. So it is cleared by
-one 'erase below', also after a resize that folded its lines, or a ^C that was echoed into it. Nothing is
-ever written to the last column, where terminals disagree on what comes next.
+The cursor rests at the top left corner of the block. So one 'erase below' clears it, even after a
+resize that wrapped its lines, or a ^C that was echoed into it. Nothing is ever written to the last
+column, because terminals disagree on the position of the next character.
 """
 
 import os
@@ -11,30 +11,31 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import IO, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import IO, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-REDRAW_S = 0.1  # the shortest time between two paintings
-NARROWEST = 40  # columns that a bar needs
-HURRY_S = 1.0  # for a terminal that takes no more text, at the end
+REDRAW_S = 0.1  # the shortest time between two drawings
+NARROWEST = 40  # columns that a live display needs
+CLEAR_WAIT_S = 1.0  # how long to wait at the end for a terminal that accepts no text
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "faint": "2"}
-_SGR = re.compile("\x1b\\[[0-9;]*m")
-_NO_WRAP, _WRAP, _ERASE_LINE, _ERASE_BELOW = "\x1b[?7l", "\x1b[?7h", "\x1b[K", "\x1b[J"
+_COLOUR_CODE = re.compile("\x1b\\[[0-9;]*m")
+_NO_WRAP = "\x1b[?7l"
+_WRAP = "\x1b[?7h"
+_ERASE_LINE = "\x1b[K"
+_ERASE_BELOW = "\x1b[J"
 
 
 class Style(NamedTuple):
-    """What the reader's terminal can show."""
+    """The abilities of a terminal."""
 
     encoding: str = "utf-8"
     unicode: bool = True
     colour: bool = False
 
     def paint(self, text: str, colour: str) -> str:
-        """Text in a colour, where there are colours."""
-        return (
-            "\x1b[%sm%s\x1b[0m" % (_COLOURS[colour], text)
-            if self.colour and colour and text
-            else text
-        )
+        """Text in a colour, if the terminal has colours."""
+        if not self.colour or not colour or not text:
+            return text
+        return "\x1b[%sm%s\x1b[0m" % (_COLOURS[colour], text)
 
 
 class Size(NamedTuple):
@@ -45,25 +46,25 @@ class Size(NamedTuple):
 
 
 def width_of(text: str) -> int:
-    """How many columns a text takes; colours take none."""
-    text = _SGR.sub("", text) if "\x1b" in text else text
+    """The number of columns that a text takes; colours take none."""
+    text = _COLOUR_CODE.sub("", text) if "\x1b" in text else text
     try:
         text.encode("ascii")
         return len(text)
     except UnicodeError:
         from unicodedata import category, east_asian_width
-    return sum(
-        0 if category(char) in ("Mn", "Me", "Cf") else 2 if east_asian_width(char) in "WF" else 1
-        for char in text
-    )
+
+    visible = [char for char in text if category(char) not in ("Mn", "Me", "Cf")]
+    return sum(2 if east_asian_width(char) in "WF" else 1 for char in visible)
 
 
 def clip(text: str, width: int) -> str:
-    """A text without colours, cut so that it takes no more columns than this."""
+    """A text without colours, cut to this number of columns."""
     if width_of(text) <= width:
         return text
     mark = ".." if width > 4 else ""
-    kept, room = [], width - len(mark)
+    room = width - len(mark)
+    kept = []
     for char in text:
         room -= width_of(char)
         if room < 0:
@@ -73,7 +74,7 @@ def clip(text: str, width: int) -> str:
 
 
 def is_terminal(stream: Optional[IO[str]]) -> bool:
-    """Whether somebody watches it."""
+    """Whether a stream is a terminal."""
     try:
         return stream is not None and stream.isatty()
     except (OSError, ValueError):
@@ -81,29 +82,30 @@ def is_terminal(stream: Optional[IO[str]]) -> bool:
 
 
 def can_draw(stream: Optional[IO[str]], environ: Mapping[str, str]) -> bool:
-    """Whether a bar can be drawn there: a terminal that moves its cursor, and is wide enough."""
+    """Whether a stream is a terminal that can move its cursor, and is wide enough."""
     term = environ.get("TERM") or ("windows" if environ.get("WT_SESSION") else "dumb")
     return is_terminal(stream) and term != "dumb" and size_of(stream).columns >= NARROWEST
 
 
 def style_for(stream: Optional[IO[str]], environ: Mapping[str, str]) -> Style:
-    """What can be shown there."""
+    """The encoding and the colours of a stream."""
     encoding = getattr(stream, "encoding", None) or "ascii"
     locale = environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG")
     if locale in ("C", "POSIX"):
-        encoding = "ascii"  # Python 3.7 and later would write UTF-8 all the same
+        encoding = "ascii"  # Python 3.7 and later would write UTF-8 nevertheless
+    is_unicode = False
     try:
         "█░".encode(encoding)
         is_unicode = True
     except UnicodeError:
-        is_unicode = False
+        pass
     except LookupError:
-        encoding, is_unicode = "ascii", False
+        encoding = "ascii"
     return Style(encoding, is_unicode, can_draw(stream, environ) and not environ.get("NO_COLOR"))
 
 
 def size_of(stream: Optional[IO[str]]) -> Size:
-    """The size of the terminal as it is now."""
+    """The present size of a terminal; 80 x 24 if it is unknown."""
     try:
         columns, lines = os.get_terminal_size(stream.fileno() if stream is not None else -1)
     except (OSError, ValueError, AttributeError):
@@ -112,80 +114,73 @@ def size_of(stream: Optional[IO[str]]) -> Size:
 
 
 class Terminal:
-    """Writes lines that stay, and below them a block that doesn't. Any thread may call it."""
+    """Writes lines that stay, and below them a block that is redrawn. Thread-safe."""
 
     def __init__(self, stream: Optional[IO[str]]) -> None:
         self._stream = stream
         self._lock = threading.RLock()
-        self._block: Tuple[str, ...] = ()  # what was painted last, or is to be painted again
-        self._is_up = False  # whether it stands there now
-        self._painted_at = float("-inf")
+        self._block: Tuple[str, ...] = ()
+        self._is_drawn = False  # whether the block is on the screen
+        self._drawn_at = float("-inf")
 
-    def paint(self, lines: Sequence[str]) -> None:
-        """Show a block of lines in place of the one before."""
+    def draw(self, lines: Sequence[str]) -> None:
+        """Replace the block."""
+        block = tuple(lines)
         with self._lock:
-            if self._is_up and tuple(lines) == self._block:
-                return
-            self._block = tuple(lines)
-            self._paint_in_time()
+            if not self._is_drawn or block != self._block:
+                self._block = block
+                self._draw_if_due()
 
-    def say(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line above the block."""
-        with self._aside():
+        with self._above_block():
             self._write(text + "\n")
 
-    def write_out(self, text: str) -> None:
-        """Write data to stdout; the block makes room where stdout is a terminal, too."""
+    def write_data(self, text: str) -> None:
+        """Write data to stdout; if that is a terminal, too, above the block."""
         if not self._block or not is_terminal(sys.stdout):
             sys.stdout.write(text)
             sys.stdout.flush()
             return
-        with self._aside():
+        with self._above_block():
             sys.stdout.write(text)
             sys.stdout.flush()
 
     def clear(self) -> None:
-        """Take the block away for good."""
-        # A thread may be stuck in a write, if the reader has stopped the terminal with ^S.
-        if self._lock.acquire(timeout=HURRY_S):
+        """Remove the block."""
+        # If the user has stopped the terminal with ^S, a thread is stuck in a write.
+        if self._lock.acquire(timeout=CLEAR_WAIT_S):
             try:
-                if self._is_up:
-                    self._write(_WRAP)  # a ^C may have cut a painting short, and its end with it
+                if self._is_drawn:
+                    self._write(_WRAP)  # a ^C may have interrupted a drawing before its end
                 self._erase()
                 self._block = ()
             finally:
                 self._lock.release()
 
     @contextmanager
-    def _aside(self) -> Iterator[None]:
+    def _above_block(self) -> Iterator[None]:
         with self._lock:
             self._erase()
             yield
             if self._block:
-                self._paint_in_time()
+                self._draw_if_due()
 
-    def _paint_in_time(self) -> None:
-        if time.monotonic() >= self._painted_at + REDRAW_S:  # otherwise whoever paints next does
-            self._paint()
-
-    def _paint(self) -> None:
-        up = len(self._block) - 1
-        self._write(
-            "\r%s%s%s%s\r%s"
-            % (
-                _NO_WRAP,
-                (_ERASE_LINE + "\n").join(self._block),
-                _ERASE_BELOW,
-                _WRAP,
-                "\x1b[%dA" % up if up else "",
-            )
-        )
-        self._is_up, self._painted_at = True, time.monotonic()
+    def _draw_if_due(self) -> None:
+        """Draw, unless the last drawing was just now: the next call of `draw` follows soon."""
+        if time.monotonic() < self._drawn_at + REDRAW_S:
+            return
+        text = (_ERASE_LINE + "\n").join(self._block)
+        lines_below = len(self._block) - 1
+        to_top = "\x1b[%dA" % lines_below if lines_below else ""
+        self._write("\r" + _NO_WRAP + text + _ERASE_BELOW + _WRAP + "\r" + to_top)
+        self._is_drawn = True
+        self._drawn_at = time.monotonic()
 
     def _erase(self) -> None:
-        if self._is_up:
+        if self._is_drawn:
             self._write("\r" + _ERASE_BELOW)
-            self._is_up = False
+            self._is_drawn = False
 
     def _write(self, text: str) -> None:
         if self._stream is None:
@@ -194,9 +189,4 @@ class Terminal:
             self._stream.write(text)
             self._stream.flush()
         except (OSError, ValueError):
-            self._stream = None  # nobody reads it any more; the exit code and stdout must do
-
-
-def lines_within(lines: List[str], size: Size) -> List[str]:
-    """As many lines as a terminal has room for, below the line that the reader came from."""
-    return lines[: max(1, size.lines - 1)]
+            self._stream = None  # closed: only stdout and the exit code are left

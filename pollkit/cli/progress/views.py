@@ -1,8 +1,8 @@
-"""What the progress display shows: from what was heard of the jobs to lines of text.
+"""The lines of the progress display, computed from the events of the jobs.
 
-House rules: `hear` and `count` take in what happened, `lines` says what to show of it and changes
-nothing; the instant, the size and the style of the terminal come in, and nothing here writes.
-Hearing an event costs the same however many jobs there are; `lines` looks at a few of them.
+House rules: `on_event` and `update` change a view, `lines` does not. The time, the size and the
+style of the terminal are arguments; nothing here writes. The cost of an event does not depend on
+the number of jobs, and `lines` reads only a few of them.
 """
 
 from collections import deque
@@ -16,12 +16,14 @@ from ...core.wait_state import FAULT as FOR_FAULT
 from ...core.wait_state import LIMIT, RETRY_AFTER, WaitState
 from .terminal import Size, Style, clip, width_of
 
-BAR_MOST, BAR_LEAST = 40, 8
-SLOWEST_SHOWN, SLOWEST_AMONG = 3, 50
-RATE_OVER_S = 60
-ENOUGH_ENDED = 5  # jobs that must have ended before their number says when all will have
+WIDEST_BAR = 40
+NARROWEST_BAR = 8
+SLOW_JOBS_SHOWN = 3
+SLOW_JOBS_READ = 50  # the jobs among which the slowest are found
+RATE_WINDOW_S = 60
+ETA_MIN_FINISHED = 5  # jobs that must have finished before an ETA is shown
 GAP = "  "
-_WHY = {LIMIT: "rate limit", RETRY_AFTER: "the server said so", FOR_FAULT: "fault"}
+_REASONS = {LIMIT: "rate limit", RETRY_AFTER: "Retry-After", FOR_FAULT: "fault"}
 _STATES = (
     (State.DONE, "done", "green"),
     (State.FAILED, "failed", "red"),
@@ -31,298 +33,306 @@ _STATES = (
 )
 
 
-class Numbers(NamedTuple):
-    """What a batch counts itself: its jobs (None where nobody knows), its requests, its 429s."""
+class Totals(NamedTuple):
+    """Counts of a batch: its jobs (None if unknown), its requests, and their 429s."""
 
-    total: Optional[int] = None
+    jobs: Optional[int] = None
     polls: int = 0
     rate_limited: int = 0
 
 
-class Piece(NamedTuple):
-    """A part of a line, in its wordings from the longest to the shortest; the highest rank shrinks first.
+class Report(NamedTuple):
+    """The progress of a job, and when it was reported."""
 
-    Pieces of one rank shrink in turn.
-    """
+    fraction: float
+    at: float
 
-    rank: int
-    wordings: Sequence[str]
+
+class Part(NamedTuple):
+    """A part of a line, with its texts from the longest to the shortest."""
+
+    rank: int  # if a line is too long, the parts of the highest rank are shortened first, in turn
+    texts: Sequence[str]
     colour: str = ""
 
 
-def line(
-    pieces: Sequence[Piece], width: int, style: Style, fraction: Optional[float] = None
+def fit_line(
+    parts: Sequence[Part], width: int, style: Style, fraction: Optional[float] = None
 ) -> str:
-    """Pieces on one line of at most `width` columns, a bar in front where there is a fraction to show."""
-    room = width - (BAR_LEAST + len(GAP) if fraction is not None else 0)
-    chosen = [0] * len(pieces)
-    shown = [_encodable(piece.wordings[0], style) for piece in pieces]
-    while _width(shown) > room:
-        left = [i for i, piece in enumerate(pieces) if chosen[i] + 1 < len(piece.wordings)]
-        if not left:
+    """The parts on one line of at most `width` columns, after a bar if there is a fraction."""
+    room = width
+    if fraction is not None:
+        room -= NARROWEST_BAR + len(GAP)
+    texts = _shorten(parts, room, style)
+    text_width = _width(texts)
+    if text_width > width:
+        return clip(GAP.join(filter(None, texts)), width)
+    line = GAP.join(style.paint(text, part.colour) for text, part in zip(texts, parts) if text)
+    if fraction is None or text_width > room:
+        return line
+    return bar(fraction, min(WIDEST_BAR, width - text_width - len(GAP)), style) + GAP + line
+
+
+def _shorten(parts: Sequence[Part], width: int, style: Style) -> List[str]:
+    """A text for each part, such that all fit into the width if possible."""
+    chosen = [0] * len(parts)
+    texts = [_make_encodable(part.texts[0], style) for part in parts]
+    while _width(texts) > width:
+        longer = [i for i, part in enumerate(parts) if chosen[i] + 1 < len(part.texts)]
+        if not longer:
             break
-        worst = max(left, key=lambda i: (pieces[i].rank, -chosen[i], i))
-        chosen[worst] += 1
-        shown[worst] = _encodable(pieces[worst].wordings[chosen[worst]], style)
-    if _width(shown) > width:
-        return clip(GAP.join(filter(None, shown)), width)
-    text = GAP.join(style.paint(part, piece.colour) for part, piece in zip(shown, pieces) if part)
-    if fraction is None or _width(shown) > room:
-        return text
-    return bar(fraction, min(BAR_MOST, width - _width(shown) - len(GAP)), style) + GAP + text
+        index = max(longer, key=lambda i: (parts[i].rank, -chosen[i], i))
+        chosen[index] += 1
+        texts[index] = _make_encodable(parts[index].texts[chosen[index]], style)
+    return texts
 
 
 def bar(fraction: float, width: int, style: Style) -> str:
-    """A bar of so many columns."""
+    """A bar of this many columns."""
     full, empty = "█░" if style.unicode else "#."
     done = int(min(1.0, max(0.0, fraction)) * width)
     return style.paint(full * done, "cyan") + style.paint(empty * (width - done), "faint")
 
 
 class View:
-    """What is known of the jobs, and how it is shown."""
+    """The state of the jobs, and how it is shown."""
 
     def on_event(self, event: Event) -> None:
-        """Take in an event."""
+        """Record an event."""
         raise NotImplementedError
 
-    def count(self, now: float, numbers: Optional[Numbers]) -> None:
-        """Take in what the command counts itself; a view may have no use for it."""
+    def update(self, now: float, totals: Optional[Totals]) -> None:
+        """Record the totals of the command; called before each drawing."""
 
     def lines(self, now: float, size: Size, style: Style) -> List[str]:
-        """What to show, a string a line, none of them as wide as the terminal."""
+        """The lines to show, each of them narrower than the terminal."""
         raise NotImplementedError
 
 
 class OneJob(View):
     """The display of a single job."""
 
-    def __init__(self, title: str, began: float) -> None:
-        self._title, self._began = one_line(title, 80), began
+    def __init__(self, title: str, started_at: float) -> None:
+        self._title = one_line(title, 80)
+        self._started_at = started_at
         self._progress: Optional[WaitState] = None
-        self._trouble = ""
-        self._first: Optional[Tuple[float, float]] = (
-            None  # the first progress that was reported, and when
-        )
-        self._latest: Tuple[float, float] = (0.0, 0.0)
+        self._fault = ""
+        self._first: Optional[Report] = None
+        self._latest: Optional[Report] = None  # the latest one that differs
 
     def on_event(self, event: Event) -> None:
-        self._progress = progress = event.progress
+        self._progress = event.progress
         if event.kind == FAULT:
-            self._trouble = event.text
-        elif event.kind == POLL and progress.fraction is not None:
-            if self._first is None or progress.fraction < self._latest[0]:  # it began anew
-                self._first = self._latest = (progress.fraction, event.at)
-            elif progress.fraction > self._latest[0]:
-                self._latest = (progress.fraction, event.at)
+            self._fault = event.text
+        elif event.kind == POLL and event.progress.fraction is not None:
+            report = Report(event.progress.fraction, event.at)
+            if self._latest is None or report.fraction < self._latest.fraction:
+                self._first = self._latest = report  # the first report, or the job was restarted
+            elif report.fraction > self._latest.fraction:
+                self._latest = report
 
     def lines(self, now: float, size: Size, style: Style) -> List[str]:
-        progress, width = self._progress, size.columns - 1
-        if progress is None:
-            return [
-                line(
-                    [
-                        Piece(0, [spinner(now)]),
-                        Piece(1, ["waiting for the first answer", "no answer yet"]),
-                        Piece(2, [clock_text(now - self._began)]),
-                        Piece(3, [self._title, ""]),
-                    ],
-                    width,
-                    style,
-                )
+        width = size.columns - 1
+        if self._progress is None:
+            parts = [
+                Part(0, [spinner(now)]),
+                Part(1, ["waiting for the first reply", "no reply yet"]),
+                Part(2, [clock_text(now - self._started_at)]),
+                Part(3, [self._title, ""]),
             ]
-        fraction, left = progress.fraction, eta(self._first, self._latest, now)
+            return [fit_line(parts, width, style)]
+        parts = self._parts(self._progress, now)
+        return [fit_line(parts, width, style, self._progress.fraction)]
+
+    def _parts(self, progress: WaitState, now: float) -> List[Part]:
+        amount = [spinner(now)]
+        if progress.fraction is not None:
+            amount = amount_texts(progress.fraction, progress.total)
         status = one_line(progress.status or "no status yet", 60)
-        pieces = [
-            Piece(4, [spinner(now)] if fraction is None else how_far(fraction, progress.total)),
-            Piece(4, [status, clip(status, 16), clip(status, 8)]),
-            Piece(1, [clock_text(now - progress.started_at)]),
-            Piece(3, ["" if left is None else "ETA " + clock_text(left), ""]),
-            Piece(
+        remaining_s = eta(self._first, self._latest, now)
+        return [
+            Part(4, amount),
+            Part(4, [status, clip(status, 16), clip(status, 8)]),
+            Part(1, [clock_text(now - progress.started_at)]),
+            Part(3, ["" if remaining_s is None else "ETA " + clock_text(remaining_s), ""]),
+            Part(
                 4,
-                next_poll_age(progress, now, self._trouble),
+                next_poll_texts(progress, now, self._fault),
                 "yellow" if progress.why != "pace" else "",
             ),
-            Piece(5, [self._title, clip(self._title, 24), ""], "faint"),
+            Part(5, [self._title, clip(self._title, 24), ""], "faint"),
         ]
-        return [line(pieces, width, style, fraction)]
 
 
 class ManyJobs(View):
     """The display of a batch."""
 
-    def __init__(self, began: float, limit: Optional[Limit] = None) -> None:
-        self._began, self._limit = began, limit
-        self._waiting: Dict[str, WaitState] = {}  # those that were polled, the first of them first
-        self._ended: Dict[State, int] = {}
+    def __init__(self, started_at: float, limit: Optional[Limit] = None) -> None:
+        self._started_at = started_at
+        self._limit = limit
+        self._waiting: Dict[str, WaitState] = {}  # in order of their first polls
+        self._finished: Dict[State, int] = {}
         self._polls = 0
-        self._numbers = Numbers()
-        self._counts: Deque[Tuple[float, int]] = deque(
-            [(began, 0)], maxlen=RATE_OVER_S
-        )  # requests, each second
+        self._totals = Totals()
+        # The number of requests, about once per second.
+        self._poll_counts: Deque[Tuple[float, int]] = deque([(started_at, 0)], maxlen=RATE_WINDOW_S)
 
     def on_event(self, event: Event) -> None:
         progress = event.progress
         if event.kind == END and progress.ending is not None:
             self._waiting.pop(progress.job.id, None)
             state = progress.ending.state
-            self._ended[state] = self._ended.get(state, 0) + 1
+            self._finished[state] = self._finished.get(state, 0) + 1
         elif event.kind == POLL:
             self._polls += 1
             if progress.ending is None:
                 self._waiting[progress.job.id] = progress
 
-    def count(self, now: float, numbers: Optional[Numbers]) -> None:
-        self._numbers = Numbers(None, self._polls) if numbers is None else numbers
-        if now - self._counts[-1][0] >= 1:
-            self._counts.append((now, self._numbers.polls))
+    def update(self, now: float, totals: Optional[Totals]) -> None:
+        self._totals = totals or Totals(polls=self._polls)
+        if now - self._poll_counts[-1][0] >= 1:
+            self._poll_counts.append((now, self._totals.polls))
 
     def lines(self, now: float, size: Size, style: Style) -> List[str]:
-        width, slowest = size.columns - 1, self._slowest()
-        longest = max([0] + [width_of(display_id(progress.job)) for progress in slowest])
-        name_width = min(longest, max(8, width // 4))
-        return [self._jobs_line(now, width, style), self._requests_line(now, width, style)] + [
-            slow_job(progress, now, name_width, width, style) for progress in slowest
+        width = size.columns - 1
+        lines = [
+            self._jobs_line(now, width, style),
+            fit_line(self._request_parts(now), width, style),
         ]
+        slowest = self._slowest()
+        if slowest:
+            longest = max(width_of(display_id(progress.job)) for progress in slowest)
+            name_width = min(longest, max(8, width // 4))
+            for progress in slowest:
+                lines.append(fit_line(_job_parts(progress, now, name_width, style), width, style))
+        return lines
 
     def _jobs_line(self, now: float, width: int, style: Style) -> str:
-        ended, total = sum(self._ended.values()), self._numbers.total
-        waiting = len(self._waiting) if total is None else max(0, total - ended)
-        pieces = [
-            Piece(1, ["%d %s" % (self._ended.get(state, 0), word)], colour)
+        total = self._totals.jobs
+        finished = sum(self._finished.values())
+        waiting = len(self._waiting) if total is None else max(0, total - finished)
+        elapsed_s = now - self._started_at
+        parts = [
+            Part(1, ["%d %s" % (self._finished.get(state, 0), word)], colour)
             for state, word, colour in _STATES
-            if self._ended.get(state) or state is State.DONE
+            if self._finished.get(state) or state is State.DONE
         ]
-        pieces.append(Piece(1, ["%d waiting" % waiting]))
-        pieces.append(Piece(2, [clock_text(now - self._began)]))
-        if total and waiting and ended >= max(ENOUGH_ENDED, total / 10):
-            pieces.append(
-                Piece(3, ["ETA about " + clock_text((now - self._began) * waiting / ended), ""])
-            )
-        return line(pieces, width, style, ended / total if total else None)
+        parts.append(Part(1, ["%d waiting" % waiting]))
+        parts.append(Part(2, [clock_text(elapsed_s)]))
+        if not total:
+            return fit_line(parts, width, style)
+        if waiting and finished >= max(ETA_MIN_FINISHED, total / 10):
+            remaining_s = elapsed_s * waiting / finished
+            parts.append(Part(3, ["ETA about " + clock_text(remaining_s), ""]))
+        return fit_line(parts, width, style, finished / total)
 
-    def _requests_line(self, now: float, width: int, style: Style) -> str:
-        numbers, (at, polls) = self._numbers, self._counts[0]
-        rate = (numbers.polls - polls) / (now - at) * 60 if now - at >= 1 else None
-        pieces = [Piece(2, ["%d requests" % numbers.polls])]
-        if rate is not None:
-            limit = None if self._limit is None else self._limit.polls / self._limit.per * 60
-            pieces.append(
-                Piece(
-                    1,
-                    ["%.0f a minute" % rate, "%.0f/min" % rate]
-                    if limit is None
-                    else [
-                        "%.0f a minute of %.0f allowed" % (rate, limit),
-                        "%.0f/%.0f a min" % (rate, limit),
-                    ],
-                )
-            )
-        if numbers.rate_limited:
-            pieces.append(
-                Piece(
-                    1,
-                    [
-                        "told to slow down (429): %d" % numbers.rate_limited,
-                        "429s: %d" % numbers.rate_limited,
-                    ],
-                    "yellow",
-                )
-            )
-        return line(pieces, width, style)
+    def _request_parts(self, now: float) -> List[Part]:
+        totals = self._totals
+        parts = [Part(2, ["%d requests" % totals.polls])]
+        since, polls_before = self._poll_counts[0]
+        if now - since >= 1:
+            rate = (totals.polls - polls_before) / (now - since) * 60
+            texts = ["%.0f requests per minute" % rate, "%.0f/min" % rate]
+            if self._limit is not None:
+                allowed = self._limit.polls / self._limit.per * 60
+                texts = [
+                    "%.0f requests per minute of %.0f allowed" % (rate, allowed),
+                    "%.0f/%.0f per min" % (rate, allowed),
+                ]
+            parts.append(Part(1, texts))
+        if totals.rate_limited:
+            count = totals.rate_limited
+            texts = ["rate limited (429): %d" % count, "429s: %d" % count]
+            parts.append(Part(1, texts, "yellow"))
+        return parts
 
     def _slowest(self) -> List[WaitState]:
-        some = islice(self._waiting.values(), SLOWEST_AMONG)
-        return sorted(some, key=lambda progress: (progress.started_at, progress.fraction or 0.0))[
-            :SLOWEST_SHOWN
-        ]
+        jobs = sorted(
+            islice(self._waiting.values(), SLOW_JOBS_READ),
+            key=lambda progress: (progress.started_at, progress.fraction or 0.0),
+        )
+        return jobs[:SLOW_JOBS_SHOWN]
 
 
-def slow_job(progress: WaitState, now: float, name_width: int, width: int, style: Style) -> str:
-    """The line of one of a batch's jobs."""
-    name = _encodable(one_line(display_id(progress.job), 200), style)
+def _job_parts(progress: WaitState, now: float, name_width: int, style: Style) -> List[Part]:
+    """The line of one job of a batch."""
+    name = _make_encodable(one_line(display_id(progress.job), 200), style)
     if "://" in name and width_of(name) > name_width:
         name = ".." + name[2 - name_width :]  # URLs differ at their ends
     name = clip(name, name_width)
     status = one_line(progress.status or "", 40)
-    return line(
-        [
-            Piece(0, [GAP + name + " " * (name_width - width_of(name))]),
-            Piece(0, ["%4s" % ("" if progress.fraction is None else share(progress.fraction))]),
-            Piece(2, [clock_text(now - progress.started_at)]),
-            Piece(1, [status, clip(status, 12), clip(status, 8)]),
-            Piece(
-                3, next_poll_age(progress, now, ""), "yellow" if progress.why != "pace" else "faint"
-            ),
-        ],
-        width,
-        style,
-    )
+    percentage = "" if progress.fraction is None else percent_text(progress.fraction)
+    return [
+        Part(0, [GAP + name + " " * (name_width - width_of(name))]),
+        Part(0, ["%4s" % percentage]),
+        Part(2, [clock_text(now - progress.started_at)]),
+        Part(1, [status, clip(status, 12), clip(status, 8)]),
+        Part(3, next_poll_texts(progress, now), "yellow" if progress.why != "pace" else "faint"),
+    ]
 
 
-def next_poll_age(progress: WaitState, now: float, trouble: str) -> List[str]:
-    """When the next look comes, and why not sooner: from the longest wording to the shortest."""
-    wait = progress.next_at - now
+def next_poll_texts(progress: WaitState, now: float, fault: str = "") -> List[str]:
+    """When the next poll is, and the reason if it is not the pace; the longest text first."""
+    delay_s = progress.next_at - now
     if progress.ending is not None:
         return [""]
-    if wait <= 0:
-        return ["looking now", "now", ""]
-    left = "%.1fs" % max(0.1, wait) if wait < 9.95 else duration_text(round(wait))
-    why = _WHY.get(progress.why, "")
-    wordings = [
-        "next look in %s%s" % (left, why and " (%s)" % why),
-        "next in " + left,
-        "in " + left,
-        "",
-    ]
-    if trouble and progress.why == FOR_FAULT:
-        wordings.insert(0, "next look in %s (%s)" % (left, one_line(trouble, 90)))
-    elif why:
-        wordings.insert(1, "in %s (%s)" % (left, why))
-    return wordings
+    if delay_s <= 0:
+        return ["polling now", "now", ""]
+    if delay_s < 9.95:
+        delay = "%.1fs" % max(0.1, delay_s)
+    else:
+        delay = duration_text(round(delay_s))
+    short = ["next in " + delay, "in " + delay, ""]
+    reason = _REASONS.get(progress.why)
+    if reason is None:
+        return ["next poll in " + delay] + short
+    long = "next poll in %s (%s)" % (delay, reason)
+    if fault and progress.why == FOR_FAULT:
+        return ["next poll in %s (%s)" % (delay, one_line(fault, 90)), long] + short
+    return [long, "in %s (%s)" % (delay, reason)] + short
 
 
-def eta(
-    first: Optional[Tuple[float, float]], latest: Tuple[float, float], now: float
-) -> Optional[float]:
-    """Seconds to the end, if all goes on as it has since the first report; None where nothing is known."""
-    if first is None or latest[0] <= first[0] or latest[1] <= first[1]:
+def eta(first: Optional[Report], latest: Optional[Report], now: float) -> Optional[float]:
+    """Seconds until the job finishes at the speed between two reports; None if that is unknown."""
+    if first is None or latest is None or first.at >= latest.at:
         return None
-    a_second = (latest[0] - first[0]) / (latest[1] - first[1])
-    left = latest[1] + (1 - latest[0]) / a_second - now
-    return left if left > 0 else None
+    speed = (latest.fraction - first.fraction) / (latest.at - first.at)
+    remaining_s = latest.at + (1 - latest.fraction) / speed - now
+    return remaining_s if remaining_s > 0 else None
 
 
-def share(fraction: float) -> str:
-    """A fraction as it is shown."""
+def percent_text(fraction: float) -> str:
+    """A fraction in percent."""
     return "%d%%" % percent(min(1.0, max(0.0, fraction)))
 
 
-def how_far(fraction: float, total: Optional[float]) -> List[str]:
-    """A fraction in percent; of a number of pages, say, in pages, too, from the longest wording to the shortest."""
-    shown = share(fraction)
+def amount_texts(fraction: float, total: Optional[float]) -> List[str]:
+    """A fraction in percent and, if the total is a whole number, in counts; the longest first."""
+    percentage = percent_text(fraction)
     if total is None or total % 1:
-        return [shown]
-    count = (round(fraction * total), total)
-    return ["%s (%d of %d)" % ((shown,) + count), "%d/%d" % count, shown]
+        return [percentage]
+    count = round(fraction * total)
+    return ["%s (%d of %d)" % (percentage, count, total), "%d/%d" % (count, total), percentage]
 
 
 def clock_text(duration: float) -> str:
     """0:12, 12:34, 1:02:03."""
-    minutes, rest = divmod(int(max(0.0, duration)), 60)
+    minutes, seconds = divmod(int(max(0.0, duration)), 60)
     hours, minutes = divmod(minutes, 60)
-    return "%d:%02d:%02d" % (hours, minutes, rest) if hours else "%d:%02d" % (minutes, rest)
+    if hours:
+        return "%d:%02d:%02d" % (hours, minutes, seconds)
+    return "%d:%02d" % (minutes, seconds)
 
 
 def spinner(now: float) -> str:
-    """Shows that something lives, where no progress is reported."""
+    """A character that changes four times per second, to show that the command is running."""
     return "|/-\\"[int(now * 4) % 4]
 
 
-def _width(parts: Sequence[str]) -> int:
-    shown = [part for part in parts if part]
-    return sum(map(width_of, shown)) + len(GAP) * max(0, len(shown) - 1)
+def _width(texts: Sequence[str]) -> int:
+    widths = [width_of(text) for text in texts if text]
+    return sum(widths) + len(GAP) * max(0, len(widths) - 1)
 
 
-def _encodable(text: str, style: Style) -> str:
+def _make_encodable(text: str, style: Style) -> str:
     return text.encode(style.encoding, "replace").decode(style.encoding)

@@ -75,12 +75,12 @@ def test_a_profile_of_a_job_that_was_added_since_is_in_use(run):
 @pytest.mark.parametrize(
     "flags, message",
     [
-        (["--exec-env", "NAME"], "--exec-env is of no use without --exec"),
+        (["--exec-env", "NAME"], "--exec-env needs --exec PROGRAM"),
         (
             ["--exec-env", "sk-abc=def", "--exec", "true"],
-            "give the name of an environment variable",
+            "give only the name of an environment variable",
         ),
-        (["--exec-env", "", "--exec", "true"], "give the name of an environment variable"),
+        (["--exec-env", "", "--exec", "true"], "give only the name of an environment variable"),
     ],
 )
 def test_a_flag_that_makes_no_sense_is_a_one_line_error(flags, message, api, pollkit):

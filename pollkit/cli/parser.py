@@ -1,0 +1,157 @@
+"""The argument parser of every command: errors in one line that names the remedy."""
+
+import argparse
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+
+from ..errors import ConfigError
+from .progress.terminal import size_of
+
+if TYPE_CHECKING:
+    from typing import NoReturn  # early releases of 3.6 have none
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal.
+
+    argparse imports shutil, bz2 and lzma to find the width, for every flag that is added.
+    """
+
+    def __init__(self, prog: str) -> None:
+        columns = os.environ.get("COLUMNS", "")
+        width = int(columns) if columns.isdecimal() else 0
+        super().__init__(prog, width=(width or size_of(sys.stdout).columns) - 2)
+
+
+class Parser(argparse.ArgumentParser):
+    """An ArgumentParser whose errors are ConfigErrors that say what to do.
+
+    It differs from its base in four more ways:
+    - Flags can't be abbreviated.
+    - A flag with nargs=REMAINDER (--exec) takes all words that follow, '--' and our flags included.
+    - A value may be a negative number: '--limit -1/m' names the limit, so the error is about that.
+    - A list of positional arguments may continue after a flag: 'add jobs.db a --quiet b'.
+    """
+
+    def __init__(self, prog: str, description: str = "") -> None:
+        super().__init__(prog=prog, description=description, formatter_class=_HelpFormatter)
+        self._words: List[str] = []
+
+    def parse_words(self, words: List[str]) -> argparse.Namespace:
+        """Parse a command's arguments; raise ConfigError if any word is left over."""
+        arguments: argparse.Namespace
+        arguments, surplus = self.parse_known_args([_decode_argument(word) for word in words])
+        if surplus:
+            raise ConfigError(self._surplus_error(surplus))
+        return arguments
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        words, remainder = self._split_remainder(list(args))
+        self._words = self._join_negative_values(words)
+        arguments, surplus = super().parse_known_args(self._words, namespace)
+        for name, value in remainder.items():
+            setattr(arguments, name, value)
+        surplus_flags = [word for word in surplus[: _flags_end(surplus)] if word.startswith("-")]
+        for action in self._actions:
+            is_list = action.nargs == "*" and not action.option_strings
+            if is_list and not surplus_flags:
+                if "--" in surplus:
+                    surplus.remove("--")
+                getattr(arguments, action.dest).extend(surplus)
+                surplus = []
+        return arguments, surplus
+
+    def error(self, message: str) -> "NoReturn":
+        # An unknown flag may be the reason why a required argument is missing.
+        if "arguments are required" in message and self._unknown_flags(self._words):
+            raise ConfigError(self._surplus_error(self._words))
+        raise ConfigError("%s; see %s --help" % (re.sub("^argument ", "", message), self.prog))
+
+    def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
+        # argparse replaces the text of a ConfigError, which is a ValueError.
+        parse = self._registry_get("type", action.type, action.type)
+        try:
+            return parse(arg_string)
+        except (ConfigError, argparse.ArgumentTypeError) as error:
+            message = str(error)
+        except (ValueError, OverflowError):  # for example, a number with thousands of digits
+            message = "%.40r is invalid or out of range" % arg_string
+        raise argparse.ArgumentError(action, message)
+
+    def print_help(self, file: Any = None) -> None:
+        # argparse ignores write errors: a full disk, a closed pipe.
+        sys.stdout.write(self.format_help())
+        sys.stdout.flush()
+
+    def _get_option_tuples(self, option_string: str) -> List[Any]:
+        # allow_abbrev=False would forbid -vv, too, before Python 3.8.
+        if option_string.startswith("--"):
+            return []
+        return super()._get_option_tuples(option_string)
+
+    def _split_remainder(self, words: List[str]) -> Tuple[List[str], Dict[str, List[str]]]:
+        for action in self._actions:
+            if action.nargs == argparse.REMAINDER:
+                for index, word in enumerate(words):
+                    if word in action.option_strings:
+                        return words[:index], {action.dest: words[index + 1 :]}
+        return words, {}
+
+    def _join_negative_values(self, words: List[str]) -> List[str]:
+        """Turn '--limit -1/m' into '--limit=-1/m': argparse would take -1/m for a flag."""
+        joined: List[str] = []
+        end = _flags_end(words)
+        for word in words[:end]:
+            previous = joined[-1] if joined else ""
+            action = self._option_string_actions.get(previous)
+            takes_value = action is not None and action.nargs is None
+            is_negative = re.match(r"-[.0-9]", word) is not None
+            if previous.startswith("--") and takes_value and is_negative:
+                joined[-1] += "=" + word
+            else:
+                joined.append(word)
+        return joined + words[end:]
+
+    def _surplus_error(self, words: List[str]) -> str:
+        """The error about words without a meaning. Values are not repeated: they may be secret."""
+        unknown = self._unknown_flags(words)
+        if unknown:
+            known = [flag for flag in self._option_string_actions if flag.startswith("--")]
+            problem = unknown_name_error("flag", unknown[0], known)
+        else:
+            problem = "unrecognized arguments, from %r on" % words[0]
+        return "%s; see %s --help" % (problem, self.prog)
+
+    def _unknown_flags(self, words: List[str]) -> List[str]:
+        flags = [
+            word.partition("=")[0] if word.startswith("--") else word[:2]
+            for word in words[: _flags_end(words)]
+            if word.startswith("-") and word != "-"
+        ]
+        return [flag for flag in flags if flag not in self._option_string_actions]
+
+
+def unknown_name_error(kind: str, name: str, known: List[str]) -> str:
+    """The error about an unknown name, with the most similar known one."""
+    import difflib
+
+    shown = name if kind == "flag" else repr(name)
+    text = "there is no %s %s" % (kind, shown)
+    similar = difflib.get_close_matches(name, known, 1)
+    if similar:
+        text += " (did you mean %s?)" % similar[0]
+    return text
+
+
+def _flags_end(words: List[str]) -> int:
+    return words.index("--") if "--" in words else len(words)
+
+
+def _decode_argument(word: str) -> str:
+    """Decode an argument as UTF-8, which Python 3.6 does not do without a locale, as in cron."""
+    try:
+        return os.fsencode(word).decode("utf-8")
+    except UnicodeError:
+        return word
