@@ -52,7 +52,7 @@ def best_schedule(durations: List[float], price: float) -> List[float]:
     grid = Grid.from_survival(
         lambda age: 1.0 - bisect_right(durations, age) / count, _grid(durations)
     )
-    return list(optimum(grid, price).looks)
+    return list(optimum(grid, price).poll_ages)
 
 
 def _grid(durations: List[float], by_share: int = 500, by_age: int = 700) -> List[float]:

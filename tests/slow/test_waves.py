@@ -11,8 +11,9 @@ from pollkit import Adaptive, BatchPoller, Ledger, Profile, Simulation
 from pollkit.core.learning.durations import Durations
 from pollkit.core.machine import WaitSettings, observe, outcome
 from pollkit.core.reading.reader import Reading, Verdict
-from pollkit.drivers.simulation import simulation as simulate
-from pollkit.drivers.simulation.distributions import optimal_schedules, parse_distribution
+from pollkit.drivers.simulation.distributions import parse_distribution
+from pollkit.drivers.simulation.optimum import optimal_schedules
+from pollkit.drivers.simulation.run import Run
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.testing import FakeJobApi, VirtualClock
 
@@ -130,7 +131,7 @@ def test_within_a_first_burst_learning_costs_next_to_nothing(monkeypatch, name, 
         for seed in range(seeds)
     ]
     learned = [mean(costs_of(jobs, timestamps)) for jobs in bursts]
-    monkeypatch.setattr(simulate._Run, "_learn", lambda run, entry: None)
+    monkeypatch.setattr(Run, "record_completion", lambda run, entry: None)
     assert mean(learned) <= 1.03 * mean([mean(costs_of(jobs, timestamps)) for jobs in bursts])
 
 
