@@ -11,7 +11,7 @@ from pollkit.cli import main
 from pollkit.core.reading import status_field
 from pollkit.core.reading.reader import Reader, Verdict
 from pollkit.core.reading.status_field import DEEPEST_LEVEL, LARGE, MOST_LISTED, MOST_VALUES
-from pollkit.drivers.doctor.findings import Level, understood
+from pollkit.drivers.doctor.findings import Level, meaning_finding
 from raw_server import RawServer
 from raw_server import reply as sent
 from readings import GUESS, reply
@@ -374,7 +374,7 @@ def test_nothing_is_listed_for_a_reply_that_is_an_error_or_no_json():
 )
 def test_what_the_doctor_says_of_candidates(data, level, has_advice):
     said = Reply(200, {}, json.dumps(data))
-    found = understood(GUESS.read(said), True, GUESS.list_candidates(said))
+    found = meaning_finding(GUESS.read(said), True, GUESS.list_candidates(said))
     assert found.level is level
     assert "fields that look like a status: " in found.text
     assert ("status = PATH" in found.advice) == has_advice
@@ -382,7 +382,7 @@ def test_what_the_doctor_says_of_candidates(data, level, has_advice):
 
 def test_a_202_without_a_status_needs_no_candidates():
     said = Reply(202, {}, '{"jobs": [{"job_state": "RUNNING"}]}')
-    found = understood(GUESS.read(said), True, GUESS.list_candidates(said))
+    found = meaning_finding(GUESS.read(said), True, GUESS.list_candidates(said))
     assert (found.level, found.text) == (Level.OK, "202 Accepted: pending")
 
 
