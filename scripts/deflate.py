@@ -2,9 +2,9 @@
 
     stream = deflate(data)
 
-The output of zlib depends on its version, and much more on its vendor (zlib-ng, for example). A file
-with the same SHA-256 wherever it is built can't use it. This module finds repetitions as zlib does,
-but writes them with the fixed codes, which makes the stream about a fifth longer.
+The output of zlib depends on its version, and much more on its vendor (zlib-ng, for example). A
+file with the same SHA-256 wherever it is built can't use it. This module finds repetitions as zlib
+does, but writes them with the fixed codes, which makes the stream about a fifth longer.
 """
 
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple

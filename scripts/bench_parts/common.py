@@ -139,7 +139,7 @@ class OtherLoad:
         self._start = self._read()
 
     def busy_processors(self) -> Optional[float]:
-        """The mean number of processors that they kept busy; None if the system can't tell."""
+        """The mean number of processors that they kept busy; None if that is unknown."""
         start = self._start
         end = self._read()
         if start is None or end is None:
