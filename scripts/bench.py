@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
-"""Measure pollkit beside its peers on this machine: `scripts/bench.py transport`.
+"""Measure pollkit and its peers on this machine: `scripts/bench.py transport`.
 
-Nothing here is a test: a measurement never fails, it says what was measured, on what, and
-whether a goal was reached. The exit code is 0 for that too; 1 where it could not be measured.
-The peers are installed into .venvs/bench, which pollkit itself never needs.
+A benchmark is not a test: it prints the figures, the machine and whether a goal was reached, and
+the exit code is 0 in any case; it is 1 if the benchmark could not run. The peers are installed in
+.venvs/bench; pollkit itself does not need them.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 from typing import Callable, Dict, List, Optional
 
 from bench_parts import batch, ledger, pace, startup, transport
-from bench_parts.common import Options, Results, Trouble
+from bench_parts.common import Failure, Options, Results
 
-# A benchmark is a function: it prints its table and returns what --json writes. The first line
-# of its docstring is its help.
+# Each function prints its tables and returns the results for --json. The first line of its
+# docstring is its help.
 BENCHMARKS: Dict[str, Callable[[Options], Results]] = {
     "transport": transport.run,
     "batch": batch.run,
@@ -26,21 +27,23 @@ BENCHMARKS: Dict[str, Callable[[Options], Results]] = {
 }
 
 
-def positive(text: str) -> float:
+def parse_seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < 3600:
-        raise argparse.ArgumentTypeError("{} is not a duration to measure for".format(text))
+        raise argparse.ArgumentTypeError(
+            "{} is not a number of seconds from 0 to 3600".format(text)
+        )
     return value
 
 
-def rounds(text: str) -> int:
+def parse_rounds(text: str) -> int:
     value = int(text)
     if not 1 <= value <= 1000:
-        raise argparse.ArgumentTypeError("{} is not a number of rounds".format(text))
+        raise argparse.ArgumentTypeError("{} is not a number of rounds from 1 to 1000".format(text))
     return value
 
 
-def arguments() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     names = "\n".join(
         "  {:<11} {}".format(name, (run.__doc__ or "").splitlines()[0])
         for name, run in BENCHMARKS.items()
@@ -57,50 +60,58 @@ def arguments() -> argparse.ArgumentParser:
         nargs="?",
         choices=sorted(BENCHMARKS),
         metavar="NAME",
-        help="which one; without it, this help",
+        help="the benchmark to run; without it, this help",
     )
     parser.add_argument(
         "--rounds",
-        type=rounds,
+        type=parse_rounds,
         metavar="N",
-        help="rounds of each case, in turn with the others (5; the median counts)",
+        help="rounds of each case; the median counts (default: 5)",
     )
     parser.add_argument(
-        "--seconds", type=positive, metavar="S", help="how long one round of one case takes (1)"
+        "--seconds",
+        type=parse_seconds,
+        metavar="S",
+        help="how long one round of one case takes (default: 1)",
     )
     parser.add_argument(
-        "--quick", action="store_true", help="3 rounds of 0.3 s: for trying out, not for quoting"
+        "--quick", action="store_true", help="3 rounds of 0.3 s: to try it, not to quote"
     )
-    parser.add_argument("--json", metavar="FILE", help="write the results there too; - is stdout")
+    parser.add_argument("--json", metavar="FILE", help="also write the results there; - is stdout")
     return parser
 
 
+def run_benchmark(name: str, options: Options, json_path: Optional[str]) -> None:
+    """Run a benchmark, and write its results as JSON if a path is given."""
+    with contextlib.ExitStack() as stack:
+        out = sys.stdout
+        if json_path not in (None, "-"):
+            # Opened first, so that a bad path is reported before a run of minutes.
+            out = stack.enter_context(open(json_path or "", "w", encoding="utf-8"))
+        results = BENCHMARKS[name](options)
+        if json_path is not None:
+            json.dump(results, out, indent=1)
+            print(file=out)
+
+
 def main(argv: Optional[List[str]] = None) -> int:
-    parser = arguments()
-    given = parser.parse_args(argv)
-    if given.name is None:
+    parser = build_parser()
+    arguments = parser.parse_args(argv)
+    if arguments.name is None:
         parser.print_help()
         return 0
-    options = Options(
-        given.rounds or (3 if given.quick else 5), given.seconds or (0.3 if given.quick else 1.0)
-    )
+    defaults = Options(3, 0.3) if arguments.quick else Options(5, 1.0)
+    options = Options(arguments.rounds or defaults.rounds, arguments.seconds or defaults.seconds)
     try:
-        # Opened first: a run of minutes should not end with a path that can't be written.
-        out = None if given.json in (None, "-") else open(given.json, "w", encoding="utf-8")  # noqa: SIM115
-        results = BENCHMARKS[given.name](options)
-        if given.json is not None:
-            json.dump(results, out or sys.stdout, indent=1)
-            print(file=out)
-        if out is not None:
-            out.close()
+        run_benchmark(arguments.name, options, arguments.json)
     except BrokenPipeError:
-        # Nobody reads on; keep the interpreter from failing once more when it flushes at exit.
+        # The reader closed the pipe; keep the interpreter from failing again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
         print("bench.py: interrupted", file=sys.stderr)
         return 130
-    except (Trouble, OSError) as error:
+    except (Failure, OSError) as error:
         print("bench.py: {}".format(error), file=sys.stderr)
         return 1
     return 0

@@ -111,7 +111,7 @@ class Run:
 
 
 def stop_after(seconds: float) -> None:
-    """End a check that uses this much CPU time with a Violation; 0 switches that off."""
+    """Stop a check after this much CPU time with a Violation; 0 disables this."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
 
@@ -157,7 +157,7 @@ def report(name: str, seed: int, failure: Failure) -> int:
     return 1
 
 
-def duration(text: str) -> float:
+def parse_seconds(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -167,7 +167,7 @@ def duration(text: str) -> float:
     return value
 
 
-def literal(text: str) -> bytes:
+def parse_literal(text: str) -> bytes:
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -188,7 +188,11 @@ def parse_arguments(arguments: Optional[List[str]]) -> argparse.Namespace:
     )
     parser.add_argument("target", choices=sorted(TARGETS), metavar="TARGET", help="what to fuzz")
     parser.add_argument(
-        "--seconds", type=duration, default=10.0, metavar="S", help="how long to run (10)"
+        "--seconds",
+        type=parse_seconds,
+        default=10.0,
+        metavar="S",
+        help="how long to run (default: 10)",
     )
     parser.add_argument(
         "--seed",
@@ -198,7 +202,7 @@ def parse_arguments(arguments: Optional[List[str]]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--data",
-        type=literal,
+        type=parse_literal,
         metavar="LITERAL",
         help="check this input only, a Python bytes literal",
     )
@@ -216,7 +220,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
             return run_once(options.target, options.data, seed)
         return run_target(options.target, options.seconds, seed)
     except BrokenPipeError:
-        # Nobody reads the output; keep the interpreter from failing again when it flushes.
+        # The reader closed the pipe; keep the interpreter from failing again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:

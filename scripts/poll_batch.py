@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Wait for many jobs: `pollkit batch`, from a copied folder, with nothing installed.
+"""Wait for many jobs: `pollkit batch` from a copied folder, without installation.
 
-pollkit is taken from beside the folder of this script, or from beside the script itself: the
-folder pollkit/, or the file pollkit.pyz. poll_batch.py --help says more.
+The script uses the folder pollkit/ next to its own folder, or pollkit/ or pollkit.pyz next to
+itself. See poll_batch.py --help.
 """
 
 import os
@@ -10,14 +10,14 @@ import sys
 
 COMMAND = "batch"
 
-# No more than what Python 2 understands, too, so that it can say what is wrong.
+# Down to the check of its version, this is valid in Python 2, too, which then prints a message.
 
 
 def is_trusted(path):  # type: (str) -> bool
-    """Whether a package may be used: in a folder such as /tmp, anybody may have put one."""
-    may_all_write = os.stat(os.path.dirname(path)).st_mode & 2
-    own = [os.stat(__file__).st_uid, 0, getattr(os, "getuid", int)()]
-    return not may_all_write or os.lstat(path).st_uid in own
+    """Whether a package may be used: in a folder such as /tmp, any user may have put one."""
+    can_all_write = os.stat(os.path.dirname(path)).st_mode & 2
+    trusted_users = [os.stat(__file__).st_uid, 0, getattr(os, "getuid", int)()]
+    return not can_all_write or os.lstat(path).st_uid in trusted_users
 
 
 here = os.path.dirname(os.path.realpath(__file__))
@@ -37,11 +37,11 @@ if problem:
     sys.stderr.write("%s: %s\n" % (os.path.basename(__file__), problem))
     sys.exit(2)
 
-# Python put the folder of this script first on sys.path. Other users may write there, if it is
-# /tmp for example: a json.py of theirs must not be imported. The package is loaded from its file.
-sys.path[:] = [place for place in sys.path if os.path.realpath(place) != here]
+# Python put the folder of this script first on sys.path. In a folder such as /tmp, another user may
+# have put a json.py, which must not be imported. So the package is loaded from its file.
+sys.path[:] = [folder for folder in sys.path if os.path.realpath(folder) != here]
 if os.path.isfile(found[0]):
-    sys.path.insert(0, found[0])  # pollkit.pyz, which has nothing but pollkit in it
+    sys.path.insert(0, found[0])  # pollkit.pyz, which contains nothing but pollkit
 else:
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -50,7 +50,7 @@ else:
     sys.modules["pollkit"] = package = module_from_spec(spec)
     spec.loader.exec_module(package)
 
-from pollkit.cli import main  # noqa: E402 - only now is it known where from
+from pollkit.cli import main  # noqa: E402 - sys.path had to be set first
 
 sys.argv.insert(1, COMMAND)
 sys.exit(main())

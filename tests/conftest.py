@@ -1,6 +1,6 @@
-"""What holds for every test: one that hangs shows where, and none writes into the history of whoever runs them.
+"""Fixtures for all tests.
 
-And the fixtures that several files share.
+A test that hangs prints its traceback, and no test writes to the user's duration history.
 """
 
 import contextlib
@@ -24,33 +24,34 @@ from pollkit.edges.http.transport import Transport
 from pollkit.edges.profiles import catalog as profiles
 from pollkit.testing import FakeJobApi
 
-HANGS_S = 300  # all of them together take a fraction of it
+HANGS_S = 300  # all tests together take a fraction of it
 _numbers = itertools.count()
 
 
 def pytest_configure(config):
-    # Once for all tests: pytest's own faulthandler_timeout starts a thread for each, a tenth of the time.
+    # Once for all tests: pytest's faulthandler_timeout starts a thread per test, which takes a
+    # tenth of the time.
     faulthandler.dump_traceback_later(HANGS_S, file=os.dup(2))
 
 
 @pytest.fixture(autouse=True)
 def history_of_its_own(monkeypatch, tmp_path_factory):
-    """A folder for each test, made by pollkit if it is used at all. Processes inherit it, or have no HOME."""
-    place = tmp_path_factory.getbasetemp() / "histories" / str(next(_numbers))
-    monkeypatch.setenv("XDG_STATE_HOME", str(place))
-    return place / "pollkit" / "history.json"
+    """The path of this test's history file. Child processes inherit it, or have no HOME."""
+    folder = tmp_path_factory.getbasetemp() / "histories" / str(next(_numbers))
+    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
+    return folder / "pollkit" / "history.json"
 
 
 @pytest.fixture(autouse=True)
 def forget_stray_senders():
-    """Servers of later tests may get the same port, and so have the same origin."""
+    """A server of a later test may get the same port, and then has the same origin."""
     yield
     pool._stray_senders.clear()
 
 
 @pytest.fixture
 def no_thread_is_left():
-    """Whatever a test does, after it no thread is left that was not there before."""
+    """Fails if the test leaves a thread behind."""
     before = threading.enumerate()
     yield
     assert [thread.name for thread in threading.enumerate() if thread not in before] == []
@@ -58,13 +59,13 @@ def no_thread_is_left():
 
 @pytest.fixture
 def transport_settings():
-    """What holds for a transport unless a test says otherwise. Files that need more override it."""
+    """Default settings of a transport. Test files may override this fixture."""
     return {"request_timeout": 10.0, "proxy": "none"}
 
 
 @pytest.fixture
 def new_transport(transport_settings):
-    """Makes transports, and closes them."""
+    """A function that makes transports; they are closed after the test."""
     with contextlib.ExitStack() as stack:
 
         def new(headers=None, **settings):
@@ -77,18 +78,18 @@ def new_transport(transport_settings):
 
 @pytest.fixture
 def fetch(new_transport):
-    """Asks once, with a transport of its own."""
+    """A function that sends one request, with a new transport."""
 
-    def ask(url, etag=None, headers=None, **settings):
+    def send(url, etag=None, headers=None, **settings):
         transport = new_transport(headers, **settings)
         return transport.fetch(Request(url, transport.check(url), etag))
 
-    return ask
+    return send
 
 
 @pytest.fixture
 def strict_rules(monkeypatch):
-    """VERIFY_X509_STRICT by default, as Python 3.13 has it; earlier versions have to be told."""
+    """VERIFY_X509_STRICT by default, as in Python 3.13, on earlier versions, too."""
     default_context = ssl.create_default_context
 
     def strict_context(**settings):
@@ -105,38 +106,39 @@ def strict_rules(monkeypatch):
 
 @pytest.fixture
 def pollkit(capsys):
-    """Runs a command; its exit code, what it printed, what it complained of."""
+    """A function that runs a command and returns its exit code, stdout and stderr."""
 
-    def runs(*words):
+    def run_command(*words):
         code = main(list(words))
         out, err = capsys.readouterr()
         return code, out, err
 
-    return runs
+    return run_command
 
 
 @pytest.fixture
 def path():
-    """Where a ledger may be."""
+    """The path of a ledger that does not exist yet."""
     with ledger_host.folder() as name:
         yield os.path.join(name, "jobs.db")
 
 
 @pytest.fixture
 def clock():
-    """One that is moved by hand."""
+    """A clock that the test moves."""
     return ledger_host.HostClock()
 
 
 @pytest.fixture
 def ledger(path, clock):
+    """An empty ledger."""
     with Ledger(path, clock) as ledger:
         yield ledger
 
 
 @pytest.fixture
 def place(monkeypatch):
-    """A home of our own, where we are: the names of ledgers are short. Its profiles end with it."""
+    """A temporary home, which is also the working directory, so that ledgers have short names."""
     with ledger_host.home(monkeypatch) as path:
         yield path
         os.environ.pop("POLLKIT_PROFILES", None)
@@ -144,7 +146,7 @@ def place(monkeypatch):
 
 @pytest.fixture
 def api(place):
-    """A server, and its profile in our place."""
+    """A server, with a profile for it in the temporary home."""
     with FakeJobApi() as served:
         profile(served.base)
         yield served
@@ -152,13 +154,13 @@ def api(place):
 
 @pytest.fixture
 def described(place):
-    """A profile of an API that is not there."""
+    """A profile of an API that does not exist."""
     profile("http://127.0.0.1:9")
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A home of our own, nothing in /etc."""
+    """A temporary home, without profiles in /etc."""
     monkeypatch.setattr(profiles, "SYSTEM_FILE", str(tmp_path / "etc.ini"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for name in ("USERPROFILE", "POLLKIT_PROFILES", "POLLKIT_BASE_URL"):
@@ -168,12 +170,12 @@ def home(tmp_path, monkeypatch):
 
 @pytest.fixture
 def write(tmp_path):
-    """Writes a file, with profiles say; its path."""
+    """A function that writes a file, of profiles for example, and returns its path."""
 
-    def write(text, name="mine.ini"):
+    def write_file(text, name="mine.ini"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text if isinstance(text, bytes) else text.encode("utf-8"))
         return str(path)
 
-    return write
+    return write_file

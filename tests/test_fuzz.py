@@ -1,4 +1,4 @@
-"""scripts/fuzz.py: it runs, it finds failures, and it prints a small input that repeats them."""
+"""scripts/fuzz.py runs, finds failures, and prints a small input that repeats them."""
 
 import ast
 import os
@@ -28,7 +28,7 @@ sys.exit(fuzz.main(sys.argv[1:]))
 """
 
 
-def python(*arguments):
+def run_python(*arguments):
     process = subprocess.Popen(
         [sys.executable] + list(arguments),
         stdout=subprocess.PIPE,
@@ -40,15 +40,15 @@ def python(*arguments):
 
 
 def fuzz(*arguments):
-    return python(os.path.join(SCRIPTS, "fuzz.py"), *arguments)
+    return run_python(os.path.join(SCRIPTS, "fuzz.py"), *arguments)
 
 
 def fuzz_function(source, *arguments):
     """Fuzz a function `check` that the source defines."""
-    return python("-c", WITH_TARGET % (SCRIPTS, textwrap.dedent(source)), "test", *arguments)
+    return run_python("-c", WITH_TARGET % (SCRIPTS, textwrap.dedent(source)), "test", *arguments)
 
 
-def test_the_parser_keeps_its_promises_for_a_second():
+def test_a_second_of_fuzzing_finds_no_failure_in_the_parser():
     code, out, err = fuzz("parser", "--seconds", "1", "--seed", "1")
     assert (code, err) == (0, ""), out
     summary = r"parser: (\d+) executions in [\d.]+ s, (\d+) distinct outcomes, seed 1\n"
@@ -78,7 +78,7 @@ def test_a_failure_is_printed_as_a_small_input_with_exit_code_1():
     assert (code, out, err) == (0, "test: no failure; outcome: 4\n", "")
 
 
-def test_an_unexpected_exception_is_a_failure_and_is_not_mistaken_for_another():
+def test_an_unexpected_exception_is_a_failure_with_an_identity():
     """The input is made smaller only as long as it fails in the same way."""
     code, out, _ = fuzz_function(
         """

@@ -335,9 +335,9 @@ class TestDeflated:
     @pytest.fixture(autouse=True)
     def deflated(self, monkeypatch):
         monkeypatch.syspath_prepend(SCRIPTS)
-        from deflating import deflated
+        from deflate import deflate
 
-        return deflated
+        return deflate
 
     @pytest.mark.parametrize(
         "data",

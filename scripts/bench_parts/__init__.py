@@ -1,1 +1,1 @@
-"""What the benchmarks of scripts/bench.py are made of."""
+"""The parts of scripts/bench.py."""

@@ -1,8 +1,8 @@
-"""Many jobs in a process of their own, polled by one client: run as a module by the peers' Python.
+"""One client polls many jobs: run as a module, in a new process, by the peers' Python.
 
-Each client waits for the jobs as its users are told to: pollkit with a BatchPoller, aiohttp with
-a task a job, the others with threads that share a queue. Nobody gets tuning that the others lack.
-The peers are imported by name, where they are used: only their own environment has them.
+Each client waits for the jobs as its documentation recommends: pollkit with a BatchPoller, aiohttp
+with one task per job, the others with threads that share a queue. No client gets extra tuning. The
+peers are imported by name in the functions that use them: only their environment has them.
 """
 
 import asyncio
@@ -16,13 +16,15 @@ import sys
 import threading
 import time
 import urllib.request
-from typing import Any, Awaitable, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, Optional, Sequence
 
-JOBS = 500  # outstanding while polls are counted: enough that one is always due
+JOBS = 500  # pending while polls are counted: enough that one is always due
 PAUSE_S = 0.01  # between two polls of one job: the shortest that pollkit allows
 WARM_UP_POLLS = 1000
-LONG_S = 3600.0  # nothing happens that late
-EVERY_S, TIMED_JOBS = 2.0, 1000  # 500 polls a second, for the lateness
+LONG_S = 3600.0  # longer than the benchmark
+# For the lateness: 500 polls per second.
+EVERY_S = 2.0
+TIMED_JOBS = 1000
 TICK_S = EVERY_S / TIMED_JOBS
 
 
@@ -32,29 +34,29 @@ def job_url(api: str, job: str) -> str:
 
 def check(document: Any) -> None:
     if document["status"] != "running":
-        raise RuntimeError("an unexpected reply: {}".format(document))
+        raise RuntimeError("unexpected reply: {}".format(document))
 
 
-def batch_poller(api: str, ca_file: Optional[str], pace: str, **settings: Any) -> Any:
+def make_batch_poller(api: str, ca_file: Optional[str], pace: str, **settings: Any) -> Any:
     from pollkit import BatchPoller, Profile, TokenBucket
 
     profile = Profile(url=job_url(api, "{id}"), status="status", ca_file=ca_file)
     return BatchPoller(profile, pace=pace, bucket=TokenBucket(1e6, burst=1e6), **settings)
 
 
-def check_batch(batch: Any, jobs: int) -> None:
+def check_all_pending(batch: Any, jobs: int) -> None:
     if batch.stats.faults or len(batch) != jobs:
-        raise RuntimeError("not every job is still running: {}".format(batch.stats))
+        raise RuntimeError("some job is not pending: {}".format(batch.stats))
 
 
-def aiohttp_session(ca_file: Optional[str]) -> Any:
+def make_aiohttp_session(ca_file: Optional[str]) -> Any:
     aiohttp = importlib.import_module("aiohttp")
     context = ssl.create_default_context(cafile=ca_file) if ca_file else True
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context))
 
 
-async def stop(tasks: "Sequence[asyncio.Future[None]]") -> None:
-    """Cancel tasks that were to go on for ever; one that did not raises what went wrong."""
+async def cancel_all(tasks: "Sequence[asyncio.Future[None]]") -> None:
+    """Cancel endless tasks; raise the exception of one that has failed."""
     for task in tasks:
         if task.done():
             task.result()
@@ -64,37 +66,39 @@ async def stop(tasks: "Sequence[asyncio.Future[None]]") -> None:
 
 # Polls per CPU-second
 
-Instant = Tuple[int, float, float]
 
+class Reading(NamedTuple):
+    """The number of polls so far, and the clocks."""
 
-def instant(polls: int) -> Instant:
-    return polls, time.process_time(), time.monotonic()
+    polls: int
+    cpu_s: float
+    wall_s: float
 
+    @classmethod
+    def now(cls, polls: int) -> "Reading":
+        return cls(polls, time.process_time(), time.monotonic())
 
-def between(begun: Instant, ended: Instant) -> Dict[str, float]:
-    return {
-        "polls": ended[0] - begun[0],
-        "cpu_s": ended[1] - begun[1],
-        "wall_s": ended[2] - begun[2],
-    }
+    def since(self, start: "Reading") -> Dict[str, float]:
+        """The differences from an earlier reading."""
+        return {name: getattr(self, name) - getattr(start, name) for name in self._fields}
 
 
 def pollkit_polls(
     api: str, ca_file: Optional[str], at_once: int, seconds: float
 ) -> Dict[str, float]:
-    batch = batch_poller(
+    batch = make_batch_poller(
         api, ca_file, "fixed {:.0f}ms".format(PAUSE_S * 1000), workers=at_once, timeout=None
     )
     for i in range(JOBS):
         batch.submit("job_{}".format(i))
     while batch.stats.polls < WARM_UP_POLLS:
         time.sleep(0.01)
-    begun = instant(batch.stats.polls)
+    start = Reading.now(batch.stats.polls)
     time.sleep(seconds)
-    ended = instant(batch.stats.polls)
-    check_batch(batch, JOBS)
+    end = Reading.now(batch.stats.polls)
+    check_all_pending(batch, JOBS)
     batch.close(wait=False)
-    return between(begun, ended)
+    return end.since(start)
 
 
 async def aiohttp_polls(
@@ -111,22 +115,22 @@ async def aiohttp_polls(
             polls += 1
             await asyncio.sleep(PAUSE_S)
 
-    async with aiohttp_session(ca_file) as session:
+    async with make_aiohttp_session(ca_file) as session:
         tasks = [
             asyncio.ensure_future(wait_for_job(job_url(api, "job_{}".format(i))))
             for i in range(JOBS)
         ]
         while polls < WARM_UP_POLLS and not any(task.done() for task in tasks):
             await asyncio.sleep(0.01)
-        begun = instant(polls)
+        start = Reading.now(polls)
         await asyncio.sleep(seconds)
-        ended = instant(polls)
-        await stop(tasks)
-    return between(begun, ended)
+        end = Reading.now(polls)
+        await cancel_all(tasks)
+    return end.since(start)
 
 
 def requests_poll(ca_file: Optional[str]) -> Callable[[str], Any]:
-    session = importlib.import_module("requests").Session()  # not said to be safe between threads
+    session = importlib.import_module("requests").Session()  # not documented as thread-safe
     if ca_file:
         session.verify = ca_file
     return lambda url: session.get(url).json()
@@ -150,15 +154,16 @@ def thread_polls(
     at_once: int,
     seconds: float,
 ) -> Dict[str, float]:
-    # No pause: until a job's turn comes again, longer than PAUSE_S passes anyway.
+    # No pause: by the time a job's turn comes again, more than PAUSE_S has passed.
     jobs: "queue.Queue[str]" = queue.Queue()
     for i in range(JOBS):
         jobs.put(job_url(api, "job_{}".format(i)))
-    done, over = [0] * at_once, threading.Event()
+    done = [0] * at_once
+    is_over = threading.Event()
 
     def work(number: int) -> None:
         poll = make_poll(ca_file)
-        while not over.is_set():
+        while not is_over.is_set():
             url = jobs.get()
             check(poll(url))
             jobs.put(url)
@@ -171,22 +176,22 @@ def thread_polls(
         thread.start()
     while sum(done) < WARM_UP_POLLS and all(thread.is_alive() for thread in threads):
         time.sleep(0.01)
-    begun = instant(sum(done))
+    start = Reading.now(sum(done))
     time.sleep(seconds)
-    ended = instant(sum(done))
+    end = Reading.now(sum(done))
     if not all(thread.is_alive() for thread in threads):
         raise SystemExit(1)  # its traceback is on stderr
-    over.set()
+    is_over.set()
     for thread in threads:
         thread.join()
-    return between(begun, ended)
+    return end.since(start)
 
 
-# Memory. Measured as resident size: what tracemalloc sees is not all, and less for some than for others.
+# Memory, measured as resident size: tracemalloc does not see all of it, and less for some clients.
 
 
-def resident(field: str) -> int:
-    """VmRSS, what this process has in memory now, or VmHWM, the most it ever had; in bytes."""
+def resident_bytes(field: str) -> int:
+    """The resident size of this process: now (VmRSS), or its peak (VmHWM)."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         for line in file:
             if line.startswith(field + ":"):
@@ -194,36 +199,37 @@ def resident(field: str) -> int:
     raise RuntimeError("no {} in /proc/self/status".format(field))
 
 
-def size_before() -> int:
+def initial_bytes() -> int:
     gc.collect()
-    return resident("VmRSS")
+    return resident_bytes("VmRSS")
 
 
-def grown(before: int, jobs: int) -> Dict[str, float]:
-    """By how much the process grew at its peak; the jobs' names were there before, for everybody."""
-    return {"bytes_per_job": (resident("VmHWM") - before) / jobs}
+def measure_growth(before: int, jobs: int) -> Dict[str, float]:
+    """The growth of the process up to its peak; all clients create the jobs' names before."""
+    return {"bytes_per_job": (resident_bytes("VmHWM") - before) / jobs}
 
 
 def pollkit_memory(api: str, jobs: int, pace: str, timeout: Optional[float]) -> Dict[str, float]:
-    """Every job polled once, and waiting for its next poll."""
-    batch = batch_poller(api, None, pace, workers=16, timeout=timeout)
+    """Every job has been polled once, and waits for its next poll."""
+    batch = make_batch_poller(api, None, pace, workers=16, timeout=timeout)
     names = ["job_{}".format(i) for i in range(jobs)]
     batch.submit("warm_up")
     while not batch.stats.polls:
         time.sleep(0.01)
     batch.cancel("warm_up")
-    before, polls = size_before(), batch.stats.polls
+    before = initial_bytes()
+    polls = batch.stats.polls
     threading.Thread(target=batch.run, args=(names,), daemon=True).start()
     while batch.stats.polls - polls < jobs:
         time.sleep(0.02)
-    check_batch(batch, jobs)
-    return grown(before, jobs)
+    check_all_pending(batch, jobs)
+    return measure_growth(before, jobs)
 
 
 async def aiohttp_memory(
     api: str, jobs: int, wrap: Callable[[Awaitable[None]], Awaitable[None]]
 ) -> Dict[str, float]:
-    """Tasks as `aiohttp_polls` has them, all in their sleep; none has polled yet, which is in their favour."""
+    """Tasks as in `aiohttp_polls`, all asleep; none has polled yet, which is in their favour."""
     names = ["job_{}".format(i) for i in range(jobs)]
 
     async def wait_for_job(url: str) -> None:
@@ -232,48 +238,53 @@ async def aiohttp_memory(
             async with session.get(url) as response:
                 check(await response.json())
 
-    async with aiohttp_session(None) as session:
+    async with make_aiohttp_session(None) as session:
         async with session.get(job_url(api, "warm_up")) as response:
             check(await response.json())
-        before = size_before()
+        before = initial_bytes()
         tasks = [asyncio.ensure_future(wrap(wait_for_job(job_url(api, name)))) for name in names]
         for _ in range(3):
-            await asyncio.sleep(0)  # all of them run as far as their sleep
-        measured = grown(before, jobs)
-        await stop(tasks)
+            await asyncio.sleep(0)  # every task runs until it sleeps
+        measured = measure_growth(before, jobs)
+        await cancel_all(tasks)
     return measured
 
 
 def thread_memory(jobs: int) -> Dict[str, float]:
     """Threads that sleep; none has polled yet, which is in their favour."""
-    before, over = size_before(), threading.Event()
+    before = initial_bytes()
+    is_over = threading.Event()
     for _ in range(jobs):
-        threading.Thread(target=over.wait, daemon=True).start()
-    measured = grown(before, jobs)
-    over.set()
+        threading.Thread(target=is_over.wait, daemon=True).start()
+    measured = measure_growth(before, jobs)
+    is_over.set()
     return measured
 
 
-# Lateness: how long after it was due a poll was over. The exchange is part of it, for want of a
-# place where every client could be asked for the instant of sending: it makes pollkit and aiohttp
-# look later than they are, by the same, and never earlier. A job's first poll does not count.
+# Lateness: the time from when a poll was due until its exchange was complete. The exchange is
+# included because not every client reports when it sent the request; pollkit and aiohttp seem later
+# than they are by the same amount. The first poll of a job does not count.
 
 
 class Lateness:
+    """Collects the lateness of polls."""
+
     def __init__(self, seconds: float) -> None:
-        # Each job begins within EVERY_S, and has had its first poll soon after.
-        self.begin = time.monotonic() + EVERY_S + 0.5
-        self.end = self.begin + seconds
+        # Each job starts within EVERY_S, and is polled for the first time soon after.
+        self.start_at = time.monotonic() + EVERY_S + 0.5
+        self.end_at = self.start_at + seconds
         self._late: List[float] = []
 
-    def note(self, due: float, now: float) -> None:
-        if self.begin <= due < self.end:
-            self._late.append(now - due)
+    def record(self, due_at: float, now: float) -> None:
+        """Record a poll, if it was due within the time of measurement."""
+        if self.start_at <= due_at < self.end_at:
+            self._late.append(now - due_at)
 
     def quantiles(self) -> Dict[str, float]:
+        """The polls per second, and the median and 99th percentile of the lateness."""
         late = sorted(self._late)
         return {
-            "polls_per_s": len(late) / (self.end - self.begin),
+            "polls_per_s": len(late) / (self.end_at - self.start_at),
             "p50_ms": late[len(late) // 2] * 1000,
             "p99_ms": late[min(len(late) - 1, math.ceil(len(late) * 0.99) - 1)] * 1000,
         }
@@ -284,23 +295,24 @@ def sleep_until(at: float) -> None:
 
 
 def pollkit_lateness(api: str, seconds: float) -> Dict[str, float]:
-    due: Dict[str, float] = {}  # by each job's last event: its next_at is when it is due again
+    due_at: Dict[str, float] = {}  # by job id, from the job's last event
 
-    def heard(event: Any) -> None:
+    def on_event(event: Any) -> None:
         if event.kind == "poll":
-            if event.id in due:
-                lateness.note(due[event.id], event.at)
-            due[event.id] = event.progress.next_at
+            if event.id in due_at:
+                lateness.record(due_at[event.id], event.at)
+            due_at[event.id] = event.progress.next_at
 
-    batch = batch_poller(
-        api, None, "fixed {:.0f}s".format(EVERY_S), workers=8, timeout=None, on_event=heard
+    batch = make_batch_poller(
+        api, None, "fixed {:.0f}s".format(EVERY_S), workers=8, timeout=None, on_event=on_event
     )
-    lateness, begun = Lateness(seconds), time.monotonic()
+    lateness = Lateness(seconds)
+    started_at = time.monotonic()
     for i in range(TIMED_JOBS):
-        sleep_until(begun + i * TICK_S)
+        sleep_until(started_at + i * TICK_S)
         batch.submit("job_{}".format(i))
-    sleep_until(lateness.end + 0.5)
-    check_batch(batch, TIMED_JOBS)
+    sleep_until(lateness.end_at + 0.5)
+    check_all_pending(batch, TIMED_JOBS)
     batch.close(wait=False)
     return lateness.quantiles()
 
@@ -310,79 +322,77 @@ async def aiohttp_lateness(api: str, seconds: float) -> Dict[str, float]:
 
     async def wait_for_job(number: int) -> None:
         await asyncio.sleep(number * TICK_S)
-        due = math.inf
+        due_at = math.inf
         while True:
             async with session.get(job_url(api, "job_{}".format(number))) as response:
                 check(await response.json())
             now = time.monotonic()
-            lateness.note(due, now)
-            due = now + EVERY_S
+            lateness.record(due_at, now)
+            due_at = now + EVERY_S
             await asyncio.sleep(EVERY_S)
 
-    async with aiohttp_session(None) as session:
+    async with make_aiohttp_session(None) as session:
         tasks = [asyncio.ensure_future(wait_for_job(number)) for number in range(TIMED_JOBS)]
-        await asyncio.sleep(lateness.end + 0.5 - time.monotonic())
-        await stop(tasks)
+        await asyncio.sleep(lateness.end_at + 0.5 - time.monotonic())
+        await cancel_all(tasks)
     return lateness.quantiles()
 
 
 def bare_sleep_lateness(seconds: float) -> Dict[str, float]:
-    """One thread that sleeps from deadline to deadline, and does nothing else: what the system allows."""
+    """A thread that only sleeps from deadline to deadline: the precision of the system."""
     lateness = Lateness(seconds)
-    at = lateness.begin
-    while at < lateness.end:
+    at = lateness.start_at
+    while at < lateness.end_at:
         sleep_until(at)
-        lateness.note(at, time.monotonic())
+        lateness.record(at, time.monotonic())
         at += TICK_S
     return lateness.quantiles()
 
 
-def in_loop(measuring: Any) -> Dict[str, float]:
-    measured: Dict[str, float] = asyncio.new_event_loop().run_until_complete(measuring)
+def run_coroutine(coroutine: Any) -> Dict[str, float]:
+    measured: Dict[str, float] = asyncio.new_event_loop().run_until_complete(coroutine)
     return measured
 
 
-def polls_of(name: str, api: str, ca_file: str, at_once: str, seconds: str) -> Dict[str, float]:
+def measure_polls(
+    name: str, api: str, ca_file: str, at_once: str, seconds: str
+) -> Dict[str, float]:
     trusted = ca_file if api.startswith("https:") else None
     if name == "pollkit":
         return pollkit_polls(api, trusted, int(at_once), float(seconds))
     if name == "aiohttp":
-        return in_loop(aiohttp_polls(api, trusted, int(at_once), float(seconds)))
+        return run_coroutine(aiohttp_polls(api, trusted, int(at_once), float(seconds)))
     make_poll = {"requests": requests_poll, "urllib": urllib_poll}[name]
     return thread_polls(make_poll, api, trusted, int(at_once), float(seconds))
 
 
-def memory_of(name: str, api: str, jobs: str) -> Dict[str, float]:
+def measure_memory(name: str, api: str, jobs: str) -> Dict[str, float]:
     if name.startswith("pollkit"):
-        if "adaptive" in name:  # all that a job can have: it learns, and has a deadline
-            return pollkit_memory(
-                api, int(jobs), "adaptive min={0:.0f}s max={0:.0f}s".format(LONG_S), LONG_S
-            )
+        if "adaptive" in name:  # jobs with everything: they are learned from, and have a deadline
+            pace = "adaptive min={0:.0f}s max={0:.0f}s".format(LONG_S)
+            return pollkit_memory(api, int(jobs), pace, LONG_S)
         return pollkit_memory(api, int(jobs), "fixed {:.0f}s".format(LONG_S), None)
     if name == "threads":
         return thread_memory(int(jobs))
-    wrapped = "wait_for" in name
-    return in_loop(
-        aiohttp_memory(
-            api,
-            int(jobs),
-            lambda waiting: asyncio.wait_for(waiting, LONG_S) if wrapped else waiting,
+    if "wait_for" in name:
+        return run_coroutine(
+            aiohttp_memory(api, int(jobs), lambda waiting: asyncio.wait_for(waiting, LONG_S))
         )
-    )
+    return run_coroutine(aiohttp_memory(api, int(jobs), lambda waiting: waiting))
 
 
-def lateness_of(name: str, api: str, seconds: str) -> Dict[str, float]:
+def measure_lateness(name: str, api: str, seconds: str) -> Dict[str, float]:
     if name == "pollkit":
         return pollkit_lateness(api, float(seconds))
     if name == "aiohttp":
-        return in_loop(aiohttp_lateness(api, float(seconds)))
+        return run_coroutine(aiohttp_lateness(api, float(seconds)))
     return bare_sleep_lateness(float(seconds))
 
 
 KINDS: Dict[str, Callable[..., Dict[str, float]]] = {
-    "polls": polls_of,
-    "memory": memory_of,
-    "lateness": lateness_of,
+    "polls": measure_polls,
+    "memory": measure_memory,
+    "lateness": measure_lateness,
 }
 
 if __name__ == "__main__":

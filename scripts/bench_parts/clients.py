@@ -1,8 +1,8 @@
-"""One client in a process of its own, polling for a while: run as a module by the peers' Python.
+"""One client polls for a while: run as a module, in a new process, by the peers' Python.
 
-A client is a function that makes what one thread polls with. Every poll takes the status and
-the decoded JSON, as a program would, and looks at both. The peers are imported by name, where
-they are used: only their own environment has them.
+A client is a function that makes the poll function of each thread. Every poll returns the status
+and the decoded JSON, and both are checked. The peers are imported by name in the functions that use
+them: only their environment has them.
 """
 
 import asyncio
@@ -18,13 +18,15 @@ from typing import Any, Awaitable, Callable, Dict, List, NamedTuple, Optional, T
 from urllib.parse import urlsplit
 
 WARM_UP_POLLS = 30
-AT_A_TIME = 10  # polls between two looks at the clock
+POLLS_PER_CLOCK_READING = 10
 
 Answer = Tuple[int, Any]
 Poll = Callable[[], Answer]
 
 
 class Measured(NamedTuple):
+    """The result of one client."""
+
     polls: int
     cpu_s: float  # user and system, of the whole process
     wall_s: float
@@ -36,7 +38,7 @@ def pollkit_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
     from pollkit.edges.http.request import Request
     from pollkit.edges.http.transport import Transport
 
-    transport = Transport(Profile(ca_file=ca_file))  # one for all threads
+    transport = Transport(Profile(ca_file=ca_file))  # shared by all threads
     home = transport.check(url)
 
     def poll() -> Answer:
@@ -52,7 +54,7 @@ def requests_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
     requests = importlib.import_module("requests")
 
     def for_thread() -> Poll:
-        session = requests.Session()  # not said to be safe between threads
+        session = requests.Session()  # not documented as thread-safe
         if ca_file:
             session.verify = ca_file
 
@@ -89,7 +91,7 @@ def http_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
 
 
 def urllib_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
-    # Made once: urlopen itself would make a new opener for every poll that names a context.
+    # Made once: urlopen would make a new opener for every poll with a context.
     context = ssl.create_default_context(cafile=ca_file) if ca_file else None
     opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
 
@@ -111,15 +113,15 @@ SYNC: Dict[str, Callable[[str, Optional[str]], Callable[[], Poll]]] = {
 def check(answer: Answer) -> None:
     status, document = answer
     if status != 200 or document["status"] != "running":
-        raise RuntimeError("an unexpected reply: {} {}".format(status, document))
+        raise RuntimeError("unexpected reply: {} {}".format(status, document))
 
 
 def measure_threads(for_thread: Callable[[], Poll], at_once: int, seconds: float) -> Measured:
-    begun: List[Tuple[float, float]] = []
+    start: List[Tuple[float, float]] = []
     polls: List[int] = []
-    # What the last thread to arrive does before all go on.
+    # The last thread to arrive reads the clocks.
     barrier = threading.Barrier(
-        at_once, lambda: begun.append((time.process_time(), time.monotonic()))
+        at_once, lambda: start.append((time.process_time(), time.monotonic()))
     )
 
     def work() -> None:
@@ -128,15 +130,15 @@ def measure_threads(for_thread: Callable[[], Poll], at_once: int, seconds: float
             for _ in range(WARM_UP_POLLS):
                 check(poll())
             barrier.wait()
-            end = begun[0][1] + seconds
+            end_at = start[0][1] + seconds
             done = 0
-            while time.monotonic() < end:
-                for _ in range(AT_A_TIME):
+            while time.monotonic() < end_at:
+                for _ in range(POLLS_PER_CLOCK_READING):
                     check(poll())
-                done += AT_A_TIME
+                done += POLLS_PER_CLOCK_READING
             polls.append(done)
         except threading.BrokenBarrierError:
-            pass  # another one failed, and said why
+            pass  # another thread failed, and prints its traceback
         except BaseException:
             barrier.abort()
             raise
@@ -151,11 +153,11 @@ def measure_threads(for_thread: Callable[[], Poll], at_once: int, seconds: float
             thread.join()
     if len(polls) != at_once:
         raise SystemExit(1)  # the thread's traceback is on stderr
-    return Measured(sum(polls), time.process_time() - begun[0][0], time.monotonic() - begun[0][1])
+    return Measured(sum(polls), time.process_time() - start[0][0], time.monotonic() - start[0][1])
 
 
 def measure_multiplexed(url: str, ca_file: Optional[str], at_once: int, seconds: float) -> Measured:
-    """pollkit as a batch uses it: one thread carries all exchanges."""
+    """pollkit as in a batch: one thread carries all exchanges."""
     from pollkit.core.model import Reply
     from pollkit.core.profile import Profile
     from pollkit.edges.http.request import Request
@@ -199,9 +201,9 @@ async def measure_aiohttp(
     async def work(poll: Callable[[], Awaitable[Answer]], end: float) -> int:
         done = 0
         while time.monotonic() < end:
-            for _ in range(AT_A_TIME):
+            for _ in range(POLLS_PER_CLOCK_READING):
                 check(await poll())
-            done += AT_A_TIME
+            done += POLLS_PER_CLOCK_READING
         return done
 
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
@@ -213,14 +215,16 @@ async def measure_aiohttp(
         for _ in range(WARM_UP_POLLS):
             for answer in await asyncio.gather(*(poll() for _ in range(at_once))):
                 check(answer)
-        cpu, wall = time.process_time(), time.monotonic()
+        cpu = time.process_time()
+        wall = time.monotonic()
         polls = sum(await asyncio.gather(*(work(poll, wall + seconds) for _ in range(at_once))))
         return Measured(polls, time.process_time() - cpu, time.monotonic() - wall)
 
 
 def versions() -> Dict[str, str]:
     pollkit = importlib.import_module("pollkit")
-    requests, aiohttp = importlib.import_module("requests"), importlib.import_module("aiohttp")
+    requests = importlib.import_module("requests")
+    aiohttp = importlib.import_module("aiohttp")
     parser = importlib.import_module("aiohttp.http_parser")
     return {
         "pollkit": pollkit.__version__,

@@ -1,8 +1,8 @@
-"""A job API on loopback, fast enough not to be what is measured: one process, one selector.
+"""A job API on loopback, faster than all clients: one process with one selector.
 
-GET /v1/jobs/ID is answered with a status as such APIs send it: 8 headers, some 300 bytes of
-JSON, the job always running, or done if its id begins with `done`. Connections are kept open
-unless the client says `close`.
+It answers GET /v1/jobs/ID as such APIs do: 8 headers and about 300 bytes of JSON. The job is always
+running, or done if its id begins with `done`. Connections are kept open unless the client sends
+`Connection: close`.
 """
 
 import contextlib
@@ -18,18 +18,19 @@ import sys
 import threading
 from typing import Dict, Iterator, NamedTuple, Optional
 
-from .common import ROOT, Trouble, child_environment
+from .common import ROOT, Failure, child_environment
 
 HEAD = (
     "HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Sun, 16 Nov 2025 09:30:00 GMT\r\n"
-    "Content-Type: application/json; charset=utf-8\r\nContent-Length: {}\r\nConnection: keep-alive\r\n"
-    "Cache-Control: no-store\r\nX-Request-Id: 5f0c6f0e9b7d4a51\r\nX-RateLimit-Remaining: 57\r\n\r\n"
+    "Content-Type: application/json; charset=utf-8\r\nContent-Length: {}\r\n"
+    "Connection: keep-alive\r\nCache-Control: no-store\r\nX-Request-Id: 5f0c6f0e9b7d4a51\r\n"
+    "X-RateLimit-Remaining: 57\r\n\r\n"
 )
-DATA = os.path.join(ROOT, "tests", "data")  # a server's certificate, and the CA that signed it
+DATA = os.path.join(ROOT, "tests", "data")  # the server's certificate, and its CA
 
 
 class Api(NamedTuple):
-    """Where it listens; `ca_file` is what https clients have to trust."""
+    """The addresses of the server; https clients must trust `ca_file`."""
 
     http: str
     https: str
@@ -37,14 +38,15 @@ class Api(NamedTuple):
     pid: int
 
     def url(self, scheme: str, job: str) -> str:
+        """The URL of a job."""
         return "{}/v1/jobs/{}".format(self.https if scheme == "https" else self.http, job)
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Api]:
-    """The API, in a process of its own for as long as the context lasts."""
+def run_job_api() -> Iterator[Api]:
+    """Run the API in a separate process while the context lasts."""
     if not os.path.exists(os.path.join(DATA, "localhost.key")):
-        raise Trouble("{} is missing: it has the certificate for https".format(DATA))
+        raise Failure("{} is missing; the certificate for https is in it".format(DATA))
     process = subprocess.Popen(
         [sys.executable, "-m", "bench_parts.job_api"],
         env=child_environment(),
@@ -55,7 +57,7 @@ def serving() -> Iterator[Api]:
     try:
         ports = process.stdout.readline().split()
         if len(ports) != 2:
-            raise Trouble("the job API did not start")
+            raise Failure("the job API did not start")
         yield Api(
             "http://127.0.0.1:{}".format(int(ports[0])),
             "https://127.0.0.1:{}".format(int(ports[1])),
@@ -71,7 +73,7 @@ def serving() -> Iterator[Api]:
 
 @functools.lru_cache(maxsize=4096)
 def reply_to(target: bytes) -> bytes:
-    """The whole reply about the job that the target names."""
+    """The reply about the job that the target of a request names."""
     job = target.decode("ascii").rpartition("/")[2]
     body = json.dumps(
         {
@@ -91,7 +93,7 @@ def reply_to(target: bytes) -> bytes:
 
 
 class _Server:
-    """Answers whatever is whole; a request may come in pieces, and several in one."""
+    """Answers complete requests; one may arrive in pieces, and several at once."""
 
     def __init__(self) -> None:
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -101,7 +103,7 @@ class _Server:
         self._selector = selectors.DefaultSelector()
         self._partial: Dict[socket.socket, bytes] = {}
 
-    def listen(self, context: Optional[ssl.SSLContext]) -> int:
+    def _listen(self, context: Optional[ssl.SSLContext]) -> int:
         listener = socket.socket()
         listener.bind(("127.0.0.1", 0))
         listener.listen(512)
@@ -113,7 +115,8 @@ class _Server:
         return port
 
     def run(self) -> None:
-        print(self.listen(None), self.listen(self._tls), flush=True)
+        """Print the ports for http and https, and serve forever."""
+        print(self._listen(None), self._listen(self._tls), flush=True)
         while True:
             for key, _ in self._selector.select():
                 key.data()
@@ -133,33 +136,35 @@ class _Server:
     def _serve(self, sock: socket.socket) -> None:
         try:
             data = sock.recv(65536)
-            going_on = bool(data)
+            is_open = bool(data)
             if sock in self._partial:
                 data = self._partial.pop(sock) + data
-            while going_on:
+            while is_open:
                 head, end, data = data.partition(b"\r\n\r\n")
                 if not end:
                     if head:
                         self._partial[sock] = head
                     break
-                going_on = b"connection: close" not in head.lower()
+                is_open = b"connection: close" not in head.lower()
                 sock.sendall(reply_to(head.split(b" ", 2)[1]))
         except (BlockingIOError, ssl.SSLWantReadError):
             return
         except OSError:
-            going_on = False
-        if not going_on:
+            is_open = False
+        if not is_open:
             self._selector.unregister(sock)
             self._partial.pop(sock, None)
             sock.close()
 
 
-def _end_with_parent() -> None:
-    os.read(0, 1)  # nothing is ever written: it returns when the parent is gone
+def _exit_with_parent() -> None:
+    os.read(0, 1)  # returns when the parent has exited, because it never writes anything
     os._exit(0)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the parent, which kills this process
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     _Server().run()

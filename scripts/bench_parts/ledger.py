@@ -1,4 +1,4 @@
-"""A large ledger: what it takes to find what is due, and to say what is in it, with 100,000 jobs waiting."""
+"""A large ledger: the time to find due jobs and to list all, with 100,000 pending jobs."""
 
 import json
 import os
@@ -9,16 +9,16 @@ import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from . import common
-from .common import Options, Results, Spread, Trouble
-from .transport import QUIET
+from .common import Failure, Options, OtherLoad, Results, Summary
 
 JOBS = 100000
-RUNS_A_SECOND = 5  # of each case in a round of --seconds 1
-BYTES_A_JOB = 1000.0
+RUNS_PER_SECOND = 5  # of each case, in each second of a round
+MOST_BYTES_PER_JOB = 1000.0
+STILL_PENDING = 5  # an exit code of pollkit status
 
-# What is measured, and the most that it may take; None where there is no goal.
+# The cases, and the most seconds that each may take; None if there is no goal.
 GOALS: Dict[str, Optional[float]] = {
-    "open it, claim what is due (10)": 0.2,
+    "open it, claim the due jobs (10)": 0.2,
     "pollkit run --once, nothing due": 0.2,
     "pollkit status": 1.0,
     "pollkit status --json": None,
@@ -34,145 +34,67 @@ with Ledger(sys.argv[1]) as ledger:
     ledger._leases.release(claims)
 assert len(claims) == 10
 """
+PROGRESS = {
+    "started_at": 1800000000.123,
+    "deadline": 1800000300.123,
+    "next_at": 1800000012.123,
+    "polls": 3,
+    "looks": 3,
+    "wait_from": 1800000002.123,
+    "pace_wait": 4.5,
+    "status": "running",
+    "etag": 'W/"0123456789abcdef"',
+    "slept": [6.5, 0.0, 0.0, 0.0],
+}
+
+Cases = Dict[str, Callable[[], float]]
 
 
 class Row(NamedTuple):
-    """One case: its wall time."""
+    """The wall time of one case."""
 
     name: str
-    wall_s: Spread
+    wall_s: Summary
     goal: Optional[float]
 
     @property
     def reached(self) -> Optional[bool]:
+        """Whether the goal was reached; None if there is none."""
         return None if self.goal is None else self.wall_s.median <= self.goal
 
 
 def run(options: Options) -> Results:
-    """what a ledger of 100,000 waiting jobs costs: to find what is due, to show it, on the disk."""
+    """a ledger with 100,000 pending jobs: time to find the due ones, to list all; disk space."""
     with tempfile.TemporaryDirectory() as folder:
-        some, none = os.path.join(folder, "some.db"), os.path.join(folder, "none.db")
-        common.say("making two ledgers of {:,} jobs".format(JOBS))
-        for path, due in ((some, 10), (none, 0)):
-            _make(path, due)
-        size = os.path.getsize(some) / JOBS
-        cases = _cases(some, none)
+        some_due = os.path.join(folder, "some.db")
+        none_due = os.path.join(folder, "none.db")
+        common.log("creating two ledgers of {:,} jobs".format(JOBS))
+        _create(some_due, 10)
+        _create(none_due, 0)
+        size = os.path.getsize(some_due) / JOBS
+        cases = _cases(some_due, none_due)
         for case in cases.values():
-            case()  # the first run finds the disk cold
-        others = common.Others(os.getpid())
-        rounds = [_round(cases, options, number) for number in range(options.rounds)]
-        disturbed = others.processors()
+            case()  # the first run fills the disk cache
+        load = OtherLoad(os.getpid())
+        rounds = [_run_round(cases, options, i) for i in range(options.rounds)]
+        machine = common.describe_machine(load)
     rows = [
-        Row(name, Spread.of([one[name] for one in rounds]), goal) for name, goal in GOALS.items()
+        Row(name, Summary.from_values([one[name] for one in rounds]), goal)
+        for name, goal in GOALS.items()
     ]
-    results = _results(options, disturbed, size, rows)
-    _show(results, rows)
-    return results
-
-
-def _make(path: str, due: int) -> None:
-    """A ledger whose jobs have all been polled a few times; so many of them are due, the rest within days."""
-    if common.ROOT not in sys.path:
-        sys.path.insert(0, common.ROOT)
-    from pollkit import Job, Ledger
-
-    progress = json.dumps(
-        {
-            "started_at": 1800000000.123,
-            "deadline": 1800000300.123,
-            "next_at": 1800000012.123,
-            "polls": 3,
-            "looks": 3,
-            "wait_from": 1800000002.123,
-            "pace_wait": 4.5,
-            "status": "running",
-            "etag": 'W/"0123456789abcdef"',
-            "slept": [6.5, 0.0, 0.0, 0.0],
-        }
-    )
-    name = "8c5a3f1e-77aa-4b0c-9d5e-{:012d}".format
-    with Ledger(path) as ledger:
-        ledger.add(
-            Job(
-                name(i),
-                "https://api.internal/v1/jobs/" + name(i),
-                "knowhere",
-                "small",
-                12,
-                {"customer": i},
-            )
-            for i in range(JOBS)
-        )
-        ledger._file.write(
-            lambda db: db.execute(
-                "UPDATE jobs SET progress = ?, due_at = due_at + 3600 + key, free_at = free_at + 3600 + key WHERE key > ?",
-                (progress, due),
-            )
-        )
-
-
-def _cases(some: str, none: str) -> Dict[str, Callable[[], float]]:
-    def command(*words: str) -> Callable[[], float]:
-        return lambda: _timed([sys.executable] + list(words))[0]
-
-    return dict(
-        zip(
-            GOALS,
-            (
-                lambda: float(_timed([sys.executable, "-c", CLAIM, some])[1]),
-                command("-m", "pollkit", "run", none, "--once"),
-                command("-m", "pollkit", "status", some),
-                command("-m", "pollkit", "status", some, "--json"),
-                command("-c", "pass"),
-            ),
-        )
-    )
-
-
-def _timed(command: List[str]) -> Tuple[float, bytes]:
-    """Seconds that a command takes, from before its process begins to its end, and what it printed."""
-    environment = common.child_environment()
-    began = time.perf_counter()
-    ended = subprocess.run(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    took = time.perf_counter() - began
-    if ended.returncode not in (0, 5):  # 5: jobs still wait
-        raise Trouble(
-            "{} failed: {}".format(
-                " ".join(command[1:4]), ended.stderr.decode("utf-8", "replace").strip()
-            )
-        )
-    return took, ended.stdout
-
-
-def _round(
-    cases: Dict[str, Callable[[], float]], options: Options, number: int
-) -> Dict[str, float]:
-    """The median of some runs of each case that has a goal, in turn; the others once."""
-    common.say("round {} of {}".format(number + 1, options.rounds))
-    runs = max(1, round(RUNS_A_SECOND * options.seconds))
-    taken = [
-        {name: case() for name, case in cases.items() if GOALS[name] is not None}
-        for _ in range(runs)
-    ]
-    found = {name: Spread.of([one[name] for one in taken]).median for name in taken[0]}
-    return {name: found[name] if name in found else case() for name, case in cases.items()}
-
-
-def _results(options: Options, disturbed: Optional[float], size: float, rows: List[Row]) -> Results:
+    _show(options, machine, size, rows)
     return {
         "benchmark": "ledger",
-        "machine": dict(common.machine(), others_processors=disturbed),
-        "quiet": disturbed is None or disturbed <= QUIET,
+        "machine": machine,
+        "quiet": common.is_quiet(machine),
         "rounds": options.rounds,
         "seconds": options.seconds,
         "jobs": JOBS,
-        "bytes_a_job": {"measured": size, "goal": BYTES_A_JOB, "reached": size <= BYTES_A_JOB},
+        "bytes_a_job": {
+            "measured": size,
+            "goal": MOST_BYTES_PER_JOB,
+            "reached": size <= MOST_BYTES_PER_JOB,
+        },
         "cases": [
             {
                 "name": row.name,
@@ -185,53 +107,87 @@ def _results(options: Options, disturbed: Optional[float], size: float, rows: Li
     }
 
 
-def _show(results: Results, rows: List[Row]) -> None:
-    machine, size = results["machine"], results["bytes_a_job"]
-    print(
-        "A ledger with {:,} jobs that wait, each with URL, metadata and the progress of three polls.".format(
-            JOBS
+def _create(path: str, due: int) -> None:
+    """Create a ledger whose jobs have been polled a few times; `due` of them are due now."""
+    if common.ROOT not in sys.path:
+        sys.path.insert(0, common.ROOT)
+    from pollkit import Job, Ledger
+
+    name = "8c5a3f1e-77aa-4b0c-9d5e-{:012d}".format
+    base = "https://api.internal/v1/jobs/"
+    with Ledger(path) as ledger:
+        ledger.add(
+            Job(name(i), base + name(i), "knowhere", "small", 12, {"customer": i})
+            for i in range(JOBS)
         )
-    )
-    print("{python}, {system}, {cpus} x {cpu}".format(**machine))
-    print(
-        "Median of {} rounds, in turn with the others (least..most); commands are whole processes".format(
-            results["rounds"]
-        )
-    )
-    if machine["others_processors"] is not None:
-        print(
-            "Other programs kept {:.2f} of {} processors busy meanwhile".format(
-                machine["others_processors"], machine["cpus"]
+        ledger._file.write(
+            lambda db: db.execute(
+                "UPDATE jobs SET progress = ?, due_at = due_at + 3600 + key, "
+                "free_at = free_at + 3600 + key WHERE key > ?",
+                (json.dumps(PROGRESS), due),
             )
         )
+
+
+def _cases(some_due: str, none_due: str) -> Cases:
+    """The cases of GOALS, each as a function that returns its seconds."""
+
+    def command(*words: str) -> Callable[[], float]:
+        return lambda: _time_command([sys.executable] + list(words))[0]
+
+    functions = (
+        lambda: float(_time_command([sys.executable, "-c", CLAIM, some_due])[1]),
+        command("-m", "pollkit", "run", none_due, "--once"),
+        command("-m", "pollkit", "status", some_due),
+        command("-m", "pollkit", "status", some_due, "--json"),
+        command("-c", "pass"),
+    )
+    return dict(zip(GOALS, functions))
+
+
+def _time_command(command: List[str]) -> Tuple[float, bytes]:
+    """The seconds that a command takes, start of the process included, and its output."""
+    environment = common.child_environment()
+    began_at = time.perf_counter()
+    done = subprocess.run(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    took_s = time.perf_counter() - began_at
+    if done.returncode not in (0, STILL_PENDING):
+        message = done.stderr.decode("utf-8", "replace").strip()
+        raise Failure("{} failed: {}".format(" ".join(command[1:4]), message))
+    return took_s, done.stdout
+
+
+def _run_round(cases: Cases, options: Options, index: int) -> Dict[str, float]:
+    """The median of several runs of each case that has a goal, in turn; one run of the others."""
+    common.log("round {} of {}".format(index + 1, options.rounds))
+    runs: Dict[str, List[float]] = {name: [] for name in cases}
+    for i in range(max(1, round(RUNS_PER_SECOND * options.seconds))):
+        for name, case in cases.items():
+            if i == 0 or GOALS[name] is not None:
+                runs[name].append(case())
+    return {name: Summary.from_values(values).median for name, values in runs.items()}
+
+
+def _show(options: Options, machine: Results, size: float, rows: List[Row]) -> None:
+    print("A ledger with {:,} pending jobs, each with a URL, metadata and progress.".format(JOBS))
+    print("Median of {} rounds, the cases in turn (least..most).".format(options.rounds))
+    print("The time of a command includes the start of Python.")
+    common.print_machine(machine)
     print()
-    cells = [
-        [
-            row.name,
-            "{:.0f} ms".format(1e3 * row.wall_s.median),
-            "({:.0f}..{:.0f})".format(1e3 * row.wall_s.least, 1e3 * row.wall_s.most),
-            _verdict(row.goal and 1e3 * row.goal, "ms", row.reached),
-        ]
-        for row in rows
-    ]
-    cells.append(
-        [
-            "on the disk, each job",
-            "{:.0f} B".format(size["measured"]),
-            "",
-            _verdict(size["goal"], "B", size["reached"]),
-        ]
-    )
+    cells = []
+    for row in rows:
+        median = "{:.0f} ms".format(1e3 * row.wall_s.median)
+        bounds = "({:.0f}..{:.0f})".format(1e3 * row.wall_s.least, 1e3 * row.wall_s.most)
+        goal = common.goal_text("<= {:g} ms".format(1e3 * (row.goal or 0)), row.reached)
+        cells.append([row.name, median, bounds, goal])
+    has_size = size <= MOST_BYTES_PER_JOB
+    goal = common.goal_text("<= {:g} B".format(MOST_BYTES_PER_JOB), has_size)
+    cells.append(["disk space per job", "{:.0f} B".format(size), "", goal])
     common.print_table(["", ">median", "", "goal"], cells)
-    reached = [one for one in [row.reached for row in rows] + [size["reached"]] if one is not None]
-    print("\n{} of {} goals reached".format(sum(reached), len(reached)))
-    if not results["quiet"]:
-        print("Not to be quoted: the machine was not quiet.")
-
-
-def _verdict(goal: Optional[float], unit: str, reached: Optional[bool]) -> str:
-    return (
-        ""
-        if goal is None
-        else "<= {:g} {}: {}".format(goal, unit, "reached" if reached else "NOT reached")
-    )
+    common.print_goals([row.reached for row in rows] + [has_size], machine)

@@ -1,12 +1,12 @@
-"""How long jobs take, in many shapes, and the cheapest schedule there is for each: what a pace is held against.
+"""Many distributions of job durations, and the cheapest schedule for each.
 
-The cost of a job is price x polls + notice delay. The best schedule comes from core/optimum, which
-tests/test_optimum.py holds against every schedule there is, on grids that are small enough.
+The cost of a job is price x polls + notice delay. The schedule comes from
+pollkit.drivers.simulation.optimum, whose tests compare it with all schedules on small grids.
 """
 
 import math
 import random
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import Callable, List, NamedTuple, Sequence, Tuple
 
 from pollkit.drivers.simulation.optimum import Grid, optimum
@@ -16,7 +16,7 @@ Draw = Callable[[random.Random], float]
 
 
 class Shape(NamedTuple):
-    """A kind of job: how long it takes, and the best ages to look at it, were that known."""
+    """A kind of job: how to draw its duration, and the cheapest schedule for it."""
 
     name: str
     draw: Draw
@@ -24,46 +24,43 @@ class Shape(NamedTuple):
     cost: float
 
     def best_cost(self, duration: float, price: float = 1.0) -> float:
-        """What the best schedule costs on one job."""
-        looks = bisect_right(self.schedule, duration)
-        if looks and self.schedule[looks - 1] == duration:
-            looks -= 1
-        if looks < len(self.schedule):
-            return price * (looks + 1) + self.schedule[looks] - duration
-        # Past the longest sample: on and on, in steps like the last.
-        step = max(1.0, self.schedule[-1] - (self.schedule[-2] if looks > 1 else 0.0))
+        """The cost of the schedule for one job."""
+        polls = bisect_left(self.schedule, duration)  # before the job has finished
+        if polls < len(self.schedule):
+            return price * (polls + 1) + self.schedule[polls] - duration
+        # Past the longest sample the schedule continues in steps as long as the last.
+        step = max(1.0, self.schedule[-1] - (self.schedule[-2] if polls > 1 else 0.0))
         more = math.ceil((duration - self.schedule[-1]) / step)
-        return price * (looks + more) + self.schedule[-1] + more * step - duration
+        return price * (polls + more) + self.schedule[-1] + more * step - duration
 
 
-def shape(name: str, draw: Draw, price: float = 1.0, samples: int = SAMPLES) -> Shape:
-    """A shape with its optimum, from so many samples."""
+def make_shape(name: str, draw: Draw, price: float = 1.0, samples: int = SAMPLES) -> Shape:
+    """A shape with its cheapest schedule, from so many samples."""
     rng = random.Random("optimum of " + name)
     durations = sorted(draw(rng) for _ in range(samples))
-    schedule = best_schedule(durations, price)
-    made = Shape(name, draw, schedule, 0.0)
-    # On other jobs than those it was fitted to.
-    return made._replace(cost=sum(made.best_cost(draw(rng), price) for _ in range(2000)) / 2000)
+    shape = Shape(name, draw, best_schedule(durations, price), 0.0)
+    # The mean cost of other jobs than those that the schedule was fitted to.
+    return shape._replace(cost=sum(shape.best_cost(draw(rng), price) for _ in range(2000)) / 2000)
 
 
 def best_schedule(durations: List[float], price: float) -> List[float]:
-    """The ages to look at that cost least on these (sorted) durations."""
+    """The ages at which to poll jobs with these (sorted) durations at the lowest cost."""
     count = len(durations)
     grid = Grid.from_survival(
-        lambda age: 1.0 - bisect_right(durations, age) / count, _grid(durations)
+        lambda age: 1.0 - bisect_right(durations, age) / count, _grid_ages(durations)
     )
-    return list(optimum(grid, price).looks)
+    return list(optimum(grid, price).poll_ages)
 
 
-def _grid(durations: List[float], by_share: int = 500, by_age: int = 700) -> List[float]:
-    """Ages to consider: some by how many jobs end between them, some by a scale that is finer early."""
+def _grid_ages(durations: List[float], by_share: int = 500, by_age: int = 700) -> List[float]:
+    """Ages to consider: quantiles, and ages that are denser early."""
     last = durations[-1]
     ages = set(durations[:: max(1, len(durations) // by_share)]) | {0.0, last}
     ages.update(last * (i / by_age) ** 2 for i in range(by_age))
     return sorted(ages)
 
 
-# Shapes
+# Distributions
 
 
 def uniform(low: float, high: float) -> Draw:
@@ -75,13 +72,13 @@ def lognormal(median: float, sigma: float) -> Draw:
 
 
 def within(low: float, high: float, draw: Draw) -> Draw:
-    def drawn(rng: random.Random) -> float:
+    def draw_within(rng: random.Random) -> float:
         while True:
             value = draw(rng)
             if low <= value <= high:
                 return value
 
-    return drawn
+    return draw_within
 
 
 def pareto(alpha: float, low: float) -> Draw:
@@ -111,7 +108,7 @@ MODELS: List[Tuple[str, Draw]] = [
     ]
 ]
 
-# The scenarios of the theory, each a list of labels.
+# The scenarios with goals, each a list of labels.
 SCENARIOS: List[Tuple[str, List[Tuple[str, Draw]]]] = [
     ("a1 lipsync U(2,15 min)", [("a1", uniform(120, 900))]),
     ("a2 lognormal 5 min x1.6", [("a2", lognormal(300, math.log(1.6)))]),
@@ -124,8 +121,8 @@ SCENARIOS: List[Tuple[str, List[Tuple[str, Draw]]]] = [
     ("e Pareto 1.1, 5 s-1 h", [("e", within(5, 3600, pareto(1.1, 5)))]),
 ]
 
-# Looked at while the model was made: that many jobs of one age are looked at just then, that a gap
-# needs neighbours, and when what ends in one is a change, was decided with these in view.
+# These were known while the rule was made: they decided that many jobs of one duration are polled
+# just then, that a gap needs neighbours, and when jobs that finish in a gap count as a change.
 SEEN: List[Tuple[str, Draw]] = [
     ("exponential, mean 2 min", lambda rng: rng.expovariate(1 / 120)),
     ("Weibull k=0.6, 1 min", lambda rng: rng.weibullvariate(60, 0.6)),
@@ -166,7 +163,7 @@ SEEN: List[Tuple[str, Draw]] = [
     ),
 ]
 
-# Written down by somebody who had not seen how the rule was made, and nothing was changed for them.
+# Chosen by someone who did not know how the rule was made; the rule was not changed for them.
 HELD_OUT: List[Tuple[str, Draw]] = [
     ("Weibull k=1.5, 45 s", lambda rng: rng.weibullvariate(45, 1.5)),
     ("Weibull k=0.4, 30 s", lambda rng: rng.weibullvariate(30, 0.4)),

@@ -1,7 +1,6 @@
-"""Measure what each pace costs: a program that prints its figures as JSON.
+"""Measure the cost of each pace: a program that prints its figures as JSON.
 
-Every figure comes out of core.machine itself, driven along a virtual time line: what is measured
-here is what polls.
+The figures come from core.machine in virtual time, the same code that makes the real decisions.
 """
 
 import contextlib
@@ -16,7 +15,7 @@ from collections import Counter
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from pollkit.cli import main as pollkit_main
-from pollkit.core.learning.completions import observed_duration as between_ages
+from pollkit.core.learning.completions import observed_duration
 from pollkit.core.learning.curve import Curve
 from pollkit.core.learning.durations import RECENT, Durations
 from pollkit.core.machine import next_action, observe, start
@@ -28,15 +27,19 @@ from pollkit.core.wait_state import Sleep, WaitState
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.drivers.simulation.simulation import Simulation
 
-from .optimum import HELD_OUT, SCENARIOS, SEEN, Draw, Shape, lognormal, scaled, shape, uniform
+from .optimum import HELD_OUT, SCENARIOS, SEEN, Draw, Shape, lognormal, make_shape, scaled, uniform
+from .progress_reports import HONEST, LYING, Reported
 
-Figure = Tuple[str, str, str, float, Optional[float]]  # as pace.Figure has it
+Figure = Tuple[str, str, str, float, Optional[float]]  # the fields of pace.Figure
 JOB = Job("job")
 PENDING = Reading(Verdict.PENDING, "running")
-OTHERS = ["fixed 30s", "backoff 2s..10s x1.5", "backoff 1s..5m x2 jitter=full"]
-TOLD, UNTOLD, COLD = "true durations", "only intervals", "nothing known"
-GOALS = {TOLD: 1.10, UNTOLD: 1.12, COLD: 2.5}
-GOALS_OF_D = {TOLD: 1.20, UNTOLD: 1.25, COLD: 2.5}
+OTHER_PACES = ["fixed 30s", "backoff 2s..10s x1.5", "backoff 1s..5m x2 jitter=full"]
+# The sources that the pace learns from: replies with timestamps, without them, or no jobs.
+TRUE_DURATIONS = "true durations"
+INTERVALS = "only intervals"
+NOTHING = "nothing known"
+GOALS = {TRUE_DURATIONS: 1.10, INTERVALS: 1.12, NOTHING: 2.5}
+GOALS_OF_D = {TRUE_DURATIONS: 1.20, INTERVALS: 1.25, NOTHING: 2.5}
 LIPSYNC = uniform(120, 900)
 DRIFTING: Dict[str, Draw] = {
     "a1": LIPSYNC,
@@ -47,339 +50,336 @@ BY_KIND: Dict[str, Draw] = {
     name: draw for _, labels in SCENARIOS for name, draw in labels if name in ("d", "e")
 }
 FACTORS = [2.0, 5.0, 0.5, 0.2]
-SETTLED = 60
-TOGETHER, WAVES, APART_S = 60, 6, 60000.0  # jobs that begin at once, how often, and when again
-Says = Callable[[float, float], float]
-
-# What a job of so long a duration says of its progress at an age; `rng` is its own.
-HONEST: Dict[str, Callable[[random.Random], Says]] = {
-    "steady, +-10 % of what it says": lambda rng: (
-        lambda age, whole: min(1.0, age / whole * rng.uniform(0.9, 1.1))
-    ),
-    "steady, +-10 points": lambda rng: (
-        lambda age, whole: min(1.0, max(0.0, age / whole + rng.uniform(-0.1, 0.1)))
-    ),
-}
-LYING: Dict[str, Callable[[random.Random], Says]] = {
-    "stuck at 5 %": lambda rng: lambda age, whole: 0.05,
-    "stuck at 95 %": lambda rng: lambda age, whole: 0.95,
-    "jumps about": lambda rng: lambda age, whole: rng.random(),
-    "goes backwards": lambda rng: lambda age, whole: 1.0 - age / whole,
-    "above 100 % at half time": lambda rng: lambda age, whole: min(1.0, 2 * age / whole),
-    "never above 50 %": lambda rng: lambda age, whole: 0.5 * age / whole,
-    "never above 90 %": lambda rng: lambda age, whole: 0.9 * age / whole,
-    "stops at 70 %": lambda rng: lambda age, whole: min(0.7, age / whole),
-    "a bar that knows nothing": lambda rng: lambda age, whole: 1.0 - math.exp(-age / 60),
-    "slow, then quick": lambda rng: lambda age, whole: (age / whole) ** 4,
-}
+JOBS_BEFORE_DRIFT = 60
+WAVES = 6
+WAVE_SIZE = 60
+WAVE_INTERVAL_S = 60000.0
 
 
 class Task(NamedTuple):
-    """Something to measure in a process of its own: a function of this module, and what to call it with."""
+    """A measurement for a separate process: its name in MEASUREMENTS, and its arguments."""
 
-    function: str
+    name: str
     arguments: Tuple[Any, ...]
 
 
-def one_job(
+def wait_for_job(
     duration: float,
-    rules: WaitSettings,
+    settings: WaitSettings,
     rng: random.Random,
-    says: Optional[Says] = None,
-    wants_events: bool = True,
+    reported: Optional[Reported] = None,
+    has_timestamps: bool = True,
 ) -> Tuple[WaitState, float]:
-    """Wait for one job on a virtual time line; how it went, and what it cost."""
+    """Wait for one job in virtual time; the finished wait, and its cost."""
     now = 0.0
-    progress = start(JOB, "", rules, now)
+    progress = start(JOB, "", settings, now)
     while progress.ending is None:
         action = next_action(progress, now)
         if isinstance(action, Sleep):
             now = action.until
             continue
+        reading = PENDING
         if now >= duration:
-            reading = Reading(Verdict.DONE, "done", duration_s=duration if wants_events else None)
-        else:
-            reading = PENDING if says is None else PENDING._replace(fraction=says(now, duration))
-        progress = observe(progress, rules, reading, now, rng.random())
+            reading = Reading(Verdict.DONE, "done", duration_s=duration if has_timestamps else None)
+        elif reported is not None:
+            reading = PENDING._replace(fraction=reported(now, duration))
+        progress = observe(progress, settings, reading, now, rng.random())
     return progress, progress.polls + progress.ending.at - duration
 
 
-def costs(
-    made: Shape, rules: WaitSettings, jobs: int, rng: random.Random, wants_events: bool
+def measure_jobs(
+    shape: Shape, settings: WaitSettings, jobs: int, rng: random.Random, has_timestamps: bool
 ) -> Tuple[float, float]:
-    """Job after job, each learned from: what they cost, and what they would have cost at best."""
-    assert rules.durations is not None
-    cost = best = 0.0
+    """The cost of jobs, one after another, each learned from; and the lowest possible cost."""
+    assert settings.durations is not None
+    total = 0.0
+    best = 0.0
     for _ in range(jobs):
-        for again in range(
-            3
-        ):  # the last of three is learned from: more jobs to each state of what is known
-            duration = made.draw(rng)
-            progress, its_cost = one_job(duration, rules, rng, wants_events=wants_events)
-            cost, best = cost + its_cost, best + made.best_cost(duration)
-            if again == 2:
-                learn(progress, rules.durations)
-    return cost, best
+        # Three jobs per state of knowledge make the figures more precise; one is learned from.
+        for _ in range(3):
+            duration = shape.draw(rng)
+            progress, cost = wait_for_job(duration, settings, rng, has_timestamps=has_timestamps)
+            total += cost
+            best += shape.best_cost(duration)
+        record_completion(progress, settings.durations)
+    return total, best
 
 
-def learn(progress: WaitState, durations: Durations) -> None:
-    between = between_ages(progress)
-    if between is not None:
-        durations.record_between(*between)
+def record_completion(progress: WaitState, durations: Durations) -> None:
+    bounds = observed_duration(progress)
+    if bounds is not None:
+        durations.record_between(*bounds)
 
 
-def taught(
-    made: Shape, rules: WaitSettings, jobs: int, rng: random.Random, wants_events: bool
+def learn(
+    shape: Shape, settings: WaitSettings, jobs: int, rng: random.Random, has_timestamps: bool
 ) -> None:
-    """So many jobs that are learned from, and not measured."""
-    assert rules.durations is not None
+    """Learn from so many jobs without measuring them."""
+    assert settings.durations is not None
     for _ in range(jobs):
-        duration = made.draw(rng)
-        if wants_events:  # what is learned then does not depend on when it was looked at
-            rules.durations.record(duration)
+        duration = shape.draw(rng)
+        if has_timestamps:  # the duration is then known, whenever the job was polled
+            settings.durations.record(duration)
         else:
-            learn(one_job(duration, rules, rng, wants_events=False)[0], rules.durations)
+            progress, _ = wait_for_job(duration, settings, rng, has_timestamps=False)
+            record_completion(progress, settings.durations)
 
 
-def _rules(pace: str = "adaptive") -> WaitSettings:
+def _settings(pace: str = "adaptive") -> WaitSettings:
     return WaitSettings(pace=parse_pace(pace), timeout=None, durations=Durations(), is_fresh=True)
 
 
 def _ratio(measured: Iterable[Tuple[float, float]]) -> float:
-    """Cost beside the optimum; of the same jobs, so that their luck cancels out."""
+    """The cost divided by the lowest possible for the same jobs, so that chance cancels out."""
     pairs = list(measured)
     return sum(cost for cost, _ in pairs) / sum(best for _, best in pairs)
 
 
-# What is measured; each of these runs in a process of its own and is called by its name.
+# The measurements; a ratio is the cost divided by the lowest possible.
 
 
-def label(i: int, j: int, seeds: int) -> Dict[str, float]:
-    """Jobs 101 to 200 of one label, by each pace; and the optimum."""
+def measure_label(i: int, j: int, seeds: int) -> Dict[str, float]:
+    """The ratios of jobs 101 to 200 of one label, for each pace; and the lowest possible cost."""
     name, draw = _labels()[i][j]
-    made = shape(name, draw)
-    seeds *= (
-        3 if name == "e" else 1
-    )  # where a few jobs cost much and most cost little, it takes more of them
-    found = {"optimum": made.cost}
-    for wants_events in (True, False):
+    shape = make_shape(name, draw)
+    if name == "e":
+        seeds *= 3  # few jobs make up most of the cost, so more are needed
+    found = {"optimum": shape.cost}
+    for has_timestamps in (True, False):
         measured = []
         for seed in range(seeds):
-            rng, rules = random.Random("%s %d" % (name, seed)), _rules()
-            taught(made, rules, 100, rng, wants_events)
-            measured.append(costs(made, rules, 100, rng, wants_events))
-        found[TOLD if wants_events else UNTOLD] = _ratio(measured)
+            rng = random.Random("%s %d" % (name, seed))
+            settings = _settings()
+            learn(shape, settings, 100, rng, has_timestamps)
+            measured.append(measure_jobs(shape, settings, 100, rng, has_timestamps))
+        found[TRUE_DURATIONS if has_timestamps else INTERVALS] = _ratio(measured)
     rng = random.Random(name)
-    for pace in OTHERS if i < len(SCENARIOS) else []:
-        found[pace] = _ratio([costs(made, _rules(pace), 25 * seeds, rng, True)])
-    found[COLD] = _ratio(costs(made, _rules(), 1, rng, True) for _ in range(40 * seeds))
+    for pace in OTHER_PACES if i < len(SCENARIOS) else []:
+        found[pace] = _ratio([measure_jobs(shape, _settings(pace), 25 * seeds, rng, True)])
+    found[NOTHING] = _ratio(
+        measure_jobs(shape, _settings(), 1, rng, True) for _ in range(40 * seeds)
+    )
     return found
 
 
-def drift(name: str, factor: float, wants_events: bool, by_itself: bool, seeds: int) -> float:
-    """Jobs 13 to 25 after all of them began to take so many times as long, noticed by itself or told just then."""
+def measure_drift(
+    name: str, factor: float, has_timestamps: bool, forgets: bool, seeds: int
+) -> float:
+    """The ratio of jobs 13 to 25 after all durations changed by this factor.
+
+    With `forgets`, everything learned before is forgotten at the change.
+    """
     draw = dict(DRIFTING, **BY_KIND)[name]
-    before = shape(name, draw, samples=1000)
-    after = shape("%s x%g" % (name, factor), scaled(factor, draw))
+    before = make_shape(name, draw, samples=1000)
+    after = make_shape("%s x%g" % (name, factor), scaled(factor, draw))
     measured = []
     for seed in range(seeds):
-        rng, rules = random.Random("%s %d" % (name, seed)), _rules()
-        taught(before, rules, SETTLED, rng, wants_events)
-        if not by_itself:
-            rules = rules._replace(durations=Durations())
-        taught(after, rules, 12, rng, wants_events)
-        measured.append(costs(after, rules, 13, rng, wants_events))
+        rng = random.Random("%s %d" % (name, seed))
+        settings = _settings()
+        learn(before, settings, JOBS_BEFORE_DRIFT, rng, has_timestamps)
+        if forgets:
+            settings = settings._replace(durations=Durations())
+        learn(after, settings, 12, rng, has_timestamps)
+        measured.append(measure_jobs(after, settings, 13, rng, has_timestamps))
     return _ratio(measured)
 
 
-def trap(name: str, seeds: int) -> float:
-    """The cost of jobs 351 to 450 as a share of that of jobs 51 to 150, where only intervals are known."""
-    made = shape(name, DRIFTING[name])
-    early, late = [], []
+def measure_trap(name: str, seeds: int) -> float:
+    """The ratio of jobs 351 to 450 as a share of that of jobs 51 to 150, from intervals alone."""
+    shape = make_shape(name, DRIFTING[name])
+    early = []
+    late = []
     for seed in range(seeds):
-        rng, rules = random.Random("%s %d" % (name, seed)), _rules()
-        taught(made, rules, 50, rng, False)
-        early.append(costs(made, rules, 100, rng, False))
-        taught(made, rules, 200, rng, False)
-        late.append(costs(made, rules, 100, rng, False))
+        rng = random.Random("%s %d" % (name, seed))
+        settings = _settings()
+        learn(shape, settings, 50, rng, False)
+        early.append(measure_jobs(shape, settings, 100, rng, False))
+        learn(shape, settings, 200, rng, False)
+        late.append(measure_jobs(shape, settings, 100, rng, False))
     return _ratio(late) / _ratio(early)
 
 
-def waves(name: str, wants_events: bool, seeds: int) -> List[float]:
-    """Jobs that begin together and end in order of their length: the first wave, the later ones, the worst of them."""
-    made = shape(name, DRIFTING[name])
-    measured: List[List[float]] = []
-    for seed in range(seeds):
-        rng = random.Random("%s %d" % (name, seed))
-        simulation = Simulation(
-            durations=[1.0], jobs=1, limit="none", timestamps=wants_events, workers=TOGETHER
-        )
-        simulation.jobs = [
-            SimJob(str(i), None, i // TOGETHER * APART_S, made.draw(rng))
-            for i in range(WAVES * TOGETHER)
-        ]
-        polls: List[Tuple[float, str]] = []
-        simulation.run("adaptive", on_poll=_noting(polls))
-        last = {job_id: at for at, job_id in polls}
-        looks = Counter(job_id for _, job_id in polls)
-        costs = [looks[job.id] + last[job.id] - job.ends_at for job in simulation.jobs]
-        best = [made.best_cost(job.duration) for job in simulation.jobs]
-        measured.append(
-            [
-                sum(costs[i : i + TOGETHER]) / sum(best[i : i + TOGETHER])
-                for i in range(0, len(costs), TOGETHER)
-            ]
-        )
-    mean = [sum(column) / seeds for column in zip(*measured)]
-    return [mean[0], sum(mean[1:]) / len(mean[1:]), max(mean[1:])]
+def measure_waves(name: str, has_timestamps: bool, seeds: int) -> List[float]:
+    """The ratios for jobs that start together: of the first wave, the later ones, the worst."""
+    shape = make_shape(name, DRIFTING[name])
+    rounds = [_wave_ratios(shape, has_timestamps, seed) for seed in range(seeds)]
+    means = [sum(column) / seeds for column in zip(*rounds)]
+    later = means[1:]
+    return [means[0], sum(later) / len(later), max(later)]
 
 
-def progress(case: str, seeds: int) -> float:
-    """What jobs cost that report progress, as a share of what they cost without it."""
-    told = untold = 0.0
-    for seed in range(seeds):  # each another history: how good that is decides much
-        rng, rules = random.Random("progress %d" % seed), _rules()
-        assert rules.durations is not None
-        while len(rules.durations) < 150:
-            rules.durations.record(LIPSYNC(rng))
+def _wave_ratios(shape: Shape, has_timestamps: bool, seed: int) -> List[float]:
+    rng = random.Random("%s %d" % (shape.name, seed))
+    simulation = Simulation(
+        durations=[1.0], jobs=1, limit="none", timestamps=has_timestamps, workers=WAVE_SIZE
+    )
+    simulation.jobs = [
+        SimJob(str(i), None, i // WAVE_SIZE * WAVE_INTERVAL_S, shape.draw(rng))
+        for i in range(WAVES * WAVE_SIZE)
+    ]
+    polls: List[Tuple[str, float]] = []
+    simulation.run("adaptive", on_poll=lambda at, job_id: polls.append((job_id, at)))
+    last_poll_at = dict(polls)
+    counts = Counter(job_id for job_id, _ in polls)
+    ratios = []
+    for i in range(0, len(simulation.jobs), WAVE_SIZE):
+        wave = simulation.jobs[i : i + WAVE_SIZE]
+        cost = sum(counts[job.id] + last_poll_at[job.id] - job.ends_at for job in wave)
+        ratios.append(cost / sum(shape.best_cost(job.duration) for job in wave))
+    return ratios
+
+
+def measure_progress(case: str, seeds: int) -> float:
+    """The cost of jobs that report progress, as a share of their cost without it."""
+    with_progress = 0.0
+    without = 0.0
+    for seed in range(seeds):  # each with its own history, whose quality matters much
+        rng = random.Random("progress %d" % seed)
+        settings = _settings()
+        assert settings.durations is not None
+        while len(settings.durations) < 150:
+            settings.durations.record(LIPSYNC(rng))
         for _ in range(100):
             duration = LIPSYNC(rng)
-            untold += one_job(duration, rules, rng)[1]
-            told += one_job(duration, rules, rng, dict(HONEST, **LYING)[case](rng))[1]
-    return told / untold
+            without += wait_for_job(duration, settings, rng)[1]
+            reported = dict(HONEST, **LYING)[case](rng)
+            with_progress += wait_for_job(duration, settings, rng, reported)[1]
+    return with_progress / without
 
 
-def deciding() -> Tuple[float, float]:
-    """Microseconds to decide on a look, and to work a model out anew; the best of several."""
+def measure_deciding() -> Tuple[float, float]:
+    """Microseconds to decide on the next poll, and to build a model; the best of several."""
     rng = random.Random("deciding")
     recent = [LIPSYNC(rng) for _ in range(RECENT)]
     curve = Curve(recent)
     ages = [rng.uniform(0, 1200) for _ in range(200)]
-    decided = min(
-        _took(lambda: [curve.next_delay(age, 1.0, 0.5, 300.0) for age in ages]) for _ in range(7)
-    ) / len(ages)
-    return decided * 1e6, min(_took(lambda: Curve(recent)) for _ in range(20)) * 1e6
+
+    def decide() -> None:
+        for age in ages:
+            curve.next_delay(age, 1.0, 0.5, 300.0)
+
+    decision_s = min(_seconds_for(decide) for _ in range(7)) / len(ages)
+    model_s = min(_seconds_for(lambda: Curve(recent)) for _ in range(20))
+    return decision_s * 1e6, model_s * 1e6
 
 
-def a_day() -> float:
-    """Seconds that the command takes to simulate 10,000 jobs with its usual paces."""
+def measure_a_day() -> float:
+    """Seconds that the command takes to simulate 10,000 jobs with its default paces."""
     with contextlib.redirect_stdout(io.StringIO()):
-        return _took(lambda: pollkit_main(["simulate", "--scenario", "moderation"]))
+        return _seconds_for(lambda: pollkit_main(["simulate", "--scenario", "moderation"]))
 
 
-def _noting(polls: List[Tuple[float, str]]) -> Callable[[float, str], None]:
-    return lambda at, job_id: polls.append((at, job_id))
-
-
-def _took(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+def _seconds_for(work: Callable[[], object]) -> float:
+    began_at = time.perf_counter()
     work()
-    return time.perf_counter() - begun
+    return time.perf_counter() - began_at
 
 
 def _labels() -> List[List[Tuple[str, Draw]]]:
     return [labels for _, labels in SCENARIOS] + [[each] for each in HELD_OUT + SEEN]
 
 
+# From tasks to figures
+
+MEASUREMENTS: Dict[str, Callable[..., Any]] = {
+    "label": measure_label,
+    "drift": measure_drift,
+    "trap": measure_trap,
+    "waves": measure_waves,
+    "progress": measure_progress,
+    "deciding": measure_deciding,
+}
+
+
 def _measure(task: Task) -> Any:
-    return globals()[task.function](*task.arguments)
+    return MEASUREMENTS[task.name](*task.arguments)
 
 
 def _tasks(seeds: int) -> Iterator[Task]:
     for i, labels in enumerate(_labels()):
+        # A scenario with many labels is measured with all of them. The others have no goal, so they
+        # need fewer jobs.
+        share = seeds // (len(labels) if i < len(SCENARIOS) else 3)
         for j in range(len(labels)):
-            # A scenario of many labels is measured by all of them; what has no goal, by fewer jobs.
-            share = seeds // (len(labels) if i < len(SCENARIOS) else 3)
             yield Task("label", (i, j, max(1, seeds // 3, share)))
-    for name in dict(DRIFTING, **BY_KIND):
+    for name in DRIFTING:
         for factor in FACTORS:
-            for wants_events in (True, False):
-                if name in DRIFTING:
-                    # Intervals depend on all earlier polls, so chance has more of a say: beside 1,200
-                    # histories, 36 were off by up to 0.06, and 144 by up to 0.024.
-                    yield Task(
-                        "drift",
-                        (name, factor, wants_events, True, (6 if wants_events else 24) * seeds),
-                    )
-                else:  # it takes more of them, as above
-                    for by_itself in (True, False):
-                        yield Task("drift", (name, factor, wants_events, by_itself, 24 * seeds))
+            # Intervals depend on all earlier polls, so chance has more influence: compared with
+            # 1,200 histories, 36 were off by up to 0.06, and 144 by up to 0.024.
+            yield Task("drift", (name, factor, True, False, 6 * seeds))
+            yield Task("drift", (name, factor, False, False, 24 * seeds))
+    for name in BY_KIND:
+        for factor in FACTORS:
+            for has_timestamps in (True, False):
+                for forgets in (False, True):
+                    yield Task("drift", (name, factor, has_timestamps, forgets, 24 * seeds))
     for name in DRIFTING:
         yield Task("trap", (name, seeds // 2 + 1))
-        for wants_events in (True, False):
-            yield Task("waves", (name, wants_events, 2 * seeds))
+        for has_timestamps in (True, False):
+            yield Task("waves", (name, has_timestamps, 2 * seeds))
     for case in list(HONEST) + list(LYING):
         yield Task("progress", (case, 4 * seeds))
     yield Task("deciding", ())
 
 
-def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
-    parts = (
-        [("learned", name) for name, _ in SCENARIOS]
-        + [("held out", name) for name, _ in HELD_OUT]
-        + [("seen", name) for name, _ in SEEN]
-    )
+def _label_figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
+    parts = [("learned", name) for name, _ in SCENARIOS]
+    parts += [("held out", name) for name, _ in HELD_OUT]
+    parts += [("seen", name) for name, _ in SEEN]
     for i, (part, name) in enumerate(parts):
         found = [
             value
             for task, value in measured.items()
-            if task.function == "label" and task.arguments[0] == i
+            if task.name == "label" and task.arguments[0] == i
         ]
-        for row in [TOLD, UNTOLD, COLD] + (OTHERS if i < len(SCENARIOS) else []):
-            goal = (
-                (GOALS_OF_D if name.startswith("d ") else GOALS).get(row)
-                if i < len(SCENARIOS)
-                else None
-            )
-            yield (
-                part,
-                row,
-                name,
-                sum(each[row] * each["optimum"] for each in found)
-                / sum(each["optimum"] for each in found),
-                goal,
-            )
+        best = sum(each["optimum"] for each in found)
+        rows = [TRUE_DURATIONS, INTERVALS, NOTHING]
+        goals: Dict[str, float] = {}
+        if part == "learned":
+            rows += OTHER_PACES
+            goals = GOALS_OF_D if name.startswith("d ") else GOALS
+        for row in rows:
+            ratio = sum(each[row] * each["optimum"] for each in found) / best
+            yield part, row, name, ratio, goals.get(row)
+
+
+def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
+    yield from _label_figures(measured)
     for task, value in measured.items():
-        if task.function == "drift":
-            name, factor, wants_events, by_itself, _ = task.arguments
-            row = "%s, %s%s" % (
-                name,
-                TOLD if wants_events else UNTOLD,
-                "" if by_itself else "; all forgotten just then",
-            )
-            yield "drift", row, "x%g" % factor, value, 1.25 if by_itself else None
-        elif task.function == "trap":
+        if task.name == "drift":
+            name, factor, has_timestamps, forgets, _ = task.arguments
+            row = "%s, %s" % (name, TRUE_DURATIONS if has_timestamps else INTERVALS)
+            if forgets:
+                row += "; all forgotten at the change"
+            yield "drift", row, "x%g" % factor, value, None if forgets else 1.25
+        elif task.name == "trap":
             yield "trap", task.arguments[0], "later / earlier", value, 1.03
-        elif task.function == "waves":
-            row = "%s, %s" % (task.arguments[0], TOLD if task.arguments[1] else UNTOLD)
-            yield "waves", row, "the first", value[0], None
-            yield "waves", row, "later ones", value[1], 1.25
-            yield "waves", row, "the worst of these", value[2], 1.25
-        elif task.function == "progress":
+        elif task.name == "waves":
+            name, has_timestamps, _ = task.arguments
+            row = "%s, %s" % (name, TRUE_DURATIONS if has_timestamps else INTERVALS)
+            first, later, worst = value
+            yield "waves", row, "first", first, None
+            yield "waves", row, "later ones", later, 1.25
+            yield "waves", row, "worst of these", worst, 1.25
+        elif task.name == "progress":
             case = task.arguments[0]
-            yield "progress", case, "of the cost without", value, 0.6 if case in HONEST else 1.3
-    decided_us, rebuilt_us = measured[Task("deciding", ())]
-    yield "deciding", "a look", "us", decided_us, 50.0
-    yield "deciding", "a model of %d" % RECENT, "us", rebuilt_us, 1000.0
+            goal = 0.6 if case in HONEST else 1.3
+            yield "progress", case, "of the cost without", value, goal
+    decision_us, model_us = measured[Task("deciding", ())]
+    yield "deciding", "next poll", "us", decision_us, 50.0
+    yield "deciding", "model of %d jobs" % RECENT, "us", model_us, 1000.0
 
 
 def main(seeds: int) -> None:
-    begun = time.perf_counter()
+    """Measure everything, and print the figures."""
+    began_at = time.perf_counter()
     tasks = list(_tasks(seeds))
     with multiprocessing.Pool() as pool:
         measured = dict(zip(tasks, pool.map(_measure, tasks, chunksize=1)))
-    day: Figure = (
-        "a day",
-        "10,000 jobs",
-        "s",
-        a_day(),
-        20.0,
-    )  # by itself, when the others are through
-    print(
-        json.dumps(
-            {"figures": list(_figures(measured)) + [day], "took_s": time.perf_counter() - begun}
-        )
-    )
+    figures = list(_figures(measured))
+    # After the others, so that it has the machine to itself.
+    figures.append(("a day", "10,000 jobs", "s", measure_a_day(), 20.0))
+    print(json.dumps({"figures": figures, "took_s": time.perf_counter() - began_at}))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Starting up: what a command costs that cron starts every minute."""
+"""Starting up: the cost of a command that cron starts every minute."""
 
 import os
-import statistics
 import subprocess
 import tempfile
 import time
@@ -10,16 +9,20 @@ from typing import Dict, List, NamedTuple, Optional
 import build_zipapp
 
 from . import common
-from .common import Options, Results, Spread, Trouble
-from .job_api import serving
-from .transport import QUIET
+from .common import Failure, Options, OtherLoad, Results, Summary
+from .job_api import run_job_api
 
-BARE, REQUESTS, GET = "python3 -c pass", "import requests", "requests.get(URL).json()"
-RUNS_A_SECOND = 10  # of each command in a round of --seconds 1
+BARE = "python3 -c pass"
+REQUESTS = "import requests"
+GET = "requests.get(URL).json()"
+RUNS_PER_SECOND = 10  # of each command, in each second of a round
+EXPLANATION = """\
+Wall time of whole processes, the start of Python included; URL is a finished job on loopback.
+A .pyz contains no bytecode, which differs between Pythons, so it is compiled at every start."""
 
 
 class Goal(NamedTuple):
-    """A command's time is to be at most so much of another's."""
+    """The time of a command as a multiple of another's, at most."""
 
     of: str
     most: float
@@ -34,104 +37,41 @@ GOALS = {
 
 
 class Row(NamedTuple):
-    """One command: its wall time, as it is and as a multiple of others' within the same rounds."""
+    """The wall time of one command, and as a multiple of others' within each round."""
 
     name: str
-    wall_s: Spread
-    to_bare: Spread
-    ratio: Optional[Spread]
+    wall_s: Summary
+    to_bare: Summary
+    ratio: Optional[Summary]
     goal: Optional[Goal]
 
     @property
     def reached(self) -> Optional[bool]:
-        return (
-            None if self.goal is None or self.ratio is None else self.ratio.median <= self.goal.most
-        )
+        """Whether the goal was reached; None if there is none."""
+        if self.goal is None or self.ratio is None:
+            return None
+        return self.ratio.median <= self.goal.most
 
 
 def run(options: Options) -> Results:
-    """what it takes to start: import, --version, and a whole wait, beside requests."""
-    python = common.peers_python()
-    versions = common.in_child(python, "clients", ["versions"], timeout=60)
-    with tempfile.TemporaryDirectory() as folder, serving() as api:
+    """time to start: import, --version, and a whole wait, compared with requests."""
+    python = common.prepare_peers()
+    versions = common.run_module(python, "clients", ["versions"], timeout=60)
+    with tempfile.TemporaryDirectory() as folder, run_job_api() as api:
         pyz = os.path.join(folder, "pollkit.pyz")
-        build_zipapp.write(pyz, build_zipapp.built(common.ROOT))
+        build_zipapp.write_executable(pyz, build_zipapp.build_archive(common.ROOT))
         commands = _commands(python, pyz, api.url("http", "done_1"))
         for command in commands.values():
-            _timed(
-                command, folder
-            )  # the first run finds the disk cold, and leaves its bytecode there
-        others = common.Others(api.pid)
-        rounds = [_round(commands, folder, options, number) for number in range(options.rounds)]
-        disturbed = others.processors()
+            _time_command(command, folder)  # the first run fills the disk cache
+        load = OtherLoad(api.pid)
+        rounds = [_run_round(commands, folder, options, i) for i in range(options.rounds)]
+        machine = common.describe_machine(load)
     rows = [_row(name, rounds) for name in commands]
-    results = _results(options, versions, disturbed, rows)
-    _show(results, rows)
-    return results
-
-
-def _commands(python: str, pyz: str, url: str) -> Dict[str, List[str]]:
-    return {
-        BARE: [python, "-c", "pass"],
-        "import pollkit": [python, "-c", "import pollkit"],
-        REQUESTS: [python, "-c", "import requests"],
-        "python3 -m pollkit --version": [python, "-m", "pollkit", "--version"],
-        "pollkit.pyz --version": [python, pyz, "--version"],
-        GET: [python, "-c", "import requests; requests.get(%r).json()" % url],
-        "python3 -m pollkit wait URL": [python, "-m", "pollkit", "wait", url],
-        "pollkit.pyz wait URL": [python, pyz, "wait", url],
-    }
-
-
-def _round(
-    commands: Dict[str, List[str]], folder: str, options: Options, number: int
-) -> Dict[str, float]:
-    """The median of some runs of each command; they take turns, so that all of them see the same machine."""
-    common.say("round {} of {}".format(number + 1, options.rounds))
-    runs = range(max(1, round(RUNS_A_SECOND * options.seconds)))
-    taken = [{name: _timed(command, folder) for name, command in commands.items()} for _ in runs]
-    return {name: statistics.median(one[name] for one in taken) for name in commands}
-
-
-def _timed(command: List[str], folder: str) -> float:
-    """Seconds that a command takes, from before its process begins to its end."""
-    environment = common.child_environment()
-    began = time.perf_counter()
-    code = subprocess.call(
-        command,
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    took = time.perf_counter() - began
-    if code != 0:
-        raise Trouble("{} failed with exit code {}".format(" ".join(command), code))
-    return took
-
-
-def _row(name: str, rounds: List[Dict[str, float]]) -> Row:
-    def ratio(of: str) -> Spread:
-        return Spread.of([taken[name] / taken[of] for taken in rounds])
-
-    goal = GOALS.get(name)
-    return Row(
-        name,
-        Spread.of([taken[name] for taken in rounds]),
-        ratio(BARE),
-        goal and ratio(goal.of),
-        goal,
-    )
-
-
-def _results(
-    options: Options, versions: Results, disturbed: Optional[float], rows: List[Row]
-) -> Results:
+    _show(options, machine, versions, rows)
     return {
         "benchmark": "startup",
-        "machine": dict(common.machine(), others_processors=disturbed),
-        "quiet": disturbed is None or disturbed <= QUIET,
+        "machine": machine,
+        "quiet": common.is_quiet(machine),
         "versions": versions,
         "rounds": options.rounds,
         "seconds": options.seconds,
@@ -150,52 +90,88 @@ def _results(
     }
 
 
-def _show(results: Results, rows: List[Row]) -> None:
-    machine, versions = results["machine"], results["versions"]
-    print(
-        "Wall time of whole processes, Python's own start included; URL is that of a job on loopback that is done."
+def _commands(python: str, pyz: str, url: str) -> Dict[str, List[str]]:
+    return {
+        BARE: [python, "-c", "pass"],
+        "import pollkit": [python, "-c", "import pollkit"],
+        REQUESTS: [python, "-c", "import requests"],
+        "python3 -m pollkit --version": [python, "-m", "pollkit", "--version"],
+        "pollkit.pyz --version": [python, pyz, "--version"],
+        GET: [python, "-c", "import requests; requests.get(%r).json()" % url],
+        "python3 -m pollkit wait URL": [python, "-m", "pollkit", "wait", url],
+        "pollkit.pyz wait URL": [python, pyz, "wait", url],
+    }
+
+
+def _runs_per_round(options: Options) -> int:
+    return max(1, round(RUNS_PER_SECOND * options.seconds))
+
+
+def _run_round(
+    commands: Dict[str, List[str]], folder: str, options: Options, index: int
+) -> Dict[str, float]:
+    """The median of several runs of each command, in turn so that all get the same conditions."""
+    common.log("round {} of {}".format(index + 1, options.rounds))
+    runs: Dict[str, List[float]] = {name: [] for name in commands}
+    for _ in range(_runs_per_round(options)):
+        for name, command in commands.items():
+            runs[name].append(_time_command(command, folder))
+    return {name: Summary.from_values(values).median for name, values in runs.items()}
+
+
+def _time_command(command: List[str], folder: str) -> float:
+    """The seconds that a command takes, start of the process included."""
+    environment = common.child_environment()
+    began_at = time.perf_counter()
+    code = subprocess.call(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
-    print("{python}, {system}, {cpus} x {cpu}".format(**machine))
-    print("pollkit {pollkit}, requests {requests}".format(**versions))
+    took_s = time.perf_counter() - began_at
+    if code != 0:
+        raise Failure("{} failed with exit code {}".format(" ".join(command), code))
+    return took_s
+
+
+def _row(name: str, rounds: List[Dict[str, float]]) -> Row:
+    def ratio_to(other: str) -> Summary:
+        return Summary.from_values([times[name] / times[other] for times in rounds])
+
+    goal = GOALS.get(name)
+    wall_s = Summary.from_values([times[name] for times in rounds])
+    return Row(name, wall_s, ratio_to(BARE), goal and ratio_to(goal.of), goal)
+
+
+def _show(options: Options, machine: Results, versions: Results, rows: List[Row]) -> None:
+    print(EXPLANATION)
     print(
-        "Median of {} rounds, each the median of {:.0f} runs, in turn with the others (least..most)".format(
-            results["rounds"], max(1, round(RUNS_A_SECOND * results["seconds"]))
-        )
+        "Median of {} rounds, each the median of {} runs, the commands in turn "
+        "(least..most)".format(options.rounds, _runs_per_round(options))
     )
-    if machine["others_processors"] is not None:
-        print(
-            "Other programs kept {:.2f} of {} processors busy meanwhile".format(
-                machine["others_processors"], machine["cpus"]
-            )
-        )
-    print(
-        "A .pyz holds no bytecode, which differs from Python to Python: it is compiled at every start.\n"
-    )
+    common.print_machine(machine, versions)
+    print()
     common.print_table(
         ["command", ">ms", "", ">x bare", ">ratio", "", "to", "goal"], [_cells(row) for row in rows]
     )
-    goals = [row for row in rows if row.reached is not None]
-    print("\n{} of {} goals reached".format(sum(1 for row in goals if row.reached), len(goals)))
-    if not results["quiet"]:
-        print("Not to be quoted: the machine was not quiet.")
+    common.print_goals([row.reached for row in rows], machine)
 
 
 def _cells(row: Row) -> List[str]:
-    wall, to_bare = row.wall_s, row.to_bare
+    wall_s = row.wall_s
     cells = [
         row.name,
-        "{:.1f}".format(1e3 * wall.median),
-        "({:.1f}..{:.1f})".format(1e3 * wall.least, 1e3 * wall.most),
-        "{:.2f}".format(to_bare.median),
+        "{:.1f}".format(1e3 * wall_s.median),
+        "({:.1f}..{:.1f})".format(1e3 * wall_s.least, 1e3 * wall_s.most),
+        "{:.2f}".format(row.to_bare.median),
     ]
     if row.goal is None or row.ratio is None:
         return cells + ["", "", "", ""]
-    verdict = "reached" if row.reached else "NOT reached"
+    verdict = common.goal_text("<= {:g}".format(row.goal.most), row.reached)
     if row.goal.most < 1 < row.ratio.median:
         verdict += ", slower"
-    return cells + [
-        "{:.2f}".format(row.ratio.median),
-        "({:.2f}..{:.2f})".format(row.ratio.least, row.ratio.most),
-        row.goal.of,
-        "<= {:g}: {}".format(row.goal.most, verdict),
-    ]
+    ratio = row.ratio
+    return cells + ["{:.2f}".format(ratio.median), ratio.range_text("{:.2f}"), row.goal.of, verdict]

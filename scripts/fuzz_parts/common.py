@@ -1,11 +1,11 @@
-"""What a target is."""
+"""The interface of a target."""
 
 import random
 from typing import Callable, NamedTuple, Sequence
 
 
 class Violation(Exception):
-    """An input for which the target does not hold what it promises."""
+    """An input for which the target breaks a promise."""
 
 
 class Target(NamedTuple):
@@ -13,8 +13,8 @@ class Target(NamedTuple):
 
     `check` takes an input, a source of random numbers, and whether to be thorough: to make every
     check, also those that are too slow for each input. It returns a short summary of the outcome;
-    inputs with a new outcome are changed further. It raises Violation, or whatever the code under
-    test raises by mistake.
+    inputs with a new outcome are changed further. It raises Violation; any other exception is a
+    failure, too.
     """
 
     help: str

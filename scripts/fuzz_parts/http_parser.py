@@ -159,7 +159,7 @@ def _summary_of_error(error: BadResponse) -> str:
     text = str(error)
     if len(text) > 250 or not text.isprintable():
         raise Violation("an error message is not one short line: %r" % text[:300])
-    # Without what it quotes: that may depend on the bytes that had arrived by then.
+    # Without quotations, which may depend on the bytes that had arrived by then.
     words = re.sub("'.*'|\".*\"|[0-9]{2,}", "...", text)
     return "%s: %s" % (type(error).__name__, words)
 

@@ -28,7 +28,7 @@ _NUMBER = re.compile(rb"[0-9]+")
 
 
 class Material(NamedTuple):
-    """What inputs are made of: whole inputs, and tokens that mean something to the target."""
+    """The material for inputs: whole inputs, and tokens that mean something to the target."""
 
     corpus: Sequence[bytes]
     tokens: Sequence[bytes]
@@ -126,7 +126,7 @@ def _line_start(data: bytes, rng: random.Random) -> int:
 
 
 def _part(data: bytes, rng: random.Random) -> List[int]:
-    """Where a part of the data begins and ends: half of the time, some whole lines."""
+    """The start and the end of a part of the data: half of the time, some whole lines."""
     if rng.random() < 0.5:
         start = end = _line_start(data, rng)
         for _ in range(rng.choice([1, 1, 2, 3])):

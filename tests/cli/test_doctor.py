@@ -1,4 +1,4 @@
-"""`pollkit doctor`: the way to a job, step by step, against real servers, and what each fact comes to."""
+"""`pollkit doctor` against real servers, step by step."""
 
 import contextlib
 import os
@@ -33,11 +33,13 @@ def environment(monkeypatch):
     return monkeypatch
 
 
-class Examined:
-    """What a run of the doctor said."""
+class Report:
+    """The parsed output of one run of the doctor."""
 
     def __init__(self, code, out, err=""):
-        self.code, self.out, self.err = code, out, err
+        self.code = code
+        self.out = out
+        self.err = err
         self.lines = out.splitlines()
         found = [LINE.fullmatch(line) for line in self.lines[1:-1]]
         assert all(found), out
@@ -60,14 +62,14 @@ def doctor(capsys):
         code = main(["doctor"] + list(words))
         out, err = capsys.readouterr()
         assert err == ""
-        return Examined(code, out)
+        return Report(code, out)
 
     return run
 
 
 @contextlib.contextmanager
 def unused_address():
-    """A host and port where nobody listens."""
+    """A host and port on which no server listens."""
     with contextlib.closing(socket.socket()) as sock:
         sock.bind(("127.0.0.1", 0))
         yield "127.0.0.1:%d" % sock.getsockname()[1]
@@ -77,7 +79,7 @@ def http_date(offset=0.0):
     return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + offset))
 
 
-# The whole way
+# All steps
 
 
 def test_all_is_well_over_http(doctor):
@@ -124,7 +126,7 @@ def test_job_of_a_profile_is_found_by_its_id(doctor, tmp_path, environment):
     assert (
         seen.text["credential"] == "from the environment variable KEY, sent as the header X-API-Key"
     )
-    assert "the limit kept to here is 60/m" in seen.text["limits"]
+    assert "60/m is configured" in seen.text["limits"]
     assert server.requests[0].headers["x-api-key"] == "SECRET"
     assert "SECRET" not in seen.out
 
@@ -140,7 +142,7 @@ def test_ipv6(doctor):
     assert seen.text["TCP"].startswith("connected to ::1 in")
 
 
-# Nobody there
+# No reply
 
 
 def test_refused_port_is_a_problem_and_later_steps_are_skipped(doctor):
@@ -160,20 +162,20 @@ def test_refused_port_is_a_problem_and_later_steps_are_skipped(doctor):
     assert seen.lines[-1] == "1 problem"
 
 
-def test_name_that_does_not_exist_is_a_problem_of_dns(doctor):
+def test_name_that_does_not_exist_is_a_dns_problem(doctor):
     seen = doctor("https://jobs.invalid/1")
     assert (seen.code, seen.problems) == (4, ["DNS"])
     assert [seen.level[what] for what in ("TCP", "TLS", "poll")] == ["skipped"] * 3
 
 
-def test_server_that_hangs_up_is_a_problem_of_the_poll(doctor):
+def test_server_that_closes_the_connection_is_a_poll_problem(doctor):
     with RawServer(CLOSE) as server:
         seen = doctor(server.url())
     assert (seen.code, seen.problems) == (4, ["poll"])
     assert seen.level["meaning"] == "skipped"
 
 
-def test_server_that_says_nothing_is_given_up_in_time(doctor, tmp_path):
+def test_server_that_never_replies_is_given_up_within_the_request_timeout(doctor, tmp_path):
     ini = tmp_path / "p.ini"
     with RawServer(HANG) as server:
         ini.write_text("[mine]\nurl = %s\nrequest_timeout = 100ms\n" % server.url("/jobs/{id}"))
@@ -184,7 +186,7 @@ def test_server_that_says_nothing_is_given_up_in_time(doctor, tmp_path):
     assert "within 0.1 s" in seen.text["poll"]
 
 
-def test_handshake_that_hangs_is_given_up_in_time(doctor, tmp_path):
+def test_handshake_that_hangs_is_given_up_within_the_request_timeout(doctor, tmp_path):
     ini = tmp_path / "p.ini"
     with RawServer(DONE, greeting=HANG) as server:
         ini.write_text(
@@ -198,13 +200,13 @@ def test_handshake_that_hangs_is_given_up_in_time(doctor, tmp_path):
 # Proxies
 
 
-def test_proxy_that_leads_nowhere_is_named_with_its_variable(doctor, environment):
+def test_unreachable_proxy_is_named_with_its_variable(doctor, environment):
     with unused_address() as address:
         environment.setenv("HTTP_PROXY", "http://me:SECRET@" + address)
         seen = doctor("http://jobs.invalid/1")
     assert (seen.code, seen.problems) == (4, ["TCP"])
     assert seen.text["proxy"] == "http://***@%s, from HTTP_PROXY" % address
-    assert "jobs.invalid is for the proxy to look up" in seen.text["DNS"]
+    assert "the proxy resolves jobs.invalid" in seen.text["DNS"]
     assert "the proxy at %s refused the connection" % address in seen.text["TCP"]
     assert "SECRET" not in seen.out
 
@@ -258,7 +260,7 @@ def test_proxy_of_another_kind_is_a_problem(doctor, environment):
     assert "SECRET" not in seen.out
 
 
-def test_tunnel_is_a_step_of_its_own(doctor):
+def test_tunnel_is_a_separate_step(doctor):
     with tls_server(DONE) as server, RawServer(tunnel) as proxy:
         seen = doctor(server.url(), "--ca-file", CA, "--proxy", "http://" + proxy.authority)
     assert seen.code == 0
@@ -277,8 +279,8 @@ def test_refused_tunnel_is_a_problem(doctor):
 
 
 @pytest.mark.parametrize("through_a_proxy", [False, True])
-def test_unknown_ca_is_told_with_issuer_and_what_is_trusted(through_a_proxy, doctor):
-    """The certificate is shown all the same; the request is not sent."""
+def test_unknown_ca_is_reported_with_its_issuer_and_the_trusted_cas(through_a_proxy, doctor):
+    """The certificate is shown, but the request is not sent."""
     with tls_server(DONE) as server, RawServer(tunnel) as proxy:
         seen = doctor(
             server.url(), "--proxy", "http://" + proxy.authority if through_a_proxy else "none"
@@ -302,7 +304,7 @@ def test_ca_file_in_use_is_named(doctor):
     assert "; trusted: %s -> " % own in seen.text["TLS"]
 
 
-def test_certificate_for_another_name_is_told_with_its_names(doctor):
+def test_certificate_for_another_name_is_reported_with_its_names(doctor):
     with tls_server(DONE, certificate="elsewhere") as server:
         seen = doctor(server.url(), "--ca-file", CA)
     assert seen.problems == ["TLS"]
@@ -310,19 +312,17 @@ def test_certificate_for_another_name_is_told_with_its_names(doctor):
     assert "another one than the URL names" in seen.text["TLS"]
 
 
-def test_self_signed_certificate_is_told_so(doctor):
+def test_self_signed_certificate_is_reported(doctor):
     with tls_server(DONE, certificate="expired") as server:
         seen = doctor(server.url())
     assert seen.problems == ["TLS"]
-    assert re.search(
-        "self.signed certificate|verify failed", seen.text["TLS"]
-    )  # 3.6 does not say why
-    assert (
-        "for localhost, issued by pollkit test, expired, valid until 2021-01-01" in seen.text["TLS"]
-    )
+    # Python 3.6 states no reason.
+    assert re.search("self.signed certificate|verify failed", seen.text["TLS"])
+    shown = "for localhost, issued by pollkit test, expired, valid until 2021-01-01"
+    assert shown in seen.text["TLS"]
 
 
-def test_expired_certificate_is_told_so(doctor):
+def test_expired_certificate_is_reported(doctor):
     own = os.path.join(os.path.dirname(CA), "expired.pem")
     with tls_server(DONE, certificate="expired") as server:
         seen = doctor(server.url(), "--ca-file", own)
@@ -333,13 +333,14 @@ def test_expired_certificate_is_told_so(doctor):
 
 
 @pytest.mark.skipif(sys.version_info < (3, 7), reason="Python 3.6 gives no reason")
-def test_ca_that_only_python_3_13_refuses_is_told_so(strict_rules, doctor, tmp_path):
-    """Not that it may be the wrong CA: it is the right one."""
+def test_ca_that_only_python_3_13_refuses_gets_its_own_advice(strict_rules, doctor, tmp_path):
+    """The advice must not blame the CA file: it is the right one."""
     with tls_server(DONE, certificate="lax") as server:
         ini = "[mine]\nca_file = CA\n[lax]\nca_file = CA\ntls_strict = no\n".replace("CA", LAX_CA)
         (tmp_path / "mine.ini").write_text(ini)
         words = [server.url(), "--profiles", str(tmp_path / "mine.ini"), "--profile"]
-        seen, mended = doctor(*words, "mine"), doctor(*words, "lax")
+        seen = doctor(*words, "mine")
+        mended = doctor(*words, "lax")
     assert (seen.code, seen.problems) == (4, ["TLS"])
     assert "Python 3.13 and later check this" in seen.text["TLS"]
     assert "tls_strict = no" in seen.text["TLS"]
@@ -347,8 +348,8 @@ def test_ca_that_only_python_3_13_refuses_is_told_so(strict_rules, doctor, tmp_p
     assert (mended.code, mended.problems) == (0, [])
 
 
-def test_server_that_wants_a_client_certificate(doctor):
-    """With TLS 1.3 that is known only when the poll is refused."""
+def test_server_that_requires_a_client_certificate(doctor):
+    """With TLS 1.3 the client learns this only when the poll is refused."""
     with tls_server(DONE, client_ca=CA) as server:
         seen = doctor(server.url(), "--ca-file", CA)
     assert seen.code == 4
@@ -356,7 +357,7 @@ def test_server_that_wants_a_client_certificate(doctor):
     assert "--client-cert" in seen.text[seen.problems[0]]
 
 
-def test_server_without_tls(doctor):
+def test_server_without_tls_is_a_tls_problem(doctor):
     with RawServer(DONE, greeting=reply(b"", "400 Bad Request")) as server:
         seen = doctor("https://%s/1" % server.authority)
     assert seen.problems == ["TLS"]
@@ -366,7 +367,7 @@ def test_server_without_tls(doctor):
 # Credentials
 
 
-def test_missing_credential_is_a_problem_and_nothing_is_asked(doctor, environment):
+def test_missing_credential_is_a_problem_and_nothing_is_sent(doctor, environment):
     environment.delenv("NOPE", raising=False)
     with RawServer(DONE) as server:
         seen = doctor(server.url(), "--token-env", "NOPE")
@@ -388,8 +389,9 @@ def test_file_that_others_can_read_is_a_warning(mode, level, doctor, tmp_path):
     assert "SECRET" not in seen.out
 
 
-def test_of_a_command_only_the_name_is_shown_and_it_runs_once(doctor, tmp_path):
-    count, ini = tmp_path / "count", tmp_path / "p.ini"
+def test_a_credential_command_runs_once_and_only_its_name_is_shown(doctor, tmp_path):
+    count = tmp_path / "count"
+    ini = tmp_path / "p.ini"
     script = tmp_path / "give.py"
     script.write_text("import sys; open(sys.argv[1], 'a').write('x'); print('SECRET')")
     with RawServer(DONE) as server:
@@ -415,7 +417,7 @@ def test_credential_without_tls_is_a_warning_beyond_this_host(doctor, environmen
 
 # Replies
 
-REPLIES = {  # what comes back: level of the meaning, words in it, exit code
+REPLIES = {  # reply, level of the meaning, words in it, exit code
     "failed": (
         reply('{"status": "failed", "error": "out of paper"}'),
         "ok",
@@ -429,19 +431,19 @@ REPLIES = {  # what comes back: level of the meaning, words in it, exit code
     "429": (reply(b"", "429 Slow", Retry_After="7"), "warning", "429: too many requests", 0),
     "503": (reply(b"", "503 Oops"), "problem", "the server answered 503", 4),
     "login page": (reply("<html>", Content_Type="text/html"), "problem", "a login or a proxy", 4),
-    "no status": (reply('{"a": 1}'), "problem", "say in a profile where the status is", 4),
-    "303": (redirect("/result", "303 See Other"), "ok", "look at", 0),
+    "no status": (reply('{"a": 1}'), "problem", "name the status field in a profile", 4),
+    "303": (redirect("/result", "303 See Other"), "ok", "/result", 0),
 }
 
 
 @pytest.mark.parametrize("case", list(REPLIES))
-def test_what_a_reply_means(case, doctor):
+def test_meaning_of_a_reply(case, doctor):
     answer, level, words, code = REPLIES[case]
     with RawServer(answer) as server:
         seen = doctor(server.url())
     assert (seen.level["meaning"], seen.code) == (level, code)
     assert words in seen.text["meaning"]
-    assert seen.level["poll"] == "ok"  # there was an answer
+    assert seen.level["poll"] == "ok"  # the server replied
 
 
 def test_401_with_a_credential_says_that_it_was_refused(doctor, environment):
@@ -457,7 +459,7 @@ def test_401_with_a_credential_says_that_it_was_refused(doctor, environment):
     assert "SECRET" not in seen.out
 
 
-def test_limits_of_the_server_are_told(doctor):
+def test_limits_of_the_server_are_reported(doctor):
     answer = reply(
         '{"status": "running"}',
         RateLimit_Limit="60",
@@ -491,7 +493,7 @@ def test_clock_against_the_date_of_the_reply(offset, level, words, code, doctor)
     assert words in seen.text["clock"]
 
 
-def test_redirect_is_told(doctor):
+def test_redirect_is_reported(doctor):
     with RawServer(redirect("/there?token=SECRET"), DONE) as server:
         seen = doctor(server.url())
     assert seen.text["poll"].endswith("from %s?token=***" % server.url("/there"))
@@ -500,8 +502,8 @@ def test_redirect_is_told(doctor):
 # As a command
 
 
-def test_the_command_line_of_a_wait_can_be_used_as_it_is(doctor, tmp_path):
-    """What has no meaning for a single look is passed over, and no file is made for it."""
+def test_doctor_accepts_the_command_line_of_wait(doctor, tmp_path):
+    """Flags that make no sense for a single poll are ignored and create no file."""
     with RawServer(DONE) as server:
         seen = doctor(
             server.url(),
@@ -540,7 +542,7 @@ def test_bad_usage_is_one_line_and_2(words, capsys):
     assert re.fullmatch("pollkit: .+\n", err)
 
 
-def started(url, **variables):
+def start_doctor(url, **variables):
     return subprocess.Popen(
         [sys.executable, "-m", "pollkit", "doctor", url],
         cwd=ROOT,
@@ -551,9 +553,9 @@ def started(url, **variables):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_interrupted_it_ends_at_once_with_what_it_has_found():
+def test_ctrl_c_stops_it_at_once_after_the_findings_so_far():
     with RawServer(HANG) as server:
-        process = started(server.url())
+        process = start_doctor(server.url())
         wait_for(lambda: server.requests)
         began = time.monotonic()
         process.send_signal(signal.SIGINT)
@@ -564,9 +566,9 @@ def test_interrupted_it_ends_at_once_with_what_it_has_found():
     assert b"Traceback" not in err
 
 
-def test_ascii_locale_can_show_whatever_a_server_says():
+def test_ascii_locale_can_show_any_text_of_a_server():
     with RawServer(reply('{"status": "fertig \u2713"}')) as server:
-        process = started(server.url(), LC_ALL="C", PYTHONIOENCODING="ascii")
+        process = start_doctor(server.url(), LC_ALL="C", PYTHONIOENCODING="ascii")
         out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert b"fertig \\u2713" in out
@@ -578,7 +580,7 @@ def test_ascii_locale_can_show_whatever_a_server_says():
 @pytest.mark.parametrize("way", ["straight", "through a proxy"])
 @pytest.mark.parametrize("case", list(FAILURES))
 def test_secrets_are_shown_nowhere_whatever_fails(case, way, environment, tmp_path, capsys):
-    """Not those of the URL, the credential, a header of the profile or the proxy; nor what a server repeats."""
+    """Secrets in the URL, the credential, a header or the proxy, even if the server echoes them."""
     environment.setenv("TOKEN", SECRETS["token"])
     ini = tmp_path / "p.ini"
     with RawServer(FAILURES[case]) as server:

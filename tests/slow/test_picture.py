@@ -1,4 +1,4 @@
-"""The picture in the README is what the command draws, to the byte, on every Python."""
+"""The picture in the README is, byte by byte, the one that its command draws on every Python."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from paths import ROOT
 from pollkit.cli import main
 
 
-def test_the_picture_in_the_readme_is_what_its_command_draws(tmp_path, capsys):
+def test_the_picture_in_the_readme_is_the_one_its_command_draws(tmp_path, capsys):
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         readme = file.read()
     (path,) = re.findall(r"^!\[.*\]\((\S+\.svg)\)$", readme, re.MULTILINE)
@@ -16,8 +16,6 @@ def test_the_picture_in_the_readme_is_what_its_command_draws(tmp_path, capsys):
     )
     drawn = tmp_path / "drawn.svg"
     assert main(command.split() + ["--svg", str(drawn)]) == 0
+    remedy = "draw it again: pollkit %s --svg %s" % (command, path)
     with open(os.path.join(ROOT, path), "rb") as file:
-        assert file.read() == drawn.read_bytes(), "draw it again: pollkit %s --svg %s" % (
-            command,
-            path,
-        )
+        assert file.read() == drawn.read_bytes(), remedy

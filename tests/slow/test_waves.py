@@ -12,8 +12,9 @@ from pollkit.core.learning.durations import Durations
 from pollkit.core.machine import observe
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
-from pollkit.drivers.simulation import simulation as simulate
-from pollkit.drivers.simulation.distributions import optimal_schedules, parse_distribution
+from pollkit.drivers.simulation.distributions import parse_distribution
+from pollkit.drivers.simulation.optimum import optimal_schedules
+from pollkit.drivers.simulation.run import Run
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.testing import FakeJobApi, VirtualClock
 
@@ -129,7 +130,7 @@ def test_within_a_first_burst_learning_costs_almost_nothing(monkeypatch, name, t
         for seed in range(seeds)
     ]
     learned = [mean(costs_of(jobs, timestamps)) for jobs in bursts]
-    monkeypatch.setattr(simulate._Run, "_learn", lambda run, entry: None)
+    monkeypatch.setattr(Run, "record_completion", lambda run, entry: None)
     assert mean(learned) <= 1.03 * mean([mean(costs_of(jobs, timestamps)) for jobs in bursts])
 
 

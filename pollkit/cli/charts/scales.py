@@ -1,41 +1,44 @@
-"""Axes for charts: a range with room at its ends, and round numbers to mark it with."""
+"""Axes for charts: a range with room at both ends, and round numbers as ticks."""
 
 import math
 from typing import List, NamedTuple, Sequence
 
-NOTHING, WIDEST = (
-    1e-4,
-    1e4,
-)  # what is less than the one, or so many times less than the highest, is drawn as 0
-BELOW = 4.0  # so many times below the least of the others
+# Values below ZERO_BELOW, or below the highest value divided by WIDEST, are drawn as 0.
+ZERO_BELOW = 1e-4
+WIDEST = 1e4
+ZERO_GAP = 4.0  # 0 is drawn at the least of the other values divided by this
 
 
-class Log(NamedTuple):
-    """A logarithmic axis. It has no room for 0, so that stands near its low end, at `zero`, where it is needed."""
+class LogAxis(NamedTuple):
+    """A logarithmic axis. It can't show 0, so if there is a 0 it is drawn at `zero`."""
 
     low: float
     high: float
     zero: float = 0.0
 
     @classmethod
-    def around(cls, values: Sequence[float], room: float = 1.35, least: float = 4.0) -> "Log":
-        """An axis on which all these values, from zero, have room; at least so many times from end to end."""
-        nothing = max(NOTHING, max(values) / WIDEST)
-        above = [value for value in values if value > nothing] or [1.0]
-        zero = min(above) / BELOW if min(values) <= nothing else 0.0
-        low, high = (zero or min(above)) / room, max(above) * room
-        stretch = math.sqrt(max(1.0, least / (high / low)))
+    def around(
+        cls, values: Sequence[float], room: float = 1.35, least_ratio: float = 4.0
+    ) -> "LogAxis":
+        """An axis with room for these values, whose ends differ by `least_ratio` or more."""
+        threshold = max(ZERO_BELOW, max(values) / WIDEST)
+        above = [value for value in values if value > threshold] or [1.0]
+        zero = min(above) / ZERO_GAP if min(values) <= threshold else 0.0
+        low = (zero or min(above)) / room
+        high = max(above) * room
+        stretch = math.sqrt(max(1.0, least_ratio / (high / low)))
         return cls(low / stretch, high * stretch, zero)
 
-    def place(self, value: float) -> float:
-        """Where a value stands: 0 at the low end, 1 at the high one."""
+    def position(self, value: float) -> float:
+        """The position of a value: 0 at the low end, 1 at the high end."""
         return math.log(max(value, self.zero) / self.low) / math.log(self.high / self.low)
 
     def ticks(self, most: int = 8) -> List[float]:
         """Round numbers on the axis, as many as fit."""
         if self.zero:
-            return [0.0] + Log(2 * self.zero, self.high).ticks(most - 1)
-        first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
+            return [0.0] + LogAxis(2 * self.zero, self.high).ticks(most - 1)
+        first = math.floor(math.log10(self.low))
+        last = math.ceil(math.log10(self.high))
         for digits in ((1, 2, 3, 5, 7), (1, 2, 5), (1, 3), (1,)):
             found = [digit * 10.0**power for power in range(first, last + 1) for digit in digits]
             found = [value for value in found if self.low <= value <= self.high]
@@ -55,7 +58,7 @@ def even_ticks(high: float, most: int = 6) -> List[float]:
 
 
 def number_text(value: float) -> str:
-    """A number as short as it can be told apart: 0.05, 1.5, 12, 1,300."""
+    """A number with as few digits as a tick needs: 0, 0.05, 1.5, 12, 1,300."""
     if value >= 100:
         return "{:,.0f}".format(value)
     text = "%.1f" % value if value >= 1 else "%.2g" % value

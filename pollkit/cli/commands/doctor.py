@@ -1,19 +1,19 @@
-"""Look at the way to a job, step by step, and ask about it once.
+"""Test each step on the way to a job, and poll it once.
 
-Each line says ok, warning, problem or skipped, what was looked at, and after -> what to do. Steps
-that need an earlier one are skipped where it failed. Nothing secret is shown.
+Each line starts with ok, warning, problem or skipped, then names the step; after -> it says what
+to do. A step that needs a failed one is skipped. No secrets are shown.
 
-The exit code is 0 if there is no problem, and 4 if there is one. A problem is what would keep a
-wait from ending well. A job that has failed is none; one that the server does not know is.
+The exit code is 0 if there is no problem, and 4 if there is one. A problem would keep a wait from
+succeeding. A failed job is not a problem; a job that the server does not know is one.
 
-All flags of pollkit wait are taken, so that its command line can be used as it is. Those that
-make no sense for a single look change nothing here: --pace, --timeout, --max-faults, --bucket,
---history, --result, --progress, --log-json, -v, --quiet.
+doctor takes all flags of pollkit wait, so that you can reuse the command line. Flags that make no
+sense for a single poll are ignored: --pace, --timeout, --max-faults, --bucket, --history,
+--result, --progress, --log-json, -v, --quiet.
 
 examples:
   pollkit doctor https://api.internal/v1/jobs/42
   pollkit doctor job_1 --profile knowhere
-  pollkit doctor https://api.internal/v1/jobs/42 --token-env API_TOKEN --ca-file /etc/ssl/internal.pem
+  pollkit doctor https://api.internal/v1/jobs/42 --token-env API_TOKEN --ca-file internal.pem
 """
 
 import argparse
@@ -21,7 +21,7 @@ import sys
 from typing import List
 
 from ...drivers.doctor.examination import Examination
-from ...drivers.doctor.findings import Finding, Level, summary
+from ...drivers.doctor.findings import Finding, Level, summarise
 from .. import options
 from ..exit_codes import ALL_DONE, UNREACHABLE
 from ..output import as_text
@@ -30,25 +30,25 @@ from . import wait
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments: those of the wait that needs a doctor."""
+    """Add the arguments of `wait`."""
     wait.add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Examine, print each finding as it comes, and say by the exit code whether there is a problem."""
+    """Examine, and print each finding at once; the exit code says whether there is a problem."""
     profile = profile_from(arguments, needs_credential=False)
-    checkup = Examination(
-        options.job_from(arguments, arguments.job), profile, options.headers_from(arguments)
-    )
-    _print(checkup.url)
-    found: List[Finding] = []
-    for finding in checkup.run():
-        found.append(finding)
+    job = options.job_from(arguments, arguments.job)
+    examination = Examination(job, profile, options.headers_from(arguments))
+    _print(examination.url)
+    findings: List[Finding] = []
+    for finding in examination.run():
+        findings.append(finding)
         _print(str(finding))
-    _print(summary(found))
-    return UNREACHABLE if any(one.level is Level.PROBLEM for one in found) else ALL_DONE
+    _print(summarise(findings))
+    has_problem = any(finding.level is Level.PROBLEM for finding in findings)
+    return UNREACHABLE if has_problem else ALL_DONE
 
 
 def _print(line: str) -> None:
     sys.stdout.write(as_text(line))
-    sys.stdout.flush()  # what takes long should be seen to
+    sys.stdout.flush()  # show a step before a slow one starts

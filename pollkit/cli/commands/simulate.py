@@ -1,8 +1,8 @@
 """Compare paces on a scenario in virtual time, beside the best that is possible.
 
-Prints for each pace how many polls a job took, how long after a job's end it was noticed, how
-often the server said 429, and the cost: price x polls per job + mean notice delay, in seconds.
-pollkit help simulate explains the scenarios, the figures and the optimum.
+Prints for each pace the polls per job, the delay between the end of a job and the poll that
+noticed it, the number of 429 replies, and the cost: price x polls per job + mean notice delay, in
+seconds. pollkit help simulate explains the scenarios, the figures and the optimum.
 
 examples:
   pollkit simulate --scenario lipsync
@@ -17,45 +17,62 @@ import os
 import sys
 import time
 from textwrap import fill
-from typing import Dict, List, Optional, Tuple, Union
+from typing import List, Optional, Tuple
 
-from ...core.learning.durations import point_between
-from ...core.model import one_line
 from ...core.pace import Fixed
 from ...core.profile import to_pace
-from ...core.units import duration_text, to_seconds
-from ...drivers.simulation.distributions import Measured, parse_distribution
-from ...drivers.simulation.scenarios import MOST_JOBS, SCENARIOS, described
+from ...core.units import duration_text
+from ...drivers.simulation.figures import Figures
+from ...drivers.simulation.matching import match_adaptive
+from ...drivers.simulation.scenarios import SCENARIOS, describe
 from ...drivers.simulation.server import WINDOWS
-from ...drivers.simulation.simulation import Figures, Lasting, Simulation
+from ...drivers.simulation.simulation import Simulation
 from ...edges.files import open_file
 from ...errors import ConfigError
 from .. import argument_types
-from ..charts import frontier
+from ..charts import advice, frontier
+from ..charts.table import table
+from ..duration_lists import read_durations
 from ..output import as_json, as_text
 from ..parser import unknown_name_error
 from ..progress.terminal import NARROWEST, is_terminal, size_of, style_for
 
-USUAL_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
-LARGEST_FILE = 64 * 1024 * 1024
-PATIENCE_S, LOOK_EVERY = (
-    1.0,
-    1000,
-)  # between two signs of life, and how many polls between looks at the clock
+DEFAULT_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
+REPORT_EVERY_S = 1.0
+POLLS_PER_CLOCK_READING = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The command's arguments."""
-    group = parser.add_argument_group("the jobs")
+    """Add the arguments of the command."""
+    _add_job_arguments(parser.add_argument_group("the jobs"))
+    _add_server_arguments(parser.add_argument_group("the server"))
+    _add_poller_arguments(parser.add_argument_group("the poller"))
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--seed", metavar="N", type=int, default=1, help="seed for the random numbers (default: 1)"
+    )
+    group.add_argument("--json", action="store_true", help="print the figures as one line of JSON")
+    group.add_argument(
+        "--svg",
+        metavar="FILE",
+        type=argument_types.path,
+        help="draw polls against delay, and the requests per minute",
+    )
+
+
+def _add_job_arguments(group: "argparse._ArgumentGroup") -> None:
     group.add_argument("--scenario", metavar="NAME", help="one of: " + ", ".join(SCENARIOS))
     group.add_argument(
         "--durations",
         metavar="D",
-        help="'uniform 2m..15m', 'lognormal 5m x1.6', "
-        "a FILE with a duration a line, used in order, or ledger:PATH: those of its jobs",
+        help="'uniform 2m..15m', 'lognormal 5m x1.6', a FILE with one duration per line, "
+        "used in order, or ledger:PATH for those of its jobs",
     )
     group.add_argument(
-        "--jobs", metavar="N", type=_jobs, help="how many (default: 200, or all that are listed)"
+        "--jobs",
+        metavar="N",
+        type=int,
+        help="number of jobs (default: 200, or as many as are listed)",
     )
     group.add_argument(
         "--arrive",
@@ -65,9 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--warm-up",
         metavar="N",
-        type=_count,
+        type=int,
         default=0,
-        help="leave the first N out of the figures",
+        help="leave the first N jobs out of the figures",
     )
     group.add_argument(
         "--timeout",
@@ -75,21 +92,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_timeout,
         help="how long to wait for a job: 90s, 10m, or never (the default)",
     )
-    group = parser.add_argument_group("the server")
+
+
+def _add_server_arguments(group: "argparse._ArgumentGroup") -> None:
     group.add_argument("--limit", metavar="L", help="60/m, '10/s burst 20', or none")
     group.add_argument(
         "--window",
         choices=WINDOWS,
         default="fixed",
-        help="how it counts: in fixed windows (the default), or as a token bucket",
+        help="how it counts: in fixed windows (the default), or with a token bucket",
     )
     group.add_argument(
         "--unknown-limit",
         action="store_true",
-        help="the poller is not told the limit: it finds out",
+        help="the poller does not know the limit and has to learn it",
     )
     group.add_argument(
-        "--timestamps", action="store_true", help="replies say when a job began and ended"
+        "--timestamps", action="store_true", help="replies state when a job started and finished"
     )
     group.add_argument(
         "--latency", metavar="D", default="0s", help="how long an exchange takes (default: 0s)"
@@ -97,151 +116,124 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fault-rate",
         metavar="R",
-        type=_rate,
+        type=_share,
         default=0.0,
         help="the share of requests that are answered with a 500: 0.02, 2%% (default: 0)",
     )
-    group = parser.add_argument_group("the poller")
+
+
+def _add_poller_arguments(group: "argparse._ArgumentGroup") -> None:
     group.add_argument(
         "--pace",
         metavar="SPEC",
         action="append",
         type=_pace,
         help="a pace to compare; may be repeated (default: %s)"
-        % ", ".join("'%s'" % pace for pace in USUAL_PACES),
+        % ", ".join("'%s'" % pace for pace in DEFAULT_PACES),
     )
     group.add_argument(
         "--workers",
         metavar="N",
         type=argument_types.count,
         default=8,
-        help="requests under way at once (default: 8)",
+        help="requests in flight at once (default: 8)",
     )
     group.add_argument(
-        "--price",
-        metavar="D",
-        default="1s",
-        help="what one poll is worth, in time of delay (default: 1s)",
-    )
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--seed", metavar="N", type=int, default=1, help="other numbers, other chance (default: 1)"
-    )
-    group.add_argument("--json", action="store_true", help="the figures as one line of JSON")
-    group.add_argument(
-        "--svg",
-        metavar="FILE",
-        type=argument_types.path,
-        help="draw the frontier, and the requests per minute",
+        "--price", metavar="D", default="1s", help="how much delay one poll is worth (default: 1s)"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Simulate each pace, and print what came of it."""
-    if arguments.scenario is None and arguments.durations is None:
-        raise ConfigError(
-            "which jobs? Give --scenario NAME (%s) or --durations" % ", ".join(SCENARIOS)
-        )
-    if arguments.scenario is not None and arguments.scenario not in SCENARIOS:
-        raise ConfigError(
-            unknown_name_error("scenario", arguments.scenario, list(SCENARIOS))
-            + "; there is "
-            + ", ".join(SCENARIOS)
-        )
+    """Simulate each pace, and print the results."""
     if arguments.svg is not None:
         _check_writable(arguments.svg)
-    simulation = Simulation(
-        arguments.scenario,
-        None if arguments.durations is None else _durations(arguments.durations),
-        arguments.jobs,
-        arguments.arrive,
-        arguments.limit,
-        arguments.window,
-        arguments.warm_up,
-        arguments.timestamps,
-        arguments.price,
-        arguments.seed,
-        arguments.timeout,
-        arguments.workers,
-        arguments.latency,
-        arguments.fault_rate,
-        not arguments.unknown_limit,
-    )
-    with _SignOfLife() as sign:
-        found = [simulation.run(pace, sign.on_poll) for pace in arguments.pace or USUAL_PACES]
-        pairs = [] if arguments.pace else _matched(simulation, found[0], found[1:], sign)
-    # One price may match several rivals, and be the price that adaptive had anyway.
-    matched = list({one.pace: one for one, _ in pairs if one.pace != found[0].pace}.values())
-    shown = found + matched
+    simulation = _build_simulation(arguments)
+    with _PollCounter() as counter:
+        paces = arguments.pace or DEFAULT_PACES
+        found = [simulation.run(pace, counter.on_poll) for pace in paces]
+        pairs = [] if arguments.pace else _match_rivals(simulation, found, counter)
+    # One price may match several rivals, and may be the default price.
+    matched = list({ours.pace: ours for ours, _ in pairs if ours.pace != found[0].pace}.values())
     if arguments.svg is not None:
         from ..charts.picture import draw_svg
 
         _write(arguments.svg, draw_svg(simulation, found, matched))
+    shown = found + matched
     if arguments.json:
-        sys.stdout.write(
-            as_json(
-                {
-                    "scenario": simulation.name,
-                    "jobs": simulation.count,
-                    "paces": [one.as_dict() for one in shown],
-                }
-            )
-        )
+        figures = [one.as_dict() for one in shown]
+        document = {"scenario": simulation.name, "jobs": simulation.count, "paces": figures}
+        sys.stdout.write(as_json(document))
         return 0
-    width, style = _width(), style_for(sys.stdout, os.environ)
-    sentences = frontier.recommendation(found, simulation.limit, _given_up(arguments, found), width)
-    sys.stdout.write(
-        as_text(
-            "%s\n\n%s\n%s\n%s"
-            % (
-                _headline(simulation, width),
-                frontier.table(shown, simulation.optimum),
-                frontier.chart(
-                    shown,
-                    simulation.optimum,
-                    [best for _, best in simulation.frontier],
-                    style.unicode,
-                    width,
-                ),
-                (sentences + frontier.comparison(pairs, width)).rstrip("\n"),
-            )
-        )
-    )
+    width = _width()
+    is_unicode = style_for(sys.stdout, os.environ).unicode
+    curve = [best for _, best in simulation.frontier]
+    parts = [
+        _headline(simulation, width) + "\n",
+        table(shown, simulation.optimum),
+        frontier.chart(shown, simulation.optimum, curve, is_unicode, width),
+        advice.recommend(found, simulation.limit, _give_up_causes(arguments, found), width)
+        + advice.compare_matched(pairs, width),
+    ]
+    sys.stdout.write(as_text("\n".join(parts).rstrip("\n")))
     return 0
 
 
+def _build_simulation(arguments: argparse.Namespace) -> Simulation:
+    scenario = arguments.scenario
+    known = ", ".join(SCENARIOS)
+    if scenario is None and arguments.durations is None:
+        raise ConfigError("which jobs? Give --scenario NAME (%s) or --durations" % known)
+    if scenario is not None and scenario not in SCENARIOS:
+        error = unknown_name_error("scenario", scenario, list(SCENARIOS))
+        raise ConfigError("%s; choose one of %s" % (error, known))
+    return Simulation(
+        scenario,
+        None if arguments.durations is None else read_durations(arguments.durations),
+        arguments.jobs,
+        arguments.arrive,
+        arguments.limit,
+        window=arguments.window,
+        warm_up=arguments.warm_up,
+        timestamps=arguments.timestamps,
+        price=arguments.price,
+        seed=arguments.seed,
+        timeout=arguments.timeout,
+        workers=arguments.workers,
+        latency=arguments.latency,
+        fault_rate=arguments.fault_rate,
+        knows_limit=not arguments.unknown_limit,
+    )
+
+
 def _width() -> int:
-    """Columns to write in: those of the terminal, where it is narrower than what is usual."""
+    """The columns to write in: those of the terminal, if they are fewer than the default."""
     columns = os.environ.get("COLUMNS", "")
     width = int(columns[:6]) if columns.isdecimal() else 0
     return min(frontier.WIDTH, max(NARROWEST, width or size_of(sys.stdout).columns) - 1)
 
 
-def _given_up(arguments: argparse.Namespace, found: List[Figures]) -> List[str]:
-    """Why jobs may have been given up, of what was asked for."""
-    has_attempts = any(isinstance(one.pace, Fixed) and one.pace.attempts for one in found)
-    causes = [
-        (
-            arguments.timeout is not None,
-            "the timeout is too short for these jobs (try a longer --timeout)",
-        ),
-        (has_attempts, "the attempts are too few (try more attempts=)"),
-        (
-            arguments.fault_rate,
-            "there are too many faults in a row (batch and run have --max-faults)",
-        ),
-    ]
-    return [words for is_cause, words in causes if is_cause]
+def _give_up_causes(arguments: argparse.Namespace, found: List[Figures]) -> List[str]:
+    """The arguments that may have caused jobs to be given up, as advice."""
+    causes = []
+    if arguments.timeout is not None:
+        causes.append("the timeout is too short for these jobs (try a longer --timeout)")
+    if any(isinstance(one.pace, Fixed) and one.pace.attempts for one in found):
+        causes.append("the attempts are too few (try more attempts=)")
+    if arguments.fault_rate:
+        causes.append("there are too many faults in a row (batch and run have --max-faults)")
+    return causes
 
 
-class _SignOfLife:
-    """A line on a terminal, for who waits: so many polls were simulated. It is gone at the end."""
+class _PollCounter:
+    """Shows on a terminal how many polls have been simulated, and clears that line at the end."""
 
     def __init__(self) -> None:
-        self._polls, self._shown, self._next_at = 0, "", time.monotonic() + PATIENCE_S
+        self._polls = 0
+        self._shown = ""
+        self._next_at = time.monotonic() + REPORT_EVERY_S
         self.on_poll = self._count if is_terminal(sys.stderr) else None
 
-    def __enter__(self) -> "_SignOfLife":
+    def __enter__(self) -> "_PollCounter":
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -250,8 +242,8 @@ class _SignOfLife:
 
     def _count(self, at: float, job_id: str) -> None:
         self._polls += 1
-        if self._polls % LOOK_EVERY == 0 and time.monotonic() >= self._next_at:
-            self._next_at = time.monotonic() + PATIENCE_S
+        if self._polls % POLLS_PER_CLOCK_READING == 0 and time.monotonic() >= self._next_at:
+            self._next_at = time.monotonic() + REPORT_EVERY_S
             self._shown = "{:,} polls simulated".format(self._polls)
             self._write("\r" + self._shown)
 
@@ -261,111 +253,57 @@ class _SignOfLife:
             sys.stderr.write(text)
             sys.stderr.flush()
         except OSError:
-            pass  # a terminal that is gone: the figures matter
+            pass  # the terminal was closed; the simulation continues
 
 
-def _matched(
-    simulation: Simulation, adaptive: Figures, rivals: List[Figures], sign: _SignOfLife
+def _match_rivals(
+    simulation: Simulation, found: List[Figures], counter: _PollCounter
 ) -> List[Tuple[Figures, Figures]]:
-    """Adaptive with as many polls as each rival that is not worse in both respects already."""
+    """Adaptive with as many polls as each rival, unless it already beats the rival in both."""
+    adaptive = found[0]
     pairs = []
-    for rival in rivals:
-        if (
-            rival.mean is not None
-            and adaptive.mean is not None
-            and not (adaptive.polls_per_job <= rival.polls_per_job and adaptive.mean <= rival.mean)
-        ):
-            found = simulation.matched(rival, sign.on_poll)
-            pairs += [] if found is None else [(found, rival)]
+    for rival in found[1:]:
+        if adaptive.mean is None or rival.mean is None:
+            continue
+        if adaptive.polls_per_job <= rival.polls_per_job and adaptive.mean <= rival.mean:
+            continue
+        matched = match_adaptive(simulation, rival, counter.on_poll)
+        if matched is not None:
+            pairs.append((matched, rival))
     return pairs
 
 
 def _headline(simulation: Simulation, width: int) -> str:
-    """What was simulated."""
-    name = simulation.name
-    about = (
-        SCENARIOS[name].about + "; " + described(simulation.spreads) if name in SCENARIOS else ""
-    )
-    parts = [
-        simulation.arrive if simulation.arrive != "burst" else "all at once",
+    """The scenario in one sentence."""
+    title = simulation.name
+    if title in SCENARIOS:
+        title += " (%s; %s)" % (SCENARIOS[title].about, describe(simulation.distributions))
+    parts = ["1 job" if simulation.count == 1 else "%d jobs" % simulation.count]
+    if simulation.warm_up:
+        parts.append("the first %d not counted" % simulation.warm_up)
+    parts += [
+        "all at once" if simulation.arrive == "burst" else simulation.arrive,
         "no limit" if simulation.limit is None else "limit %s" % (simulation.limit,),
         "a poll is worth %s" % duration_text(simulation.price),
         "seed %d" % simulation.seed,
     ]
-    if simulation.warm_up:
-        parts.insert(0, "the first %d not counted" % simulation.warm_up)
-    jobs = "1 job" if simulation.count == 1 else "%d jobs" % simulation.count
-    return fill(
-        "%s%s: %s, %s." % (name, " (%s)" % about if about else "", jobs, ", ".join(parts)), width
-    )
-
-
-def _durations(text: str) -> Union[Lasting, Dict[str, Lasting]]:
-    """A spread as it is written, from the lines of a file, or from a ledger."""
-    if text.startswith("ledger:"):
-        return _from_ledger(text[len("ledger:") :])
-    if text.lower().split()[:1] in (["uniform"], ["lognormal"]):
-        return parse_distribution(text)
-    try:
-        with open(text and argument_types.path(text), "rb") as file:
-            data = file.read(LARGEST_FILE + 1)
-    except (OSError, ValueError) as error:
-        what = error.strerror if isinstance(error, OSError) else str(error)
-        raise ConfigError(
-            "durations %r: write 'uniform 2m..15m' or 'lognormal 5m x1.6', or name a file that can be "
-            "read (%s), or ledger:PATH" % (text, what)
-        ) from None
-    if len(data) > LARGEST_FILE:
-        raise ConfigError("%s is too large for a list of durations" % text)
-    durations = []
-    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
-        line = line.strip("\ufeff \t")
-        if line and not line.startswith("#"):
-            try:
-                durations.append(to_seconds(line))
-            except ConfigError as error:
-                raise ConfigError("%s:%d: %s" % (text, number, error)) from None
-    return Measured.from_durations(durations, one_line(text))
-
-
-def _from_ledger(path: str) -> Dict[str, Lasting]:
-    """How long the jobs of a ledger took, each kind by itself, as a run would learn it."""
-    if not path:
-        raise ConfigError("ledger: the name of the ledger's file is missing: write ledger:PATH")
-    from ...edges.ledger.ledger import Ledger  # late: it takes sqlite3
-
-    with Ledger(argument_types.path(path), create=False) as ledger:
-        durations = ledger.statistics.durations_by_kind()
-    kinds = {kind: found for kind, found in durations.items() if max(found)[1] > 0.0}
-    if not kinds:
-        raise ConfigError("%s has no durations yet: no job in it was seen to end" % path)
-    name = one_line(
-        "ledger:%s%s" % (path, ", %d kinds of jobs" % len(kinds) if len(kinds) > 1 else "")
-    )
-    return {
-        ":".join(filter(None, kind)): Measured.from_durations(
-            [point_between(least_s, most_s, i + 1) for i, (least_s, most_s) in enumerate(found)],
-            name,
-        )
-        for kind, found in kinds.items()
-    }
+    return fill("%s: %s." % (title, ", ".join(parts)), width)
 
 
 def _check_writable(path: str) -> None:
-    """Before minutes are spent on what could not be written."""
-    folder = os.path.dirname(path) or "."
+    """Refuse a path that can't be written before minutes are spent on the simulation."""
     if path == "-":
-        raise ConfigError("--svg - is no file, and stdout has the figures: name one, f.svg say")
-    # A pipe that nobody reads would never be opened.
-    is_odd = os.path.exists(path) and not os.path.isfile(path)
-    if (
-        is_odd
-        or not os.path.isdir(folder)
-        or not os.access(path if os.path.exists(path) else folder, os.W_OK)
-    ):
+        raise ConfigError("--svg - is not a file, and stdout gets the figures: name one, as f.svg")
+    if os.path.exists(path):
+        # Only ordinary files: opening a pipe without a reader would block forever.
+        is_writable = os.path.isfile(path) and os.access(path, os.W_OK)
+    else:
+        directory = os.path.dirname(path) or "."
+        is_writable = os.path.isdir(directory) and os.access(directory, os.W_OK)
+    if not is_writable:
         raise ConfigError(
-            "--svg %r can't be written: is it an ordinary file, in a folder that exists and is yours?"
-            % path
+            "--svg %r can't be written: is it an ordinary file, in a directory that exists and is "
+            "yours?" % path
         )
 
 
@@ -381,30 +319,14 @@ def _opener(path: str, flags: int) -> int:
     return open_file(path, flags, 0o666)
 
 
-def _jobs(text: str) -> int:
-    return _whole(text, 1, MOST_JOBS)
-
-
-def _count(text: str) -> int:
-    return _whole(text, 0, MOST_JOBS)
-
-
-def _whole(text: str, least: int, most: int) -> int:
-    if not text.isdecimal() or not least <= int(text[:12]) <= most:
-        raise argparse.ArgumentTypeError(
-            "%r is not a whole number from %d to %d" % (text, least, most)
-        )
-    return int(text)
-
-
-def _rate(text: str) -> float:
+def _share(text: str) -> float:
     try:
-        rate = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
     except ValueError:
-        rate = -1.0
-    if not 0.0 <= rate < 1.0:
+        share = -1.0
+    if not 0.0 <= share < 1.0:
         raise argparse.ArgumentTypeError("%r is not a share: write 0.02 or 2%%" % text)
-    return rate
+    return share
 
 
 def _timeout(text: str) -> Optional[str]:
@@ -412,7 +334,7 @@ def _timeout(text: str) -> Optional[str]:
 
 
 def _pace(text: str) -> str:
-    """The text, if it is a pace's."""
+    """The text of a pace, unchanged, if it is valid."""
     try:
         to_pace(text)
     except ConfigError as error:

@@ -1,4 +1,7 @@
-"""The doctor's examination: every step of the way to a job, and one poll; core/findings judges."""
+"""The doctor's examination: tests each step on the way to a job, and polls it once.
+
+Here the facts are collected; findings.py judges them.
+"""
 
 import time
 from typing import Callable, Iterator, List, Mapping, Optional, Tuple
@@ -6,6 +9,7 @@ from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 from ...core.model import Fault, Job, Reply, one_line
 from ...core.profile import Profile
 from ...core.reading.rate_limit_headers import parse_retry_after
+from ...core.reading.reader import Reading
 from ...core.units import Limit, to_seconds
 from ...core.urls import is_secret, parse_url, redact_url
 from ...edges.credentials import Credential
@@ -18,178 +22,185 @@ from ..client import Client
 from . import findings
 from .findings import Finding, Level
 
+LONGEST_TEXT = 600
+
 _Step = Tuple[str, Callable[[], Finding]]
 
 
 class Examination:
-    """Examines the way to one job; whatever is wrong in the arguments is a ConfigError."""
+    """Examines the way to one job; invalid arguments raise ConfigError."""
 
     def __init__(
         self, job: Job, profile: Profile, headers: Optional[Mapping[str, str]] = None
     ) -> None:
-        self._asker = Client(profile, headers=headers)
-        _, self._url, self._manner = self._asker.locate(job)
-        self._profile = self._manner.profile
+        self._client = Client(profile, headers=headers)
+        _, self._url, self._endpoint = self._client.locate(job)
+        self._profile = self._endpoint.profile
         self._address = parse_url(self._url)
         self._timeout = to_seconds(self._profile.request_timeout)
         self._headers = {**self._profile.headers, **(headers or {})}
-        self._found: List[str] = []
+        self._route: Optional[Route] = None  # None until a proxy has been chosen, or none
+        self._addresses: List[str] = []  # from DNS
+        self._reply: Optional[Reply] = None
+        self._sent_at = 0.0
+        self._received_at = 0.0
 
     @property
     def url(self) -> str:
-        """What is asked, as it may be shown."""
+        """The URL of the job, without secrets."""
         return redact_url(self._url)
 
     def run(self) -> Iterator[Finding]:
-        """The findings, each as soon as it is known."""
+        """The findings, each as soon as it is known, without secrets."""
         try:
             for finding in self._findings():
                 yield finding._replace(
-                    text=self._shown(finding.text), advice=self._shown(finding.advice)
+                    text=self._redact(finding.text), advice=self._redact(finding.advice)
                 )
         finally:
-            self._asker.close()
+            self._client.close()
 
     def _findings(self) -> Iterator[Finding]:
-        blocked = ""
-        try:
-            chosen, because = choose_proxy(self._address, self._profile.proxy)
-            route = route_to(self._address, self._profile.proxy)
-            yield findings.proxied(self._address.host, chosen and redact_url(chosen), because)
-        except ConfigError as error:
-            yield Finding(Level.PROBLEM, "proxy", str(error))
-            route, blocked = Route(self._address), "proxy"
-        for what, step in self._way(route):
-            finding = findings.blocked(what, blocked) if blocked else step()
-            blocked = blocked or (what if finding.level is Level.PROBLEM else "")
+        blocked_by = ""
+        for name, examine in self._steps_to_reply():
+            if blocked_by and name != "credential":  # which needs no network
+                yield findings.blocked_finding(name, blocked_by)
+                continue
+            try:
+                finding = examine()
+            except ConnectError as error:
+                finding = findings.fault_finding(name, error.fault)
             yield finding
-        finding = self._credential(blocked == "proxy")
-        yield finding
-        blocked = blocked or ("credential" if finding.level is Level.PROBLEM else "")
-        if blocked:
-            for what in ("poll", "meaning", "limits", "clock"):
-                yield findings.blocked(what, blocked)
+            if finding.level is Level.PROBLEM:
+                blocked_by = blocked_by or name
+        if self._reply is None:
+            for name in ("meaning", "limits", "clock"):
+                yield findings.blocked_finding(name, blocked_by)
             return
-        for finding in self._poll():
-            yield finding
+        reading = self._endpoint.reader.read(self._reply)
+        yield self._meaning_finding(self._reply, reading)
+        yield self._limits_finding(self._reply, reading)
+        yield findings.clock_finding(self._reply.headers, self._sent_at, self._received_at)
 
-    def _way(self, route: Route) -> Iterator[_Step]:
-        """The steps up to a connection that requests can be sent on."""
-        is_https = self._address.scheme == "https"
+    def _steps_to_reply(self) -> Iterator[_Step]:
+        """The steps in order; those that depend on the route are added once it is known."""
+        yield "proxy", self._examine_proxy
+        route = self._route or Route(self._address)
         profile = self._profile
-        probe = Probe(
-            route,
-            self._timeout,
-            TlsSettings(
-                profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict
-            ),
+        tls = TlsSettings(
+            profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict
         )
-
-        def tried(what: str, step: Callable[[], Finding]) -> _Step:
-            def take() -> Finding:
-                try:
-                    return step()
-                except ConnectError as error:
-                    return findings.faulty(what, error.fault)
-
-            return what, take
-
+        probe = Probe(route, self._timeout, tls)
+        is_https = self._address.scheme == "https"
         try:
-            yield tried("DNS", lambda: self._look_up(probe, route))
-            yield tried("TCP", lambda: self._connect(probe))
+            yield "DNS", lambda: self._examine_dns(probe, route)
+            yield "TCP", lambda: self._examine_tcp(probe)
             if route.proxy is not None and is_https:
-                yield tried("tunnel", lambda: self._tunnel(probe, route))
+                yield "tunnel", lambda: self._examine_tunnel(probe, route)
             if is_https:
-                yield tried("TLS", lambda: self._secure(probe))
+                yield "TLS", lambda: self._examine_tls(probe)
         finally:
             probe.close()
+        yield "credential", self._examine_credential
+        yield "poll", self._examine_poll
 
-    def _look_up(self, probe: Probe, route: Route) -> Finding:
-        began = time.monotonic()
-        self._found = probe.resolve()
+    def _examine_proxy(self) -> Finding:
+        try:
+            proxy, reason = choose_proxy(self._address, self._profile.proxy)
+            self._route = route_to(self._address, self._profile.proxy)
+        except ConfigError as error:
+            return Finding(Level.PROBLEM, "proxy", str(error))
+        return findings.proxy_finding(self._address.host, proxy and redact_url(proxy), reason)
+
+    def _examine_dns(self, probe: Probe, route: Route) -> Finding:
+        began_at = time.monotonic()
+        self._addresses = probe.resolve()
+        took_s = time.monotonic() - began_at
         proxy = route.proxy and route.proxy.host
-        return findings.resolved(route.address.host, proxy, self._found, time.monotonic() - began)
+        return findings.dns_finding(route.address.host, proxy, self._addresses, took_s)
 
-    def _connect(self, probe: Probe) -> Finding:
-        began = time.monotonic()
+    def _examine_tcp(self, probe: Probe) -> Finding:
+        began_at = time.monotonic()
         peer = probe.connect()
-        return findings.connected(self._found[0], peer, time.monotonic() - began)
+        return findings.tcp_finding(self._addresses[0], peer, time.monotonic() - began_at)
 
-    def _tunnel(self, probe: Probe, route: Route) -> Finding:
-        began = time.monotonic()
+    def _examine_tunnel(self, probe: Probe, route: Route) -> Finding:
+        began_at = time.monotonic()
         probe.open_tunnel()
-        return findings.tunnelled(route.address.authority, time.monotonic() - began)
+        return findings.tunnel_finding(route.address.authority, time.monotonic() - began_at)
 
-    def _secure(self, probe: Probe) -> Finding:
-        began = time.monotonic()
+    def _examine_tls(self, probe: Probe) -> Finding:
+        began_at = time.monotonic()
         try:
             version, certificate = probe.secure()
         except ConnectError as error:
             if error.fault.code not in CERTIFICATE_FAULTS:
                 raise
-            return findings.distrusted(
-                error.fault,
-                probe.fetch_untrusted_certificate(),
-                trusted_cas(self._profile.ca_file),
-                time.time(),
-            )
-        return findings.secured(version, certificate, time.time(), time.monotonic() - began)
+            trusted = trusted_cas(self._profile.ca_file)
+            untrusted = probe.fetch_untrusted_certificate()
+            return findings.untrusted_finding(error.fault, untrusted, trusted, time.time())
+        took_s = time.monotonic() - began_at
+        return findings.tls_finding(version, certificate, time.time(), took_s)
 
-    def _credential(self, without_route: bool) -> Finding:
-        """Whether there is one. It is read by the Transport itself, once, and kept for the poll."""
-        is_plain = self._address.scheme == "http" and not findings.is_loopback(self._address.host)
-        auth = self._profile.auth
+    def _examine_credential(self) -> Finding:
+        """The transport reads the credential once, and keeps it for the poll."""
+        transport = self._endpoint.transport
         try:
-            self._manner.transport.check_origin(self._url)
+            transport.check_origin(self._url)
         except ConfigError as error:
             return Finding(Level.PROBLEM, "credential", str(error))
-        if auth is not None:
-            source = Credential(auth)
-            try:
-                if without_route:
-                    source.header(self._address.host)
-                else:
-                    self._manner.transport.check(self._url)
-            except ConfigError as error:
-                return Finding(
-                    Level.PROBLEM,
-                    "credential",
-                    str(error),
-                    "provide it, or name another: --token-env, --token-file, or auth = in a profile",
-                )
-            return findings.credential(source.description, source.is_readable_by_others, is_plain)
-        secret = [name for name in self._headers if is_secret(name)]
-        if secret:
-            return findings.credential("the header %s of the profile" % secret[0], False, is_plain)
-        if self._address.userinfo:
-            return findings.credential("the name and password in the URL", False, is_plain)
-        return Finding(Level.OK, "credential", "none is configured")
-
-    def _poll(self) -> Iterator[Finding]:
-        transport, url = self._manner.transport, self._url
-        sent_at, began = time.time(), time.monotonic()
-        seen = transport.fetch(Request(url, self._address.origin))
-        took_s, received_at = time.monotonic() - began, time.time()
-        if isinstance(seen, Fault):
-            yield findings.faulty("poll", seen)
-            for what in ("meaning", "limits", "clock"):
-                yield findings.blocked(what, "poll")
-            return
-        assert isinstance(seen, Reply)
-        reading = self._manner.reader.read(seen)
-        limit = self._profile.limit
-        yield findings.polled(seen, url, redact_url(seen.url), took_s, self._timeout)
-        candidates = self._manner.reader.list_candidates(seen)
-        yield findings.understood(reading, self._sends_credential(), candidates)
-        _, complaint = parse_retry_after(seen.headers, seen.received_at)
-        yield findings.limits(reading, limit if isinstance(limit, Limit) else None, complaint or "")
-        yield findings.clocks(seen.headers, sent_at, received_at)
-
-    def _sends_credential(self) -> bool:
-        return bool(
-            self._profile.auth or self._address.userinfo or any(map(is_secret, self._headers))
+        is_local = findings.is_loopback(self._address.host)
+        is_plain = self._address.scheme == "http" and not is_local
+        if self._profile.auth is None:
+            source = self._source_besides_auth()
+            if not source:
+                return Finding(Level.OK, "credential", "none is configured")
+            return findings.credential_finding(source, False, is_plain)
+        credential = Credential(self._profile.auth)
+        try:
+            if self._route is None:
+                credential.header(self._address.host)
+            else:
+                transport.check(self._url)
+        except ConfigError as error:
+            advice = (
+                "provide it, or name another: --token-env, --token-file, or auth = in a profile"
+            )
+            return Finding(Level.PROBLEM, "credential", str(error), advice)
+        return findings.credential_finding(
+            credential.description, credential.is_readable_by_others, is_plain
         )
 
-    def _shown(self, text: str) -> str:
-        """Words that may quote a server or a setting, fit to be shown."""
-        return one_line(self._manner.transport.scrub(text, self._url), 600)
+    def _source_besides_auth(self) -> str:
+        """Where a credential comes from that is not from `auth`; '' if there is none."""
+        for name in self._headers:
+            if is_secret(name):
+                return "the header %s of the profile" % name
+        return "the name and password in the URL" if self._address.userinfo else ""
+
+    def _examine_poll(self) -> Finding:
+        self._sent_at = time.time()
+        began_at = time.monotonic()
+        seen = self._endpoint.transport.fetch(Request(self._url, self._address.origin))
+        took_s = time.monotonic() - began_at
+        self._received_at = time.time()
+        if isinstance(seen, Fault):
+            return findings.fault_finding("poll", seen)
+        assert isinstance(seen, Reply)
+        self._reply = seen
+        redirected_to = None if seen.url == self._url else redact_url(seen.url)
+        return findings.poll_finding(seen, redirected_to, took_s, self._timeout)
+
+    def _meaning_finding(self, reply: Reply, reading: Reading) -> Finding:
+        has_credential = self._profile.auth is not None or bool(self._source_besides_auth())
+        candidates = self._endpoint.reader.list_candidates(reply)
+        return findings.meaning_finding(reading, has_credential, candidates)
+
+    def _limits_finding(self, reply: Reply, reading: Reading) -> Finding:
+        limit = self._profile.limit if isinstance(self._profile.limit, Limit) else None
+        _, complaint = parse_retry_after(reply.headers, reply.received_at)
+        return findings.limits_finding(reading, limit, complaint or "")
+
+    def _redact(self, text: str) -> str:
+        """Text that may quote a server or a setting, in one line and without secrets."""
+        return one_line(self._endpoint.transport.scrub(text, self._url), LONGEST_TEXT)

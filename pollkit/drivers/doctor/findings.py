@@ -1,9 +1,9 @@
-"""What a doctor's examination of the way to a job comes to: ok, a warning or a problem, with advice.
+"""The doctor's findings: each judges one step on the way to a job as ok, warning or problem.
 
-House rules: whoever looks hands in bare facts (addresses, seconds, a certificate, a reading);
-what they mean is decided here. A problem is what would keep a wait from ending well, or would
-make it end as unreachable; whatever a wait lives with is a warning at most. So a job that has
-failed is no problem: the way to it is in order.
+House rules: the examination hands in bare facts (addresses, seconds, a certificate, a reading);
+this module decides what they mean. A problem would keep a wait from noticing that the job
+finished, or would end it as unreachable; anything that a wait tolerates is at most a warning. A
+failed job is therefore not a problem: the way to it works.
 """
 
 from enum import Enum
@@ -17,15 +17,15 @@ from ...core.reading.timestamps import parse_http_date
 from ...core.units import Limit, duration_text, percent, rounded_duration
 from ...edges.http.probe import Certificate
 
-SLOW_S = 1.0  # a step on the way that takes longer is worth a word
+SLOW_S = 1.0  # a step that takes longer gets a warning
 EXPIRES_SOON_S = 14 * 86400.0
-SKEW_S = 5.0  # clocks further apart than this are worth a word,
-HARMFUL_SKEW_S = 120.0  # and further than this spoil deadlines, and tokens that expire
-_LISTED = 4
+SKEW_S = 5.0  # a larger difference between the clocks gets a warning
+HARMFUL_SKEW_S = 120.0  # a larger one invalidates deadlines, and tokens that expire
+_MOST_LISTED = 4
 
 
 class Level(Enum):
-    """How well it is."""
+    """How good a finding is."""
 
     OK = "ok"
     WARNING = "warning"
@@ -34,319 +34,287 @@ class Level(Enum):
 
 
 class Finding(NamedTuple):
-    """One step of the examination: what was looked at, what was seen, and what to do about it."""
+    """The result of one step: its name, what was found, and what to do about it."""
 
     level: Level
-    what: str
+    step: str
     text: str
     advice: str = ""
 
     def __str__(self) -> str:
-        return "%-8s %-10s  %s%s" % (
-            self.level.value,
-            self.what,
-            self.text,
-            " -> " + self.advice if self.advice else "",
-        )
+        line = "%-8s %-10s  %s" % (self.level.value, self.step, self.text)
+        return "%s -> %s" % (line, self.advice) if self.advice else line
 
 
-# Advice for faults that have none of their own.
-_ADVICE = {
-    FaultCode.HANDSHAKE: "perhaps the server wants a certificate of the client: --client-cert and "
+# Advice for faults that come without any.
+_FAULT_ADVICE = {
+    FaultCode.HANDSHAKE: "the server may require a client certificate: --client-cert and "
     "--client-key",
-    FaultCode.NO_REPLY: "is it https:// rather than http://? or is the server just restarting?",
-    FaultCode.TIMEOUT: "a slow server: request_timeout = in a profile gives it more time",
+    FaultCode.NO_REPLY: "is it https:// rather than http://? or is the server restarting?",
+    FaultCode.TIMEOUT: "if the server is slow, give it more time: request_timeout = in a profile",
 }
 
 
-def faulty(what: str, fault: Fault) -> Finding:
-    """A step that came to nothing."""
-    advice = fault.advice or _ADVICE.get(fault.code, "")
-    return Finding(Level.PROBLEM, what, fault.message, advice)
+def fault_finding(step: str, fault: Fault) -> Finding:
+    """A step that failed."""
+    return Finding(
+        Level.PROBLEM, step, fault.message, fault.advice or _FAULT_ADVICE.get(fault.code, "")
+    )
 
 
-def skipped(what: str, why: str) -> Finding:
-    """A step that there was nothing to try for."""
-    return Finding(Level.SKIPPED, what, why)
+def blocked_finding(step: str, blocked_by: str) -> Finding:
+    """A step that was skipped because an earlier one failed."""
+    return Finding(Level.SKIPPED, step, "not tried, because of the problem with %s" % blocked_by)
 
 
-def blocked(what: str, by: str) -> Finding:
-    """A step that was not tried because an earlier one came to nothing."""
-    return skipped(what, "not tried, because of the problem with %s" % by)
+def _timed_finding(step: str, text: str, took_s: float, advice: str) -> Finding:
+    """A step that succeeded, with advice if it was slow."""
+    if took_s > SLOW_S:
+        return Finding(Level.WARNING, step, text, advice)
+    return Finding(Level.OK, step, text)
 
 
-def proxied(host: str, proxy: Optional[str], because: str) -> Finding:
+def proxy_finding(host: str, proxy: Optional[str], reason: str) -> Finding:
     """Which proxy was chosen, if any."""
     if proxy is None:
-        return Finding(Level.OK, "proxy", "none: %s" % because)
-    text = "%s, %s" % (proxy, because)
+        return Finding(Level.OK, "proxy", "none: %s" % reason)
+    text = "%s, %s" % (proxy, reason)
     if is_loopback(host):
-        return Finding(
-            Level.WARNING,
-            "proxy",
-            text,
-            "%s is this very host, for the proxy it is another: --proxy none, or no_proxy" % host,
-        )
+        advice = "to the proxy, %s is its own host: use --proxy none, or no_proxy" % host
+        return Finding(Level.WARNING, "proxy", text, advice)
     return Finding(Level.OK, "proxy", text)
 
 
-def resolved(host: str, proxy: Optional[str], addresses: Sequence[str], took_s: float) -> Finding:
-    """What the name of a host led to, or of the proxy, which then looks up the host itself."""
-    near, by_proxy = (
-        (host, "") if proxy is None else (proxy, "; %s is for the proxy to look up" % host)
-    )
-    if near in addresses:
-        return Finding(Level.OK, "DNS", "%s is an address: nothing to look up%s" % (near, by_proxy))
-    text = "%s is %s (%s)%s" % (near, listed(addresses), millis(took_s), by_proxy)
-    return _timed(
-        "DNS",
-        text,
-        took_s,
-        "looking up the name is slow: is the first name server in /etc/resolv.conf up?",
-    )
+def dns_finding(
+    host: str, proxy: Optional[str], addresses: Sequence[str], took_s: float
+) -> Finding:
+    """The addresses of the host; or of the proxy, which resolves the host."""
+    name = host if proxy is None else proxy
+    remark = "" if proxy is None else "; the proxy resolves %s" % host
+    if name in addresses:
+        return Finding(Level.OK, "DNS", "%s is an address: nothing to resolve%s" % (name, remark))
+    text = "%s is %s (%s)%s" % (name, list_some(addresses), _took_text(took_s), remark)
+    advice = "DNS is slow: is the first name server in /etc/resolv.conf up?"
+    return _timed_finding("DNS", text, took_s, advice)
 
 
-def connected(first: str, peer: str, took_s: float) -> Finding:
-    """A connection, to the first of the addresses or to a later one."""
-    text = "connected to %s in %s" % (peer, millis(took_s))
-    if peer != first:
-        return Finding(
-            Level.WARNING,
-            "TCP",
-            "%s, after %s had not answered" % (text, first),
-            "every new connection tries it first: is that address reachable at all?",
-        )
-    return _timed("TCP", text, took_s, "a slow way: is a firewall or a busy server in between?")
+def tcp_finding(first_address: str, peer: str, took_s: float) -> Finding:
+    """A connection to the first of the addresses, or to a later one."""
+    text = "connected to %s in %s" % (peer, _took_text(took_s))
+    if peer != first_address:
+        text += ", after %s did not answer" % first_address
+        advice = "every new connection tries that address first: is it reachable?"
+        return Finding(Level.WARNING, "TCP", text, advice)
+    advice = "connecting is slow: is there a firewall in between, or is the server busy?"
+    return _timed_finding("TCP", text, took_s, advice)
 
 
-def tunnelled(authority: str, took_s: float) -> Finding:
-    """A tunnel that a proxy opened."""
-    return _timed(
-        "tunnel",
-        "the proxy opened one to %s in %s" % (authority, millis(took_s)),
-        took_s,
-        "a slow proxy, or a slow way from it to the server",
-    )
+def tunnel_finding(authority: str, took_s: float) -> Finding:
+    """A tunnel that the proxy opened."""
+    text = "the proxy opened a tunnel to %s in %s" % (authority, _took_text(took_s))
+    advice = "the proxy is slow, or its connection to the server is"
+    return _timed_finding("tunnel", text, took_s, advice)
 
 
-def secured(version: str, certificate: Certificate, now: float, took_s: float) -> Finding:
-    """TLS, with a certificate that was accepted."""
-    text = "%s in %s; the certificate is %s" % (version, millis(took_s), certificate)
+def tls_finding(version: str, certificate: Certificate, now: float, took_s: float) -> Finding:
+    """TLS with a certificate that was accepted."""
+    text = "%s in %s; the certificate is %s" % (version, _took_text(took_s), certificate)
     left_s = certificate.until - now
     if left_s < EXPIRES_SOON_S:
-        return Finding(
-            Level.WARNING, "TLS", text, "that is in %.1f days: have it renewed" % (left_s / 86400)
-        )
-    return _timed("TLS", text, took_s, "a slow handshake: is the server busy?")
+        advice = "it expires in %.1f days: have it renewed" % (left_s / 86400)
+        return Finding(Level.WARNING, "TLS", text, advice)
+    return _timed_finding("TLS", text, took_s, "the handshake is slow: is the server busy?")
 
 
-def distrusted(
+def untrusted_finding(
     fault: Fault, certificate: Optional[Certificate], trusted: str, now: float
 ) -> Finding:
-    """TLS with a certificate that we don't accept; the certificate, if we could get it anyway."""
+    """TLS with a certificate that was not accepted; None if it could not be fetched."""
     text = fault.message.rstrip(".")
     advice = fault.advice
     if certificate is not None:
         text += "; it is %s" % str(certificate)
-    has_expired = certificate is not None and certificate.until < now  # Python 3.6 gives no reason
+    # On Python 3.6 the fault does not state the reason.
+    has_expired = certificate is not None and certificate.until < now
     if has_expired or fault.code is FaultCode.CERTIFICATE_DATE:
         advice = "the server needs a new certificate, unless this host's clock is wrong"
     elif fault.code is FaultCode.CERTIFICATE:
         text += "; trusted: %s" % trusted
-        advice = "if that issuer is your own, or a proxy that looks into TLS, trust its CA: --ca-file or SSL_CERT_FILE"
+        advice = (
+            "if that issuer is your own, or a proxy that inspects TLS, trust its CA: --ca-file "
+            "or SSL_CERT_FILE"
+        )
     return Finding(Level.PROBLEM, "TLS", text, advice)
 
 
-def credential(origin: str, is_open: bool, is_plain: bool) -> Finding:
-    """A credential that is there: not what it is, but where from; `is_plain`: it is sent without TLS."""
+def credential_finding(source: str, is_open: bool, is_plain: bool) -> Finding:
+    """Where the credential comes from, never its value.
+
+    `is_open`: other users can read it; `is_plain`: it is sent without TLS.
+    """
     if is_open:
-        return Finding(
-            Level.WARNING, "credential", origin, "others on this host can read it: chmod 600"
-        )
+        advice = "others on this host can read it: chmod 600"
+        return Finding(Level.WARNING, "credential", source, advice)
     if is_plain:
-        return Finding(
-            Level.WARNING,
-            "credential",
-            origin,
-            "it is sent without TLS: whoever is on the way can read it",
-        )
-    return Finding(Level.OK, "credential", origin)
+        advice = "it is sent without TLS, so others on the network can read it"
+        return Finding(Level.WARNING, "credential", source, advice)
+    return Finding(Level.OK, "credential", source)
 
 
-def polled(reply: Reply, url: str, shown_url: str, took_s: float, most_s: float) -> Finding:
-    """A poll that was answered; what the answer means is another matter."""
-    kind = reply.headers.get("content-type", "").partition(";")[0].strip()
-    text = "HTTP %d in %s, connecting included; %d bytes%s" % (
+def poll_finding(
+    reply: Reply, redirected_to: Optional[str], took_s: float, timeout_s: float
+) -> Finding:
+    """A poll that was answered, whatever the answer means."""
+    text = "HTTP %d in %s, connecting included; %d bytes" % (
         reply.status,
-        millis(took_s),
+        _took_text(took_s),
         len(reply.body),
-        " of " + kind if kind else "",
     )
-    if reply.url != url:
-        text += ", from %s" % shown_url
-    if took_s > most_s / 2:
-        return Finding(
-            Level.WARNING,
-            "poll",
-            text,
-            "close to the request_timeout of %s" % duration_text(most_s),
-        )
+    content_type = reply.headers.get("content-type", "").partition(";")[0].strip()
+    if content_type:
+        text += " of " + content_type
+    if redirected_to is not None:
+        text += ", from %s" % redirected_to
+    if took_s > timeout_s / 2:
+        advice = "close to the request_timeout of %s" % duration_text(timeout_s)
+        return Finding(Level.WARNING, "poll", text, advice)
     return Finding(Level.OK, "poll", text)
 
 
-def understood(
+_ADVICE = {
+    Verdict.LIMITED: "too many requests, perhaps by others with the same credential: see --limit",
+    Verdict.FAULT: "is the API down, or overloaded? a wait would retry, and give up after "
+    "max_faults",
+    Verdict.UNAUTHORISED: "the credential was sent and refused: is it the right one, and still "
+    "valid?",
+    # A wait would tolerate this for not_found_grace only, and then finish as unreachable.
+    Verdict.NOT_FOUND: "the server does not know this job: check the id, the URL and the base URL",
+    Verdict.REFUSED: "polling again would not help: check the URL, the method and the body",
+}
+
+
+def meaning_finding(
     reading: Reading, has_credential: bool, candidates: Sequence[Candidate] = ()
 ) -> Finding:
-    """What a reply was taken for, and why; `candidates` may be the status, too."""
-    level, advice = _JUDGED[reading.verdict]
+    """How the reply was understood, and why; `candidates` are fields that may be the status."""
+    advice = _ADVICE.get(reading.verdict, "")
+    level = Level.PROBLEM if advice else Level.OK
+    if reading.verdict is Verdict.LIMITED:
+        level = Level.WARNING
     text = reading.because
     if reading.fraction is not None:
         text += ", %d %% done" % percent(reading.fraction)
     if reading.verdict is Verdict.FAILED:
-        text += "; the job itself has failed%s" % (
-            ": " + reading.error_message if reading.error_message else ""
-        )
+        text += "; the job itself has failed"
+        if reading.error_message:
+            text += ": " + reading.error_message
     if reading.verdict is Verdict.UNAUTHORISED and not has_credential:
         advice = "no credential was sent: --token-env, --token-file, or auth = in a profile"
     if reading.code is FaultCode.HTML:
-        advice = "open the URL in a browser: is it the API's, or does a login or a proxy stand before it?"
+        advice = "open the URL in a browser: is it the API's, or is there a login or a proxy page?"
     elif reading.code is FaultCode.NO_STATUS:
-        advice = "say in a profile where the status is: pollkit help profiles"
+        advice = "name the status field in a profile: pollkit help profiles"
     elif reading.code is FaultCode.UNKNOWN_STATUS:
         level = Level.WARNING
         advice = "%s: name it in the profile's done, failed or pending" % reading.warnings[0]
     finding = Finding(level, "meaning", text, advice)
-    was_looked_for = reading.status is not None or reading.verdict is Verdict.FAULT
-    return _with_candidates(finding, candidates) if candidates and was_looked_for else finding
+    has_status_field = reading.status is not None or reading.verdict is Verdict.FAULT
+    if candidates and has_status_field:
+        return _with_candidates(finding, candidates)
+    return finding
 
 
 def _with_candidates(finding: Finding, candidates: Sequence[Candidate]) -> Finding:
     """Add the fields that may be the status, and how to choose one."""
-    shown = listed([str(one) for one in candidates])
+    shown = list_some([str(candidate) for candidate in candidates])
     text = "%s; fields that look like a status: %s" % (finding.text, shown)
-    choose = "say in a profile which field is the status: status = PATH"
-    inside_envelope = [one for one in candidates if not one.is_envelope]
+    inside_envelope = [candidate for candidate in candidates if not candidate.is_envelope]
     if finding.level is Level.OK and len(inside_envelope) == 1:
         return finding._replace(text=text)
+    advice = "name the right one in a profile: status = PATH"
     if finding.level is Level.WARNING:
-        return finding._replace(text=text, advice="%s; or %s" % (finding.advice, choose))
+        advice = "%s; or %s" % (finding.advice, advice)
     level = Level.WARNING if finding.level is Level.OK else finding.level
-    return Finding(level, finding.what, text, choose)
+    return Finding(level, finding.step, text, advice)
 
 
-_ASK_LATER = "is the API down, or overloaded? a wait would retry, and give up after max_faults"
-_JUDGED = {
-    Verdict.DONE: (Level.OK, ""),
-    Verdict.FAILED: (Level.OK, ""),
-    Verdict.PENDING: (Level.OK, ""),
-    Verdict.SEE_OTHER: (Level.OK, ""),
-    Verdict.LIMITED: (
-        Level.WARNING,
-        "asked too often, perhaps by others with the same credential: see --limit",
-    ),
-    Verdict.FAULT: (Level.PROBLEM, _ASK_LATER),
-    Verdict.UNAUTHORISED: (
-        Level.PROBLEM,
-        "the credential was sent and refused: is it the right one, and still valid?",
-    ),
-    # A wait would forgive this for not_found_grace only, and then end as unreachable.
-    Verdict.NOT_FOUND: (
-        Level.PROBLEM,
-        "the server does not know this job: check the id, the URL and the base URL",
-    ),
-    Verdict.REFUSED: (
-        Level.PROBLEM,
-        "asking again would not help: check the URL, the method and the body",
-    ),
-}
+def limits_finding(reading: Reading, limit: Optional[Limit], complaint: str = "") -> Finding:
+    """The rate limit that the server reports, and the one that is configured.
 
-
-def limits(reading: Reading, limit: Optional[Limit], complaint: str = "") -> Finding:
-    """What the server says of its rate limit, beside the one that is kept to here.
-
-    `complaint` says which of its headers makes no sense.
+    `complaint` names a header that makes no sense.
     """
     parts: List[str] = []
-    level, advice = Level.OK, ""
-    if reading.quota is not None:
-        parts.append("the server says: %s" % str(reading.quota))
-        if reading.quota.remaining < max(LOW_QUOTA, (reading.quota.limit or 0) / 10):
-            level, advice = Level.WARNING, "little is left: polls are spread until it is renewed"
+    advice = complaint
+    quota = reading.quota
+    if quota is not None:
+        parts.append("the server reports: %s" % str(quota))
+        is_low = quota.remaining < max(LOW_QUOTA, (quota.limit or 0) / 10)
+        if is_low and not advice:
+            advice = "little is left: polls are spread until it is renewed"
     if reading.retry_after is not None:
         parts.append("it asks to wait %s (Retry-After)" % rounded_duration(reading.retry_after))
-    if complaint:
-        level, advice = Level.WARNING, complaint
-    parts.append(
-        "no limit is set here" if limit is None else "the limit kept to here is %s" % str(limit)
-    )
-    if reading.quota is None and reading.retry_after is None:
-        parts.insert(0, "the server names none")
-    return Finding(level, "limits", "; ".join(parts), advice)
+    if not parts:
+        parts.append("the server reports none")
+    parts.append("none is configured" if limit is None else "%s is configured" % str(limit))
+    return Finding(Level.WARNING if advice else Level.OK, "limits", "; ".join(parts), advice)
 
 
-def clocks(headers: Mapping[str, str], sent_at: float, received_at: float) -> Finding:
-    """How far this host's clock is from the server's, as far as a Date in whole seconds can tell."""
+def clock_finding(headers: Mapping[str, str], sent_at: float, received_at: float) -> Finding:
+    """The difference between this host's clock and the server's Date, which has whole seconds."""
     date = parse_http_date(headers.get("date", ""))
     if date is None:
-        return skipped("clock", "the reply has no Date to compare with")
-    age_s = _age_s(headers)
-    # The server wrote its Date between our sending and receiving, and left out the fraction.
-    earliest, latest = date + age_s, date + age_s + 1.0
-    skew_s = received_at - earliest if received_at < earliest else max(0.0, sent_at - latest)
+        return Finding(Level.SKIPPED, "clock", "the reply has no Date to compare with")
+    age_s = _parse_age(headers)
     cached = " (from a cache, and %s old)" % rounded_duration(age_s) if age_s else ""
-    text = "this host's clock and the Date of the reply%s agree" % cached
-    level, advice = (
-        (Level.WARNING, "a cache on the way may show old statuses") if age_s else (Level.OK, "")
-    )
+    # The server wrote its Date between our sending and receiving, and dropped the fraction.
+    earliest = date + age_s
+    latest = earliest + 1.0
+    if received_at < earliest:
+        skew_s = received_at - earliest
+    else:
+        skew_s = max(0.0, sent_at - latest)
     if abs(skew_s) > SKEW_S:
-        text = "this host's clock is %s %s of the server's%s" % (
-            duration_text(round(abs(skew_s))),
-            "ahead" if skew_s > 0 else "behind",
-            cached,
-        )
+        skew = duration_text(round(abs(skew_s)))
+        direction = "ahead" if skew_s > 0 else "behind"
+        text = "this host's clock is %s %s of the server's%s" % (skew, direction, cached)
+        advice = "which one is right? deadlines and tokens depend on it: is NTP running?"
         level = Level.PROBLEM if abs(skew_s) > HARMFUL_SKEW_S else Level.WARNING
-        advice = "which of the two is right? deadlines and tokens go by it: is NTP running?"
-    return Finding(level, "clock", text, advice)
+        return Finding(level, "clock", text, advice)
+    text = "this host's clock and the Date of the reply%s agree" % cached
+    if age_s:
+        return Finding(Level.WARNING, "clock", text, "a cache may return old statuses")
+    return Finding(Level.OK, "clock", text)
 
 
-def summary(findings: Sequence[Finding]) -> str:
-    """The examination in one line."""
-    counts = [
-        (sum(one.level is level for one in findings), level.value)
-        for level in (Level.PROBLEM, Level.WARNING)
-    ]
-    found = [
-        "%d %s%s" % (count, name, "" if count == 1 else "s") for count, name in counts if count
-    ]
-    return ", ".join(found) or "all well"
+def summarise(findings: Sequence[Finding]) -> str:
+    """The findings in one line."""
+    parts = []
+    for level in (Level.PROBLEM, Level.WARNING):
+        count = sum(finding.level is level for finding in findings)
+        if count:
+            parts.append("%d %s%s" % (count, level.value, "" if count == 1 else "s"))
+    return ", ".join(parts) or "all well"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is this very host."""
-    return host in ("localhost", "::1") or (
-        host.startswith("127.") and host.replace(".", "").isdecimal()
-    )
+    """Whether a name or an address is this host."""
+    is_ipv4_loopback = host.startswith("127.") and host.replace(".", "").isdecimal()
+    return is_ipv4_loopback or host in ("localhost", "::1")
 
 
-def listed(names: Sequence[str]) -> str:
-    """Some names, and how many more there are."""
-    more = " and %d more" % (len(names) - _LISTED) if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
+def list_some(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    text = ", ".join(names[:_MOST_LISTED])
+    if len(names) > _MOST_LISTED:
+        text += " and %d more" % (len(names) - _MOST_LISTED)
+    return text
 
 
-def millis(took_s: float) -> str:
-    """A short time as people like to read it."""
+def _took_text(took_s: float) -> str:
     return "%.0f ms" % (took_s * 1000) if took_s < 10 else "%.0f s" % took_s
 
 
-def _timed(what: str, text: str, took_s: float, advice: str) -> Finding:
-    return (
-        Finding(Level.WARNING, what, text, advice)
-        if took_s > SLOW_S
-        else Finding(Level.OK, what, text)
-    )
-
-
-def _age_s(headers: Mapping[str, str]) -> float:
+def _parse_age(headers: Mapping[str, str]) -> float:
+    """The Age header, in seconds; 0 if there is none or it is invalid (RFC 9111, 5.1)."""
     text = headers.get("age", "").strip()
     return float(text) if text.isdecimal() and len(text) < 9 else 0.0

@@ -1,124 +1,219 @@
-"""The cheapest way to look at jobs whose durations are known beforehand: what every pace is held against.
+"""The cheapest polling schedule for jobs whose distribution of durations is known.
 
-House rules: a schedule is a list of ages, the last of them at or past the longest duration. Its
-cost is price x polls + notice delay, in seconds, for the average job.
+Every pace is compared with this optimum.
 
-Theory (Barlow, Hunter and Proschan, 1963). Let V(x) be what is still to be paid by those who were
-not done at a look at age x. With S the survival function and I its integral, the next look y
-costs each of them one poll, and those who end before y the delay until then:
+House rules: a schedule is a rising list of ages, the last of them at or past the longest
+duration. Its cost is price x polls + notice delay, in seconds, for the average job.
+
+Theory (Barlow, Hunter and Proschan, 1963). Let S be the survival function, I its integral, and
+V(x) the expected remaining cost, summed over the jobs that still run after the poll at age x.
+The next poll, at age y, costs each of these jobs the price, and those that finish before y also
+the delay until y:
 
     V(x) = price S(x) + min over y > x of { (y - x) S(x) - (I(y) - I(x)) + V(y) },   V(last) = 0
 
-Worked out on a grid from the last age backwards. Inside the braces, what depends on y is a line
-in S(x), with slope y and intercept V(y) - I(y); so the minimum is the lower envelope of lines that
-come with falling slopes and are asked at rising S. Each line is then put in and taken out once at
-most: a grid of thousands of ages takes milliseconds.
+We solve this on a grid of ages, from the last age backwards. Inside the braces, the terms that
+depend on y form a line in S(x), with slope y and intercept V(y) - I(y). The minimum is therefore
+the lower envelope of these lines. They arrive with falling slopes, and we evaluate the envelope at
+rising S, so each line is added and removed at most once: a grid of thousands of ages takes
+milliseconds.
 """
 
 from bisect import bisect_left
 from math import ceil
 from typing import Callable, Iterable, List, NamedTuple, Sequence, Tuple
 
+from ...core.learning.curve import Curve
+from ...core.learning.durations import GOLDEN
+from .distributions import JUST_BEFORE, TAIL, Distribution, Measured, ages_at_jumps
+
+# Grid sizes as (ages that are denser early, quantiles).
+FINE = (4000, 1000)  # for figures
+ROUGH = (900, 200)  # for charts
+FEWEST_DURATIONS = 20  # a shorter list can't be split in two halves that mean something
+MOST_DURATIONS = 2000  # of a longer list we use so many quantiles
+SAMPLE_GRID = 1500  # ages of the grid for a sample
+BEYOND_LONGEST = 1.25  # a sample's grid extends so far past its longest duration
+
 
 class Optimum(NamedTuple):
-    """The best schedule, and what it costs the average job."""
+    """A schedule and its cost for the average job."""
 
     cost: float
     polls: float
     delay: float
-    looks: Tuple[float, ...]
+    poll_ages: Tuple[float, ...]
 
 
 class Grid(NamedTuple):
-    """Ages from 0 on, the share of jobs left at each, and the integral of that."""
+    """Ages from 0 on; the share of jobs that still run at each; the integral of that share."""
 
     ages: List[float]
-    left: List[float]
-    areas: List[float]
+    survival: List[float]
+    integral: List[float]
 
     @classmethod
     def from_survival(cls, survival: Callable[[float], float], ages: Sequence[float]) -> "Grid":
-        """From rising ages; whoever outlasts the last ends there."""
+        """From rising ages; jobs that outlast the last age count as finished there."""
         ages = [0.0] + [age for age in ages if age > 0.0]
-        left = [survival(age) for age in ages]
-        left[0], left[-1] = (
-            1.0,
-            0.0,
-        )  # at first nobody has been looked at, not even a job that took no time
-        areas = [0.0]
+        values = [survival(age) for age in ages]
+        values[0] = 1.0  # even a job that takes no time has to be polled once
+        values[-1] = 0.0
+        integral = [0.0]
         for i in range(1, len(ages)):
-            areas.append(areas[-1] + (ages[i] - ages[i - 1]) * (left[i] + left[i - 1]) / 2)
-        return cls(ages, left, areas)
+            mean = (values[i] + values[i - 1]) / 2
+            integral.append(integral[-1] + (ages[i] - ages[i - 1]) * mean)
+        return cls(ages, values, integral)
 
 
 def optimum(grid: Grid, price: float) -> Optimum:
-    """The best schedule among looks at the ages of the grid.
+    """The cheapest schedule that polls at ages of the grid.
 
-    >>> best = optimum(Grid.from_survival(lambda age: 1.0 if age < 60 else 0.0, [59.999999, 60.0]), price=1.0)
-    >>> best.looks, round(best.cost, 3)
+    >>> grid = Grid.from_survival(lambda age: 1.0 if age < 60 else 0.0, [59.999999, 60.0])
+    >>> best = optimum(grid, price=1.0)
+    >>> best.poll_ages, round(best.cost, 3)
     ((60.0,), 1.0)
     """
-    cost, following = _solved(grid.ages, grid.left, grid.areas, price)
-    looks, polls, i = [], 0.0, 0
-    while grid.left[i] > 0.0:
-        polls += grid.left[i]
-        i = following[i]
-        looks.append(grid.ages[i])
-    return Optimum(cost, polls, max(0.0, cost - price * polls), tuple(looks))
+    cost, next_poll = _solve(grid, price)
+    poll_ages = []
+    polls = 0.0
+    i = 0
+    while grid.survival[i] > 0.0:
+        polls += grid.survival[i]
+        i = next_poll[i]
+        poll_ages.append(grid.ages[i])
+    return Optimum(cost, polls, max(0.0, cost - price * polls), tuple(poll_ages))
 
 
-def _solved(
-    ages: List[float], left: List[float], areas: List[float], price: float
-) -> Tuple[float, List[int]]:
-    """V(0), and for each age of the grid the index of the look that follows."""
-    slopes: List[float] = []  # the lower envelope, as far as it has not been passed
-    heights: List[float] = []
-    owners: List[int] = []
-    best, value = 0, 0.0
-    following = [0] * len(ages)
+def _solve(grid: Grid, price: float) -> Tuple[float, List[int]]:
+    """V(0), and for each index of the grid the index of the poll that follows."""
+    ages, survival, integral = grid
+    # The lower envelope, apart from the lines that rising S has passed.
+    slopes: List[float] = []
+    intercepts: List[float] = []
+    indices: List[int] = []
+    lowest = 0
+    value = 0.0
+    next_poll = [0] * len(ages)
     for i in range(len(ages) - 2, -1, -1):
-        slope, height = ages[i + 1], value - areas[i + 1]
-        # A line that is above its neighbours wherever it could be lowest is of no use.
+        slope = ages[i + 1]
+        intercept = value - integral[i + 1]
+        # Remove lines that the new one and their other neighbour undercut everywhere.
         while len(slopes) > 1 and (
-            (height - heights[-1]) * (slopes[-2] - slopes[-1])
-            <= (heights[-1] - heights[-2]) * (slopes[-1] - slope)
+            (intercept - intercepts[-1]) * (slopes[-2] - slopes[-1])
+            <= (intercepts[-1] - intercepts[-2]) * (slopes[-1] - slope)
         ):
-            del slopes[-1], heights[-1], owners[-1]
+            del slopes[-1], intercepts[-1], indices[-1]
         slopes.append(slope)
-        heights.append(height)
-        owners.append(i + 1)
-        best = min(best, len(slopes) - 1)
-        here = left[i]
+        intercepts.append(intercept)
+        indices.append(i + 1)
+        lowest = min(lowest, len(slopes) - 1)
+        here = survival[i]
         while (
-            best < len(slopes) - 1
-            and (slopes[best + 1] - slopes[best]) * here + heights[best + 1] <= heights[best]
+            lowest < len(slopes) - 1
+            and (slopes[lowest + 1] - slopes[lowest]) * here + intercepts[lowest + 1]
+            <= intercepts[lowest]
         ):
-            best += 1
-        following[i] = owners[best]
-        value = (price - ages[i]) * here + areas[i] + slopes[best] * here + heights[best]
-    return value, following
+            lowest += 1
+        next_poll[i] = indices[lowest]
+        value = (price - ages[i]) * here + integral[i] + slopes[lowest] * here + intercepts[lowest]
+    return value, next_poll
 
 
-def schedule_cost(looks: Sequence[float], durations: Sequence[float], price: float) -> Optimum:
-    """What looks at these ages cost jobs that last so long; past the last one they go on as at the end."""
-    step = max(price, looks[-1] - looks[-2] if len(looks) > 1 else looks[-1])
-    polls, delay = 0, 0.0
+def schedule_cost(poll_ages: Sequence[float], durations: Sequence[float], price: float) -> Optimum:
+    """The cost of a schedule for jobs with these durations.
+
+    Past its last age, the schedule continues in steps as long as its last one.
+    """
+    last = poll_ages[-1]
+    step = max(price, last - poll_ages[-2] if len(poll_ages) > 1 else last)
+    polls = 0
+    delay = 0.0
     for duration in durations:
-        i = bisect_left(looks, duration)
-        more = 0 if i < len(looks) else ceil((duration - looks[-1]) / step)
-        polls += i + 1 if not more else i + more
-        delay += (looks[-1] + more * step if more else looks[i]) - duration
-    count = len(durations)
-    return Optimum(
-        price * polls / count + delay / count, polls / count, delay / count, tuple(looks)
-    )
+        if duration <= last:
+            i = bisect_left(poll_ages, duration)
+            polls += i + 1
+            delay += poll_ages[i] - duration
+        else:
+            steps = ceil((duration - last) / step)
+            polls += len(poll_ages) + steps
+            delay += last + steps * step - duration
+    mean_polls = polls / len(durations)
+    mean_delay = delay / len(durations)
+    return Optimum(price * mean_polls + mean_delay, mean_polls, mean_delay, tuple(poll_ages))
 
 
 def grid_ages(
-    quantile: Callable[[float], float], last: float, marks: Iterable[float], young: int, shares: int
+    quantile: Callable[[float], float],
+    last: float,
+    key_ages: Iterable[float],
+    by_age: int,
+    by_share: int,
 ) -> List[float]:
-    """Ages for a grid: `young` of them finer early on, `shares` that divide the jobs evenly, and the marks."""
-    ages = {last * ((i + 1) / young) ** 2 for i in range(young)}
-    ages.update(quantile((i + 0.5) / shares) for i in range(shares))
-    ages.update(marks)
+    """Ages for a grid: `by_age` of them denser early, `by_share` quantiles, and the key ages."""
+    ages = {last * ((i + 1) / by_age) ** 2 for i in range(by_age)}
+    ages.update(quantile((i + 0.5) / by_share) for i in range(by_share))
+    ages.update(key_ages)
     return sorted(age for age in ages if 0.0 < age <= last)
+
+
+def optimal_schedules(
+    distribution: Distribution, prices: Sequence[float], is_rough: bool = False, jobs: int = 0
+) -> List[Optimum]:
+    """The cheapest schedule for jobs of this distribution, at each price of a poll.
+
+    A list of durations is a sample, so its optimum is an estimate. A schedule fitted to the whole
+    sample is too good, because it is fitted to just this sample; a schedule fitted to one half
+    is too bad for the other half. This returns the mean of the two, which was within 5 % of the
+    truth for samples of 400 from distributions of every kind. If the list has few durations or
+    repeats them, or so many `jobs` use it more than once, it counts as known exactly.
+    """
+    if not isinstance(distribution, Measured):
+        last = max(distribution.key_ages + (distribution.quantile(1.0 - TAIL),))
+        sizes = ROUGH if is_rough else FINE
+        ages = grid_ages(distribution.quantile, last, distribution.key_ages, *sizes)
+        return _optima(Grid.from_survival(distribution.survival, ages), prices)
+    distinct = len(set(distribution.ordered))
+    is_repeated = 2 * distinct <= max(jobs, len(distribution.ordered))
+    if distinct < FEWEST_DURATIONS or is_repeated:
+        return _optima(Grid.from_survival(distribution.survival, distribution.key_ages), prices)
+    most = ROUGH[1] if is_rough else MOST_DURATIONS
+    sample = distribution.durations
+    if len(sample) > most:
+        sample = tuple(distribution.quantile((i + 0.5) / most) for i in range(most))
+    return _cross_validated_optima(sample, prices)
+
+
+def _optima(grid: Grid, prices: Sequence[float]) -> List[Optimum]:
+    return [optimum(grid, price) for price in prices]
+
+
+def _cross_validated_optima(sample: Sequence[float], prices: Sequence[float]) -> List[Optimum]:
+    # The golden ratio splits the sample evenly, without following a pattern of the file.
+    halves: Tuple[List[float], List[float]] = ([], [])
+    for i, duration in enumerate(sample):
+        halves[int(i * GOLDEN % 1 * 2)].append(duration)
+    first, second = halves
+    whole_grid = _sample_grid(sample)
+    first_grid = _sample_grid(first)
+    second_grid = _sample_grid(second)
+    found = []
+    for price in prices:
+        fitted = optimum(whole_grid, price)
+        crossed = [
+            schedule_cost(optimum(first_grid, price).poll_ages, second, price),
+            schedule_cost(optimum(second_grid, price).poll_ages, first, price),
+        ]
+        polls = fitted.polls / 2 + sum(one.polls for one in crossed) / 4
+        delay = fitted.delay / 2 + sum(one.delay for one in crossed) / 4
+        found.append(Optimum(price * polls + delay, polls, delay, fitted.poll_ages))
+    return found
+
+
+def _sample_grid(durations: Sequence[float]) -> Grid:
+    """A grid with the survival function that `adaptive` estimates from a sample."""
+    longest = max(durations) + JUST_BEFORE
+    key_ages = ages_at_jumps(sorted(set(durations)))
+    last = BEYOND_LONGEST * longest
+    ages = grid_ages(lambda share: longest, last, key_ages, SAMPLE_GRID, 1)
+    return Grid.from_survival(Curve(durations).survival, ages)

@@ -1,90 +1,126 @@
-"""What is simulated: which jobs come, when, how long they take; the scenarios that have a name."""
+"""Scenarios: which jobs arrive, when, and how long they take; and the scenarios with a name."""
 
 import math
 from itertools import cycle
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional
 
 from ...core.units import parse_limit, to_seconds
 from ...errors import ConfigError
-from .distributions import Measured, Spread, parse_distribution
+from .distributions import Distribution, Lognormal, Measured, Uniform, parse_distribution
 from .server import SimJob
 
 MOST_JOBS = 1000000
+DEFAULT_JOBS = 200
+
+Distributions = Mapping[Optional[str], Distribution]  # by label
+Rng = Callable[[], float]
 
 
 class Scenario(NamedTuple):
-    """So many jobs, arriving so; of each label a share, with its durations; and the API's limit."""
+    """The jobs of a simulation, and the rate limit of their API."""
 
     about: str
     jobs: int
     arrive: str
-    durations: Tuple[Tuple[str, str], ...]  # label and spread; each label as often as the others
-    limit: Optional[str] = "60/m"
+    distributions: Distributions  # each label gets the same share of the jobs
+    limit: Optional[str]
 
 
-def _of_one_kind(about: str, jobs: int, arrive: str, durations: str) -> Scenario:
-    return Scenario(about, jobs, arrive, (("", durations),))
+def _scenario(about: str, jobs: int, arrive: str, durations: Mapping[str, str]) -> Scenario:
+    distributions = {label or None: parse_distribution(text) for label, text in durations.items()}
+    return Scenario(about, jobs, arrive, distributions, "60/m")
 
 
-# Of the article's six only healthcare's durations are stated; the others are what such work may take.
+# Of the six businesses (media-agency to enterprise) only healthcare's durations are known; the
+# others are guesses.
 SCENARIOS: Dict[str, Scenario] = {
-    "lipsync": _of_one_kind("videos of 2 to 15 minutes' work", 300, "over 1d", "uniform 2m..15m"),
-    "documents": Scenario(
+    "lipsync": _scenario(
+        "videos of 2 to 15 minutes' work", 300, "over 1d", {"": "uniform 2m..15m"}
+    ),
+    "documents": _scenario(
         "by size: small, medium, large",
         600,
         "over 1d",
-        (("small", "uniform 10s..30s"), ("medium", "uniform 30s..2m"), ("large", "uniform 2m..5m")),
+        {"small": "uniform 10s..30s", "medium": "uniform 30s..2m", "large": "uniform 2m..5m"},
     ),
-    "models": Scenario(
+    "models": _scenario(
         "five models, pictures to films",
         1000,
         "over 1d",
-        (
-            ("nano-banana", "lognormal 17s x1.86 within 5s..60s"),
-            ("flux-2", "lognormal 17s x1.86 within 5s..60s"),
-            ("sora-2", "lognormal 190s x1.78 within 60s..600s"),
-            ("veo-3-1", "lognormal 190s x1.78 within 60s..600s"),
-            ("suno", "lognormal 95s x1.78 within 30s..300s"),
-        ),
+        {
+            "nano-banana": "lognormal 17s x1.86 within 5s..60s",
+            "flux-2": "lognormal 17s x1.86 within 5s..60s",
+            "sora-2": "lognormal 190s x1.78 within 60s..600s",
+            "veo-3-1": "lognormal 190s x1.78 within 60s..600s",
+            "suno": "lognormal 95s x1.78 within 30s..300s",
+        },
     ),
-    "media-agency": _of_one_kind("500 a day", 500, "over 1d", "lognormal 5m x1.6"),
-    "e-learning": _of_one_kind("1,000 a week", 1000, "over 7d", "lognormal 8m x1.5"),
-    "healthcare": _of_one_kind("200 a day", 200, "over 1d", "uniform 2m..15m"),
-    "moderation": _of_one_kind("10,000 a day", 10000, "over 1d", "lognormal 20s x1.6"),
-    "marketing": _of_one_kind("500 a week", 500, "over 7d", "lognormal 3m x1.8"),
-    "enterprise": _of_one_kind("100 a week", 100, "over 7d", "lognormal 12m x1.7"),
+    "media-agency": _scenario("500 a day", 500, "over 1d", {"": "lognormal 5m x1.6"}),
+    "e-learning": _scenario("1,000 a week", 1000, "over 7d", {"": "lognormal 8m x1.5"}),
+    "healthcare": _scenario("200 a day", 200, "over 1d", {"": "uniform 2m..15m"}),
+    "moderation": _scenario("10,000 a day", 10000, "over 1d", {"": "lognormal 20s x1.6"}),
+    "marketing": _scenario("500 a week", 500, "over 7d", {"": "lognormal 3m x1.8"}),
+    "enterprise": _scenario("100 a week", 100, "over 7d", {"": "lognormal 12m x1.7"}),
 }
 
 
-def spreads_of(scenario: Scenario) -> Dict[Optional[str], Spread]:
-    """The durations of each label."""
-    return {label or None: parse_distribution(text) for label, text in scenario.durations}
+def find_scenario(name: str) -> Scenario:
+    """The scenario with this name."""
+    if not isinstance(name, str) or name not in SCENARIOS:
+        raise ConfigError("no scenario %r: choose one of %s" % (name, ", ".join(SCENARIOS)))
+    return SCENARIOS[name]
 
 
-def jobs_of(
-    spreads: Dict[Optional[str], Spread], count: int, arrive: str, rng: Callable[[], float]
-) -> List[SimJob]:
-    """The jobs, in the order of their arrival; of a label with a list as many as it is long, on average."""
-    labels = [
-        label
-        for label, spread in spreads.items()
-        for _ in range(len(spread.durations) if isinstance(spread, Measured) else 1)
-    ]
-    lists = {
-        label: cycle(spread.durations)
-        for label, spread in spreads.items()
-        if isinstance(spread, Measured)
-    }
+def scenario_from_durations(durations: Any) -> Scenario:
+    """A burst of jobs with the given durations (one distribution, or one per label) and no limit.
+
+    If durations are listed, there are as many jobs as durations.
+    """
+    by_label = durations if isinstance(durations, Mapping) and durations else {None: durations}
+    if not all(label is None or isinstance(label, str) for label in by_label):
+        raise ConfigError("labels must be text, not %r" % (list(by_label),))
+    distributions = {label: _to_distribution(each) for label, each in by_label.items()}
+    lists = [each for each in distributions.values() if isinstance(each, Measured)]
+    jobs = sum(len(each.durations) for each in lists) or DEFAULT_JOBS
+    return Scenario("", jobs, "burst", distributions, None)
+
+
+def _to_distribution(durations: Any) -> Distribution:
+    if isinstance(durations, (Uniform, Lognormal, Measured)):
+        return durations
+    if isinstance(durations, str):
+        return parse_distribution(durations)
+    if not isinstance(durations, Iterable) or isinstance(durations, bytes):
+        raise ConfigError(
+            "durations must be text such as 'uniform 2m..15m', or a list of seconds, not %r"
+            % (durations,)
+        )
+    return Measured.from_durations(tuple(durations))
+
+
+def make_jobs(distributions: Distributions, count: int, arrive: str, rng: Rng) -> List[SimJob]:
+    """The jobs in the order of their arrival, each with a random label.
+
+    A label with a list of durations is as frequent as its list is long.
+    """
+    labels: List[Optional[str]] = []
+    lists = {}
+    for label, distribution in distributions.items():
+        if isinstance(distribution, Measured):
+            labels += [label] * len(distribution.durations)
+            lists[label] = cycle(distribution.durations)
+        else:
+            labels.append(label)
     jobs = []
     for i, at in enumerate(arrivals(arrive, count, rng)):
         label = labels[int(rng() * len(labels))]
-        duration = next(lists[label]) if label in lists else spreads[label].quantile(rng())
+        duration = next(lists[label]) if label in lists else distributions[label].quantile(rng())
         jobs.append(SimJob("job_%d" % (i + 1), label, at, duration))
     return jobs
 
 
-def arrivals(arrive: str, count: int, rng: Callable[[], float]) -> List[float]:
-    """When each of so many jobs is submitted.
+def arrivals(arrive: str, count: int, rng: Rng) -> List[float]:
+    """The instants at which so many jobs are submitted.
 
     >>> arrivals("every 10m", 3, None)
     [0.0, 600.0, 1200.0]
@@ -102,25 +138,27 @@ def arrivals(arrive: str, count: int, rng: Callable[[], float]) -> List[float]:
         if kind == "poisson" and rest:
             limit = parse_limit(rest)
             if not limit.burst:
-                return _poisson(limit.polls / limit.per, count, rng)
+                return _poisson_arrivals(limit.polls / limit.per, count, rng)
     except ConfigError as error:
         raise ConfigError("arrivals %r: %s" % (arrive, error)) from None
     raise ConfigError("arrivals %r: write burst, 'every 10m', 'over 1h' or 'poisson 40/m'" % arrive)
 
 
-def _poisson(rate: float, count: int, rng: Callable[[], float]) -> List[float]:
-    at, instants = 0.0, []
+def _poisson_arrivals(rate: float, count: int, rng: Rng) -> List[float]:
+    at = 0.0
+    instants = []
     for _ in range(count):
         at -= math.log(1.0 - rng()) / rate
         instants.append(at)
     return instants
 
 
-def described(spreads: Dict[Optional[str], Spread]) -> str:
-    """The durations, in words."""
-    texts = list(map(str, spreads.values()))
-    if len(set(texts)) == 1:
-        return texts[0]
+def describe(distributions: Distributions) -> str:
+    """The distributions as text, with their labels if they differ."""
+    texts = {str(distribution) for distribution in distributions.values()}
+    if len(texts) == 1:
+        return texts.pop()
     return ", ".join(
-        (label + " " if label else "") + str(spread) for label, spread in spreads.items()
+        "%s %s" % (label, distribution) if label else str(distribution)
+        for label, distribution in distributions.items()
     )

@@ -1,4 +1,4 @@
-"""The cheapest schedule for known durations, against what can be worked out by hand; and the spreads it is for."""
+"""The cheapest schedule for known durations, checked against closed forms and brute force."""
 
 import math
 import random
@@ -11,18 +11,23 @@ from pollkit.drivers.simulation.distributions import (
     Lognormal,
     Measured,
     Uniform,
-    optimal_schedules,
     parse_distribution,
 )
-from pollkit.drivers.simulation.optimum import Grid, grid_ages, optimum, schedule_cost
+from pollkit.drivers.simulation.optimum import (
+    Grid,
+    grid_ages,
+    optimal_schedules,
+    optimum,
+    schedule_cost,
+)
 
 
-def best(text, price=1.0, **more):
-    return optimal_schedules(parse_distribution(text), [price], **more)[0]
+def best(text, price=1.0, is_rough=False):
+    return optimal_schedules(parse_distribution(text), [price], is_rough)[0]
 
 
-def by_brute_force(durations, price):
-    """The cheapest of all schedules that look at some of these durations, and at the last."""
+def lowest_cost_by_brute_force(durations, price):
+    """The cost of the cheapest schedule that polls at some of these durations and at the last."""
     ages = sorted(set(durations))
     costs = [
         schedule_cost(
@@ -35,7 +40,7 @@ def by_brute_force(durations, price):
     return min(costs)
 
 
-# against closed forms
+# Closed forms
 
 
 @pytest.mark.parametrize("mean, price", [(60.0, 1.0), (60.0, 5.0), (300.0, 1.0)])
@@ -51,9 +56,8 @@ def test_for_exponential_durations_a_fixed_interval_is_best(mean, price):
     ages = grid_ages(lambda share: -mean * math.log(1 - share), 20 * mean, (), 4000, 1000)
     found = optimum(Grid.from_survival(survival, ages), price)
     assert found.cost == pytest.approx(lowest, rel=2e-3)
-    steps = [
-        later - earlier for earlier, later in zip(found.looks, found.looks[1:]) if later < 3 * mean
-    ]
+    ages = [age for age in found.poll_ages if age < 3 * mean]
+    steps = [later - earlier for earlier, later in zip(ages, ages[1:])]
     assert steps and all(step == pytest.approx(interval, rel=0.05) for step in steps)
 
 
@@ -63,30 +67,32 @@ def test_for_exponential_durations_a_fixed_interval_is_best(mean, price):
 def test_for_uniform_durations_each_interval_is_shorter_by_the_price(low, high, price):
     width = high - low
 
-    def cost(looks):
-        last = (width - price * looks * (looks - 1) / 2) / looks
-        steps = [last + price * i for i in range(looks)][::-1]
-        left, total = width, 0.0
+    def cost(polls):
+        last = (width - price * polls * (polls - 1) / 2) / polls
+        steps = [last + price * i for i in range(polls)][::-1]
+        left = width
+        total = 0.0
         for step in steps:
             total += price * left / width + step * step / 2 / width
             left -= step
         return total if last > 0 else math.inf
 
-    looks = min(range(1, 200), key=cost)
+    polls = min(range(1, 200), key=cost)
     found = best("uniform %ss..%ss" % (low, high), price)
-    assert found.cost == pytest.approx(cost(looks), rel=1e-3)
+    assert found.cost == pytest.approx(cost(polls), rel=1e-3)
     assert found.cost == pytest.approx(price * found.polls + found.delay)
-    assert abs(len(found.looks) - looks) <= 2 and found.looks[-1] == high
+    assert abs(len(found.poll_ages) - polls) <= 2 and found.poll_ages[-1] == high
 
 
 @pytest.mark.parametrize("text, price", [("uniform 2m..15m", 0.02), ("lognormal 5m x1.6", 0.02)])
-def test_where_polls_are_cheap_kellers_law_holds(text, price):
-    """J* -> 2 sqrt(price K), K = (integral of sqrt(f S))^2 / 2; polls and delay are worth the same."""
-    spread = parse_distribution(text)
+def test_if_polls_are_cheap_kellers_law_holds(text, price):
+    """J* -> 2 sqrt(price K), K = (integral of sqrt(f S))^2 / 2; polls and delay cost the same."""
+    distribution = parse_distribution(text)
     step = 0.25
     total = 0.0
     for i in range(int(4000 / step)):
-        now, then = spread.survival(i * step), spread.survival((i + 1) * step)
+        now = distribution.survival(i * step)
+        then = distribution.survival((i + 1) * step)
         total += math.sqrt(max(0.0, now - then) / step * (now + then) / 2) * step
     found = best(text, price)
     assert found.cost == pytest.approx(2 * math.sqrt(price / 2) * total, rel=0.02)
@@ -94,7 +100,7 @@ def test_where_polls_are_cheap_kellers_law_holds(text, price):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_it_is_as_good_as_trying_every_schedule(seed):
+def test_the_optimum_is_as_cheap_as_the_best_of_all_schedules(seed):
     rng = random.Random(seed)
     durations = [
         round(rng.choice([rng.uniform(1, 20), rng.lognormvariate(2, 1)]), 1)
@@ -102,50 +108,55 @@ def test_it_is_as_good_as_trying_every_schedule(seed):
     ]
     price = rng.choice([0.1, 1.0, 4.0])
     (found,) = optimal_schedules(Measured.from_durations(durations), [price])
-    assert found.cost == pytest.approx(by_brute_force(durations, price), rel=1e-6), durations
-    assert schedule_cost(found.looks, durations, price).cost == pytest.approx(found.cost, rel=1e-6)
+    assert found.cost == pytest.approx(lowest_cost_by_brute_force(durations, price), rel=1e-6), (
+        durations
+    )
+    assert schedule_cost(found.poll_ages, durations, price).cost == pytest.approx(
+        found.cost, rel=1e-6
+    )
 
 
-def test_jobs_that_all_last_the_same_are_looked_at_once():
-    for spread in (Uniform(60.0, 60.0), Measured.from_durations([60, 60, 60])):
-        (found,) = optimal_schedules(spread, [1.0])
-        assert found.looks == (60.0,) and found.polls == 1.0 and found.cost == pytest.approx(1.0)
+def test_jobs_of_equal_duration_are_polled_once():
+    for distribution in (Uniform(60.0, 60.0), Measured.from_durations([60, 60, 60])):
+        (found,) = optimal_schedules(distribution, [1.0])
+        assert (
+            found.poll_ages == (60.0,) and found.polls == 1.0 and found.cost == pytest.approx(1.0)
+        )
 
 
-def test_a_job_that_takes_no_time_still_costs_a_look():
+def test_a_job_that_takes_no_time_still_costs_a_poll():
     (found,) = optimal_schedules(Measured.from_durations([0, 0, 5]), [1.0])
     assert found.polls == pytest.approx(4 / 3) and found.delay == pytest.approx(0.0, abs=1e-6)
 
 
-def test_two_kinds_in_one_list_are_looked_at_where_they_end():
+def test_two_kinds_of_jobs_in_one_list_are_polled_when_each_finishes():
     (found,) = optimal_schedules(Measured.from_durations([2.0, 480.0] * 50), [1.0])
-    assert found.looks == (2.0, 480.0) and found.cost == pytest.approx(1.5, abs=0.01)
+    assert found.poll_ages == (2.0, 480.0) and found.cost == pytest.approx(1.5, abs=0.01)
 
 
-def test_durations_that_jobs_use_again_and_again_are_taken_as_they_are():
+def test_durations_that_jobs_repeat_count_as_known_exactly():
     durations = [30.0 * i + i * i for i in range(1, 26)]
-    again = optimal_schedules(Measured.from_durations(durations * 2), [1.0])[0]
-    assert optimal_schedules(Measured.from_durations(durations), [1.0], jobs=50)[
-        0
-    ].cost == pytest.approx(again.cost)
-    assert (
-        optimal_schedules(Measured.from_durations(durations), [1.0], jobs=49)[0].cost
-        > 1.02 * again.cost
-    )
+    once = Measured.from_durations(durations)
+    (twice,) = optimal_schedules(Measured.from_durations(durations * 2), [1.0])
+    (known,) = optimal_schedules(once, [1.0], jobs=50)
+    (estimated,) = optimal_schedules(once, [1.0], jobs=49)
+    assert known.cost == pytest.approx(twice.cost)
+    assert estimated.cost > 1.02 * twice.cost
 
 
 @pytest.mark.parametrize("text", ["uniform 2m..15m", "lognormal 5m x1.6", "uniform 10s..30s"])
 @pytest.mark.parametrize("count", [300, 3000])
-def test_from_a_sample_the_optimum_is_estimated_within_some_percent(text, count):
-    spread, rng = parse_distribution(text), random.Random(count)
-    sample = Measured.from_durations([spread.quantile(rng.random()) for _ in range(count)])
+def test_a_sample_gives_an_estimate_within_a_few_percent(text, count):
+    distribution = parse_distribution(text)
+    rng = random.Random(count)
+    sample = Measured.from_durations([distribution.quantile(rng.random()) for _ in range(count)])
     assert optimal_schedules(sample, [1.0])[0].cost == pytest.approx(best(text).cost, rel=0.07)
     assert optimal_schedules(sample, [1.0], is_rough=True)[0].cost == pytest.approx(
         best(text).cost, rel=0.1
     )
 
 
-def test_the_price_moves_along_the_frontier():
+def test_a_higher_price_means_fewer_polls_and_more_delay():
     frontier = optimal_schedules(
         parse_distribution("lognormal 5m x1.6"), [0.1, 1.0, 10.0, 100.0], is_rough=True
     )
@@ -156,19 +167,19 @@ def test_the_price_moves_along_the_frontier():
     )
 
 
-def test_it_is_quick():
+def test_the_optimum_takes_less_than_half_a_second():
     began = time.process_time()
     best("uniform 2m..15m")
     assert time.process_time() - began < 0.5
 
 
-def test_past_the_last_look_a_schedule_goes_on_in_steps_like_the_last():
+def test_past_its_last_age_a_schedule_continues_in_steps_as_long_as_the_last():
     found = schedule_cost([10.0, 30.0], [5.0, 30.0, 31.0, 75.0], price=1.0)
     assert found.polls == (1 + 2 + 3 + 5) / 4 and found.delay == (5 + 0 + 19 + 15) / 4
     assert schedule_cost([10.0], [35.0], price=1.0).delay == 5.0
 
 
-# spreads
+# Distributions
 
 
 @pytest.mark.parametrize(
@@ -180,19 +191,19 @@ def test_past_the_last_look_a_schedule_goes_on_in_steps_like_the_last():
         ("lognormal 17s x2 within 5s..60s", "lognormal 17s x2 within 5s..1m"),
     ],
 )
-def test_a_spread_prints_as_the_text_it_parses_from(text, shown):
-    spread = parse_distribution(text)
-    assert str(spread) == shown and parse_distribution(shown) == spread
+def test_a_distribution_prints_as_the_text_it_parses_from(text, shown):
+    distribution = parse_distribution(text)
+    assert str(distribution) == shown and parse_distribution(shown) == distribution
 
 
 @pytest.mark.parametrize(
-    "text, said",
+    "text, message",
     [
         ("", "write 'uniform"),
         ("normal 5m", "write 'uniform"),
         ("uniform", "write it as"),
         ("uniform 2m 15m", "write it as"),
-        ("uniform 2m", "is no range"),
+        ("uniform 2m", "is not a range"),
         ("uniform 15m..2m", "from the shorter"),
         ("uniform 0s..0s", "from the shorter"),
         ("uniform -2m..15m", "not a duration"),
@@ -204,24 +215,24 @@ def test_a_spread_prints_as_the_text_it_parses_from(text, shown):
         ("lognormal 5m xnan", "above 1"),
         ("lognormal 0s x2", "above zero"),
         ("lognormal 5m x1.6 from 1m..2m", "write it as"),
-        ("lognormal 5m x1.6 within 9h..10h", "next to nothing"),
-        ("lognormal 5m x1.6 within 5m..5m", "next to nothing"),
+        ("lognormal 5m x1.6 within 9h..10h", "hardly any"),
+        ("lognormal 5m x1.6 within 5m..5m", "hardly any"),
         ("uniform 2m..99999999999h", "out of range"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_words(text, said):
-    with pytest.raises(ConfigError, match=said):
+def test_an_invalid_distribution_is_refused_with_the_reason(text, message):
+    with pytest.raises(ConfigError, match=message):
         parse_distribution(text)
 
 
 @pytest.mark.parametrize("durations", [[], [0, 0], ["-5"], [float("nan")]])
-def test_a_list_needs_durations(durations):
+def test_a_list_needs_at_least_one_duration_above_zero_and_no_invalid_one(durations):
     with pytest.raises(ConfigError):
         Measured.from_durations(durations)
 
 
 @pytest.mark.parametrize(
-    "spread",
+    "distribution",
     [
         Uniform(120.0, 900.0),
         Lognormal(300.0, 1.6),
@@ -229,14 +240,16 @@ def test_a_list_needs_durations(durations):
         Lognormal(17.0, 1.9, 5.0),
     ],
 )
-def test_quantiles_and_survival_are_each_others_inverse(spread):
+def test_quantiles_and_survival_are_inverse_functions(distribution):
     for i in range(1, 100):
-        assert spread.survival(spread.quantile(i / 100)) == pytest.approx(1 - i / 100, abs=1e-9)
-    assert spread.survival(0.0) == 1.0 and spread.survival(1e9) == pytest.approx(0.0, abs=1e-9)
+        share = distribution.survival(distribution.quantile(i / 100))
+        assert share == pytest.approx(1 - i / 100, abs=1e-9)
+    assert distribution.survival(0.0) == 1.0
+    assert distribution.survival(1e9) == pytest.approx(0.0, abs=1e-9)
 
 
-def test_a_lists_quantiles_are_its_own_durations():
-    spread = Measured.from_durations(["3s", 1, "2"], "mine")
-    assert (spread.durations, str(spread)) == ((3.0, 1.0, 2.0), "mine")
-    assert [spread.quantile(share) for share in (0.0, 0.34, 0.99, 1.0)] == [1.0, 2.0, 3.0, 3.0]
-    assert [round(spread.survival(age), 3) for age in (0, 1, 1.5, 3)] == [1.0, 0.667, 0.667, 0.0]
+def test_the_quantiles_of_a_list_are_its_durations():
+    measured = Measured.from_durations(["3s", 1, "2"], "mine")
+    assert (measured.durations, str(measured)) == ((3.0, 1.0, 2.0), "mine")
+    assert [measured.quantile(share) for share in (0.0, 0.34, 0.99, 1.0)] == [1.0, 2.0, 3.0, 3.0]
+    assert [round(measured.survival(age), 3) for age in (0, 1, 1.5, 3)] == [1.0, 0.667, 0.667, 0.0]

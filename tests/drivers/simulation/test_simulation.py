@@ -1,4 +1,4 @@
-"""Simulation: what it predicts is what runs."""
+"""Simulation makes the polls that BatchPoller makes, and measures them correctly."""
 
 import json
 import random
@@ -7,47 +7,53 @@ import pytest
 
 from job_api import JobApi
 from pollkit import BatchPoller, ConfigError, Job, Profile, Simulation
+from pollkit.core.machine import WaitSettings
 from pollkit.core.model import iso_text
 from pollkit.core.reading.reader import Verdict
 from pollkit.core.units import parse_limit
-from pollkit.core.wait_settings import WaitSettings
-from pollkit.drivers import client as asking
-from pollkit.drivers.simulation import simulation as simulate
+from pollkit.drivers import client
+from pollkit.drivers.simulation import simulation as module
+from pollkit.drivers.simulation.distributions import Measured
+from pollkit.drivers.simulation.optimum import optimal_schedules
 from pollkit.drivers.simulation.scenarios import SCENARIOS, arrivals
 from pollkit.drivers.simulation.server import FixedWindow, SimJob, SimulatedApi, Tokens
 from pollkit.testing import VirtualClock
 
 
-def polls_of(simulation, pace):
-    """When which job was polled, and what came of it."""
+def run_and_list_polls(simulation, pace):
+    """Each poll as (instant, job id), and the figures."""
     polls = []
     return polls, simulation.run(pace, on_poll=lambda at, job_id: polls.append((at, job_id)))
 
 
-# What it predicts is what runs
+# The same polls as BatchPoller
 
 
-def through_batch(simulation, pace, **options):
-    """The same jobs through BatchPoller and real HTTP, against the same simulated server."""
-    clock, server, polls, kinds = VirtualClock(), simulation.api(), [], []
+def run_batch_poller(simulation, pace, **options):
+    """Run the same jobs in BatchPoller over HTTP, with answers from the simulated server."""
+    clock = VirtualClock()
+    server = simulation.api()
+    polls = []
+    verdicts = []
     jobs = {job.id: job for job in simulation.jobs}
 
     def answer(name, count):
         now = clock.now()
         polls.append((now, name))
         reading = server.answer(name, now, now)
-        kinds.append(reading.verdict)
+        verdicts.append(reading.verdict)
         if reading.verdict is Verdict.LIMITED:
             return 429, {"Retry-After": "%d" % reading.retry_after}, None
         if reading.verdict is Verdict.FAULT:
             return 500, {}, None
-        said = {"status": reading.status}
+        body = {"status": reading.status}
         if reading.duration_s is not None:
-            begun = jobs[name].starts_at + clock.wall() - now
-            said.update(
-                created_at=iso_text(begun), finished_at=iso_text(begun + reading.duration_s)
+            started_at = jobs[name].starts_at + clock.wall() - now
+            body.update(
+                created_at=iso_text(started_at),
+                finished_at=iso_text(started_at + reading.duration_s),
             )
-        return 200, {}, said
+        return 200, {}, body
 
     with JobApi(answer) as api:
         profile = Profile(
@@ -63,7 +69,7 @@ def through_batch(simulation, pace, **options):
                     [Job(job.id, label=job.label) for job in simulation.jobs if job.starts_at == at]
                 )
             limited = batch.stats.rate_limited
-    return polls, kinds, outcomes, limited
+    return polls, verdicts, outcomes, limited
 
 
 @pytest.mark.parametrize(
@@ -92,22 +98,22 @@ def through_batch(simulation, pace, **options):
         ),
     ],
 )
-def test_the_same_polls_at_the_same_times_through_simulation_and_batchpoller(pace, options):
+def test_simulation_makes_the_same_polls_at_the_same_times_as_batch_poller(pace, options):
     simulation = Simulation(jobs=25, arrive="burst", workers=1, **options)
-    expected, figures = polls_of(simulation, pace)
+    expected, figures = run_and_list_polls(simulation, pace)
     limit = simulation.limit if options.get("knows_limit", True) else None
-    polls, kinds, outcomes, limited = through_batch(simulation, pace, limit=limit)
+    polls, verdicts, outcomes, limited = run_batch_poller(simulation, pace, limit=limit)
     assert polls == expected and len(polls) > 50
     assert limited == figures.rate_limited
     assert sum(outcome.polls for outcome in outcomes) == round(25 * figures.polls_per_job)
     if not options.get("knows_limit", True):
-        assert Verdict.LIMITED in kinds
+        assert Verdict.LIMITED in verdicts
     if options.get("fault_rate"):
-        assert Verdict.FAULT in kinds
+        assert Verdict.FAULT in verdicts
 
 
-def in_waves(simulation, size, every):
-    """Jobs teach those that begin after they are all through: so they come in several waves."""
+def with_waves(simulation, size, every):
+    """Let the jobs arrive in waves, each after the last one has finished and was learned from."""
     simulation.jobs = [
         job._replace(starts_at=i // size * every) for i, job in enumerate(simulation.jobs)
     ]
@@ -115,18 +121,18 @@ def in_waves(simulation, size, every):
 
 
 @pytest.mark.parametrize("timestamps", [False, True])
-def test_the_same_polls_where_the_pace_learns(monkeypatch, timestamps):
-    """BatchPoller is made to learn just as Simulation does: a wave that is through teaches the next one."""
-    simulation = in_waves(
+def test_an_adaptive_pace_makes_the_same_polls(monkeypatch, timestamps):
+    """BatchPoller is made to treat jobs as fresh, which Simulation always does."""
+    simulation = with_waves(
         Simulation(
             durations="uniform 20s..2m", jobs=40, limit="60/m", workers=1, timestamps=timestamps
         ),
         10,
         600.0,
     )
-    expected, _ = polls_of(simulation, "adaptive")
-    monkeypatch.setattr(asking, "WaitSettings", Fresh)
-    polls, _, _, _ = through_batch(simulation, "adaptive", limit=simulation.limit)
+    expected, _ = run_and_list_polls(simulation, "adaptive")
+    monkeypatch.setattr(client, "WaitSettings", FreshWaitSettings)
+    polls, _, _, _ = run_batch_poller(simulation, "adaptive", limit=simulation.limit)
     assert [job_id for _, job_id in polls] == [job_id for _, job_id in expected]
     tolerance = 0.05 if timestamps else 0.0  # timestamps are in milliseconds
     assert [at for at, _ in polls] == pytest.approx(
@@ -147,21 +153,20 @@ def test_the_same_polls_where_the_pace_learns(monkeypatch, timestamps):
     ],
     ids=repr,
 )
-def test_the_same_polls_where_the_pace_learns_each_label_by_itself(options):
-    """With nothing changed in either: a `first` says to both of them that jobs are fresh."""
+def test_an_adaptive_pace_makes_the_same_polls_for_each_label(options):
+    """Nothing is patched here: `first` makes both of them treat jobs as fresh."""
     pace = "adaptive first=8s every=6s"
-    simulation = in_waves(Simulation(jobs=40, arrive="burst", workers=1, **options), 20, 3600.0)
-    expected, figures = polls_of(simulation, pace)
-    polls, _, outcomes, _ = through_batch(simulation, pace, limit=simulation.limit)
+    simulation = with_waves(Simulation(jobs=40, arrive="burst", workers=1, **options), 20, 3600.0)
+    expected, figures = run_and_list_polls(simulation, pace)
+    polls, _, outcomes, _ = run_batch_poller(simulation, pace, limit=simulation.limit)
     assert polls == expected and len(polls) > 80
     assert sum(outcome.polls for outcome in outcomes) == round(40 * figures.polls_per_job)
-    assert (
-        polls != polls_of(simulation, "adaptive first=8s every=6s price=9s")[0]
-    )  # the rule has its say
+    # The price matters, so the polls were not only those of `first` and `every`.
+    assert polls != run_and_list_polls(simulation, pace + " price=9s")[0]
 
 
-class Fresh:
-    """Rules for jobs that are submitted just when their wait begins."""
+class FreshWaitSettings:
+    """Makes settings for jobs that are submitted when their wait begins."""
 
     @staticmethod
     def from_profile(profile, spacing, durations, defaults):
@@ -170,10 +175,10 @@ class Fresh:
         )
 
 
-# The figures
+# Figures
 
 
-def test_the_figures_are_those_of_the_jobs():
+def test_the_figures_of_three_jobs_are_as_computed_by_hand():
     simulation = Simulation(durations=[12, 7, 30], arrive="every 1m")
     figures = simulation.run("fixed 5s")
     assert figures.polls_per_job == pytest.approx((4 + 3 + 7) / 3)
@@ -182,7 +187,7 @@ def test_the_figures_are_those_of_the_jobs():
     assert figures.as_dict()["cost_ratio"] == round(figures.cost / simulation.optimum.cost, 3)
 
 
-def test_a_dearer_poll_costs_more_and_adaptive_is_told():
+def test_a_higher_price_raises_the_cost_and_adaptive_uses_it():
     simulation = Simulation(durations="uniform 2m..15m", jobs=20, arrive="every 20m", price="5s")
     figures = simulation.run("fixed 30s")
     assert figures.cost == pytest.approx(5 * figures.polls_per_job + figures.mean)
@@ -199,17 +204,18 @@ def test_jobs_of_the_warm_up_are_not_counted():
     assert sum(whole.per_minute.values()) == sum(rest.per_minute.values()) == 65
 
 
-def test_jobs_that_are_given_up_are_counted_and_not_in_the_delay():
+def test_jobs_that_were_given_up_are_counted_but_not_in_the_delay():
     simulation = Simulation(durations=[10, 1000], arrive="every 1m", timeout=60)
     figures = simulation.run("fixed 5s")
     assert (figures.timed_out, figures.jobs, figures.mean) == (1, 2, 0.0)
-    assert figures.cost > 0.0 and figures.cost_ratio is None  # the optimum is that of all jobs
-    nobody = Simulation(durations=[1000], arrive="burst").run("fixed 5s attempts=3")
-    assert (nobody.timed_out, nobody.mean, nobody.cost, nobody.cost_ratio) == (1, None, None, None)
-    json.dumps(nobody.as_dict(), allow_nan=False)
+    assert figures.cost > 0.0 and figures.cost_ratio is None  # the optimum waits for all jobs
+    none_seen = Simulation(durations=[1000], arrive="burst").run("fixed 5s attempts=3")
+    assert none_seen.timed_out == 1
+    assert (none_seen.mean, none_seen.cost, none_seen.cost_ratio) == (None, None, None)
+    json.dumps(none_seen.as_dict(), allow_nan=False)
 
 
-def test_no_window_of_the_server_ever_sees_more_than_the_limit():
+def test_no_window_of_the_server_gets_more_requests_than_the_limit():
     simulation = Simulation(durations="uniform 1m..3m", jobs=100, limit="60/m")
     for pace in ("fixed 2s", "backoff 5s..300s x2 jitter=full", "adaptive"):
         figures = simulation.run(pace)
@@ -224,7 +230,7 @@ def test_no_window_of_the_server_ever_sees_more_than_the_limit():
         ("30/m", "fixed", False),
     ],
 )
-def test_only_a_burst_on_top_of_a_fixed_window_is_too_much_where_the_limit_is_known(
+def test_a_known_limit_is_exceeded_only_by_a_burst_on_top_of_a_fixed_window(
     limit, window, is_refused
 ):
     simulation = Simulation(
@@ -233,11 +239,11 @@ def test_only_a_burst_on_top_of_a_fixed_window_is_too_much_where_the_limit_is_kn
     assert (simulation.run("backoff 2s..10s x1.5").rate_limited > 0) == is_refused
 
 
-def test_latency_comes_on_top_and_no_more_exchanges_are_out_than_there_are_workers():
+def test_latency_adds_delay_and_workers_bound_the_requests_in_flight():
     quick = Simulation(durations="uniform 1m..3m", jobs=40).run("fixed 10s")
     slow = Simulation(durations="uniform 1m..3m", jobs=40, latency="2s").run("fixed 10s")
     assert slow.mean > quick.mean + 0.5
-    polls, _ = polls_of(
+    polls, _ = run_and_list_polls(
         Simulation(durations=[5] * 12, workers=3, latency="1s", limit="none"), "fixed 1m"
     )
     first = [at for at, _ in polls[:12]]
@@ -245,14 +251,14 @@ def test_latency_comes_on_top_and_no_more_exchanges_are_out_than_there_are_worke
 
 
 @pytest.mark.parametrize("timestamps", [True, False])
-def test_adaptive_learns_from_the_jobs_that_ended(timestamps):
+def test_adaptive_learns_from_finished_jobs(timestamps):
     options = {"durations": "uniform 2m..15m", "arrive": "every 20m", "timestamps": timestamps}
     first = Simulation(jobs=5, **options).run("adaptive")
     later = Simulation(jobs=160, warm_up=60, **options).run("adaptive")
     assert later.cost_ratio < 1.2 and later.cost_ratio < first.cost_ratio
 
 
-def test_a_limit_that_nobody_tells_is_found_out():
+def test_the_poller_learns_a_limit_that_it_does_not_know():
     simulation = Simulation(durations="uniform 1m..3m", jobs=60, limit="30/m", knows_limit=False)
     figures = simulation.run("fixed 2s")
     assert 0 < figures.rate_limited < 40 and figures.timed_out == 0
@@ -261,8 +267,8 @@ def test_a_limit_that_nobody_tells_is_found_out():
 def test_each_label_has_its_own_optimum_weighted_by_its_jobs():
     simulation = Simulation("documents", jobs=300)
     alone = {
-        label: simulate.optimal_schedules(spread, [1.0])[0].cost
-        for label, spread in simulation.spreads.items()
+        label: optimal_schedules(distribution, [1.0])[0].cost
+        for label, distribution in simulation.distributions.items()
     }
     share = {label: sum(job.label == label for job in simulation.jobs) / 300 for label in alone}
     assert simulation.optimum.cost == pytest.approx(
@@ -270,23 +276,16 @@ def test_each_label_has_its_own_optimum_weighted_by_its_jobs():
     )
 
 
-def test_a_list_that_is_used_again_and_again_is_known_to_the_optimum():
+def test_a_list_that_jobs_repeat_counts_as_known_to_the_optimum():
     rng = random.Random(3)
     durations = {label: [rng.uniform(120, 900) for _ in range(25)] for label in "ab"}
-    best = (
-        sum(
-            simulate.optimal_schedules(simulate.Measured.from_durations(one), [1.0], jobs=50)[
-                0
-            ].cost
-            for one in durations.values()
-        )
-        / 2
-    )
+    lists = [Measured.from_durations(each) for each in durations.values()]
+    best = sum(optimal_schedules(each, [1.0], jobs=50)[0].cost for each in lists) / 2
     assert Simulation(durations=durations, jobs=400).optimum.cost == pytest.approx(best, rel=0.02)
     assert Simulation(durations=durations, jobs=50).optimum.cost > 1.1 * best
 
 
-def test_the_same_seed_gives_the_same_figures_and_another_one_others():
+def test_the_same_seed_gives_the_same_figures_and_another_seed_does_not():
     one, again, other = [
         Simulation("healthcare", jobs=20, seed=seed).run("backoff 2s..60s x1.5")
         for seed in (1, 1, 2)
@@ -294,7 +293,7 @@ def test_the_same_seed_gives_the_same_figures_and_another_one_others():
     assert one == again and one != other
 
 
-def test_every_scenario_runs_and_its_optimum_is_below_every_pace():
+def test_every_scenario_runs_and_no_pace_is_far_below_its_optimum():
     for name in SCENARIOS:
         simulation = Simulation(name, jobs=12)
         for pace in ("adaptive", "fixed 30s"):
@@ -305,9 +304,10 @@ def test_every_scenario_runs_and_its_optimum_is_below_every_pace():
             )
 
 
-def test_a_pace_that_would_never_end_is_refused(monkeypatch):
-    monkeypatch.setattr(simulate, "MOST_POLLS", 1000)
-    for pace in ("fixed 100ms", "adaptive price=1ms min=10ms"):  # told beforehand, and found out
+def test_a_pace_that_makes_too_many_polls_is_refused(monkeypatch):
+    monkeypatch.setattr(module, "MOST_POLLS", 1000)
+    # The first is refused in advance, the second when it has made too many.
+    for pace in ("fixed 100ms", "adaptive price=1ms min=10ms"):
         with pytest.raises(ConfigError, match="more than 1000 polls"):
             Simulation(durations="uniform 2m..15m", jobs=10, limit="none").run(pace)
 
@@ -325,21 +325,21 @@ def test_a_pace_that_would_never_end_is_refused(monkeypatch):
     ids=repr,
 )
 def test_a_pace_is_not_refused_for_polls_that_it_would_not_make(monkeypatch, options, pace):
-    monkeypatch.setattr(simulate, "MOST_POLLS", 1000)
+    monkeypatch.setattr(module, "MOST_POLLS", 1000)
     assert Simulation(durations=[300] * 10, **options).run(pace).polls_per_job <= 100
 
 
-def test_a_pace_that_would_take_minutes_is_refused_at_once():
-    asked = []
+def test_a_pace_that_would_take_minutes_is_refused_before_it_starts():
+    polls = []
     with pytest.raises(ConfigError, match="'fixed 1ms' makes more than 3000000 polls"):
         Simulation(durations="uniform 2m..15m").run(
-            "fixed 1ms", on_poll=lambda at, job_id: asked.append(at)
+            "fixed 1ms", on_poll=lambda at, job_id: polls.append(at)
         )
-    assert not asked
+    assert not polls
 
 
-def test_many_jobs_may_make_more_polls_than_few(monkeypatch):
-    monkeypatch.setattr(simulate, "MOST_POLLS", 1000)
+def test_many_jobs_may_make_more_polls(monkeypatch):
+    monkeypatch.setattr(module, "MOST_POLLS", 1000)
     assert Simulation(durations=[50], jobs=300).run("fixed 10s").polls_per_job == 6
 
 
@@ -388,7 +388,7 @@ def test_many_jobs_may_make_more_polls_than_few(monkeypatch):
     ],
     ids=repr,
 )
-def test_a_simulation_that_makes_no_sense_is_refused(options):
+def test_invalid_arguments_are_refused(options):
     with pytest.raises(ConfigError):
         Simulation(**options)
 
@@ -402,9 +402,9 @@ def test_a_timeout_may_be_never():
 # The simulated server
 
 
-def test_a_fixed_window_refuses_what_is_too_much_until_the_next_one_begins():
+def test_a_fixed_window_refuses_excess_requests_until_the_next_window():
     limiter = FixedWindow(parse_limit("2/m"))
-    assert [limiter.refuses(at) for at in (0.0, 10.0, 20.5, 59.9, 60.0, 61.0, 62.0)] == [
+    assert [limiter.retry_after(at) for at in (0.0, 10.0, 20.5, 59.9, 60.0, 61.0, 62.0)] == [
         None,
         None,
         40,
@@ -415,19 +415,20 @@ def test_a_fixed_window_refuses_what_is_too_much_until_the_next_one_begins():
     ]
 
 
-def test_a_token_bucket_refuses_until_a_token_has_come_back():
+def test_a_token_bucket_refuses_requests_until_there_is_a_token():
     limiter = Tokens(parse_limit("2/m"))
     assert [
-        limiter.refuses(at) for at in (0.0, 0.0, 0.0, 15.0, 30.0, 30.0, 3000.0, 3000.0, 3000.0)
+        limiter.retry_after(at) for at in (0.0, 0.0, 0.0, 15.0, 30.0, 30.0, 3000.0, 3000.0, 3000.0)
     ] == [None, None, 30, 15, None, 30, None, None, 30]
-    assert [Tokens(parse_limit("60/m burst 1")).refuses(0.0) for _ in range(2)] == [None, None]
+    assert [Tokens(parse_limit("60/m burst 1")).retry_after(0.0) for _ in range(2)] == [None, None]
 
 
-def test_replies_tell_of_the_true_end_only_where_they_carry_timestamps():
+def test_only_replies_with_timestamps_state_the_true_end():
     job = SimJob("a", None, 100.0, 50.0)
-    plain, telling = SimulatedApi([job]), SimulatedApi([job], timestamps=True)
+    plain = SimulatedApi([job])
+    with_timestamps = SimulatedApi([job], timestamps=True)
     assert plain.answer("a", 149.9, 150.0).verdict is Verdict.PENDING
-    done = telling.answer("a", 160.0, 160.5)
+    done = with_timestamps.answer("a", 160.0, 160.5)
     assert (done.verdict, done.duration_s, done.notice_delay_s) == (Verdict.DONE, 50.0, 10.5)
     assert plain.answer("a", 160.0, 160.5).duration_s is None
 
@@ -444,13 +445,13 @@ def test_replies_tell_of_the_true_end_only_where_they_carry_timestamps():
         ),
     ],
 )
-def test_arrivals(text, check):
+def test_arrivals_follow_their_text(text, check):
     assert check(arrivals(text, 200, random.Random(3).random))
 
 
 @pytest.mark.parametrize(
     "text", ["", "burst 5", "every", "every day", "over -1h", "poisson 0/m", "poisson 4/m burst 3"]
 )
-def test_arrivals_that_make_no_sense_are_refused(text):
+def test_invalid_arrivals_are_refused(text):
     with pytest.raises(ConfigError, match="arrivals"):
         arrivals(text, 5, random.random)

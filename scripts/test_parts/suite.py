@@ -1,0 +1,141 @@
+"""Run the test suite on one Python, in several processes at once, and count the results."""
+
+import os
+import re
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from xml.etree import ElementTree
+
+from .common import ROOT, run_command
+
+SLOW = "tests/slow"
+PROCESSES = 4  # at once: much of the time the tests only wait
+# These take about 3 s or more each, the slowest first. They are spread over the processes.
+SLOWEST = (
+    "wait_and_batch zipapp batch engine history_commands simulate_command bad_input simulation "
+    "secrets bounded_work shared_bucket ledger_sharing ledger_commands parser fuzz multiplexer "
+    "batch_ends ledger_runner notifier help doctor shared_directories"
+).split()
+NO_TESTS_RAN = 5  # an exit code of pytest
+
+
+class Counts(NamedTuple):
+    """How many tests passed, failed and were skipped."""
+
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+
+    def __str__(self) -> str:
+        text = "{} passed, {} failed".format(self.passed, self.failed)
+        return text + (", {} skipped".format(self.skipped) if self.skipped else "")
+
+
+class Outcome(NamedTuple):
+    """The result of a suite or a check: one row of the final table."""
+
+    name: str
+    is_ok: Optional[bool]  # None: it did not run, and did not have to
+    note: str = ""
+    seconds: float = 0.0
+    counts: Counts = Counts()
+    output: bytes = b""
+
+
+def total(outcomes: List[Outcome]) -> Counts:
+    """The sum of the counts; a failure without a failed test counts as one failed test."""
+    return Counts(
+        sum(outcome.counts.passed for outcome in outcomes),
+        sum(outcome.counts.failed or int(outcome.is_ok is False) for outcome in outcomes),
+        sum(outcome.counts.skipped for outcome in outcomes),
+    )
+
+
+def test_environment() -> Dict[str, str]:
+    """The environment without variables that change pollkit's behaviour or slow down its start."""
+    kept = {}
+    for name, value in os.environ.items():
+        is_for_pollkit = name.lower().endswith("_proxy") or name.upper().startswith("POLLKIT_")
+        if not is_for_pollkit and name != "PYTHONDONTWRITEBYTECODE":
+            kept[name] = value
+    return kept
+
+
+def run_suite(name: str, inner: str, arguments: List[str]) -> Outcome:
+    """Run the whole suite in several processes, or the tests that the arguments select in one."""
+    started_at = time.monotonic()
+    shares = [arguments] if arguments else _share_out()
+    with ThreadPoolExecutor(len(shares)) as pool:
+        results = list(pool.map(lambda share: _run_pytest(inner, share), shares))
+    counts = Counts(*map(sum, zip(*(counts for _, counts, _ in results))))
+    code = next((code for code, _, _ in results if code), 0)
+    note = ": ".join(filter(None, [str(counts), failure_reason(code, counts)]))
+    output = b"".join(output for _, _, output in results)
+    return Outcome(name, code == 0, note, time.monotonic() - started_at, counts, output)
+
+
+def _run_pytest(inner: str, arguments: List[str]) -> Tuple[int, Counts, bytes]:
+    with tempfile.TemporaryDirectory() as scratch:
+        report = os.path.join(scratch, "report.xml")
+        code, output = run_command(pytest_command(inner, report, arguments), test_environment())
+        counts = count_tests(report)
+    return exit_code(code, counts), counts, output
+
+
+def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
+    """The command that runs pytest and writes a JUnit report."""
+    # "-m" puts the working directory, the checkout, first on sys.path.
+    return [inner, "-m", "pytest", "--junitxml=" + report] + arguments
+
+
+def _share_out() -> List[List[str]]:
+    """The test files, divided into shares that take about as long."""
+    shares: List[List[str]] = [[] for _ in range(PROCESSES)]
+    for i, path in enumerate(sorted(_test_files(), key=_slowness)):
+        turn, place = divmod(i, PROCESSES)
+        shares[place if turn % 2 == 0 else PROCESSES - 1 - place].append(path)
+    return shares
+
+
+def _test_files() -> Iterator[str]:
+    for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+        relative = os.path.relpath(folder, ROOT)
+        if relative != SLOW:
+            for name in names:
+                if re.fullmatch(r"test_\w+\.py", name):
+                    yield os.path.join(relative, name)
+
+
+def _slowness(path: str) -> Tuple[int, int, str]:
+    """A sort key: the slowest files first, then by size."""
+    subject = os.path.basename(path)[len("test_") : -len(".py")]
+    rank = SLOWEST.index(subject) if subject in SLOWEST else len(SLOWEST)
+    return rank, -os.path.getsize(os.path.join(ROOT, path)), path
+
+
+def count_tests(report: str) -> Counts:
+    """The counts in a JUnit report; all zero if pytest exited before it wrote one."""
+    try:
+        cases = list(ElementTree.parse(report).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return Counts()
+    tags = [{child.tag for child in case} for case in cases]
+    failed = sum(1 for kinds in tags if kinds & {"failure", "error"})
+    skipped = sum(1 for kinds in tags if "skipped" in kinds and not kinds & {"failure", "error"})
+    return Counts(len(cases) - failed - skipped, failed, skipped)
+
+
+def exit_code(code: int, counts: Counts) -> int:
+    """The exit code of pytest, but not 0 if every test was skipped."""
+    if code < 0:
+        return 128 - code  # a signal stopped it: report that as a shell does
+    return code if code or counts.passed else NO_TESTS_RAN
+
+
+def failure_reason(code: int, counts: Counts) -> str:
+    """Why a run failed, unless failed tests are the reason."""
+    if not code or counts.failed:
+        return ""
+    return "no test ran" if code == NO_TESTS_RAN else "pytest exited with {}".format(code)
