@@ -65,8 +65,8 @@ class WaitState(NamedTuple):
     status: Optional[str] = None
     fraction: Optional[float] = None
     etag: Optional[str] = None
-    moved: bool = False  # `url` comes from a 303, so it is read with GET
-    accepted: bool = False  # only bare 202s so far: a reply without a status is the result
+    is_moved: bool = False  # `url` comes from a 303, so it is read with GET
+    is_accepted: bool = False  # only bare 202s so far: a reply without a status is the result
     slept: Slept = NOTHING_SLEPT
     retry: RetryState = NO_RETRIES
     warnings: FrozenSet[str] = NO_WARNINGS  # those given so far; each is given once
@@ -125,9 +125,9 @@ class Poll(NamedTuple):
 
     url: str
     etag: Optional[str]
-    fresh_credential: bool
-    moved: bool
-    accepted: bool = False
+    needs_fresh_credential: bool
+    is_moved: bool
+    is_accepted: bool = False
 
 
 Action = Union[Sleep, Poll, Ending]

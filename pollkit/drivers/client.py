@@ -130,7 +130,7 @@ class Endpoint:
 
     def request(self, poll: wait_state.Poll, home: str) -> Request:
         """The request that asks about one job."""
-        return Request(poll.url, home, poll.etag, poll.fresh_credential, poll.moved)
+        return Request(poll.url, home, poll.etag, poll.needs_fresh_credential, poll.is_moved)
 
     def request_for_many(self, ids: List[str], home: str, fresh_credential: bool) -> Request:
         """The request that asks about many jobs."""
@@ -147,7 +147,7 @@ class Endpoint:
 
     def read(self, seen: Seen, poll: wait_state.Poll, request: Request) -> Reading:
         """What the reply to a request for one job says."""
-        reading = self.reader.read(seen, poll.moved, poll.accepted)
+        reading = self.reader.read(seen, poll.is_moved, poll.is_accepted)
         leads_on = reading.location is not None and reading.location != request.url
         if leads_on and request.refused_link is not None:
             reading = self.reader.read(request.refused_link)

@@ -192,7 +192,7 @@ class Poller:
                 isinstance(seen, Reply) and seen.received_at is None
             ):  # just now: its dates need a clock
                 seen = seen._replace(received_at=self._clock.wall())
-            reading = self._asker.default.reader.read(seen, poll.moved, poll.accepted)
+            reading = self._asker.default.reader.read(seen, poll.is_moved, poll.is_accepted)
             return reading._replace(location=None)  # where a callable looks is its own affair
 
         return look

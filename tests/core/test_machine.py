@@ -227,10 +227,10 @@ def test_a_fault_at_the_deadline_is_unreachable_not_timed_out():
 def test_a_401_polls_once_more_with_a_fresh_credential_and_then_ends():
     settings = STEADY._replace(can_reauthorise=True)
     state = observe(start(JOB, URL, settings, 0.0), settings, UNAUTHORISED, 1.0, 0.0)
-    assert next_action(state, 1.0).fresh_credential
+    assert next_action(state, 1.0).needs_fresh_credential
     assert observe(state, settings, UNAUTHORISED, 1.0, 0.0).ending.state == "unreachable"
     later = observe(state, settings, FAULT, 1.0, 0.0)
-    assert not next_action(later, 99.0).fresh_credential  # it was read already
+    assert not next_action(later, 99.0).needs_fresh_credential  # it was read already
     assert observe(state, settings, PENDING, 1.0, 0.0).retry == NO_RETRIES  # and may expire again
 
 
@@ -270,7 +270,7 @@ def test_a_404_with_a_retry_after_is_not_polled_before():
 
 def test_a_303_is_followed_at_once_and_a_loop_of_them_is_a_fault():
     state, times = run([PENDING, SEE_OTHER, DONE])
-    assert times == [0, 5, 5] and state.url == "http://api/results/1" and state.moved
+    assert times == [0, 5, 5] and state.url == "http://api/results/1" and state.is_moved
     state, times = run([SEE_OTHER] * 9, STEADY._replace(max_faults=99))
     assert times == [0] * 6 + [1] * 3 and state.faults == 1
 
@@ -286,13 +286,13 @@ def test_a_303_without_a_location_polls_the_same_url():
 def test_a_202_may_move_the_job_and_drops_its_etag():
     moved = PENDING._replace(location="http://api/ops/9", etag='"v2"')
     state, _ = run([PENDING._replace(etag='"v1"'), moved])
-    assert (state.url, state.etag, state.moved) == ("http://api/ops/9", None, False)
+    assert (state.url, state.etag, state.is_moved) == ("http://api/ops/9", None, False)
 
 
 def test_after_a_bare_202_a_reply_without_a_status_is_the_result():
     state, _ = run([PENDING._replace(accepted=True)])
-    assert next_action(state, 5.0).accepted
-    assert not next_action(run([PENDING._replace(accepted=True), PENDING])[0], 99.0).accepted
+    assert next_action(state, 5.0).is_accepted
+    assert not next_action(run([PENDING._replace(accepted=True), PENDING])[0], 99.0).is_accepted
 
 
 def test_an_etag_is_sent_with_the_next_poll_and_a_304_changes_nothing():

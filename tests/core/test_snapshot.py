@@ -104,7 +104,7 @@ def test_a_new_wait_takes_little_space():
 def test_a_url_with_a_secret_is_not_stored_and_the_wait_continues_at_its_own_url():
     signed = FULL._replace(url="https://cdn.internal/r?X-Amz-Signature=s3cr3t")
     assert "s3cr3t" not in json.dumps(state_to_row(signed, URL))
-    assert store_and_load(signed) == signed._replace(url=URL, moved=False, etag=None)
+    assert store_and_load(signed) == signed._replace(url=URL, is_moved=False, etag=None)
 
 
 def test_a_url_that_the_profile_gives_comes_from_the_current_profile():

@@ -65,7 +65,7 @@ def run_machine(profile, url):
         origin = url[len("http://") : -len("/jobs/1")]
         named = {name: value.replace("HOST", origin) for name, value in headers.items()}
         reading = reader.read(
-            Reply(status, named, as_bytes(body), action.url), action.moved, action.accepted
+            Reply(status, named, as_bytes(body), action.url), action.is_moved, action.is_accepted
         )
         state = machine.observe(state, settings, reading, now, rng.random())
         bucket = gcra.apply_feedback(bucket, reading, now, state.next_at)
