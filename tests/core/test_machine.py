@@ -9,7 +9,8 @@ from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import NO_RETRIES, Ending, Poll, Sleep, WaitState
 
-JOB, URL = Job("job_1"), "http://api/jobs/1"
+JOB = Job("job_1")
+URL = "http://api/jobs/1"
 STEADY = WaitSettings(pace=Fixed(5), retry=Backoff(1, 8, factor=2, jitter="none"), timeout=60.0)
 PENDING = Reading(Verdict.PENDING, "pending", "running")
 DONE = Reading(Verdict.DONE, "done", "done", result=42)
@@ -24,7 +25,8 @@ SEE_OTHER = Reading(Verdict.SEE_OTHER, "303", location="http://api/results/1")
 
 def run(readings, settings=STEADY, rand=0.0, now=0.0):
     """Feed readings one after the other, each at the instant at which the machine polls."""
-    state, times = start(JOB, URL, settings, now), []
+    state = start(JOB, URL, settings, now)
+    times = []
     for reading in readings:
         action = next_action(state, now)
         if isinstance(action, Sleep):

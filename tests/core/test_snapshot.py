@@ -21,7 +21,8 @@ from pollkit.core.units import NEVER
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import Ending, RetryState, WaitState
 
-JOB, URL = Job("job_1", label="small"), "https://api.internal/jobs/job_1"
+JOB = Job("job_1", label="small")
+URL = "https://api.internal/jobs/job_1"
 SETTINGS = WaitSettings(pace=Fixed(10))
 FULL = WaitState(
     JOB,

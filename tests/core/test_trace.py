@@ -41,8 +41,11 @@ PROFILES = {
 
 def run_machine(profile, url):
     """A driver in its simplest form: the machine, the bucket, and a variable for the time."""
-    rng, now, trace = random.Random(5), 0.0, []
-    bucket, reader = gcra.bucket_from_limit(profile.limit), Reader(profile)
+    rng = random.Random(5)
+    now = 0.0
+    trace = []
+    bucket = gcra.bucket_from_limit(profile.limit)
+    reader = Reader(profile)
     settings = WaitSettings.from_profile(profile, TokenBucket.from_limit(profile.limit).spacing)
     state = machine.start(Job.from_any(url), url, settings, now)
     while True:

@@ -7,7 +7,8 @@ from pollkit.core.learning.durations import Durations
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 
-JOB, URL = Job("job_1"), "http://api/jobs/1"
+JOB = Job("job_1")
+URL = "http://api/jobs/1"
 PENDING = Reading(Verdict.PENDING, "pending", "running")
 DONE = Reading(Verdict.DONE, "done", "done")
 RNG = random.Random(8)

@@ -26,7 +26,9 @@ from pollkit.core.wait_state import Sleep
 
 def wait_for(duration, settings, fraction_at=None):
     """Run the machine in virtual time; the finished wait, and the instants of its polls."""
-    state, now, times = start(JOB, URL, settings, 0.0), 0.0, []
+    state = start(JOB, URL, settings, 0.0)
+    now = 0.0
+    times = []
     while state.ending is None:
         action = next_action(state, now)
         if isinstance(action, Sleep):
@@ -102,7 +104,8 @@ def test_first_is_not_bounded_by_max_and_the_help_says_so():
 
 
 def test_first_and_every_apply_until_five_jobs_have_finished():
-    pace, durations = Adaptive(first=60, every=15), Durations()
+    pace = Adaptive(first=60, every=15)
+    durations = Durations()
     for known in range(7):
         assert (pace.first_delay(durations) == 60) == (known < 5)
         assert (pace.delay(1, 0, 150.0, 0.5, durations=durations) == 15) == (known < 5)
@@ -126,7 +129,8 @@ def test_waiting_jobs_profit_from_those_that_finish():
 
 
 def test_learned_durations_cost_less_than_none():
-    known, cold = settings_for(), settings_for([])
+    known = settings_for()
+    cold = settings_for([])
     draws = LIPSYNC[::5]
     assert sum(cost(each, known) for each in draws) < 0.75 * sum(cost(each, cold) for each in draws)
 
@@ -166,7 +170,8 @@ def without_progress():
 
 def share(make_fraction_at):
     """The cost with state, relative to the cost without."""
-    settings, rng = settings_for(), random.Random(5)
+    settings = settings_for()
+    rng = random.Random(5)
     return sum(cost(each, settings, make_fraction_at(rng)) for each in DRAWS) / without_progress()
 
 
@@ -200,7 +205,9 @@ def test_progress_never_makes_a_poll_more_than_four_times_as_late(durations, eve
     rng = random.Random(1)
     for _ in range(30):
         settings = settings_for(durations, Adaptive(every=every))
-        state, now, fraction = start(JOB, URL, settings, 0.0), 0.0, 0.0
+        state = start(JOB, URL, settings, 0.0)
+        now = 0.0
+        fraction = 0.0
         for _ in range(12):
             now = state.next_at
             fraction = min(0.99, fraction + rng.random() * 0.02)
@@ -242,9 +249,12 @@ def test_no_fraction_no_forecast():
 
 @pytest.mark.parametrize("is_fresh", [True, False])
 def test_odds_stay_within_bounds_for_any_fractions(is_fresh):
-    rng, known = random.Random(2), Durations(LIPSYNC)
+    rng = random.Random(2)
+    known = Durations(LIPSYNC)
     for _ in range(100):
-        forecast, age, curve = None, 0.0, rng.choice([NOTHING_KNOWN, known.curve, Curve([5.0] * 9)])
+        forecast = None
+        age = 0.0
+        curve = rng.choice([NOTHING_KNOWN, known.curve, Curve([5.0] * 9)])
         for _ in range(15):
             age += rng.choice([0.0, 0.5, 30.0, 3000.0])
             fraction = rng.choice([None, 0.0, 1e-300, 0.2, 0.9, 1.0, 5.0, rng.random()])
@@ -293,9 +303,11 @@ def test_texts_of_spans():
 
 def texts(settings, *readings):
     """The texts of the poll events."""
-    state, found = start(JOB, URL, settings, 0.0), []
+    state = start(JOB, URL, settings, 0.0)
+    found = []
     for at, reading in readings:
-        before, state = state, observe(state, settings, reading, at, 0.5)
+        before = state
+        state = observe(state, settings, reading, at, 0.5)
         found.append(next(events.poll_events(before, state, reading, at, settings)).text)
     return found
 
@@ -404,10 +416,8 @@ def test_progress_that_says_little_is_named_as_such(every, why):
 
 def test_faults_the_deadline_and_a_poll_at_once_have_their_explanations():
     settings = settings_for(STEADY, timeout=100.0)
-    fault, other = (
-        Reading(Verdict.FAULT, "503"),
-        Reading(Verdict.SEE_OTHER, "303", location="http://api/jobs/2"),
-    )
+    fault = Reading(Verdict.FAULT, "503")
+    other = Reading(Verdict.SEE_OTHER, "303", location="http://api/jobs/2")
     assert texts(settings, (99.9, fault))[0] == "poll 1: 503; the deadline: final poll in 0.1 s"
     assert (
         "; next in " in texts(settings, (10.0, fault))[0]
@@ -441,7 +451,8 @@ def test_an_estimate_with_little_trust_is_not_named():
 
 
 def test_among_jobs_of_several_kinds_urgency_is_the_accrued_delay():
-    lane, agenda = Lane(Bucket(0.01, 1)), Agenda(8)
+    lane = Lane(Bucket(0.01, 1))
+    agenda = Agenda(8)
     kinds = {
         "short": [20.0 + i for i in range(10)],
         "long": [2000.0 + i for i in range(10)],
