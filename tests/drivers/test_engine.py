@@ -299,7 +299,7 @@ def test_the_reporter_makes_every_call_even_one_that_is_put_while_it_ends(repeti
 # Errors
 
 
-@pytest.mark.parametrize("part", ["candidate", "give_back"])
+@pytest.mark.parametrize("part", ["candidate", "apply_readings"])
 def test_a_bug_in_the_agenda_is_raised_and_nobody_waits_for_ever(part, monkeypatch, caplog):
     def broken(self, *arguments):
         raise KeyError("a bug")

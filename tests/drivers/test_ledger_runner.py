@@ -328,7 +328,7 @@ def test_each_job_whose_deadline_passed_while_nobody_ran_gets_one_last_look_howe
             assert work.next_at < clock.now() + 70
             clock.pass_s(work.next_at - clock.now() + 0.001)
             continue
-        asked += [entry.progress.job.id for entry in work.entries]
+        asked += [entry.state.job.id for entry in work.entries]
         granted.append(clock.now())
         if len(asked) == 60:
             work.entries[0].lane.bucket.pause(clock.now(), clock.now() + 65)

@@ -36,7 +36,7 @@ def test_durations_known_between_two_looks_and_drift_go_on_as_if_it_had_been_one
     rng = random.Random(5)
     jobs = [(at, at + rng.uniform(1, 20)) for at in (rng.uniform(100, 200) for _ in range(40))]
     jobs += [(at * 9, at * 9 + 5) for at, _ in jobs[:15]]
-    lessons = [Completion(*between, began=next(BEGINNINGS)) for between in jobs]
+    lessons = [Completion(*between, started_at=next(BEGINNINGS)) for between in jobs]
     for lesson in lessons:
         with History(path) as history:
             history.note(KIND, lesson)
