@@ -20,7 +20,7 @@ def test_a_wait_with_a_new_warning_each_time_stops_warning():
     assert kinds(state, after, warnings[99]) == ["poll"]
 
 
-def test_secrets_in_a_jobs_url_are_not_in_its_outcome():
+def test_secrets_in_a_jobs_url_are_not_in_its_events_and_outcome():
     url = "https://me:hunter2@api/jobs/1?api_key=hunter2"
     state = observe(start(Job.from_any(url), url, STEADY, 0.0), STEADY, DONE, 0.0, 0.0)
     assert "hunter2" not in str(state.outcome(Profile(), 0.0))

@@ -78,6 +78,33 @@ def test_every_field_is_stored():
     )
 
 
+def test_stored_names_never_change():
+    """Other versions of pollkit may share the ledger."""
+    assert sorted(state_to_row(FULL, URL)) == [
+        "accepted",
+        "deadline",
+        "etag",
+        "faults",
+        "forecast",
+        "fraction",
+        "looks",
+        "moved",
+        "next_at",
+        "pace_wait",
+        "polls",
+        "said",
+        "seen_at",
+        "slept",
+        "started_at",
+        "status",
+        "total",
+        "trouble",
+        "url",
+        "wait_from",
+        "why",
+    ]
+
+
 def test_instants_are_moved_to_the_clock_of_the_process_that_continues():
     moved = store_and_load(FULL, 1000.0, offset_later=1250.0)
     for field, before, after in zip(WaitState._fields, FULL, moved):
