@@ -75,6 +75,11 @@ class WaitState(NamedTuple):
     total: Optional[float] = None  # the number that `fraction` is a fraction of, if known
     ending: Optional[Ending] = None
 
+    @property
+    def pending_age(self) -> float:
+        """The age of the wait when the job was last seen pending; 0 before that."""
+        return 0.0 if self.seen_at is None else self.seen_at - self.started_at
+
     def slept_by(self, now: float) -> Slept:
         """The seconds slept so far, including the current sleep, which may be cut short."""
         slept_s = min(now, self.next_at) - self.wait_from
