@@ -187,9 +187,8 @@ def _urgency(entry: Entry, now: float) -> float:
     state = entry.state
     durations = entry.settings.durations
     age = now - state.started_at
-    pending_age = 0.0 if state.seen_at is None else state.seen_at - state.started_at
     if durations is not None and len(durations) >= ENOUGH:
-        accrued_s = durations.curve.accrued_delay(pending_age, age)
+        accrued_s = durations.curve.accrued_delay(state.pending_age, age)
     else:
-        accrued_s = accrued_delay(pending_age, age)
+        accrued_s = accrued_delay(state.pending_age, age)
     return max(LEAST_URGENCY_S, accrued_s)

@@ -82,7 +82,7 @@ def next_action(state: WaitState, now: float) -> Action:
     if now < state.next_at:
         return Sleep(state.next_at, state.why)
     return Poll(
-        state.url, state.etag, state.retry.needs_fresh_credential, state.moved, state.accepted
+        state.url, state.etag, state.retry.needs_fresh_credential, state.is_moved, state.is_accepted
     )
 
 
@@ -168,8 +168,8 @@ def _count_poll(state: WaitState, reading: Reading, now: float) -> WaitState:
         reading.status or state.status,
         fraction,
         state.etag,
-        state.moved,
-        state.accepted,
+        state.is_moved,
+        state.is_accepted,
         state.slept_by(now),
         retry,
         warnings,
@@ -211,11 +211,11 @@ def _pending(state: WaitState, seen: _Observation) -> WaitState:
     settings = seen.settings
     reading = seen.reading
     url = state.url
-    moved = state.moved
+    is_moved = state.is_moved
     etag = reading.etag or state.etag
     if reading.location is not None and reading.location != url:
         url = reading.location
-        moved = False
+        is_moved = False
         etag = None
     forecast = _forecast(state, seen)
     pending_polls = state.pending_polls + 1
@@ -229,9 +229,9 @@ def _pending(state: WaitState, seen: _Observation) -> WaitState:
     )
     after = state._replace(
         url=url,
-        moved=moved,
+        is_moved=is_moved,
         etag=etag,
-        accepted=reading.accepted,
+        is_accepted=reading.accepted,
         pending_polls=pending_polls,
         pace_wait=delay or 0.0,
         forecast=forecast,
@@ -263,7 +263,7 @@ def _see_other(state: WaitState, seen: _Observation) -> WaitState:
         fault = reading._replace(because="too many redirects: " + reading.because)
         return _fault(state, seen._replace(reading=fault))
     after = state._replace(
-        url=reading.location or state.url, moved=True, retry=state.retry._replace(hops=hops)
+        url=reading.location or state.url, is_moved=True, retry=state.retry._replace(hops=hops)
     )
     return _poll_at_once(after, seen)
 

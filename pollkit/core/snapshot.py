@@ -19,7 +19,13 @@ from .urls import redact_url
 from .wait_settings import WaitSettings
 from .wait_state import RETRY_AFTER, RetryState, WaitState
 
-STORED_NAMES = {"pending_polls": "looks", "retry": "trouble", "warnings": "said"}
+STORED_NAMES = {  # of the fields that had another name in an earlier version
+    "pending_polls": "looks",
+    "is_moved": "moved",
+    "is_accepted": "accepted",
+    "retry": "trouble",
+    "warnings": "said",
+}
 
 
 def is_instant(stored_name: str) -> bool:

@@ -65,8 +65,8 @@ class WaitState(NamedTuple):
     status: Optional[str] = None
     fraction: Optional[float] = None
     etag: Optional[str] = None
-    moved: bool = False  # `url` comes from a 303, so it is read with GET
-    accepted: bool = False  # only bare 202s so far: a reply without a status is the result
+    is_moved: bool = False  # `url` comes from a 303, so it is read with GET
+    is_accepted: bool = False  # only bare 202s so far: a reply without a status is the result
     slept: Slept = NOTHING_SLEPT
     retry: RetryState = NO_RETRIES
     warnings: FrozenSet[str] = NO_WARNINGS  # those given so far; each is given once
@@ -74,6 +74,11 @@ class WaitState(NamedTuple):
     forecast: Optional[Forecast] = None  # from the job's reported progress
     total: Optional[float] = None  # the number that `fraction` is a fraction of, if known
     ending: Optional[Ending] = None
+
+    @property
+    def pending_age(self) -> float:
+        """The age of the wait when the job was last seen pending; 0 before that."""
+        return 0.0 if self.seen_at is None else self.seen_at - self.started_at
 
     def slept_by(self, now: float) -> Slept:
         """The seconds slept so far, including the current sleep, which may be cut short."""
@@ -125,9 +130,9 @@ class Poll(NamedTuple):
 
     url: str
     etag: Optional[str]
-    fresh_credential: bool
-    moved: bool
-    accepted: bool = False
+    needs_fresh_credential: bool
+    is_moved: bool
+    is_accepted: bool = False
 
 
 Action = Union[Sleep, Poll, Ending]

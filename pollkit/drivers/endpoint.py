@@ -85,7 +85,7 @@ class Endpoint:
 
     def request(self, poll: Poll) -> Request:
         """The request for one job."""
-        return Request(poll.url, self.origin, poll.etag, poll.fresh_credential, poll.moved)
+        return Request(poll.url, self.origin, poll.etag, poll.needs_fresh_credential, poll.is_moved)
 
     def request_for_many(self, ids: List[str], fresh_credential: bool) -> Request:
         """The request for many jobs."""
@@ -103,7 +103,7 @@ class Endpoint:
 
     def read(self, seen: Seen, poll: Poll, request: Request) -> Reading:
         """Read the reply to a request for one job."""
-        reading = self.reader.read(seen, poll.moved, poll.accepted)
+        reading = self.reader.read(seen, poll.is_moved, poll.is_accepted)
         has_link = reading.location is not None and reading.location != request.url
         if has_link and request.refused_link is not None:
             reading = self.reader.read(request.refused_link)

@@ -218,7 +218,7 @@ class Poller:
         except self._retry_on as error:
             text = "%s: %s" % (type(error).__name__, redact_url(str(error)))
             value = Fault(one_line(text), code=FaultCode.CALL)
-        reading = endpoint.reader.read(self._to_seen(value), poll.moved, poll.accepted)
+        reading = endpoint.reader.read(self._to_seen(value), poll.is_moved, poll.is_accepted)
         return reading._replace(location=None)  # the function chooses its own URL
 
     def _to_seen(self, value: Any) -> Seen:

@@ -1,60 +1,22 @@
-"""Many jobs: which is polled next, under the buckets and the bound on requests in flight."""
+"""Many jobs: which is polled next, and the phases of a job."""
 
 import random
 
 import pytest
 
-from agenda_calls import apply_readings, take
+from agenda_calls import DONE, ENDLESS, PENDING, Tokens, ids, make_lane, reply, take
 from pollkit import Adaptive, Backoff, Fixed, Job
-from pollkit.core import lane as lane_module
 from pollkit.core.agenda import Agenda
 from pollkit.core.lane import Lane
-from pollkit.core.learning.curve import accrued_delay
-from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
 from pollkit.core.machine import start
-from pollkit.core.reading.rate_limit_headers import Quota
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 
-PENDING, DONE = Reading(Verdict.PENDING, "pending"), Reading(Verdict.DONE, "done")
-ENDLESS = WaitSettings(pace=Fixed(5), timeout=None)
-
-
-class Tokens:
-    """A bucket without a lock."""
-
-    def __init__(self, bucket):
-        self.bucket, self.granted = bucket, []
-
-    @property
-    def interval(self):
-        return gcra.grant_interval(self.bucket)
-
-    def reserve(self, now, latest, is_final_poll=False):
-        self.bucket, ready_at = gcra.reserve(self.bucket, now, latest, is_final_poll)
-        if ready_at <= latest:
-            self.granted.append(ready_at)
-        return ready_at
-
-    def apply_feedback(self, reading, now, until):
-        self.bucket = gcra.apply_feedback(self.bucket, reading, now, until)
-
-
-def lane(rate=1e6, burst=1e6, **more):
-    return Lane(Tokens(Bucket(rate, burst)), **more)
-
-
-def ids(entries):
-    return [entry.state.job.id for entry in entries]
-
-
-def reply(agenda, entries, reading, now, rand=0.5):
-    return apply_readings(agenda, entries, [reading] * len(entries), reading, now, rand)
-
 
 def test_jobs_are_polled_when_due():
-    agenda, free = Agenda(8), lane()
+    agenda = Agenda(8)
+    free = make_lane()
     agenda.add(
         Job("a"), "u", WaitSettings(pace=Adaptive(first=3, every=9), timeout=None), free, 0.0
     )
@@ -69,7 +31,8 @@ def test_jobs_are_polled_when_due():
 
 
 def test_after_a_poll_a_job_is_scheduled_again_or_removed():
-    agenda, free = Agenda(8), lane()
+    agenda = Agenda(8)
+    free = make_lane()
     agenda.add(Job("a"), "u", ENDLESS, free, 0.0)
     entries = take(agenda, 0.0)
     (step,) = reply(agenda, entries, PENDING, 0.5)
@@ -80,17 +43,20 @@ def test_after_a_poll_a_job_is_scheduled_again_or_removed():
 
 
 def test_no_more_requests_are_in_flight_than_there_are_slots():
-    agenda, free = Agenda(2), lane()
+    agenda = Agenda(2)
+    free = make_lane()
     for name in "abc":
         agenda.add(Job(name), "u", ENDLESS, free, 0.0)
-    first, _ = take(agenda, 0.0), take(agenda, 0.0)
+    first = take(agenda, 0.0)
+    _ = take(agenda, 0.0)
     assert take(agenda, 0.0) == float("inf")
     reply(agenda, first, PENDING, 0.0)
     assert ids(take(agenda, 0.0)) == ["c"]
 
 
 def test_a_job_waits_for_a_token_and_the_wait_counts_as_sleep_for_the_limit():
-    agenda, slow = Agenda(8), lane(rate=0.1, burst=1)
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
     agenda.add(Job("a"), "u", ENDLESS, slow, 0.0)
     agenda.add(Job("b"), "u", ENDLESS, slow, 0.0)
     reply(agenda, take(agenda, 0.0), DONE, 0.0)
@@ -99,100 +65,9 @@ def test_a_job_waits_for_a_token_and_the_wait_counts_as_sleep_for_the_limit():
     assert step.after.slept.limit == 10
 
 
-def test_the_token_goes_to_the_job_with_the_most_accrued_delay():
-    agenda, slow = Agenda(8), lane(rate=0.01, burst=1)
-    begun = {"old": 0.0, "middle": 50.0, "young": 90.0}
-    for name, at in begun.items():
-        agenda.add(Job(name), "u", ENDLESS, slow, at)
-    order, now = [], 100.0
-    while len(agenda):
-        entries = take(agenda, now)
-        if isinstance(entries, float):
-            now = entries
-            continue
-        waiting = sorted(begun, key=lambda name: -accrued_delay(0.0, now - begun[name]))
-        assert ids(entries) == waiting[:1]
-        begun.pop(waiting[0])
-        order += ids(entries)
-        reply(agenda, entries, DONE, now)
-    assert order == ["old", "middle", "young"]
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_walk_the_candidate_is_nearly_the_most_urgent_of_all(seed):
-    rng = random.Random(seed)
-    agenda, slow = Agenda(8), lane(rate=1.0, burst=1)
-    now = 0.0
-    for i in range(40):
-        agenda.add(
-            Job("j%d" % i),
-            "u",
-            WaitSettings(pace=Backoff(1, 60, 2, "full"), timeout=None),
-            slow,
-            rng.uniform(0, 300),
-        )
-    chosen, most_urgent = [], agenda._most_urgent
-
-    def checked(where, now):
-        entry = most_urgent(where, now)
-        if entry is None:
-            return None
-        urgency = {
-            each: lane_module._urgency(each, now)
-            for each in agenda
-            if each.phase is lane_module.READY
-        }
-        chosen.append(urgency[entry] / max(urgency.values()))
-        return entry
-
-    agenda._most_urgent = checked
-    while len(chosen) < 400:
-        entries = take(agenda, now)
-        if isinstance(entries, float):
-            now = entries
-        else:
-            reply(agenda, entries, PENDING, now, rng.random())
-    assert min(chosen) > 0.7 and sum(chosen) / len(chosen) > 0.97
-
-
-def test_ordering_a_queue_of_any_length_costs_a_few_computations_per_job(monkeypatch):
-    computed = []
-    urgency = lane_module._urgency
-    monkeypatch.setattr(
-        lane_module, "_urgency", lambda entry, now: computed.append(1) or urgency(entry, now)
-    )
-    agenda, slow = Agenda(8), lane(rate=1.0, burst=1)
-    for i in range(3000):
-        agenda.add(Job("j%d" % i), "u", ENDLESS, slow, 0.0)
-    take(agenda, 0.0)
-    del computed[:]
-    dispatched = sum(isinstance(take(agenda, 1.0 + now), list) for now in range(7))
-    assert dispatched == 7 and len(computed) <= 3000  # once, and not again for 3000/4 jobs
-
-
-def test_a_final_poll_goes_first():
-    agenda, slow = Agenda(8), lane(rate=0.05, burst=1)
-    agenda.add(Job("patient"), "u", ENDLESS, slow, 0.0)
-    agenda.add(Job("another"), "u", ENDLESS, slow, 0.0)
-    agenda.add(
-        Job("last"), "u", WaitSettings(pace=Adaptive(first=99, every=1), timeout=20.0), slow, 0.0
-    )
-    reply(agenda, take(agenda, 0.0), DONE, 0.0)
-    assert take(agenda, 0.0) == 20
-    assert ids(take(agenda, 20.0)) == ["last"]
-
-
-def test_a_job_that_is_queued_at_its_deadline_moves_to_the_front():
-    agenda, slow = Agenda(8), lane(rate=0.05, burst=1)
-    for name, timeout in (("polled", None), ("older", None), ("short", 20.0)):
-        agenda.add(Job(name), "u", ENDLESS._replace(timeout=timeout), slow, 0.0)
-    assert ids(take(agenda, 0.0)) == ["polled"]
-    assert take(agenda, 1.0) == 20  # both are due, and no token is left
-    assert ids(take(agenda, 20.0)) == ["short"]
-
-
 def test_a_job_that_never_got_a_token_ends_at_its_deadline():
-    agenda, slow = Agenda(8), lane(rate=0.001, burst=1)
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.001, burst=1)
     agenda.add(Job("a"), "u", ENDLESS._replace(timeout=30.0), slow, 0.0)
     agenda.add(Job("b"), "u", ENDLESS._replace(timeout=30.0), slow, 0.0)
     assert ids(take(agenda, 0.0)) == ["a"]
@@ -211,7 +86,8 @@ def test_a_job_that_never_got_a_token_ends_at_its_deadline():
 
 def test_jobs_whose_final_poll_could_not_begin_end_together():
     """A silent server occupies every slot; 1000 final polls of 30 s each would take hours."""
-    agenda, free = Agenda(1), lane()
+    agenda = Agenda(1)
+    free = make_lane()
     settings = WaitSettings(pace=Fixed(5), timeout=60, patience=30)
     for name in "abc":
         agenda.add(Job(name), "u", settings, free, 0.0)
@@ -229,7 +105,8 @@ def test_jobs_whose_final_poll_could_not_begin_end_together():
 
 
 def test_a_poll_that_would_leave_no_room_for_the_final_poll_becomes_it():
-    agenda, slow = Agenda(8), lane(rate=0.1, burst=1)
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
     settings = ENDLESS._replace(timeout=15.0, spacing=10.0)
     agenda.add(Job("a"), "u", settings, slow, 0.0)
     agenda.add(Job("b"), "u", settings, slow, 0.0)
@@ -239,39 +116,10 @@ def test_a_poll_that_would_leave_no_room_for_the_final_poll_becomes_it():
     assert ids(take(agenda, 20.0)) == ["b"]
 
 
-def test_a_429_pauses_the_whole_lane_and_no_other():
-    agenda, one, other = Agenda(8), lane(rate=100.0, burst=1), lane(rate=100.0, burst=1)
-    for name, where in (("a", one), ("b", one), ("c", other)):
-        agenda.add(Job(name), "u", ENDLESS, where, 0.0)
-    limited = Reading(Verdict.LIMITED, "429", retry_after=7.0)
-    reply(agenda, take(agenda, 0.0), limited, 0.0, rand=0.0)
-    assert ids(take(agenda, 0.0)) == ["c"]
-    assert take(agenda, 0.0) == pytest.approx(7, abs=0.02)
-    assert ids(take(agenda, 7.02)) == ["b"]
-
-
-def test_a_429_of_a_job_cancelled_meanwhile_still_counts():
-    agenda, free = Agenda(8), lane(rate=100.0, burst=1)
-    agenda.add(Job("a"), "u", ENDLESS, free, 0.0)
-    agenda.add(Job("b"), "u", ENDLESS, free, 0.0)
-    entries = take(agenda, 0.0)
-    agenda.cancel("a", 0.0)
-    (step,) = reply(agenda, entries, Reading(Verdict.LIMITED, "429", retry_after=7.0), 0.0)
-    assert step.before is step.after
-    assert take(agenda, 0.0) == pytest.approx(7, abs=0.02)
-
-
-def test_a_low_quota_slows_the_lane():
-    agenda, free = Agenda(8), lane()
-    for name in "abc":
-        agenda.add(Job(name), "u", ENDLESS, free, 0.0)
-    reply(agenda, take(agenda, 0.0), PENDING._replace(quota=Quota(2, 60.0)), 0.0)
-    assert take(agenda, 0.0) == 5  # 'a' is due again before a token comes
-    assert take(agenda, 5.0) == 30
-
-
 def test_lanes_take_turns():
-    agenda, one, other = Agenda(8), lane(), lane()
+    agenda = Agenda(8)
+    one = make_lane()
+    other = make_lane()
     for i in range(3):
         agenda.add(Job("a%d" % i), "u", ENDLESS, one, 0.0)
         agenda.add(Job("b%d" % i), "u", ENDLESS, other, 0.0)
@@ -279,7 +127,8 @@ def test_lanes_take_turns():
 
 
 def test_nudging_polls_at_once_unless_retry_after_forbids_it():
-    agenda, free = Agenda(8), lane()
+    agenda = Agenda(8)
+    free = make_lane()
     agenda.add(Job("a"), "u", ENDLESS, free, 0.0)
     entries = take(agenda, 0.0)
     assert agenda.nudge("a", 0.1)  # in flight: it is polled again afterwards
@@ -294,18 +143,9 @@ def test_nudging_polls_at_once_unless_retry_after_forbids_it():
     assert not agenda.nudge("z", 3.0)
 
 
-def test_nudging_a_queued_job_moves_it_to_the_front():
-    agenda, slow = Agenda(8), lane(rate=0.1, burst=1)
-    for name in "abc":
-        agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
-    take(agenda, 0.0)
-    take(agenda, 0.0)
-    agenda.nudge("c", 1.0)
-    assert ids(take(agenda, 10.0)) == ["c"]
-
-
 def test_cancelling_ends_a_job_in_every_phase():
-    agenda, slow = Agenda(8), lane(rate=0.1, burst=1)
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
     for name in "abc":
         agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
     out = take(agenda, 0.0)
@@ -319,7 +159,8 @@ def test_cancelling_ends_a_job_in_every_phase():
 
 
 def test_the_deadline_of_a_batch_bounds_each_job():
-    agenda, free = Agenda(8), lane()
+    agenda = Agenda(8)
+    free = make_lane()
     entry = agenda.add(Job("a"), "u", ENDLESS, free, 0.0, latest=12.0)
     assert entry.state.deadline == 12
     assert (
@@ -334,7 +175,8 @@ def test_the_deadline_of_a_batch_bounds_each_job():
 
 
 def test_one_request_polls_the_due_jobs_and_those_that_are_nearly_due():
-    agenda, many = Agenda(8), lane(batch_size=3)
+    agenda = Agenda(8)
+    many = make_lane(batch_size=3)
     for i in range(4):
         agenda.add(Job("due%d" % i), "u", ENDLESS, many, 0.0)
     assert ids(take(agenda, 0.0)) == ["due0", "due1", "due2"]
@@ -344,7 +186,8 @@ def test_one_request_polls_the_due_jobs_and_those_that_are_nearly_due():
 
 
 def test_a_job_with_retry_after_is_not_polled_along_with_others():
-    agenda, many = Agenda(8), lane(batch_size=3)
+    agenda = Agenda(8)
+    many = make_lane(batch_size=3)
     agenda.add(Job("a"), "u", ENDLESS, many, 0.0)
     agenda.add(Job("b"), "u", ENDLESS, many, 1.0)
     agenda.add(Job("c"), "u", ENDLESS, many, 1.0)
@@ -354,7 +197,9 @@ def test_a_job_with_retry_after_is_not_polled_along_with_others():
 
 
 def test_jobs_of_another_lane_are_not_polled_along_with_others():
-    agenda, many, other = Agenda(8), lane(batch_size=3), lane()
+    agenda = Agenda(8)
+    many = make_lane(batch_size=3)
+    other = make_lane()
     agenda.add(Job("a"), "u", ENDLESS, many, 0.0)
     agenda.add(
         Job("b"), "u", WaitSettings(pace=Adaptive(first=4, every=9), timeout=None), other, -12.0
@@ -369,10 +214,16 @@ def test_jobs_of_another_lane_are_not_polled_along_with_others():
 def test_walk_no_job_is_lost_or_doubled_or_over_the_limit(seed):
     """Random adding, polling, nudging and cancelling: every wait ends once, within the limit."""
     rng = random.Random(seed)
-    rate, burst, size = rng.choice([0.5, 5, 50]), rng.choice([1, 4]), rng.choice([1, 1, 3])
+    rate = rng.choice([0.5, 5, 50])
+    burst = rng.choice([1, 4])
+    size = rng.choice([1, 1, 3])
     tokens = Tokens(Bucket(rate, burst))
-    agenda, where = Agenda(rng.choice([1, 4])), Lane(tokens, size)
-    now, added, ended, out = 0.0, 0, [], []
+    agenda = Agenda(rng.choice([1, 4]))
+    where = Lane(tokens, size)
+    now = 0.0
+    added = 0
+    ended = []
+    out = []
     for _ in range(1200):
         chance = rng.random()
         if chance < 0.15 and added < 60:
@@ -416,7 +267,8 @@ def test_walk_no_job_is_lost_or_doubled_or_over_the_limit(seed):
 
 
 def test_a_withdrawn_job_is_removed_and_may_be_adopted_again():
-    agenda, free = Agenda(2), lane()
+    agenda = Agenda(2)
+    free = make_lane()
     entry = agenda.add(Job("a"), "u", ENDLESS, free, 0.0)
     assert not entry.is_in_flight and agenda.in_flight == 0
     (taken,) = take(agenda, 0.0)
@@ -430,7 +282,8 @@ def test_a_withdrawn_job_is_removed_and_may_be_adopted_again():
 
 
 def test_a_poll_keeps_its_slot_until_it_is_released_even_if_its_job_is_withdrawn():
-    agenda, free = Agenda(1), lane()
+    agenda = Agenda(1)
+    free = make_lane()
     for name in "ab":
         agenda.add(Job(name), "u", ENDLESS, free, 0.0)
     taken = take(agenda, 0.0)
@@ -443,7 +296,8 @@ def test_a_poll_keeps_its_slot_until_it_is_released_even_if_its_job_is_withdrawn
 
 def test_the_agenda_calls_no_method_of_a_bucket():
     """It proposes a job; the driver gets the token from the bucket."""
-    agenda, shared = Agenda(1), Lane(object())
+    agenda = Agenda(1)
+    shared = Lane(object())
     for name, timeout in (("a", 20.0), ("b", 20.0), ("c", 3.0)):
         agenda.add(Job(name), "u", WaitSettings(pace=Fixed(5), timeout=timeout), shared, 0.0)
     first = agenda.candidate(0.0)
@@ -462,34 +316,10 @@ def test_the_agenda_calls_no_method_of_a_bucket():
     assert agenda.dispatch(first, 3.0) == []  # it was polled or cancelled since it was proposed
 
 
-class Closed:
-    """A bucket that is paused for a long time."""
-
-    interval = spacing = 0.0
-
-    def reserve(self, now, latest, is_final_poll=False):
-        return 5000.0
-
-
-def test_a_nudged_job_ends_at_its_deadline_if_no_token_comes():
-    agenda, lane = Agenda(4), Lane(Closed())
-    for name, timeout in (("a", 10.0), ("b", 5.0)):
-        agenda.add(
-            Job(name), "http://x/" + name, WaitSettings(pace=Fixed(1), timeout=timeout), lane, 0.0
-        )
-    assert take(agenda, 0.5) == 5.0
-    assert agenda.nudge("a", 0.6) and agenda.nudge("b", 0.7)
-    assert take(agenda, 0.8) == 5.0
-    assert take(agenda, 5.0) == 10.0 and [
-        step.entry.state.job.id for step in agenda.take_expired()
-    ] == ["b"]
-    take(agenda, 10.0)
-    assert [step.entry.state.job.id for step in agenda.take_expired()] == ["a"] and not len(agenda)
-
-
 @pytest.mark.parametrize("is_delayed", [False, True])
 def test_a_job_whose_deadline_passed_before_gets_one_final_poll_however_long_that_takes(is_delayed):
-    agenda, tokens = Agenda(1), lane(rate=0.001, burst=1)
+    agenda = Agenda(1)
+    tokens = make_lane(rate=0.001, burst=1)
     other = start(Job("other"), "u", ENDLESS, 0.0)
     late = start(Job("late"), "u", WaitSettings(pace=Fixed(5), timeout=10.0), 0.0)
     if is_delayed:

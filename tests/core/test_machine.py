@@ -2,39 +2,27 @@
 
 import pytest
 
-from pollkit import Adaptive, Backoff, Fixed, Job, Profile
-from pollkit.core import events, machine
+from machine_runs import (
+    DONE,
+    FAILED,
+    FAULT,
+    JOB,
+    LIMITED,
+    NOT_FOUND,
+    PENDING,
+    REFUSED,
+    SEE_OTHER,
+    STEADY,
+    UNAUTHORISED,
+    URL,
+    run,
+)
+from pollkit import Adaptive, Backoff, Fixed, Profile
+from pollkit.core import machine
 from pollkit.core.machine import cancel, hold, latest_slot, next_action, observe, start
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
-from pollkit.core.wait_state import NO_RETRIES, Ending, Poll, Sleep, WaitState
-
-JOB, URL = Job("job_1"), "http://api/jobs/1"
-STEADY = WaitSettings(pace=Fixed(5), retry=Backoff(1, 8, factor=2, jitter="none"), timeout=60.0)
-PENDING = Reading(Verdict.PENDING, "pending", "running")
-DONE = Reading(Verdict.DONE, "done", "done", result=42)
-FAILED = Reading(Verdict.FAILED, "failed", "failed", error_code="E1", error_message="no luck")
-FAULT = Reading(Verdict.FAULT, "reset")
-LIMITED = Reading(Verdict.LIMITED, "429: too many requests")
-UNAUTHORISED = Reading(Verdict.UNAUTHORISED, "401: not authorised")
-NOT_FOUND = Reading(Verdict.NOT_FOUND, "404: not found")
-REFUSED = Reading(Verdict.REFUSED, "the server refused: 400")
-SEE_OTHER = Reading(Verdict.SEE_OTHER, "303", location="http://api/results/1")
-
-
-def run(readings, settings=STEADY, rand=0.0, now=0.0):
-    """Feed readings one after the other, each at the instant at which the machine polls."""
-    state, times = start(JOB, URL, settings, now), []
-    for reading in readings:
-        action = next_action(state, now)
-        if isinstance(action, Sleep):
-            now = action.until
-            action = next_action(state, now)
-        if isinstance(action, Ending):
-            break
-        times.append(now)
-        state = observe(state, settings, reading, now, rand)
-    return state, times
+from pollkit.core.wait_state import NO_RETRIES, Poll, Sleep
 
 
 def ending_of(readings, settings=STEADY, **more):
@@ -227,10 +215,10 @@ def test_a_fault_at_the_deadline_is_unreachable_not_timed_out():
 def test_a_401_polls_once_more_with_a_fresh_credential_and_then_ends():
     settings = STEADY._replace(can_reauthorise=True)
     state = observe(start(JOB, URL, settings, 0.0), settings, UNAUTHORISED, 1.0, 0.0)
-    assert next_action(state, 1.0).fresh_credential
+    assert next_action(state, 1.0).needs_fresh_credential
     assert observe(state, settings, UNAUTHORISED, 1.0, 0.0).ending.state == "unreachable"
     later = observe(state, settings, FAULT, 1.0, 0.0)
-    assert not next_action(later, 99.0).fresh_credential  # it was read already
+    assert not next_action(later, 99.0).needs_fresh_credential  # it was read already
     assert observe(state, settings, PENDING, 1.0, 0.0).retry == NO_RETRIES  # and may expire again
 
 
@@ -270,7 +258,7 @@ def test_a_404_with_a_retry_after_is_not_polled_before():
 
 def test_a_303_is_followed_at_once_and_a_loop_of_them_is_a_fault():
     state, times = run([PENDING, SEE_OTHER, DONE])
-    assert times == [0, 5, 5] and state.url == "http://api/results/1" and state.moved
+    assert times == [0, 5, 5] and state.url == "http://api/results/1" and state.is_moved
     state, times = run([SEE_OTHER] * 9, STEADY._replace(max_faults=99))
     assert times == [0] * 6 + [1] * 3 and state.faults == 1
 
@@ -286,13 +274,13 @@ def test_a_303_without_a_location_polls_the_same_url():
 def test_a_202_may_move_the_job_and_drops_its_etag():
     moved = PENDING._replace(location="http://api/ops/9", etag='"v2"')
     state, _ = run([PENDING._replace(etag='"v1"'), moved])
-    assert (state.url, state.etag, state.moved) == ("http://api/ops/9", None, False)
+    assert (state.url, state.etag, state.is_moved) == ("http://api/ops/9", None, False)
 
 
 def test_after_a_bare_202_a_reply_without_a_status_is_the_result():
     state, _ = run([PENDING._replace(accepted=True)])
-    assert next_action(state, 5.0).accepted
-    assert not next_action(run([PENDING._replace(accepted=True), PENDING])[0], 99.0).accepted
+    assert next_action(state, 5.0).is_accepted
+    assert not next_action(run([PENDING._replace(accepted=True), PENDING])[0], 99.0).is_accepted
 
 
 def test_an_etag_is_sent_with_the_next_poll_and_a_304_changes_nothing():
@@ -329,15 +317,7 @@ def test_each_warning_is_remembered():
     assert state.warnings == {"unknown status 'x' counts as pending"}
 
 
-def test_a_wait_with_a_new_warning_each_time_stops_warning():
-    warnings = [PENDING._replace(warnings=("step %d" % i,)) for i in range(1000)]
-    state, _ = run(warnings, STEADY._replace(timeout=None))
-    assert len(state.warnings) == machine.MAX_WARNINGS
-    after = observe(state, STEADY, warnings[0], 9999.0, 0.0)
-    assert kinds(state, after, warnings[99]) == ["poll"]
-
-
-# The shared limit, cancelling, and the outcome
+# The shared limit, cancelling, and sleep
 
 
 def test_a_poll_held_past_the_deadline_tries_again_at_the_deadline_and_then_ends():
@@ -365,117 +345,3 @@ def test_sleep_is_counted_by_its_reason():
     held = hold(state, state.next_at + 4, 0.0, state.next_at)
     after = observe(held, STEADY, DONE, held.next_at + 0.5, 0.0)  # the poll itself took 0.5 s
     assert after.slept == (10.0, 4.0, 20.0, 1.0)
-
-
-def test_an_outcome_has_every_field():
-    state, _ = run([PENDING, DONE._replace(notice_delay_s=1.25, fraction=1.0)], now=100.0)
-    outcome = state.outcome(Profile(name="mine"), wall_offset=1800000000.0 - 100.0)
-    assert outcome.as_dict() == {
-        "id": "job_1",
-        "url": URL,
-        "profile": "mine",
-        "label": None,
-        "state": "done",
-        "status": "done",
-        "result": 42,
-        "error": None,
-        "progress": 1.0,
-        "polls": 2,
-        "faults": 0,
-        "waited_s": 5.0,
-        "slept_s": {"pace": 5.0, "limit": 0.0, "retry_after": 0.0, "fault": 0.0},
-        "notice_delay_s": 1.25,
-        "started_at": "2027-01-15T08:00:00.000Z",
-        "ended_at": "2027-01-15T08:00:05.000Z",
-    }
-    assert outcome.summary() == "job_1: done after 5.0 s and 2 polls"
-
-
-def test_an_outcome_of_a_failure_has_the_error():
-    state, _ = run([FAILED])
-    outcome = state.outcome(Profile(), 0.0)
-    assert outcome.as_dict()["error"] == {"code": "E1", "message": "no luck"}
-    assert outcome.as_dict()["notice_delay_s"] is None
-    assert outcome.summary() == "job_1: failed after 0.0 s and 1 poll: no luck"
-
-
-def test_there_is_no_outcome_before_the_end():
-    with pytest.raises(ValueError):
-        start(JOB, URL, STEADY, 0.0).outcome(Profile(), 0.0)
-
-
-def test_secrets_in_a_jobs_url_are_not_in_its_outcome():
-    url = "https://me:hunter2@api/jobs/1?api_key=hunter2"
-    state = observe(start(Job.from_any(url), url, STEADY, 0.0), STEADY, DONE, 0.0, 0.0)
-    assert "hunter2" not in str(state.outcome(Profile(), 0.0))
-    assert "hunter2" not in str(
-        list(map(str, events.poll_events(state._replace(ending=None), state, DONE, 0.0)))
-    )
-
-
-# Events
-
-
-def kinds(before, after, reading):
-    return [event.kind for event in events.poll_events(before, after, reading, 1.0)]
-
-
-def test_each_poll_has_its_events():
-    begin = start(JOB, URL, STEADY, 0.0)
-
-    def step(before, reading):
-        return kinds(before, observe(before, STEADY, reading, 1.0, 0.0), reading)
-
-    running = observe(begin, STEADY, PENDING, 1.0, 0.0)
-    assert step(begin, PENDING) == ["poll", "status"]
-    assert step(running, PENDING) == ["poll"]
-    assert step(running, FAULT) == ["poll", "fault"]
-    assert step(running, LIMITED) == ["poll", "pause"]
-    assert step(running, DONE) == ["poll", "status", "end"]
-    assert step(running, SEE_OTHER) == ["poll", "status"]
-    odd = PENDING._replace(warnings=("odd",))
-    assert step(running, odd) == ["poll", "warning"]
-    assert kinds(observe(running, STEADY, odd, 1.0, 0.0), running, odd) == ["poll"]
-
-
-def test_event_texts():
-    begin = start(JOB, URL, STEADY, 0.0)
-    running = observe(begin, STEADY, PENDING, 1.0, 0.0)
-    assert [str(e) for e in events.poll_events(begin, running, PENDING, 1.0)] == [
-        "job_1: poll 1: pending; next in 5s (pace)",
-        'job_1: status "running"',
-    ]
-    failed = observe(running, STEADY, FAILED, 6.0, 0.0)
-    assert [str(e) for e in events.poll_events(running, failed, FAILED, 6.0)] == [
-        "job_1: poll 2: failed",
-        'job_1: status "failed" (was "running")',
-        "job_1: failed: no luck",
-    ]
-    assert (
-        str(events.limit_event(hold(begin, 9.0, 0.0, 1.0), 1.0))
-        == "job_1: the rate limit allows the next poll in 8s"
-    )
-    assert events.limit_event(hold(begin, 99.0, 0.0, 60.0), 60.0).kind == "end"
-    assert str(events.end_event(cancel(begin, 1.0), 1.0)) == "job_1: cancelled"
-
-
-def test_the_state_of_a_wait_is_small():
-    """A process may hold 100,000 of them."""
-    assert len(WaitState._fields) <= 23
-
-
-@pytest.mark.parametrize(
-    "retry_after, text",
-    [
-        (0.5, "the server asks for a pause of 500ms"),
-        (20.0, "the server asks for a pause of 20s"),
-        (None, "the server asks to slow down: a pause of 1s"),
-    ],
-)
-def test_the_text_of_a_pause_has_the_time_that_the_server_asked_for(retry_after, text):
-    """The text does not include the jitter that we add."""
-    begin = start(JOB, URL, STEADY, 0.0)
-    limited = LIMITED._replace(retry_after=retry_after)
-    after = observe(begin, STEADY, limited, 1.0, 0.9)
-    found = events.poll_events(begin, after, limited, 1.0)
-    assert [event.text for event in found if event.kind == "pause"] == [text]

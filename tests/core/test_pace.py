@@ -11,7 +11,9 @@ from pollkit.core.pace import parse_pace
 
 def delays(pace, count, rand=0.5):
     """The first delays of a pace."""
-    result, last, age = [], 0.0, pace.first_delay()
+    result = []
+    last = 0.0
+    age = pace.first_delay()
     for poll in range(1, count + 1):
         last = pace.delay(poll, last, age, rand)
         result.append(last)
@@ -81,7 +83,8 @@ def test_adaptive_polls_when_the_expected_delay_is_worth_one_poll(age, price):
     def survival(t):
         return (1 + t / 8) ** -0.5
 
-    delay, steps = Adaptive(price=price, min="1ms", max="10d").delay(1, 0, age, 0.5), 20000
+    delay = Adaptive(price=price, min="1ms", max="10d").delay(1, 0, age, 0.5)
+    steps = 20000
     step = delay / steps  # E[(y - T)+ | T > x] = the integral of 1 - S(u)/S(x) from x to y
     missed = sum(
         step * (1 - survival(age + (i + 0.5) * step) / survival(age)) for i in range(steps)

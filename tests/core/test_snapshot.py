@@ -21,7 +21,8 @@ from pollkit.core.units import NEVER
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import Ending, RetryState, WaitState
 
-JOB, URL = Job("job_1", label="small"), "https://api.internal/jobs/job_1"
+JOB = Job("job_1", label="small")
+URL = "https://api.internal/jobs/job_1"
 SETTINGS = WaitSettings(pace=Fixed(10))
 FULL = WaitState(
     JOB,
@@ -77,6 +78,33 @@ def test_every_field_is_stored():
     )
 
 
+def test_stored_names_never_change():
+    """Other versions of pollkit may share the ledger."""
+    assert sorted(state_to_row(FULL, URL)) == [
+        "accepted",
+        "deadline",
+        "etag",
+        "faults",
+        "forecast",
+        "fraction",
+        "looks",
+        "moved",
+        "next_at",
+        "pace_wait",
+        "polls",
+        "said",
+        "seen_at",
+        "slept",
+        "started_at",
+        "status",
+        "total",
+        "trouble",
+        "url",
+        "wait_from",
+        "why",
+    ]
+
+
 def test_instants_are_moved_to_the_clock_of_the_process_that_continues():
     moved = store_and_load(FULL, 1000.0, offset_later=1250.0)
     for field, before, after in zip(WaitState._fields, FULL, moved):
@@ -106,7 +134,7 @@ def test_a_new_wait_takes_little_space():
 def test_a_url_with_a_secret_is_not_stored_and_the_wait_continues_at_its_own_url():
     signed = FULL._replace(url="https://cdn.internal/r?X-Amz-Signature=s3cr3t")
     assert "s3cr3t" not in json.dumps(state_to_row(signed, URL))
-    assert store_and_load(signed) == signed._replace(url=URL, moved=False, etag=None)
+    assert store_and_load(signed) == signed._replace(url=URL, is_moved=False, etag=None)
 
 
 def test_a_url_that_the_profile_gives_comes_from_the_current_profile():

@@ -41,8 +41,11 @@ PROFILES = {
 
 def run_machine(profile, url):
     """A driver in its simplest form: the machine, the bucket, and a variable for the time."""
-    rng, now, trace = random.Random(5), 0.0, []
-    bucket, reader = gcra.bucket_from_limit(profile.limit), Reader(profile)
+    rng = random.Random(5)
+    now = 0.0
+    trace = []
+    bucket = gcra.bucket_from_limit(profile.limit)
+    reader = Reader(profile)
     settings = WaitSettings.from_profile(profile, TokenBucket(profile.limit).spacing)
     state = machine.start(Job.from_any(url), url, settings, now)
     while True:
@@ -65,7 +68,7 @@ def run_machine(profile, url):
         origin = url[len("http://") : -len("/jobs/1")]
         named = {name: value.replace("HOST", origin) for name, value in headers.items()}
         reading = reader.read(
-            Reply(status, named, as_bytes(body), action.url), action.moved, action.accepted
+            Reply(status, named, as_bytes(body), action.url), action.is_moved, action.is_accepted
         )
         state = machine.observe(state, settings, reading, now, rng.random())
         bucket = gcra.apply_feedback(bucket, reading, now, state.next_at)

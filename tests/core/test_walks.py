@@ -101,7 +101,8 @@ def walk(seed):
         reading = random_reading(rng)
         now += rng.choice([0.0, 0.0, 0.05])  # the duration of the request
         floor = now + (reading.retry_after or 0.0)
-        before, state = state, observe(state, settings, reading, now, rng.random())
+        before = state
+        state = observe(state, settings, reading, now, rng.random())
         assert state.polls == polls == before.polls + 1, seed
         assert state.next_at >= floor or state.ending is not None, seed
     else:
@@ -122,11 +123,13 @@ def check_finished(state, settings, seed):
 def test_many_waits_under_one_bucket_keep_the_limit(seed):
     """The machine and the bucket together, with slots reserved ahead as Poller does."""
     rng = random.Random(seed)
-    rate, burst = rng.choice([0.5, 2, 10]), rng.choice([1, 5])
+    rate = rng.choice([0.5, 2, 10])
+    burst = rng.choice([1, 5])
     settings = WaitSettings(
         pace=Backoff(0.5, 5), timeout=60.0, spacing=1 / rate if burst == 1 else 0.0
     )
-    bucket, grants = Bucket(rate, burst), []
+    bucket = Bucket(rate, burst)
+    grants = []
     waits = [
         start(Job("j"), "http://a/", settings._replace(timeout=rng.uniform(1, 60)), 0.0)
         for _ in range(12)
@@ -137,7 +140,8 @@ def test_many_waits_under_one_bucket_keep_the_limit(seed):
         if not alive:
             break
         i = min(alive, key=lambda j: waits[j].next_at)
-        now, wait = waits[i].next_at, waits[i]
+        now = waits[i].next_at
+        wait = waits[i]
         if slots[i] is None or slots[i][1] != bucket.pause_count:
             latest = latest_slot(wait, 1 / rate, now)
             bucket, ready_at = gcra.reserve(bucket, now, latest, now >= wait.deadline)

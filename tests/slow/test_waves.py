@@ -92,7 +92,9 @@ def test_from_the_second_wave_on_costs_stay_near_the_optimum(name, timestamps):
 @with_and_without_timestamps
 def test_with_batchpoller_no_later_wave_costs_more_than_the_first(name, timestamps):
     draw, spread = SPREADS[name]
-    rng, clock, costs = random.Random(5), VirtualClock(), []
+    rng = random.Random(5)
+    clock = VirtualClock()
+    costs = []
     with FakeJobApi(clock=clock) as api:
         paths = {} if timestamps else {"created": "nowhere", "finished": "nowhere"}
         with BatchPoller(
@@ -124,7 +126,8 @@ def test_the_second_wave_after_a_change_is_near_the_optimum_again(name, timestam
 @with_and_without_timestamps
 @pytest.mark.parametrize("size", [12, 100, 400])
 def test_within_a_first_burst_learning_costs_almost_nothing(monkeypatch, name, timestamps, size):
-    draw, seeds = SPREADS[name][0], {12: 60, 100: 12, 400: 4}[size]
+    draw = SPREADS[name][0]
+    seeds = {12: 60, 100: 12, 400: 4}[size]
     bursts = [
         [(0.0, draw(random.Random("%d %d" % (seed, i)))) for i in range(size)]
         for seed in range(seeds)
@@ -164,16 +167,13 @@ def test_a_change_is_found_in_a_stream_of_80_jobs_at_once(name, factor):
 
 @pytest.mark.parametrize("rate", [1.0, 4.0])
 def test_a_job_in_fifty_that_takes_an_hour_does_not_stop_learning(rate):
-    jobs = list(
-        stream(
-            lambda i, rng: (
-                3600.0 if rng.random() < 0.02 else rng.uniform(10, 30) * (1 if i < 1000 else 3)
-            ),
-            rate,
-            2500,
-            random.Random(1),
-        )
-    )
+    def draw(i, rng):
+        if rng.random() < 0.02:
+            return 3600.0
+        duration = rng.uniform(10, 30)
+        return duration if i < 1000 else 3 * duration
+
+    jobs = list(stream(draw, rate, 2500, random.Random(1)))
     costs = [(i, cost) for i, (cost, job) in enumerate(zip(costs_of(jobs), jobs)) if job[1] < 3600]
     assert mean([cost for i, cost in costs if 500 <= i < 1000]) <= 1.3 * best("uniform 10s..30s")
     assert mean([cost for i, cost in costs if i >= 1500]) <= 1.3 * best("uniform 30s..90s")
@@ -183,7 +183,9 @@ def through_ledger(ledger, clock, lasts, durations):
     """The cost per job if a ledger run polls them and reads the history again every 20 s."""
     settings = WaitSettings(pace=Adaptive(), timeout=None, durations=durations)
     ledger.add(lasts)
-    started_at, cost, relearn_at = clock.now(), 0.0, 0.0
+    started_at = clock.now()
+    cost = 0.0
+    relearn_at = 0.0
     heap = [
         (0.0, i, claim, None)
         for i, claim in enumerate(ledger._leases.claim(len(lasts), horizon_s=1.0))
@@ -214,7 +216,9 @@ def through_ledger(ledger, clock, lasts, durations):
 @every_spread
 def test_with_a_ledger_no_later_wave_costs_more_than_the_first(name, tmp_path):
     draw, spread = SPREADS[name]
-    rng, clock, durations = random.Random(5), VirtualClock(), Durations()
+    rng = random.Random(5)
+    clock = VirtualClock()
+    durations = Durations()
     with Ledger(str(tmp_path / "jobs.db"), clock=clock) as ledger:
         costs = [
             through_ledger(

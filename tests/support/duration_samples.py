@@ -23,7 +23,8 @@ SHAPES = {
 
 def exact_cost(curve, draws):
     """Polls plus delay per job, the mean over these durations."""
-    polls, age = [], 0.0
+    polls = []
+    age = 0.0
     while age < max(draws):
         age += curve.next_delay(age, 1.0, 0.5, 300.0)
         polls.append(age)

@@ -15,25 +15,24 @@ AT_ONCE_S = 2.0  # a first poll that was answered by then was not delayed by any
 def observed_duration(
     state: WaitState, is_since_submitted: bool = True
 ) -> Optional[Tuple[float, float]]:
-    """The two ages between which a job finished; equal if the age is known, None if it shows none.
+    """The two ages between which a job finished; equal if its age is known, None if nothing is.
 
     Ages count from the start of the wait, as they do for the pace. If a job was created long before
     that, the duration that the server reports is not the age at which it finished.
 
-    A job that the first poll found finished, at the very start of the wait, shows nothing: it may
-    have finished long before. If waits need not begin when their jobs are submitted, that holds for
-    a first poll at any time, unless the pace delayed it: then jobs are fresh. A failed job counts
-    like a done one: the pace is there to notice either.
+    A job that was found finished by the first poll, at the very start of the wait, shows nothing:
+    it may have finished long before. If the wait need not have begun when the job was submitted
+    (`is_since_submitted`), that holds for a first poll at any time, unless the pace delayed it,
+    which it only does for fresh jobs. A failed job counts like a done one.
     """
     ending = state.ending
     if ending is None or ending.state not in (State.DONE, State.FAILED):
         return None
     is_first_poll = state.seen_at is None
-    pending_age = 0.0 if state.seen_at is None else state.seen_at - state.started_at
+    pending_age = state.pending_age
     found_age = ending.at - state.started_at
     age = pending_age
-    # A delay of exactly zero means that the clocks disagree: its age would be that of the poll.
-    if ending.notice_delay_s:
+    if ending.notice_delay_s:  # a delay of exactly zero means that the clocks disagree
         age = found_age - ending.notice_delay_s
     reported_s = ending.duration_s
     if reported_s is not None:

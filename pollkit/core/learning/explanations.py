@@ -14,7 +14,7 @@ from .durations import ENOUGH, Durations
 
 EARLY_SHARE = 0.1  # "most jobs" finish between these shares of the past jobs
 LATE_SHARE = 0.9
-UNITS = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
+UNIT_S = {"s": 1.0, "min": 60.0, "h": 3600.0}
 LEAST_TRUST = 0.5  # in an estimate from progress that is named as the reason
 
 
@@ -95,9 +95,12 @@ def span_text(low: float, high: float) -> str:
     >>> span_text(240, 355), span_text(0.8, 3.04)
     ('4-5.9 min', '0.8-3 s')
     """
-    for unit, unit_s in UNITS:
-        if high >= 1.5 * unit_s:
-            break
+    unit = "s"
+    if high >= 5400.0:
+        unit = "h"
+    elif high >= 90.0:
+        unit = "min"
+    unit_s = UNIT_S[unit]
     first = _number_text(low / unit_s)
     last = _number_text(high / unit_s)
     if first == last:

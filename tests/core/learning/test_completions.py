@@ -144,7 +144,8 @@ def test_completions_with_the_same_start_get_different_ones_in_order():
 
 def test_a_wait_without_a_duration_holds_back_no_other():
     order = StartOrder()
-    first, second = order.begin(), order.begin()
+    first = order.begin()
+    second = order.begin()
     assert order.end(second, 0.0, None) == order.end(first, 0.0, None) == []
 
 

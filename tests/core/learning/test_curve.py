@@ -139,7 +139,8 @@ def test_an_estimate_is_weighted_by_its_trust(age):
     curve = Curve(UNIFORM)
     estimate = ProgressEstimate(450.0, 550.0, 0.75)
     delay = curve.next_delay(age, 1.0, 1e-3, 1e6, estimate)
-    end, steps = age + delay, 4000
+    end = age + delay
+    steps = 4000
     opens = max(450.0, age)
     own = (
         sum(max(0.0, end - (opens + (550.0 - opens) * (i + 0.5) / steps)) for i in range(steps))

@@ -101,7 +101,8 @@ def test_the_first_durations_after_a_change_do_not_hide_it():
 )
 def test_while_nothing_changes_nothing_is_dropped(name):
     rng = random.Random(11)
-    durations, dropped = Durations(SHAPES[name]), 0
+    durations = Durations(SHAPES[name])
+    dropped = 0
     for _ in range(200):
         before = len(durations)
         durations.record(rng.choice(SHAPES[name]))
@@ -227,7 +228,8 @@ def completions_of(durations, started_at, apart=0.0):
 
 def test_completions_of_jobs_that_ran_beside_known_ones_are_no_evidence_of_drift():
     """60 processes start together and wait for one job each; the first to finish saves first."""
-    durations, rng = Durations(), random.Random(3)
+    durations = Durations()
+    rng = random.Random(3)
     for wave in range(6):
         for duration in sorted(rng.uniform(120, 900) for _ in range(60)):
             durations.record_all(completions_of([duration], 10000.0 * wave + rng.random()))
@@ -271,12 +273,17 @@ def test_jobs_that_finished_after_now_count_as_finished_just_now():
 
 def test_with_intervals_only_the_cost_settles_near_the_optimum():
     """With the age of the poll as the duration, each schedule would make the next one later."""
-    rng, durations, settled = random.Random(3), Durations(), []
+    rng = random.Random(3)
+    durations = Durations()
+    settled = []
     draws = [120 + 180 * (i + 0.5) / 300 for i in range(300)]
     for job in range(401):
-        duration, left, right = rng.uniform(120, 300), 0.0, 0.0
+        duration = rng.uniform(120, 300)
+        left = 0.0
+        right = 0.0
         while right < duration:
-            left, right = right, right + durations.curve.next_delay(right, 1.0, 0.5, 300.0)
+            left = right
+            right = right + durations.curve.next_delay(right, 1.0, 0.5, 300.0)
         durations.record_between(left, right)
         if job % 100 == 0:
             settled.append(exact_cost(durations.curve, draws) / (2 * math.sqrt(180 * 2 / 9.0)))

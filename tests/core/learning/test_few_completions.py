@@ -54,7 +54,8 @@ def test_a_short_delay_is_not_changed_by_the_cap():
 
 def test_the_cap_is_never_below_first_and_every():
     """`first` means that no such job finishes sooner, which a few past jobs only confirm."""
-    pace, known = Adaptive(first=40, every=30), ALIKE[:10]
+    pace = Adaptive(first=40, every=30)
+    known = ALIKE[:10]
     assert 3 * cold_interval(1, 0) < 30 and uncapped(known) > 40
     assert pace.first_delay(Durations(known)) == 40
     assert next_delay(known, 0.0, pace) == 30
@@ -67,7 +68,8 @@ def test_the_bounds_of_the_pace_hold_for_the_cap():
 
 
 def test_progress_may_postpone_a_poll_beyond_the_cap_but_only_fourfold():
-    sure, cap = ProgressEstimate(600.0, 601.0, 0.75), 3 * cold_interval(1, 0)
+    sure = ProgressEstimate(600.0, 601.0, 0.75)
+    cap = 3 * cold_interval(1, 0)
     assert cap < next_delay(ALIKE[:10], estimate=sure) <= MOST_POSTPONED * cap
 
 

@@ -90,7 +90,8 @@ def test_without_a_limit_a_few_polls_go_at_once_a_wave_is_spread_and_soon_nothin
     slots = take(gcra.bucket_from_limit(None), 5.0, 500)[1]
     assert slots[:5] == [5.0] * 5 and slots[5] > 5.05
     bucket = gcra.bucket_from_limit(None)
-    now, sent = 0.0, []
+    now = 0.0
+    sent = []
     while len(sent) < 500:
         bucket, ready_at = gcra.reserve(bucket, now, now)
         if ready_at <= now:
@@ -195,8 +196,11 @@ def test_replies_change_the_bucket():
 def test_walk_grants_never_exceed_rate_times_window_plus_burst(seed):
     """Random reserves, pauses, 429s and quotas; slots are used at their instant or a bit later."""
     rng = random.Random(seed)
-    rate, burst = rng.choice([0.2, 1, 7, 50]), rng.choice([1, 2, 5, 20])
-    bucket, now, grants = Bucket(rate, burst), rng.uniform(0, 1e6), []
+    rate = rng.choice([0.2, 1, 7, 50])
+    burst = rng.choice([1, 2, 5, 20])
+    bucket = Bucket(rate, burst)
+    now = rng.uniform(0, 1e6)
+    grants = []
     waiting = []
     for _ in range(600):
         now += rng.expovariate(2 * rate) * rng.choice([0, 0, 1, 5])
@@ -237,7 +241,8 @@ def test_a_token_bucket_grants_the_same_slots():
 
 
 def test_sixteen_threads_never_get_more_than_the_bucket_has():
-    bucket, slots = TokenBucket(1000, per=1, burst=10), []
+    bucket = TokenBucket(1000, per=1, burst=10)
+    slots = []
 
     def hammer():
         mine = [bucket.reserve(5.0) for _ in range(500)]
@@ -281,14 +286,16 @@ def test_acquire_sees_a_pause_that_comes_while_it_sleeps():
 
 
 def test_acquire_is_interruptible():
-    bucket, stop = TokenBucket(1, per=3600), threading.Event()
+    bucket = TokenBucket(1, per=3600)
+    stop = threading.Event()
     assert bucket.acquire()
     threading.Timer(0.05, stop.set).start()
     assert not bucket.acquire(stop=stop)
 
 
 def test_acquire_does_not_hold_the_lock_while_it_waits():
-    bucket, stop = TokenBucket(1, per=3600), threading.Event()
+    bucket = TokenBucket(1, per=3600)
+    stop = threading.Event()
     bucket.acquire()
     waiter = threading.Thread(target=bucket.acquire, kwargs={"stop": stop})
     waiter.start()

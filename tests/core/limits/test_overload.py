@@ -31,7 +31,8 @@ class Feed:
     """Feeds replies to Overloads, by default one second apart."""
 
     def __init__(self):
-        self.overloads, self.now = Overloads(), 1000.0
+        self.overloads = Overloads()
+        self.now = 1000.0
 
     def __call__(self, job_id, reading=ERROR, errors_before=0, after_s=1.0, origin=HERE):
         self.now += after_s
@@ -162,8 +163,11 @@ class Server:
     """Replies 503 if `is_refused(now, name)`, else "running", and "done" to a job's last poll."""
 
     def __init__(self, clock, is_refused, polls=3):
-        self.clock, self.is_refused, self.polls = clock, is_refused, polls
-        self.goods, self.asked = Counter(), []
+        self.clock = clock
+        self.is_refused = is_refused
+        self.polls = polls
+        self.goods = Counter()
+        self.asked = []
 
     def __call__(self, name, count):
         now = self.clock.now()

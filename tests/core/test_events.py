@@ -1,0 +1,85 @@
+"""The events of a poll, and their texts."""
+
+import pytest
+
+from machine_runs import DONE, FAILED, FAULT, JOB, LIMITED, PENDING, SEE_OTHER, STEADY, URL, run
+from pollkit import Job, Profile
+from pollkit.core import events, machine
+from pollkit.core.machine import cancel, hold, observe, start
+
+
+def kinds(before, after, reading):
+    return [event.kind for event in events.poll_events(before, after, reading, 1.0)]
+
+
+def test_a_wait_with_a_new_warning_each_time_stops_warning():
+    warnings = [PENDING._replace(warnings=("step %d" % i,)) for i in range(1000)]
+    state, _ = run(warnings, STEADY._replace(timeout=None))
+    assert len(state.warnings) == machine.MAX_WARNINGS
+    after = observe(state, STEADY, warnings[0], 9999.0, 0.0)
+    assert kinds(state, after, warnings[99]) == ["poll"]
+
+
+def test_secrets_in_a_jobs_url_are_not_in_its_events_and_outcome():
+    url = "https://me:hunter2@api/jobs/1?api_key=hunter2"
+    state = observe(start(Job.from_any(url), url, STEADY, 0.0), STEADY, DONE, 0.0, 0.0)
+    assert "hunter2" not in str(state.outcome(Profile(), 0.0))
+    assert "hunter2" not in str(
+        list(map(str, events.poll_events(state._replace(ending=None), state, DONE, 0.0)))
+    )
+
+
+def test_each_poll_has_its_events():
+    begin = start(JOB, URL, STEADY, 0.0)
+
+    def step(before, reading):
+        return kinds(before, observe(before, STEADY, reading, 1.0, 0.0), reading)
+
+    running = observe(begin, STEADY, PENDING, 1.0, 0.0)
+    assert step(begin, PENDING) == ["poll", "status"]
+    assert step(running, PENDING) == ["poll"]
+    assert step(running, FAULT) == ["poll", "fault"]
+    assert step(running, LIMITED) == ["poll", "pause"]
+    assert step(running, DONE) == ["poll", "status", "end"]
+    assert step(running, SEE_OTHER) == ["poll", "status"]
+    odd = PENDING._replace(warnings=("odd",))
+    assert step(running, odd) == ["poll", "warning"]
+    assert kinds(observe(running, STEADY, odd, 1.0, 0.0), running, odd) == ["poll"]
+
+
+def test_event_texts():
+    begin = start(JOB, URL, STEADY, 0.0)
+    running = observe(begin, STEADY, PENDING, 1.0, 0.0)
+    assert [str(e) for e in events.poll_events(begin, running, PENDING, 1.0)] == [
+        "job_1: poll 1: pending; next in 5s (pace)",
+        'job_1: status "running"',
+    ]
+    failed = observe(running, STEADY, FAILED, 6.0, 0.0)
+    assert [str(e) for e in events.poll_events(running, failed, FAILED, 6.0)] == [
+        "job_1: poll 2: failed",
+        'job_1: status "failed" (was "running")',
+        "job_1: failed: no luck",
+    ]
+    assert (
+        str(events.limit_event(hold(begin, 9.0, 0.0, 1.0), 1.0))
+        == "job_1: the rate limit allows the next poll in 8s"
+    )
+    assert events.limit_event(hold(begin, 99.0, 0.0, 60.0), 60.0).kind == "end"
+    assert str(events.end_event(cancel(begin, 1.0), 1.0)) == "job_1: cancelled"
+
+
+@pytest.mark.parametrize(
+    "retry_after, text",
+    [
+        (0.5, "the server asks for a pause of 500ms"),
+        (20.0, "the server asks for a pause of 20s"),
+        (None, "the server asks to slow down: a pause of 1s"),
+    ],
+)
+def test_the_text_of_a_pause_has_the_time_that_the_server_asked_for(retry_after, text):
+    """The text does not include the jitter that we add."""
+    begin = start(JOB, URL, STEADY, 0.0)
+    limited = LIMITED._replace(retry_after=retry_after)
+    after = observe(begin, STEADY, limited, 1.0, 0.9)
+    found = events.poll_events(begin, after, limited, 1.0)
+    assert [event.text for event in found if event.kind == "pause"] == [text]

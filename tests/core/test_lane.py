@@ -1,0 +1,186 @@
+"""The order in which the jobs of a lane get its tokens."""
+
+import random
+
+import pytest
+from pollkit.core.reading.headers import Quota
+
+from agenda_calls import DONE, ENDLESS, PENDING, ids, make_lane, reply, take
+from pollkit import Adaptive, Backoff, Fixed, Job
+from pollkit.core import lane as lane_module
+from pollkit.core.agenda import Agenda
+from pollkit.core.lane import Lane
+from pollkit.core.learning.curve import accrued_delay
+from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.wait_settings import WaitSettings
+
+
+def test_the_token_goes_to_the_job_with_the_most_accrued_delay():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.01, burst=1)
+    begun = {"old": 0.0, "middle": 50.0, "young": 90.0}
+    for name, at in begun.items():
+        agenda.add(Job(name), "u", ENDLESS, slow, at)
+    order = []
+    now = 100.0
+    while len(agenda):
+        entries = take(agenda, now)
+        if isinstance(entries, float):
+            now = entries
+            continue
+        waiting = sorted(begun, key=lambda name: -accrued_delay(0.0, now - begun[name]))
+        assert ids(entries) == waiting[:1]
+        begun.pop(waiting[0])
+        order += ids(entries)
+        reply(agenda, entries, DONE, now)
+    assert order == ["old", "middle", "young"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_walk_the_candidate_is_nearly_the_most_urgent_of_all(seed):
+    rng = random.Random(seed)
+    agenda = Agenda(8)
+    slow = make_lane(rate=1.0, burst=1)
+    now = 0.0
+    for i in range(40):
+        agenda.add(
+            Job("j%d" % i),
+            "u",
+            WaitSettings(pace=Backoff(1, 60, 2, "full"), timeout=None),
+            slow,
+            rng.uniform(0, 300),
+        )
+    chosen = []
+    most_urgent = agenda._most_urgent
+
+    def checked(where, now):
+        entry = most_urgent(where, now)
+        if entry is None:
+            return None
+        urgency = {
+            each: lane_module._urgency(each, now)
+            for each in agenda
+            if each.phase is lane_module.READY
+        }
+        chosen.append(urgency[entry] / max(urgency.values()))
+        return entry
+
+    agenda._most_urgent = checked
+    while len(chosen) < 400:
+        entries = take(agenda, now)
+        if isinstance(entries, float):
+            now = entries
+        else:
+            reply(agenda, entries, PENDING, now, rng.random())
+    assert min(chosen) > 0.7 and sum(chosen) / len(chosen) > 0.97
+
+
+def test_ordering_a_queue_of_any_length_costs_a_few_computations_per_job(monkeypatch):
+    computed = []
+    urgency = lane_module._urgency
+    monkeypatch.setattr(
+        lane_module, "_urgency", lambda entry, now: computed.append(1) or urgency(entry, now)
+    )
+    agenda = Agenda(8)
+    slow = make_lane(rate=1.0, burst=1)
+    for i in range(3000):
+        agenda.add(Job("j%d" % i), "u", ENDLESS, slow, 0.0)
+    take(agenda, 0.0)
+    del computed[:]
+    dispatched = sum(isinstance(take(agenda, 1.0 + now), list) for now in range(7))
+    assert dispatched == 7 and len(computed) <= 3000  # once, and not again for 3000/4 jobs
+
+
+def test_a_final_poll_goes_first():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.05, burst=1)
+    agenda.add(Job("patient"), "u", ENDLESS, slow, 0.0)
+    agenda.add(Job("another"), "u", ENDLESS, slow, 0.0)
+    agenda.add(
+        Job("last"), "u", WaitSettings(pace=Adaptive(first=99, every=1), timeout=20.0), slow, 0.0
+    )
+    reply(agenda, take(agenda, 0.0), DONE, 0.0)
+    assert take(agenda, 0.0) == 20
+    assert ids(take(agenda, 20.0)) == ["last"]
+
+
+def test_a_job_that_is_queued_at_its_deadline_moves_to_the_front():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.05, burst=1)
+    for name, timeout in (("polled", None), ("older", None), ("short", 20.0)):
+        agenda.add(Job(name), "u", ENDLESS._replace(timeout=timeout), slow, 0.0)
+    assert ids(take(agenda, 0.0)) == ["polled"]
+    assert take(agenda, 1.0) == 20  # both are due, and no token is left
+    assert ids(take(agenda, 20.0)) == ["short"]
+
+
+def test_a_429_pauses_the_whole_lane_and_no_other():
+    agenda = Agenda(8)
+    one = make_lane(rate=100.0, burst=1)
+    other = make_lane(rate=100.0, burst=1)
+    for name, where in (("a", one), ("b", one), ("c", other)):
+        agenda.add(Job(name), "u", ENDLESS, where, 0.0)
+    limited = Reading(Verdict.LIMITED, "429", retry_after=7.0)
+    reply(agenda, take(agenda, 0.0), limited, 0.0, rand=0.0)
+    assert ids(take(agenda, 0.0)) == ["c"]
+    assert take(agenda, 0.0) == pytest.approx(7, abs=0.02)
+    assert ids(take(agenda, 7.02)) == ["b"]
+
+
+def test_a_429_of_a_job_cancelled_meanwhile_still_counts():
+    agenda = Agenda(8)
+    free = make_lane(rate=100.0, burst=1)
+    agenda.add(Job("a"), "u", ENDLESS, free, 0.0)
+    agenda.add(Job("b"), "u", ENDLESS, free, 0.0)
+    entries = take(agenda, 0.0)
+    agenda.cancel("a", 0.0)
+    (step,) = reply(agenda, entries, Reading(Verdict.LIMITED, "429", retry_after=7.0), 0.0)
+    assert step.before is step.after
+    assert take(agenda, 0.0) == pytest.approx(7, abs=0.02)
+
+
+def test_a_low_quota_slows_the_lane():
+    agenda = Agenda(8)
+    free = make_lane()
+    for name in "abc":
+        agenda.add(Job(name), "u", ENDLESS, free, 0.0)
+    reply(agenda, take(agenda, 0.0), PENDING._replace(quota=Quota(2, 60.0)), 0.0)
+    assert take(agenda, 0.0) == 5  # 'a' is due again before a token comes
+    assert take(agenda, 5.0) == 30
+
+
+def test_nudging_a_queued_job_moves_it_to_the_front():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
+    for name in "abc":
+        agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
+    take(agenda, 0.0)
+    take(agenda, 0.0)
+    agenda.nudge("c", 1.0)
+    assert ids(take(agenda, 10.0)) == ["c"]
+
+
+class Closed:
+    """A bucket that is paused for a long time."""
+
+    interval = spacing = 0.0
+
+    def reserve(self, now, latest, is_final_poll=False):
+        return 5000.0
+
+
+def test_a_nudged_job_ends_at_its_deadline_if_no_token_comes():
+    agenda = Agenda(4)
+    lane = Lane(Closed())
+    for name, timeout in (("a", 10.0), ("b", 5.0)):
+        agenda.add(
+            Job(name), "http://x/" + name, WaitSettings(pace=Fixed(1), timeout=timeout), lane, 0.0
+        )
+    assert take(agenda, 0.5) == 5.0
+    assert agenda.nudge("a", 0.6) and agenda.nudge("b", 0.7)
+    assert take(agenda, 0.8) == 5.0
+    assert take(agenda, 5.0) == 10.0 and [
+        step.entry.state.job.id for step in agenda.take_expired()
+    ] == ["b"]
+    take(agenda, 10.0)
+    assert [step.entry.state.job.id for step in agenda.take_expired()] == ["a"] and not len(agenda)
