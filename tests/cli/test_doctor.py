@@ -430,7 +430,7 @@ REPLIES = {  # what comes back: level of the meaning, words in it, exit code
     "503": (reply(b"", "503 Oops"), "problem", "the server answered 503", 4),
     "login page": (reply("<html>", Content_Type="text/html"), "problem", "a login or a proxy", 4),
     "no status": (reply('{"a": 1}'), "problem", "say in a profile where the status is", 4),
-    "303": (redirect("/result", "303 See Other"), "ok", "look at", 0),
+    "303": (redirect("/result", "303 See Other"), "ok", "303: see ", 0),
 }
 
 

@@ -99,9 +99,9 @@ def test_a_callable_that_returns_something_else_is_told_so(answer):
 
 def test_a_reply_takes_what_clients_have_and_is_told_what_it_cant_use():
     assert Reply(429, {"Retry-After": 5}, None) == Reply(429, {"retry-after": "5"}, b"")
-    with pytest.raises(ConfigError, match="status is a number such as 200, not '200'"):
+    with pytest.raises(ConfigError, match="status must be a number such as 200, not '200'"):
         Reply("200")
-    with pytest.raises(ConfigError, match="body is bytes or text, not dict"):
+    with pytest.raises(ConfigError, match="body must be bytes or text, not dict"):
         Reply(200, {}, {"status": "done"})
 
 
@@ -202,7 +202,7 @@ def test_a_state_equals_its_word_however_it_is_printed():
         {"headers": {"X": "a\r\nb"}},
         {"headers": {"a b": "c"}},
         {"headers": {"Host": "x"}},
-        {"pace": 5},
+        {"pace": -5},
         {"bucket": "60/m"},
         {"retry_on": (5,)},
         {"max_faults": "3"},

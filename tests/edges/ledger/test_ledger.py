@@ -45,7 +45,7 @@ def test_adding_again_changes_nothing_and_says_so(ledger):
         (Job("x", metadata={"y": float("nan")}), "can't be put"),
         (Job(""), "needs an id"),
         (Job("x", size="big"), "can't be put"),
-        (7, "a job is"),
+        (7, "a job must be"),
     ],
 )
 def test_what_can_not_be_kept_is_refused_and_nothing_is_added(ledger, job, said):
