@@ -157,30 +157,32 @@ class Reader:
         shown = word if is_literal else flatten_word(word)
         place = " at " + path if path else ""
         fraction, total = self._fields.find_progress(data)
+        is_pending = verdict is Verdict.PENDING
+        location, etag = _next_request(reply if is_pending else None)
         reading = Reading(
             verdict,
             'status "%s"%s: %s' % (shown, place, verdict.value),
             shown,
             fraction=fraction,
             total=total,
+            location=location,
+            etag=etag,
             quotes_server=not is_literal or path not in self._finder.known_paths,
         )
         if meaning is None:
             warning = "unknown status %r counts as %s" % (shown, verdict.value)
             reading = reading._replace(warnings=(warning,), code=FaultCode.UNKNOWN_STATUS)
-        if verdict is Verdict.PENDING:
-            return _complete_pending(reading, reply)
         if verdict is Verdict.DONE:
             return self._complete_done(reading, data, reply)
-        return self._complete_failed(reading, data, reply)
+        if verdict is Verdict.FAILED:
+            return self._complete_failed(reading, data, reply)
+        return reading
 
     def _read_missing_status(self, path: str, data: Any, reply: Optional[Reply]) -> Reading:
         if reply and reply.status == 202:
-            accepted = Reading(Verdict.PENDING, "202 Accepted: pending", accepted=True)
-            return _complete_pending(accepted, reply)
+            return _pending("202 Accepted: pending", reply, accepted=True)
         if self._finder.is_guess and _is_running_operation(data):
-            running = Reading(Verdict.PENDING, "an operation that is not done: pending")
-            return _complete_pending(running, reply)
+            return _pending("an operation that is not done: pending", reply)
         where = "nothing at " + path
         if not path:
             where = "none of the usual fields has one; a profile can name the field (status = PATH)"
@@ -254,17 +256,20 @@ class Reader:
         return _with_plain_result(self._read_data(items[job_id], None))
 
 
-def _complete_pending(reading: Reading, reply: Optional[Reply]) -> Reading:
-    """Add the link and the ETag for the next request."""
+def _pending(because: str, reply: Optional[Reply], accepted: bool = False) -> Reading:
+    location, etag = _next_request(reply)
+    return Reading(Verdict.PENDING, because, location=location, etag=etag, accepted=accepted)
+
+
+def _next_request(reply: Optional[Reply]) -> Tuple[Optional[str], Optional[str]]:
+    """The link and the ETag for the next request."""
     if reply is None:
-        return reading
+        return None, None
     location = linked_url(reply) if reply.status in (201, 202) else None
     etag = reply.headers.get("etag")
     if etag is not None and len(etag) > LONGEST_VALUE:  # servers may refuse a long header
         etag = None
-    if location is None and etag is None:
-        return reading
-    return reading._replace(location=location, etag=etag)
+    return location, etag
 
 
 def _read_result(reply: Reply, result: Any) -> Reading:
@@ -288,8 +293,7 @@ def _read_empty_body(reply: Reply, is_result: bool) -> Reading:
         return _read_result(reply, None)
     if reply.status in (202, 204):
         because = "%d without a body: pending" % reply.status
-        pending = Reading(Verdict.PENDING, because, accepted=reply.status == 202)
-        return _complete_pending(pending, reply)
+        return _pending(because, reply, accepted=reply.status == 202)
     because = "%d with an empty body: no status to read" % reply.status
     return Reading(Verdict.FAULT, because, code=FaultCode.NO_STATUS)
 
