@@ -432,7 +432,7 @@ REPLIES = {  # reply, level of the meaning, words in it, exit code
     "503": (reply(b"", "503 Oops"), "problem", "the server answered 503", 4),
     "login page": (reply("<html>", Content_Type="text/html"), "problem", "a login or a proxy", 4),
     "no status": (reply('{"a": 1}'), "problem", "name the status field in a profile", 4),
-    "303": (redirect("/result", "303 See Other"), "ok", "/result", 0),
+    "303": (redirect("/result", "303 See Other"), "ok", "303: see ", 0),
 }
 
 

@@ -44,12 +44,12 @@ _RETRY_AFTER = Reading._fields.index("retry_after")  # followed by the quota
 class Reader:
     """Reads the replies of the API that a profile describes."""
 
-    __slots__ = ("_status", "_words", "_unknown", "_fields", "_items", "_item_id")
+    __slots__ = ("_finder", "_words", "_unknown", "_fields", "_items", "_item_id")
 
     def __init__(self, profile: Profile) -> None:
         self._words = StatusWords(profile.done, profile.failed, profile.pending)
         self._unknown = _VERDICTS[profile.unknown]
-        self._status = StatusFinder(profile.status, self._words)
+        self._finder = StatusFinder(profile.status, self._words)
         self._fields = JobFields(profile)
         self._items = paths_for(profile.batch_items, conventions.BATCH_ITEMS_PATHS)
         self._item_id = Path(profile.batch_id)
@@ -99,7 +99,7 @@ class Reader:
         if not _is_success(reply):
             return []
         try:
-            return self._status.list_candidates(decode_json(reply.body))
+            return self._finder.list_candidates(decode_json(reply.body))
         except ValueError:
             return []
 
@@ -131,9 +131,10 @@ class Reader:
         return _read_unreadable(text, reply.headers.get("content-type", "").lower())
 
     def _read_json(self, data: Any, reply: Reply, moved: bool, accepted: bool) -> Reading:
-        word, path = self._status.find(data)
-        is_result = accepted or moved
-        if word is not None:
+        word, path = self._finder.find(data)
+        if word is None:
+            is_result = moved or accepted
+        else:
             is_result = moved and self._words.meaning(word) is None
         if is_result:
             return _read_result(reply, data)
@@ -142,7 +143,7 @@ class Reader:
     # The status word
 
     def _read_data(self, data: Any, reply: Optional[Reply]) -> Reading:
-        word, path = self._status.find(data)
+        word, path = self._finder.find(data)
         return self._read_word(word, path, data, reply)
 
     def _read_word(
@@ -152,45 +153,47 @@ class Reader:
         if word is None:
             return self._read_missing_status(path, data, reply)
         meaning, is_literal = self._words.look_up(word)
-        verdict = self._unknown if meaning is None else _VERDICTS[meaning]
-        if verdict is Verdict.DONE and self._has_failed_nevertheless(word, data):
-            verdict = Verdict.FAILED
-        if not is_literal:
-            word = flatten_word(word)
-        warnings: Tuple[str, ...] = ()
-        code = None
-        if meaning is None:
-            warnings = ("unknown status %r counts as %s" % (word, verdict.value),)
-            code = FaultCode.UNKNOWN_STATUS
+        verdict = self._decide(word, meaning, data)
+        shown = word if is_literal else flatten_word(word)
         place = " at " + path if path else ""
         fraction, total = self._fields.find_progress(data)
+        is_pending = verdict is Verdict.PENDING
+        location, etag = _next_request(reply if is_pending else None)
         reading = Reading(
             verdict,
-            'status "%s"%s: %s' % (word, place, verdict.value),
-            word,
+            'status "%s"%s: %s' % (shown, place, verdict.value),
+            shown,
             fraction=fraction,
             total=total,
-            warnings=warnings,
-            code=code,
-            quotes_server=not is_literal or path not in self._status.known_paths,
+            location=location,
+            etag=etag,
+            quotes_server=not is_literal or path not in self._finder.known_paths,
         )
-        if verdict is Verdict.PENDING:
-            return _complete_pending(reading, reply)
+        if meaning is None:
+            warning = "unknown status %r counts as %s" % (shown, verdict.value)
+            reading = reading._replace(warnings=(warning,), code=FaultCode.UNKNOWN_STATUS)
         if verdict is Verdict.DONE:
             return self._complete_done(reading, data, reply)
-        return self._complete_failed(reading, data, reply)
+        if verdict is Verdict.FAILED:
+            return self._complete_failed(reading, data, reply)
+        return reading
 
     def _read_missing_status(self, path: str, data: Any, reply: Optional[Reply]) -> Reading:
         if reply and reply.status == 202:
-            accepted = Reading(Verdict.PENDING, "202 Accepted: pending", accepted=True)
-            return _complete_pending(accepted, reply)
-        if self._status.is_guess and _is_running_operation(data):
-            running = Reading(Verdict.PENDING, "an operation that is not done: pending")
-            return _complete_pending(running, reply)
+            return _pending("202 Accepted: pending", reply, accepted=True)
+        if self._finder.is_guess and _is_running_operation(data):
+            return _pending("an operation that is not done: pending", reply)
         where = "nothing at " + path
         if not path:
             where = "none of the usual fields has one; a profile can name the field (status = PATH)"
         return Reading(Verdict.FAULT, "no status found: " + where, code=FaultCode.NO_STATUS)
+
+    def _decide(self, word: str, meaning: Optional[str], data: Any) -> Verdict:
+        if meaning is None:
+            return self._unknown
+        if meaning == "done" and self._has_failed_nevertheless(word, data):
+            return Verdict.FAILED
+        return _VERDICTS[meaning]
 
     def _has_failed_nevertheless(self, word: str, data: Any) -> bool:
         """Whether another field says that a job failed although its status means 'done'.
@@ -198,7 +201,7 @@ class Reader:
         For example google.longrunning.Operation: `done` is true, beside an `error`. A profile that
         names the status field is trusted.
         """
-        if not self._status.is_guess:
+        if not self._finder.is_guess:
             return False
         if any(path.find(data) for path in conventions.ERROR_PATHS):
             return True
@@ -253,17 +256,20 @@ class Reader:
         return _with_plain_result(self._read_data(items[job_id], None))
 
 
-def _complete_pending(reading: Reading, reply: Optional[Reply]) -> Reading:
-    """Add the link and the ETag for the next request."""
+def _pending(because: str, reply: Optional[Reply], accepted: bool = False) -> Reading:
+    location, etag = _next_request(reply)
+    return Reading(Verdict.PENDING, because, location=location, etag=etag, accepted=accepted)
+
+
+def _next_request(reply: Optional[Reply]) -> Tuple[Optional[str], Optional[str]]:
+    """The link and the ETag for the next request."""
     if reply is None:
-        return reading
+        return None, None
     location = linked_url(reply) if reply.status in (201, 202) else None
     etag = reply.headers.get("etag")
     if etag is not None and len(etag) > LONGEST_VALUE:  # servers may refuse a long header
         etag = None
-    if location is None and etag is None:
-        return reading
-    return reading._replace(location=location, etag=etag)
+    return location, etag
 
 
 def _read_result(reply: Reply, result: Any) -> Reading:
@@ -287,8 +293,7 @@ def _read_empty_body(reply: Reply, is_result: bool) -> Reading:
         return _read_result(reply, None)
     if reply.status in (202, 204):
         because = "%d without a body: pending" % reply.status
-        pending = Reading(Verdict.PENDING, because, accepted=reply.status == 202)
-        return _complete_pending(pending, reply)
+        return _pending(because, reply, accepted=reply.status == 202)
     because = "%d with an empty body: no status to read" % reply.status
     return Reading(Verdict.FAULT, because, code=FaultCode.NO_STATUS)
 

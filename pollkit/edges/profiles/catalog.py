@@ -153,18 +153,14 @@ def _collect_entries(files: List[IniFile]) -> Dict[str, _Entry]:
     """The settings of all files, by the name of the profile."""
     entries: Dict[str, _Entry] = {}
     for file in files:
-        seen: Dict[Tuple[str, str], str] = {}
         # A [name] is added before its labels, wherever in the file it is.
         for section in sorted(file.sections, key=lambda section: ":" in section):
-            name, _, label = (part.strip() for part in section.partition(":"))
             _add_section(entries, file, section)
-            if seen.setdefault((name, label), section) != section:  # [a:b] and [a: b]
-                _add_problem(entries[name], file, section, "appears twice")
     return entries
 
 
 def _add_section(entries: Dict[str, _Entry], file: IniFile, section: str) -> None:
-    name, colon, label = (part.strip() for part in section.partition(":"))
+    name, colon, label = section.partition(":")
     settings = file.sections[section]
     is_new_api = "url" in settings
     if is_new_api and not colon:

@@ -120,7 +120,8 @@ class _Parser:
         section = _SECTION.fullmatch(text)
         key = _KEY.fullmatch(text)
         if section:
-            self._begin_section(number, section.group(1))
+            parts = section.group(1).split(":", 1)  # [name : label] is the same as [name:label]
+            self._begin_section(number, ":".join(part.strip() for part in parts))
         elif self._section is None:
             if not self._problems:
                 self._add_problem(number, "", "", "a [section] must come before anything else")

@@ -304,5 +304,5 @@ def test_an_internal_address_among_many_public_ones_is_not_forgotten(monkeypatch
 
 
 def test_bad_policy_is_a_config_error():
-    with pytest.raises(ConfigError, match="redirects is safe or same-origin or any"):
+    with pytest.raises(ConfigError, match="redirects must be safe or same-origin or any"):
         Poller(Profile(redirects="never"))

@@ -101,7 +101,7 @@ BROKEN = [
     ("[DEFAULT:b]\ntimeout = 1s\n" + U, ":1: [DEFAULT:b]: there are no defaults for all profiles"),
     (U + "status = x\nstatus = y", ":4: [a] status: appears twice: first on line 3"),
     (U + "\n" + U, ":4: [a]: appears twice: first on line 1"),
-    (U + "[a:b]\ntimeout = 1s\n[a : b]\ntimeout = 2s", ":5: [a : b]: appears twice"),
+    (U + "[a:b]\ntimeout = 1s\n[a : b]\ntimeout = 2s", ":5: [a:b]: appears twice: first on line 3"),
     (
         "[a]\nurl = https://a/{id}\nprogress = x / y / z",
         ":3: [a] progress: must be one path, or two",
