@@ -25,7 +25,9 @@ def test_a_picture_is_not_written_to_a_named_pipe(pollkit, tmp_path):
 def text_boxes(picture):
     """Each text with its approximate left, top, right and bottom."""
     for text in picture.iter("{http://www.w3.org/2000/svg}text"):
-        x, y, width = float(text.get("x")), float(text.get("y")), 6.5 * len(text.text)
+        x = float(text.get("x"))
+        y = float(text.get("y"))
+        width = 6.5 * len(text.text)
         left = x - {"middle": width / 2, "end": width}.get(text.get("text-anchor"), 0)
         yield text.text, left, y - 10, left + width, y + 2
 
