@@ -12,7 +12,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 SHORTEST = 3
 LONGEST = 258
 FARTHEST = 32768
-MOST_PLACES = 64  # where a repetition is searched
+MOST_PLACES = 64  # earlier places that are compared
 LONG_ENOUGH = 32  # a repetition that ends the search
 END_OF_BLOCK = 256
 

@@ -14,6 +14,7 @@ import threading
 import pytest
 
 import ledger_host
+from doctor_report import Report
 from ledger_shell import profile
 from pollkit import Ledger, Profile
 from pollkit.cli import main
@@ -114,6 +115,27 @@ def pollkit(capsys):
         return code, out, err
 
     return run_command
+
+
+@pytest.fixture
+def environment(monkeypatch):
+    """The environment of the process without proxies, as a monkeypatch."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name == "REQUEST_METHOD":
+            monkeypatch.delenv(name)
+    return monkeypatch
+
+
+@pytest.fixture
+def doctor(pollkit, environment):
+    """A function that runs `pollkit doctor` and returns its Report."""
+
+    def examine(*words):
+        code, out, err = pollkit("doctor", *words)
+        assert err == ""
+        return Report(code, out)
+
+    return examine
 
 
 @pytest.fixture

@@ -96,13 +96,7 @@ def run(options: Options) -> Results:
             "reached": size <= MOST_BYTES_PER_JOB,
         },
         "cases": [
-            {
-                "name": row.name,
-                "wall_s": row.wall_s._asdict(),
-                "goal": row.goal,
-                "reached": row.reached,
-            }
-            for row in rows
+            dict(row._asdict(), wall_s=row.wall_s._asdict(), reached=row.reached) for row in rows
         ],
     }
 

@@ -14,9 +14,9 @@ SLOW = "tests/slow"
 PROCESSES = 4  # at once: much of the time the tests only wait
 # These take about 3 s or more each, the slowest first. They are spread over the processes.
 SLOWEST = (
-    "wait_and_batch zipapp batch engine history_commands simulate_command bad_input simulation "
-    "secrets bounded_work shared_bucket ledger_sharing ledger_commands parser fuzz multiplexer "
-    "batch_ends ledger_runner notifier help doctor shared_directories"
+    "wait_and_batch zipapp batch engine history_commands advice bad_input secrets bounded_work "
+    "shared_bucket ledger_sharing ledger_commands parser fuzz multiplexer batch_ends ledger_runner "
+    "notifier help shared_directories"
 ).split()
 NO_TESTS_RAN = 5  # an exit code of pytest
 

@@ -3,7 +3,6 @@
 import random
 
 import pytest
-from pollkit.core.reading.headers import Quota
 
 from agenda_calls import DONE, ENDLESS, PENDING, ids, make_lane, reply, take
 from pollkit import Adaptive, Backoff, Fixed, Job
@@ -11,6 +10,7 @@ from pollkit.core import lane as lane_module
 from pollkit.core.agenda import Agenda
 from pollkit.core.lane import Lane
 from pollkit.core.learning.curve import accrued_delay
+from pollkit.core.reading.rate_limit_headers import Quota
 from pollkit.core.reading.reader import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 

@@ -6,7 +6,9 @@ from typing import List, NamedTuple, Sequence
 # Values below ZERO_BELOW, or below the highest value divided by WIDEST, are drawn as 0.
 ZERO_BELOW = 1e-4
 WIDEST = 1e4
-ZERO_GAP = 4.0  # 0 is drawn at the least of the other values divided by this
+ZERO_GAP = 4.0  # 0 is drawn this many times below the lowest of the other values
+ROOM = 1.35  # the ratio between an end of the axis and the value next to it
+LEAST_RATIO = 4.0  # between the ends of an axis
 
 
 class LogAxis(NamedTuple):
@@ -17,16 +19,14 @@ class LogAxis(NamedTuple):
     zero: float = 0.0
 
     @classmethod
-    def around(
-        cls, values: Sequence[float], room: float = 1.35, least_ratio: float = 4.0
-    ) -> "LogAxis":
-        """An axis with room for these values, whose ends differ by `least_ratio` or more."""
+    def around(cls, values: Sequence[float]) -> "LogAxis":
+        """An axis with room for these values."""
         threshold = max(ZERO_BELOW, max(values) / WIDEST)
         above = [value for value in values if value > threshold] or [1.0]
         zero = min(above) / ZERO_GAP if min(values) <= threshold else 0.0
-        low = (zero or min(above)) / room
-        high = max(above) * room
-        stretch = math.sqrt(max(1.0, least_ratio / (high / low)))
+        low = (zero or min(above)) / ROOM
+        high = max(above) * ROOM
+        stretch = math.sqrt(max(1.0, LEAST_RATIO / (high / low)))
         return cls(low / stretch, high * stretch, zero)
 
     def position(self, value: float) -> float:

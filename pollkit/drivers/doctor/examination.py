@@ -172,7 +172,7 @@ class Examination:
         )
 
     def _source_besides_auth(self) -> str:
-        """Where a credential comes from that is not from `auth`; '' if there is none."""
+        """The source of a credential that is not from `auth`; '' if there is none."""
         for name in self._headers:
             if is_secret(name):
                 return "the header %s of the profile" % name

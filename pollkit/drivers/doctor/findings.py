@@ -1,9 +1,9 @@
 """The doctor's findings: each judges one step on the way to a job as ok, warning or problem.
 
 House rules: the examination hands in bare facts (addresses, seconds, a certificate, a reading);
-this module decides what they mean. A problem would keep a wait from noticing that the job
-finished, or would end it as unreachable; anything that a wait tolerates is at most a warning. A
-failed job is therefore not a problem: the way to it works.
+this module judges them. A problem would keep a wait from noticing that the job finished, or would
+end it as unreachable; anything that a wait tolerates is at most a warning. A failed job is
+therefore not a problem: the way to it works.
 """
 
 from enum import Enum
@@ -34,7 +34,7 @@ class Level(Enum):
 
 
 class Finding(NamedTuple):
-    """The result of one step: its name, what was found, and what to do about it."""
+    """The result of one step: its name, the facts, and what to do about it."""
 
     level: Level
     step: str
@@ -148,7 +148,7 @@ def untrusted_finding(
 
 
 def credential_finding(source: str, is_open: bool, is_plain: bool) -> Finding:
-    """Where the credential comes from, never its value.
+    """The source of the credential, never its value.
 
     `is_open`: other users can read it; `is_plain`: it is sent without TLS.
     """

@@ -1,4 +1,4 @@
-"""Compare `adaptive` with another pace on equal terms: at a price where it polls no more often."""
+"""Compare `adaptive` with another pace on equal terms: at a price that gives as many polls."""
 
 import math
 from typing import Optional
@@ -18,7 +18,7 @@ TARGET_SHARE_AT_ONCE = 0.94  # with a single attempt, to be on the safe side
 def match_adaptive(
     simulation: Simulation, rival: Figures, on_poll: Optional[OnPoll] = None
 ) -> Optional[Figures]:
-    """`adaptive` at a price where it makes nearly as many polls as the rival, but no more.
+    """`adaptive` at a price that gives nearly as many polls as the rival makes, but no more.
 
     None if there is no such price. With equal polls, the pace with the shorter notice delay is
     better, whatever a poll is worth.

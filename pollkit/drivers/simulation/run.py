@@ -35,7 +35,7 @@ class PollerSettings(NamedTuple):
     """How a simulated poller behaves, whatever its pace."""
 
     limit: Optional[Limit]  # the limit that it keeps to; None if there is none or it isn't known
-    timeout: Optional[float]
+    timeout: float  # NEVER if it waits without end
     workers: int
     latency: float
     warm_up: int
@@ -73,7 +73,8 @@ class Run:
         learns = isinstance(pace, Adaptive)
         self._durations = {label: Durations() for label in labels} if learns else {}
         self._orders = {label: StartOrder() for label in self._durations}
-        profile = Profile(pace=pace, timeout=settings.timeout)
+        timeout = None if settings.timeout == NEVER else settings.timeout
+        profile = Profile(pace=pace, timeout=timeout)
         # Waits begin when jobs are submitted, so each job is fresh.
         self._wait_settings = {
             label: WaitSettings.from_profile(

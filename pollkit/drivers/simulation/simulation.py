@@ -73,13 +73,17 @@ class Simulation:
         self.timestamps = timestamps
         self.price = to_seconds(price, "price")
         self.seed = seed
-        self._timeout = None if timeout in (None, "never") else to_seconds(timeout, "timeout")
-        self._workers = validate_count("workers", workers)
-        self._latency = to_seconds(latency, "latency")
         self._fault_rate = fault_rate
-        self._knows_limit = knows_limit
         self._check()
-        self._most_polls = max(MOST_POLLS, MOST_POLLS_PER_JOB * self.count)
+        self._poller = PollerSettings(
+            limit=self.limit if knows_limit else None,
+            timeout=NEVER if timeout in (None, "never") else to_seconds(timeout, "timeout"),
+            workers=validate_count("workers", workers),
+            latency=to_seconds(latency, "latency"),
+            warm_up=warm_up,
+            seed=seed,
+            most_polls=max(MOST_POLLS, MOST_POLLS_PER_JOB * self.count),
+        )
         self.jobs: List[SimJob] = make_jobs(
             self.distributions, self.count, self.arrive, Random("jobs %r" % seed).random
         )
@@ -111,18 +115,9 @@ class Simulation:
         has_price = not isinstance(pace, str) or "price=" in pace.lower()
         if isinstance(parsed, Adaptive) and not has_price:
             parsed = parsed._replace(price=self.price)
-        if self._fewest_polls(parsed) > self._most_polls:
-            raise too_many_polls_error(parsed, self._most_polls)
-        settings = PollerSettings(
-            limit=self.limit if self._knows_limit else None,
-            timeout=self._timeout,
-            workers=self._workers,
-            latency=self._latency,
-            warm_up=self.warm_up,
-            seed=self.seed,
-            most_polls=self._most_polls,
-        )
-        run = Run(parsed, self.jobs, self.api(), settings, on_poll)
+        if self._fewest_polls(parsed) > self._poller.most_polls:
+            raise too_many_polls_error(parsed, self._poller.most_polls)
+        run = Run(parsed, self.jobs, self.api(), self._poller, on_poll)
         run.run()
         return self._figures(parsed, run)
 
@@ -138,12 +133,13 @@ class Simulation:
             longest_wait = pace.cap
         else:
             longest_wait = pace.max
-        interval = max(longest_wait, SHORTEST_S) + self._latency
-        timeout = NEVER if self._timeout is None else self._timeout
-        polls = sum(min(attempts, min(job.duration, timeout) / interval) for job in self.jobs)
+        poller = self._poller
+        interval = max(longest_wait, SHORTEST_S) + poller.latency
+        waits = [min(job.duration, poller.timeout) for job in self.jobs]
+        polls = sum(min(attempts, wait / interval) for wait in waits)
         rate = NEVER if self.limit is None else self.limit.polls / self.limit.per
-        if self._latency:
-            rate = min(rate, self._workers / self._latency)
+        if poller.latency:
+            rate = min(rate, poller.workers / poller.latency)
         return min(polls, rate * max(job.ends_at for job in self.jobs))
 
     def api(self) -> SimulatedApi:

@@ -8,7 +8,7 @@ from pollkit import Profile, Reply
 from pollkit.cli import main
 from pollkit.core.reading.reader import Reader
 from pollkit.core.reading.status_field import MOST_LISTED
-from pollkit.drivers.doctor.findings import Level, understood
+from pollkit.drivers.doctor.findings import Level, meaning_finding
 from raw_server import RawServer
 from raw_server import reply as http_reply
 from readings import GUESS
@@ -80,7 +80,7 @@ def test_nothing_is_listed_for_an_error_or_a_body_that_is_not_json():
 )
 def test_doctor_warns_if_the_status_is_uncertain(data, level, has_advice):
     reply = Reply(200, {}, json.dumps(data))
-    found = understood(GUESS.read(reply), True, GUESS.list_candidates(reply))
+    found = meaning_finding(GUESS.read(reply), True, GUESS.list_candidates(reply))
     assert found.level is level
     assert "fields that look like a status: " in found.text
     assert ("status = PATH" in found.advice) == has_advice
@@ -88,7 +88,7 @@ def test_doctor_warns_if_the_status_is_uncertain(data, level, has_advice):
 
 def test_a_202_without_a_status_needs_no_candidates():
     reply = Reply(202, {}, '{"jobs": [{"job_state": "RUNNING"}]}')
-    found = understood(GUESS.read(reply), True, GUESS.list_candidates(reply))
+    found = meaning_finding(GUESS.read(reply), True, GUESS.list_candidates(reply))
     assert (found.level, found.text) == (Level.OK, "202 Accepted: pending")
 
 

@@ -5,174 +5,16 @@ import random
 
 import pytest
 
-from job_api import JobApi
-from pollkit import BatchPoller, ConfigError, Job, Profile, Simulation
-from pollkit.core.machine import WaitSettings
-from pollkit.core.model import iso_text
-from pollkit.core.reading.reader import Verdict
-from pollkit.core.units import parse_limit
-from pollkit.drivers import client
+from pollkit import ConfigError, Simulation
 from pollkit.drivers.simulation import simulation as module
 from pollkit.drivers.simulation.distributions import Measured
 from pollkit.drivers.simulation.optimum import optimal_schedules
-from pollkit.drivers.simulation.scenarios import SCENARIOS, arrivals
-from pollkit.drivers.simulation.server import FixedWindow, SimJob, SimulatedApi, Tokens
-from pollkit.testing import VirtualClock
 
 
 def run_and_list_polls(simulation, pace):
     """Each poll as (instant, job id), and the figures."""
     polls = []
     return polls, simulation.run(pace, on_poll=lambda at, job_id: polls.append((at, job_id)))
-
-
-# The same polls as BatchPoller
-
-
-def run_batch_poller(simulation, pace, **options):
-    """Run the same jobs in BatchPoller over HTTP, with answers from the simulated server."""
-    clock = VirtualClock()
-    server = simulation.api()
-    polls = []
-    verdicts = []
-    jobs = {job.id: job for job in simulation.jobs}
-
-    def answer(name, count):
-        now = clock.now()
-        polls.append((now, name))
-        reading = server.answer(name, now, now)
-        verdicts.append(reading.verdict)
-        if reading.verdict is Verdict.LIMITED:
-            return 429, {"Retry-After": "%d" % reading.retry_after}, None
-        if reading.verdict is Verdict.FAULT:
-            return 500, {}, None
-        body = {"status": reading.status}
-        if reading.duration_s is not None:
-            started_at = jobs[name].starts_at + clock.wall() - now
-            body.update(
-                created_at=iso_text(started_at),
-                finished_at=iso_text(started_at + reading.duration_s),
-            )
-        return 200, {}, body
-
-    with JobApi(answer) as api:
-        profile = Profile(
-            url=api.url + "/jobs/{id}", proxy="none", pace=pace, timeout=None, **options
-        )
-        outcomes = []
-        with BatchPoller(
-            profile, workers=1, clock=clock, rng=random.Random(simulation.seed).random
-        ) as batch:
-            for at in sorted({job.starts_at for job in simulation.jobs}):
-                clock.sleep_until(at)
-                outcomes += batch.run(
-                    [Job(job.id, label=job.label) for job in simulation.jobs if job.starts_at == at]
-                )
-            limited = batch.stats.rate_limited
-    return polls, verdicts, outcomes, limited
-
-
-@pytest.mark.parametrize(
-    "pace, options",
-    [
-        ("fixed 20s", {"durations": "uniform 20s..2m"}),
-        ("backoff 2s..30s x1.5", {"durations": "uniform 20s..2m", "limit": "60/m"}),
-        ("backoff 5s..60s x2 jitter=full", {"scenario": "documents", "limit": "60/m burst 20"}),
-        (
-            "fixed 5s",
-            {
-                "durations": "lognormal 30s x2",
-                "limit": "30/m burst 30",
-                "fault_rate": 0.1,
-                "seed": 5,
-            },
-        ),
-        (
-            "fixed 5s",
-            {
-                "durations": "lognormal 30s x2",
-                "limit": "30/m",
-                "window": "bucket",
-                "knows_limit": False,
-            },
-        ),
-    ],
-)
-def test_simulation_makes_the_same_polls_at_the_same_times_as_batch_poller(pace, options):
-    simulation = Simulation(jobs=25, arrive="burst", workers=1, **options)
-    expected, figures = run_and_list_polls(simulation, pace)
-    limit = simulation.limit if options.get("knows_limit", True) else None
-    polls, verdicts, outcomes, limited = run_batch_poller(simulation, pace, limit=limit)
-    assert polls == expected and len(polls) > 50
-    assert limited == figures.rate_limited
-    assert sum(outcome.polls for outcome in outcomes) == round(25 * figures.polls_per_job)
-    if not options.get("knows_limit", True):
-        assert Verdict.LIMITED in verdicts
-    if options.get("fault_rate"):
-        assert Verdict.FAULT in verdicts
-
-
-def with_waves(simulation, size, every):
-    """Let the jobs arrive in waves, each after the last one has finished and was learned from."""
-    simulation.jobs = [
-        job._replace(starts_at=i // size * every) for i, job in enumerate(simulation.jobs)
-    ]
-    return simulation
-
-
-@pytest.mark.parametrize("timestamps", [False, True])
-def test_an_adaptive_pace_makes_the_same_polls(monkeypatch, timestamps):
-    """BatchPoller is made to treat jobs as fresh, which Simulation always does."""
-    simulation = with_waves(
-        Simulation(
-            durations="uniform 20s..2m", jobs=40, limit="60/m", workers=1, timestamps=timestamps
-        ),
-        10,
-        600.0,
-    )
-    expected, _ = run_and_list_polls(simulation, "adaptive")
-    monkeypatch.setattr(client, "WaitSettings", FreshWaitSettings)
-    polls, _, _, _ = run_batch_poller(simulation, "adaptive", limit=simulation.limit)
-    assert [job_id for _, job_id in polls] == [job_id for _, job_id in expected]
-    tolerance = 0.05 if timestamps else 0.0  # timestamps are in milliseconds
-    assert [at for at, _ in polls] == pytest.approx(
-        [at for at, _ in expected], abs=tolerance, rel=0
-    )
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"durations": "uniform 20s..2m"},
-        {"scenario": "documents"},
-        {"scenario": "models", "fault_rate": 0.05, "seed": 5},
-        {
-            "durations": {"quick": [20.0, 22.0, 21.0], "slow": "lognormal 3m x1.5"},
-            "limit": "30/m burst 10",
-        },
-    ],
-    ids=repr,
-)
-def test_an_adaptive_pace_makes_the_same_polls_for_each_label(options):
-    """Nothing is patched here: `first` makes both of them treat jobs as fresh."""
-    pace = "adaptive first=8s every=6s"
-    simulation = with_waves(Simulation(jobs=40, arrive="burst", workers=1, **options), 20, 3600.0)
-    expected, figures = run_and_list_polls(simulation, pace)
-    polls, _, outcomes, _ = run_batch_poller(simulation, pace, limit=simulation.limit)
-    assert polls == expected and len(polls) > 80
-    assert sum(outcome.polls for outcome in outcomes) == round(40 * figures.polls_per_job)
-    # The price matters, so the polls were not only those of `first` and `every`.
-    assert polls != run_and_list_polls(simulation, pace + " price=9s")[0]
-
-
-class FreshWaitSettings:
-    """Makes settings for jobs that are submitted when their wait begins."""
-
-    @staticmethod
-    def from_profile(profile, spacing, durations, defaults):
-        return WaitSettings.from_profile(
-            profile, spacing, durations, is_fresh=True, defaults=defaults
-        )
 
 
 # Figures
@@ -293,17 +135,6 @@ def test_the_same_seed_gives_the_same_figures_and_another_seed_does_not():
     assert one == again and one != other
 
 
-def test_every_scenario_runs_and_no_pace_is_far_below_its_optimum():
-    for name in SCENARIOS:
-        simulation = Simulation(name, jobs=12)
-        for pace in ("adaptive", "fixed 30s"):
-            figures = simulation.run(pace)
-            assert figures.rate_limited == figures.timed_out == 0 and figures.cost_ratio > 0.8, (
-                name,
-                pace,
-            )
-
-
 def test_a_pace_that_makes_too_many_polls_is_refused(monkeypatch):
     monkeypatch.setattr(module, "MOST_POLLS", 1000)
     # The first is refused in advance, the second when it has made too many.
@@ -397,61 +228,3 @@ def test_a_timeout_may_be_never():
     assert Simulation(durations=[5, 6], timeout="never").run("fixed 4s") == Simulation(
         durations=[5, 6]
     ).run("fixed 4s")
-
-
-# The simulated server
-
-
-def test_a_fixed_window_refuses_excess_requests_until_the_next_window():
-    limiter = FixedWindow(parse_limit("2/m"))
-    assert [limiter.retry_after(at) for at in (0.0, 10.0, 20.5, 59.9, 60.0, 61.0, 62.0)] == [
-        None,
-        None,
-        40,
-        1,
-        None,
-        None,
-        58,
-    ]
-
-
-def test_a_token_bucket_refuses_requests_until_there_is_a_token():
-    limiter = Tokens(parse_limit("2/m"))
-    assert [
-        limiter.retry_after(at) for at in (0.0, 0.0, 0.0, 15.0, 30.0, 30.0, 3000.0, 3000.0, 3000.0)
-    ] == [None, None, 30, 15, None, 30, None, None, 30]
-    assert [Tokens(parse_limit("60/m burst 1")).retry_after(0.0) for _ in range(2)] == [None, None]
-
-
-def test_only_replies_with_timestamps_state_the_true_end():
-    job = SimJob("a", None, 100.0, 50.0)
-    plain = SimulatedApi([job])
-    with_timestamps = SimulatedApi([job], timestamps=True)
-    assert plain.answer("a", 149.9, 150.0).verdict is Verdict.PENDING
-    done = with_timestamps.answer("a", 160.0, 160.5)
-    assert (done.verdict, done.duration_s, done.notice_delay_s) == (Verdict.DONE, 50.0, 10.5)
-    assert plain.answer("a", 160.0, 160.5).duration_s is None
-
-
-@pytest.mark.parametrize(
-    "text, check",
-    [
-        ("burst", lambda at: set(at) == {0.0}),
-        ("every 10m", lambda at: at[:3] == [0.0, 600.0, 1200.0]),
-        ("over 1h", lambda at: at == sorted(at) and at[0] >= 0 and 3000 < at[-1] <= 3600),
-        (
-            "Poisson  40/m",
-            lambda at: at == sorted(at) and 200 * 1.5 * 0.8 < at[-1] < 200 * 1.5 * 1.2,
-        ),
-    ],
-)
-def test_arrivals_follow_their_text(text, check):
-    assert check(arrivals(text, 200, random.Random(3).random))
-
-
-@pytest.mark.parametrize(
-    "text", ["", "burst 5", "every", "every day", "over -1h", "poisson 0/m", "poisson 4/m burst 3"]
-)
-def test_invalid_arrivals_are_refused(text):
-    with pytest.raises(ConfigError, match="arrivals"):
-        arrivals(text, 5, random.random)
