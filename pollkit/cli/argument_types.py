@@ -5,7 +5,7 @@ import re
 from typing import Tuple
 
 from ..core.profile import validate_size
-from ..core.units import NEVER, Limit, parse_limit, to_seconds
+from ..core.units import NEVER, to_seconds
 from ..core.urls import is_secret, is_url, parse_url, redact_url
 from ..errors import ConfigError
 
@@ -31,14 +31,6 @@ def timeout(text: str) -> float:
             "%.40r is not a timeout: write 90s, 10m, 1h30m (up to ten years), never, "
             "or 0 to poll once" % text
         ) from None
-
-
-def limit(text: str) -> Limit:
-    """A rate limit."""
-    parsed = parse_limit(text)
-    if parsed.burst > LARGEST_NUMBER:
-        raise ConfigError("the burst of a limit can't be over %d" % LARGEST_NUMBER)
-    return parsed
 
 
 def path(text: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, Iterable, Optional, Union
 
 from ..core.model import NO_TIMEOUT, Job
 from ..core.profile import Profile, profile_for_job, to_pace, validate_base
-from ..core.units import NEVER, Limit
+from ..core.units import NEVER, Limit, parse_limit
 from ..core.urls import is_url, redact_url
 from ..edges.history_file import History, default_path
 from ..edges.limits.token_bucket import TokenBucket
@@ -60,7 +60,7 @@ def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger:
     group.add_argument(
         "--limit",
         metavar="L",
-        type=argument_types.limit,
+        type=parse_limit,
         help="the API's rate limit: 60/m, '10/s burst 20'",
     )
     group.add_argument(

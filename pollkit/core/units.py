@@ -132,7 +132,7 @@ def parse_limit(text: str) -> Limit:
     # Ten digits are enough to see that it is too large: int() rejects thousands of them.
     if not 1 <= int(burst[:10]) <= _LARGEST_BURST:
         raise ConfigError(
-            "limit %.40r: a burst is at least 1, and %d at the most" % (text, _LARGEST_BURST)
+            "limit %.40r: the burst must be a number from 1 to %d" % (text, _LARGEST_BURST)
         )
     return Limit(count, per, int(burst))
 

@@ -18,7 +18,7 @@ from pollkit.edges import history_file as history_module
 from pollkit.edges.history_file import History, Kind, default_path
 from pollkit.testing import FakeJobApi, VirtualClock
 
-NOT_SAVED = "can't (be kept|save the duration history)"
+NOT_SAVED = "can't (use|save) the duration history"
 PLENTY = [duration / 300 for duration in steady(40)]  # around 0.33 s
 
 

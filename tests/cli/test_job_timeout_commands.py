@@ -66,7 +66,7 @@ def test_two_timeouts_for_one_job_of_a_list_are_a_mistake(described, pollkit):
     listed({"id": "a", "timeout": "10m"}, {"id": "a", "timeout": "11m"})
     code, out, err = pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake")
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("pollkit: jobs.jsonl, line 2: 'a' stands in line 1, too")
+    assert err.startswith("pollkit: jobs.jsonl, line 2: 'a' is also in line 1, for another job")
 
 
 def test_run_times_out_each_job_by_its_own_timeout_before_flag_and_profile(place, pollkit, endless):
@@ -117,5 +117,5 @@ def test_a_bad_timeout_in_a_list_is_one_line_that_names_the_line(
 def test_a_bad_timeout_of_add_is_one_line_and_makes_no_ledger(described, pollkit, text):
     code, out, err = pollkit("add", "jobs.db", "a", "--profile", "fake", "--timeout", text)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert "--timeout: " in err and "is not a time to wait: write 90s, 10m" in err
+    assert "--timeout: " in err and "is not a timeout: write 90s, 10m" in err
     assert not os.path.exists("jobs.db")
