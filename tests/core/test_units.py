@@ -161,7 +161,7 @@ def test_a_limit_is_parsed_and_printed(text, limit, printed):
     ],
 )
 def test_a_bad_limit_is_one_clear_line(text):
-    with pytest.raises(ConfigError, match="^limit .*(not a limit|out of range|a burst is at)"):
+    with pytest.raises(ConfigError, match="^limit .*(not a limit|out of range|the burst must be)"):
         parse_limit(text)
 
 
