@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any, Callable, Deque, Iterable, Iterator, List, Optional, Tuple, Union
 
 from ..core.model import Job, Outcome
-from ..edges.clock import Clock
+from ..edges.clock import SIGNAL_CHECK_S, Clock
 from ..errors import ConfigError
 from .client import logger
 
@@ -91,7 +91,7 @@ class OutcomeQueue:
     def take_all(self, wait: bool) -> List[Tuple[Job, Outcome]]:
         """The outcomes so far; with `wait`, at least one."""
         while wait and not self._outcomes:
-            self._bell.acquire()
+            self._bell.acquire(timeout=SIGNAL_CHECK_S)
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
 

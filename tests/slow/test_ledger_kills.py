@@ -76,9 +76,9 @@ def lost_polls(place, api):
 
     For use once all who asked are gone: what they sent last may still be on its way.
     """
-    with socket.create_connection(api.server.getsockname()) as own:
+    with socket.create_connection(("127.0.0.1", api.port)) as own:
         wait_for(lambda: own.getsockname() in api.lasts)  # so all that came before were accepted
-    wait_for(lambda: not api.sockets)
+    wait_for(lambda: api.open == 0)
     with Ledger(place.ledger) as ledger:
         written = {
             row.job.id: (row.outcome or row.progress).get("polls", 0) for row in ledger.rows()

@@ -156,7 +156,7 @@ class RawServer:
         self._listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
         try:
             self._listener.bind((self.host, 0))
-            self._listener.listen(64)
+            self._listener.listen(128)
         except BaseException:
             self._listener.close()
             raise
