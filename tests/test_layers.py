@@ -10,9 +10,10 @@ from stdlib_names import STDLIB
 
 PACKAGE = os.path.dirname(os.path.abspath(pollkit.__file__))
 LAYERS = ["errors", "core", "edges", "drivers", "cli"]
-# What a copied host has: no name outside this list is imported anywhere in pollkit.
+# Modules that core may not import
 IMPURE = set(
-    "time random socket ssl threading logging os sys subprocess http sqlite3 select signal io".split()
+    "http io logging os random select signal socket sqlite3 ssl subprocess sys threading "
+    "time".split()
 )
 
 
@@ -56,7 +57,7 @@ def layer(parts):
 
 
 def wrong_imports(relative, found):
-    """What a file imports that it may not."""
+    """The forbidden imports of a file."""
     own = layer(relative[:-3].split("/"))
     for name, ours in found:
         if not ours:

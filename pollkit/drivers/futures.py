@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Callable, Deque, Iterable, Iterator, List, Optional, Tuple, Union
 
 from ..core.model import Job, Outcome
-from ..edges.clock import Clock
+from ..edges.clock import SIGNAL_CHECK_S, Clock
 from ..errors import ConfigError
 from .publisher import call_safely
 
@@ -80,7 +80,7 @@ class OutcomeQueue:
     def take_all(self, wait: bool) -> List[Tuple[Job, Outcome]]:
         """Remove and return the outcomes; with `wait`, wait for the first."""
         while wait and not self._outcomes:
-            self._bell.acquire()
+            self._bell.acquire(timeout=SIGNAL_CHECK_S)
         return [self._outcomes.popleft() for _ in range(len(self._outcomes))]
 
 

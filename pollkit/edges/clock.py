@@ -10,7 +10,9 @@ from ..core.units import NEVER
 if TYPE_CHECKING:
     from .multiplexer import Finished, Multiplexer
 
-_LONGEST_SLEEP_S = 86400.0  # time.sleep overflows far beyond that; callers check and sleep again
+# A signal that arrives just before a thread begins to wait is handled after the wait. So that
+# Ctrl-C works within a second, no thread that may be the main one waits longer without a break.
+SIGNAL_CHECK_S = 0.5
 
 
 class Clock:
@@ -37,24 +39,26 @@ class Clock:
 
     def sleep_until(self, at: float, stop: Optional[threading.Event] = None) -> None:
         """Sleep until an instant, or until `stop` is set."""
-        if stop is None:
-            time.sleep(self._delay_until(at))
-        else:
-            stop.wait(self._delay_until(at))
+        while self.now() < at and (stop is None or not stop.is_set()):
+            if stop is None:
+                time.sleep(self._next_delay(at))
+            else:
+                stop.wait(self._next_delay(at))
 
     def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Finished]":
         """Drive exchanges until some have finished, or until an instant.
 
         `is_busy` is whether there are any.
         """
-        return multiplexer.wait(self._delay_until(until))
+        return multiplexer.wait(max(0.0, until - self.now()))
 
     def wait(self, gate: threading.Lock, until: float) -> None:
         """Sleep until an instant, or until another thread releases the gate."""
-        gate.acquire(timeout=self._delay_until(until))
+        while not gate.acquire(timeout=self._next_delay(until)) and self.now() < until:
+            pass
 
-    def _delay_until(self, at: float) -> float:
-        return min(max(0.0, at - self.now()), _LONGEST_SLEEP_S)
+    def _next_delay(self, until: float) -> float:
+        return min(max(0.0, until - self.now()), SIGNAL_CHECK_S)
 
 
 class WallClock(Clock):

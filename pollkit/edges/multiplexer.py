@@ -21,6 +21,7 @@ from contextlib import ExitStack
 from typing import Any, Deque, Dict, Generator, List, NamedTuple, Optional, Tuple, TypeVar
 
 from ..core.units import LONG_AGO, NEVER
+from .clock import SIGNAL_CHECK_S
 
 READ = 1  # select.POLLIN
 WRITE = 4  # select.POLLOUT
@@ -44,7 +45,8 @@ def run(steps: "Steps[T]") -> T:
             is_ready = False
             while not is_ready and polled_at < until:
                 polled_at = time.monotonic()
-                is_ready = bool(poller.poll(_milliseconds(until - polled_at)))
+                delay_s = min(until - polled_at, SIGNAL_CHECK_S)
+                is_ready = bool(poller.poll(_milliseconds(delay_s)))
             descriptor, direction, until = steps.send(is_ready)
     except StopIteration as stop:
         result: T = stop.value

@@ -1,4 +1,4 @@
-"""Secrets: whatever a server makes of them, they are not shown. What a result holds is data, and stays."""
+"""Secrets that a server repeats in any form are not shown; results are data and do not change."""
 
 import base64
 import json
@@ -17,8 +17,8 @@ CREDENTIALS = ("authorization", "proxy-authorization", "x-api-key")
 HIDDEN = (SECRET, IN_URL, BASIC)
 
 
-def said(request):
-    """All that a request said, on one line, the secrets first."""
+def flatten_request(request):
+    """A whole request on one line, the secrets first."""
     fields = sorted(request.fields, key=lambda field: field[0].lower() not in CREDENTIALS)
     return " | ".join(
         ["%s: %s" % field for field in fields[:1]]
@@ -31,14 +31,14 @@ def answer(head, **data):
     """An answer that repeats the whole request wherever the data says ECHO."""
 
     def act(connection, request):
-        text = json.dumps(data).replace("ECHO", json.dumps(said(request))[1:-1])
+        text = json.dumps(data).replace("ECHO", json.dumps(flatten_request(request))[1:-1])
         connection.send(reply(text, head))
 
     return act
 
 
 def link(status, where):
-    """A redirect to a place made of what the request carried."""
+    """A redirect to a URL that repeats a header of the request."""
 
     def act(connection, request):
         value = (
@@ -62,12 +62,14 @@ ANSWERS = {
     "unauthorised": [answer("401 Unauthorized", message="ECHO")],
     "html": [
         lambda connection, request: connection.send(
-            reply("<html>%s</html>" % said(request), "502 Bad Gateway")
+            reply("<html>%s</html>" % flatten_request(request), "502 Bad Gateway")
         )
     ],
     "unknown status": [answer("200 OK", status="ECHO"), answer("200 OK", status="done")],
     "failed": [answer("200 OK", status="failed", error={"message": "ECHO", "code": "ECHO"})],
-    "not JSON": [lambda connection, request: connection.send(reply("oops " + said(request)))],
+    "not JSON": [
+        lambda connection, request: connection.send(reply("oops " + flatten_request(request)))
+    ],
     "redirected": [link("302 Found", "/jobs/%(value)s"), answer("404 Not Found", message="ECHO")],
     "redirected to nowhere": [link("302 Found", "gopher://%(value)s/")],
     "redirected away": [
@@ -168,7 +170,7 @@ def test_a_secret_that_a_server_repeats_is_not_shown(here, capsys, source, what)
     with RawServer(*ANSWERS[what]) as server:
         words = SOURCES[source](here, server)
         main(["wait"] + words + FLAGS + (["--log-json"] if what == "error" else []))
-        sent = "".join(said(request) for request in server.requests)
+        sent = "".join(flatten_request(request) for request in server.requests)
     out, err = capsys.readouterr()
     assert any(secret in sent for secret in HIDDEN)  # it was sent, and so it was repeated
     assert not [secret for secret in HIDDEN if secret in out + err], out + err
@@ -178,8 +180,8 @@ def test_a_secret_that_a_server_repeats_is_not_shown(here, capsys, source, what)
 @pytest.mark.parametrize(
     "source", ["--token-env", "basic env", "header", "user and password in the URL"]
 )
-def test_nor_is_the_half_of_it_that_fits_on_a_line(here, capsys, source):
-    """Long messages are cut, and a secret may stand just there."""
+def test_no_part_of_a_truncated_secret_is_shown(here, capsys, source):
+    """Long messages are truncated, perhaps in the middle of a secret."""
     padding = []
 
     def pad(connection, request):
@@ -206,7 +208,7 @@ def test_nor_is_the_half_of_it_that_fits_on_a_line(here, capsys, source):
 
 
 def test_a_result_is_data_and_stays_as_it_is(here, capsys):
-    """Otherwise a result could be changed by what a credential happens to be."""
+    """Otherwise a credential could change a result that happens to contain it."""
     with RawServer(
         answer("200 OK", status="done", result={"link": "https://cdn.internal/?token=" + SECRET})
     ) as server:

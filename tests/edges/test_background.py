@@ -70,7 +70,7 @@ def test_a_result_may_be_none(calls):
     assert run(calls.wait("key", lambda: None, soon())) is None
 
 
-def test_what_a_call_raises_is_raised_where_it_is_waited_for(calls):
+def test_the_error_of_a_call_is_raised_in_the_exchange_that_waits(calls):
     error = OSError("no such host")
     with pytest.raises(OSError) as caught:
         run(calls.wait("key", lambda: fail(error), soon()))
@@ -215,7 +215,7 @@ def test_a_failure_to_open_descriptors_leaves_no_trace(calls, monkeypatch, capfd
 
 @needs_proc
 def test_no_descriptor_is_left_open_and_none_waits_for_the_garbage_collector(calls, gate):
-    """A traceback keeps what it passed through alive, in a cycle; descriptors can't wait for it."""
+    """A traceback keeps its frames alive, in a cycle; descriptors must be closed before that."""
     before = open_descriptors()
     gc.collect()
     gc.disable()

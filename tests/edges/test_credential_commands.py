@@ -1,4 +1,4 @@
-"""Commands that print a credential: they end, with all that they have started, and say no more than one."""
+"""Commands that print a credential: their time and output are limited, and no child is left."""
 
 import contextlib
 import os
@@ -14,9 +14,7 @@ from pollkit.edges.credentials import Credential
 from pollkit.edges.http.request import Request
 from raw_server import RawServer, reply
 
-pytestmark = pytest.mark.skipif(
-    os.name != "posix", reason="what is tested here is the way of POSIX systems"
-)
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="process groups are for POSIX")
 
 
 def shell(script):
@@ -36,7 +34,7 @@ def is_running(pid):
         return False
 
 
-def is_soon_gone(pid):
+def ends_soon(pid):
     until = time.monotonic() + 5
     while is_running(pid) and time.monotonic() < until:
         time.sleep(0.01)
@@ -53,21 +51,21 @@ def is_soon_gone(pid):
         "sleep 60 & echo $! >{0}; while :; do echo; sleep 0.01; done",
     ],
 )
-def test_command_ends_at_its_limit_with_all_that_it_has_started(script, monkeypatch, tmp_path):
-    """Also where a child of it keeps the pipe open, and whatever it prints meanwhile."""
+def test_command_is_killed_at_its_limit_with_all_its_children(script, monkeypatch, tmp_path):
+    """Also if a child keeps the pipe open, and whether or not it prints anything."""
     monkeypatch.setattr(credentials, "_COMMAND_TIMEOUT_S", 0.2)
     began = time.monotonic()
     with pytest.raises(ConfigError, match=r"took over 0\.2 s"):
         shell("echo $$ >%s; " % (tmp_path / "own") + script.format(tmp_path / "child")).header("h")
     assert time.monotonic() - began < 5
     if "{0}" in script:
-        assert is_soon_gone(int((tmp_path / "child").read_text()))
-    with pytest.raises(ChildProcessError):  # nothing is left to be waited for
+        assert ends_soon(int((tmp_path / "child").read_text()))
+    with pytest.raises(ChildProcessError):  # the process has been waited for
         os.waitpid(int((tmp_path / "own").read_text()), os.WNOHANG)
 
 
-def test_command_takes_no_longer_than_the_wait_that_it_is_for():
-    """Be it for one job or for many; a wait of 0, which looks once, lets it take its time."""
+def test_command_takes_no_longer_than_the_wait():
+    """For one job and for many; a timeout of 0, which means one poll, does not limit it."""
     profile = Profile(url="http://127.0.0.1:1/{id}", auth="bearer command:sleep 60", timeout=0.1)
     began = time.monotonic()
     for wait in (
@@ -80,11 +78,11 @@ def test_command_takes_no_longer_than_the_wait_that_it_is_for():
     assert time.monotonic() - began < 5
     credential = shell("sleep 0.05; echo tok")
     assert credential.header("h", timeout=0.0)[1] == "Bearer tok"
-    assert credential.header("h", timeout=0.01)[1] == "Bearer tok"  # it is known
+    assert credential.header("h", timeout=0.01)[1] == "Bearer tok"  # it is cached
 
 
-def test_command_that_is_run_again_takes_no_longer_than_the_wait_either(tmp_path):
-    """It leaves the old credential, and the server has the last word."""
+def test_command_that_is_run_again_takes_no_longer_than_the_wait(tmp_path):
+    """The old credential is sent again, and the server decides about it."""
     refused = reply("{}", "401 Unauthorized")
     slow = 'command:sh -c "test -e %s && sleep 60; echo tok >%s; echo tok"' % (
         tmp_path / "x",
@@ -103,23 +101,23 @@ def test_command_that_is_run_again_takes_no_longer_than_the_wait_either(tmp_path
 
 
 def test_command_that_is_run_again_takes_none_of_the_time_of_the_request(new_transport, tmp_path):
-    """The server, which answered at once, is not blamed for it, be a connection open already or not."""
+    """The server answers at once, so no request times out, with or without an open connection."""
     auth = 'bearer command:sh -c "[ -e {0} ] && sleep 0.5; touch {0}; echo tok"'.format(
         tmp_path / "was-here"
     )
     done = reply('{"status": "done"}')
     with RawServer(done, [done, lambda connection, _: connection.close()], done) as server:
         transport = new_transport(auth=auth, request_timeout=0.3)
-        said = [
+        replies = [
             transport.fetch(Request(server.url(), server.origin, fresh_credential=i > 0))
             for i in range(3)
         ]
-    assert [getattr(each, "status", each) for each in said] == [200] * 3
+    assert [getattr(each, "status", each) for each in replies] == [200] * 3
     assert len(server.requests) == 3
 
 
 def test_command_may_leave_a_child_behind_that_keeps_the_pipe_open(tmp_path):
-    """An agent, say: what the command itself has printed counts once it has ended; the child is its own affair."""
+    """For example an agent. The command has exited, so its output counts; the child runs on."""
     began = time.monotonic()
     assert (
         shell("sleep 60 & echo $! >%s; echo tok" % (tmp_path / "child")).header("h")[1]
@@ -131,14 +129,14 @@ def test_command_may_leave_a_child_behind_that_keeps_the_pipe_open(tmp_path):
     os.kill(child, 9)
 
 
-def test_command_that_fails_is_heard_of_whatever_it_leaves_behind(tmp_path):
+def test_command_that_fails_is_reported_despite_a_running_child(tmp_path):
     with pytest.raises(ConfigError, match="exit code 3"):
         shell("sleep 60 & echo $! >%s; echo tok; exit 3" % (tmp_path / "child")).header("h")
     os.kill(int((tmp_path / "child").read_text()), 9)
 
 
-def test_command_that_is_broken_off_by_a_signal_is_ended(monkeypatch, tmp_path):
-    """It is not in the terminal's group any more: Ctrl-C reaches pollkit alone."""
+def test_command_is_killed_if_a_signal_interrupts_it(monkeypatch, tmp_path):
+    """It is not in the terminal's process group, so Ctrl-C reaches only pollkit."""
 
     def interrupted(process, until):
         while not (tmp_path / "child").exists() or not (tmp_path / "child").read_text().endswith(
@@ -150,12 +148,12 @@ def test_command_that_is_broken_off_by_a_signal_is_ended(monkeypatch, tmp_path):
     monkeypatch.setattr(credentials, "_read_output", interrupted)
     with pytest.raises(KeyboardInterrupt):
         shell("sleep 60 & echo $! >%s; wait" % (tmp_path / "child")).header("h")
-    assert is_soon_gone(int((tmp_path / "child").read_text()))
+    assert ends_soon(int((tmp_path / "child").read_text()))
 
 
 @pytest.mark.parametrize("script", ["exec yes", "yes", "echo tok; yes", "yes & wait"])
-def test_command_that_prints_without_end_is_ended(script, monkeypatch, tmp_path):
-    """Nor is more of it read than a credential can be."""
+def test_command_that_prints_without_end_is_killed(script, monkeypatch, tmp_path):
+    """No more is read than a credential may have."""
     monkeypatch.setattr(credentials, "_COMMAND_TIMEOUT_S", 2.0)  # it would fill the memory by then
     with pytest.raises(ConfigError, match="prints too much: over 65536 bytes"):
         shell("echo $$ >%s; " % (tmp_path / "own") + script).header("h")
@@ -163,16 +161,19 @@ def test_command_that_prints_without_end_is_ended(script, monkeypatch, tmp_path)
         os.waitpid(int((tmp_path / "own").read_text()), os.WNOHANG)
 
 
-def test_child_that_prints_without_end_is_not_listened_to(tmp_path):
-    """Its command has ended, so nobody reads the pipe any more, and the child falls over it."""
-    with contextlib.suppress(ConfigError):  # where it was quick, it has spoilt the credential
+def test_child_that_prints_without_end_is_not_read(tmp_path):
+    """Its command has exited and the pipe is closed, so writing to it ends the child."""
+    with contextlib.suppress(ConfigError):  # a quick child may have spoilt the credential
         shell("yes & echo $! >%s; echo tok" % (tmp_path / "child")).header("h")
-    assert is_soon_gone(int((tmp_path / "child").read_text()))
+    assert ends_soon(int((tmp_path / "child").read_text()))
 
 
 def test_long_credential_is_read_whole():
     """In pieces, as a pipe delivers it."""
-    prints = "import sys; sys.stdout.write(65535 * chr(120)); sys.stdout.flush(); sys.stdout.write(chr(121))"
+    prints = (
+        "import sys; sys.stdout.write(65535 * chr(120)); sys.stdout.flush(); "
+        "sys.stdout.write(chr(121))"
+    )
     assert Credential("bearer command:'%s' -c '%s'" % (sys.executable, prints)).header("h")[1] == (
         "Bearer " + 65535 * "x" + "y"
     )
@@ -180,7 +181,7 @@ def test_long_credential_is_read_whole():
 
 @pytest.mark.parametrize("writes", [None, b"", b"tok"])
 def test_a_pipe_in_place_of_a_file_takes_no_longer_than_a_command(writes, tmp_path):
-    """As with --token-file <(program), where the program hangs: nobody may open the pipe, write to it, or close it."""
+    """As with --token-file <(program) if the program never opens, writes or closes the pipe."""
     path = str(tmp_path / "pipe")
     os.mkfifo(path)
     keeper = None if writes is None else os.open(path, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""Credentials: where they come from, when they are read again, and that they are shown nowhere."""
+"""Credentials: their sources, when they are read again, and that they are never shown."""
 
 import base64
 import contextlib
@@ -31,7 +31,7 @@ def environment(monkeypatch, tmp_path):
     return monkeypatch
 
 
-def printing(text):
+def print_command(text):
     """A credential command that prints text, on any system."""
     return "command:'%s' -c 'import sys; sys.stdout.write(\"%s\")'" % (sys.executable, text)
 
@@ -41,7 +41,7 @@ def basic(text):
 
 
 def poll(server, target="/jobs/1", **settings):
-    """An outcome in no time; a poll with a credential of its own."""
+    """The outcome of a wait on a virtual clock."""
     options = {
         name: settings.pop(name)
         for name in ("headers", "max_faults", "on_event")
@@ -67,9 +67,9 @@ def test_sources_and_schemes_on_the_wire(environment, tmp_path):
         ("Bearer  env:TOKEN", "authorization", "Bearer t0ken=+/"),
         ("bearer file:%s" % (tmp_path / "token"), "authorization", "Bearer t0ken"),
         ("bearer file:~/token", "authorization", "Bearer t0ken"),
-        ("bearer " + printing("t0ken"), "authorization", "Bearer t0ken"),
+        ("bearer " + print_command("t0ken"), "authorization", "Bearer t0ken"),
         ("basic file:%s" % (tmp_path / "login"), "authorization", basic("me:p\u00e4ss")),
-        ("basic " + printing("me:pw"), "authorization", basic("me:pw")),
+        ("basic " + print_command("me:pw"), "authorization", basic("me:pw")),
         ("header X-API-Key env:TOKEN", "x-api-key", "t0ken=+/"),
         ("header X-API-Key file:~/token", "x-api-key", "t0ken"),
         ("netrc", "authorization", basic("me:s3cret")),
@@ -146,8 +146,8 @@ def test_source_is_read_when_first_needed_and_then_remembered(tmp_path):
         "bearer vault:SECRET",
     ],
 )
-def test_specification_that_makes_no_sense_is_refused_unseen(auth):
-    """It may hold the credential itself, by mistake; so it is not repeated."""
+def test_specification_that_makes_no_sense_is_refused_and_not_repeated(auth):
+    """It may contain the credential by mistake, so no error repeats it."""
     with pytest.raises(ConfigError) as caught:
         Credential(auth)
     assert "bearer env:NAME" in str(caught.value)  # how it is written
@@ -162,7 +162,7 @@ def test_header_that_belongs_to_the_exchange_carries_no_credential(name):
         Credential("header %s env:TOKEN" % name)
 
 
-def test_header_of_a_credential_is_sent_once_whatever_its_letters(environment):
+def test_header_of_a_credential_is_sent_once_in_any_case(environment):
     environment.setenv("TOKEN", "t0ken")
     for name in ("authorization", "user-agent", "accept", "content-type"):
         with RawServer(DONE) as server:
@@ -173,7 +173,7 @@ def test_header_of_a_credential_is_sent_once_whatever_its_letters(environment):
 
 
 def unusable(tmp_path):
-    """Specifications, and what their error must name."""
+    """Specifications, and the words that their error must contain."""
 
     def written(name, content):
         path = tmp_path / name
@@ -205,9 +205,9 @@ def unusable(tmp_path):
             "bearer command:'%s' -c 'print(\"SECRET\"); raise SystemExit(3)'" % sys.executable,
             ["command", "exit code 3"],
         ),
-        "command that says nothing": ("bearer " + printing(""), ["command", "empty"]),
-        "command that says two lines": (
-            "bearer " + printing("SECRET\\nSECRET"),
+        "command without output": ("bearer " + print_command(""), ["command", "empty"]),
+        "command with two lines": (
+            "bearer " + print_command("SECRET\\nSECRET"),
             ["command", "one line"],
         ),
         "command with a quote too many": ("bearer command:echo 'SECRET", ["command"]),
@@ -234,8 +234,8 @@ UNUSABLE = [
     "file that is a directory",
     "command not there",
     "command that fails",
-    "command that says nothing",
-    "command that says two lines",
+    "command without output",
+    "command with two lines",
     "command with a quote too many",
     "netrc not there",
     "netrc of other hosts",
@@ -247,7 +247,7 @@ UNUSABLE = [
 def test_credential_that_cannot_be_read_is_a_config_error_before_any_poll(
     case, environment, tmp_path
 ):
-    """One line that names the source, never what was in it."""
+    """One line that names the source, never its content."""
     specifications, netrc_files = unusable(tmp_path)
     environment.setenv("BLANK", " ")
     environment.setenv("LINES", "SECRET\nSECRET")
@@ -285,7 +285,7 @@ def test_file_that_may_not_be_read_is_a_config_error(tmp_path):
         Credential("bearer file:%s" % secret).header("h")
 
 
-# Going before one another
+# Precedence
 
 
 def test_header_given_by_hand_goes_before_the_credential(environment):
@@ -308,7 +308,7 @@ def test_credential_goes_before_the_urls_userinfo(environment):
 # Read again after a 401
 
 
-def rewriting(path, text, answer):
+def rewrite_file(path, text, answer):
     """An answer that first puts another text into a file."""
 
     def step(connection, request):
@@ -325,7 +325,7 @@ def test_credential_is_read_again_once_it_is_refused(status, tmp_path):
     token.write_text("old")
     with RawServer(
         reply('{"status": "running"}'),
-        rewriting(token, "new", reply(b"", status)),
+        rewrite_file(token, "new", reply(b"", status)),
         reply('{"status": "running"}'),
         DONE,
     ) as server:
@@ -342,7 +342,7 @@ def test_credential_is_read_again_once_it_is_refused(status, tmp_path):
 def test_second_401_ends_the_wait(tmp_path):
     token = tmp_path / "token"
     token.write_text("SECRET1")
-    with RawServer(rewriting(token, "SECRET2", NO), NO, DONE) as server:
+    with RawServer(rewrite_file(token, "SECRET2", NO), NO, DONE) as server:
         outcome = poll(server, auth="bearer file:%s" % token)
     assert (outcome.state, outcome.polls) == ("unreachable", 2)
     assert "401: not authorised" in outcome.error.message
@@ -360,7 +360,7 @@ def test_token_may_expire_more_than_once_in_a_wait(tmp_path):
     token.write_text("1")
     running = reply('{"status": "running"}')
     with RawServer(
-        rewriting(token, "2", NO), running, rewriting(token, "3", NO), running, DONE
+        rewrite_file(token, "2", NO), running, rewrite_file(token, "3", NO), running, DONE
     ) as server:
         outcome = poll(server, auth="bearer file:%s" % token)
     assert outcome.state == "done"
@@ -373,7 +373,7 @@ def test_401_without_a_credential_ends_at_once():
     assert (outcome.state, outcome.polls) == ("unreachable", 1)
 
 
-def test_source_that_is_gone_by_then_leaves_the_old_credential(tmp_path):
+def test_source_that_disappears_leaves_the_old_credential(tmp_path):
     """The server has the last word; the wait ends as unreachable, not with an exception."""
     token = tmp_path / "token"
     token.write_text("old")
@@ -391,7 +391,7 @@ def test_source_that_is_gone_by_then_leaves_the_old_credential(tmp_path):
 def test_fresh_credential_serves_other_jobs_too(tmp_path):
     token = tmp_path / "token"
     token.write_text("old")
-    with RawServer(rewriting(token, "new", NO), DONE) as server, Poller(
+    with RawServer(rewrite_file(token, "new", NO), DONE) as server, Poller(
         Profile(auth="bearer file:%s" % token, url=server.url("/jobs/{id}")), clock=VirtualClock()
     ) as poller:
         assert [poller.poll(job).polls for job in "ab"] == [2, 1]
@@ -436,13 +436,14 @@ def wait_with_secrets(url, on_event, **settings):
 
 @pytest.mark.parametrize("way", ["straight", "through a proxy"])
 @pytest.mark.parametrize("case", list(FAILURES))
-def test_secrets_are_shown_nowhere_whatever_fails(case, way, environment, caplog):
+def test_secrets_are_never_shown_after_any_failure(case, way, environment, caplog):
     """Not in events, log records, outcomes or exceptions; nor their base64 forms."""
     caplog.set_level(logging.DEBUG, logger="pollkit")
     environment.setenv("TOKEN", SECRETS["token"])
     with RawServer(FAILURES[case]) as server:
         target = "/?api_key=" + SECRETS["query"]
-        url, proxy = server.url(target, "me:" + SECRETS["password"]), "none"
+        url = server.url(target, "me:" + SECRETS["password"])
+        proxy = "none"
         if way == "through a proxy":
             url = "http://me:%s@j.test%s" % (SECRETS["password"], target)
             proxy = "http://us:%s@%s" % (SECRETS["proxy"], server.authority)
@@ -466,7 +467,7 @@ def test_secrets_are_shown_nowhere_whatever_fails(case, way, environment, caplog
     assert not leaks(caplog.text)
 
 
-REACHED_NOT = {  # nobody answers, or nobody can: no poll is made
+REACHED_NOT = {  # no server answers, or none can: no poll is made
     "refused": "http://me:{password}@127.0.0.1:{unused}/?token={query}",
     "no such name": "http://me:{password}@nowhere.invalid/?token={query}",
     "no TLS": "https://me:{password}@127.0.0.1:{unused}/?token={query}",
@@ -483,7 +484,7 @@ REACHED_NOT = {  # nobody answers, or nobody can: no poll is made
 
 
 @pytest.mark.parametrize("case", list(REACHED_NOT))
-def test_secrets_are_shown_nowhere_where_nobody_is_reached(case, environment, caplog):
+def test_secrets_are_never_shown_if_no_server_is_reached(case, environment, caplog):
     caplog.set_level(logging.DEBUG, logger="pollkit")
     environment.setenv("TOKEN", SECRETS["token"])
     with contextlib.closing(socket.socket()) as unused:
@@ -506,7 +507,7 @@ def test_secrets_are_shown_nowhere_where_nobody_is_reached(case, environment, ca
     assert not leaks(caplog.text)
 
 
-def test_credential_is_shown_nowhere_whatever_its_header_is_called(environment):
+def test_credential_is_never_shown_with_any_name_of_its_header(environment):
     """An API may repeat it in its error."""
 
     def repeat(connection, request):

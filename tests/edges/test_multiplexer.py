@@ -56,7 +56,7 @@ def soon():
 
 
 def wait_for_read(sock, until):
-    """An exchange that waits once; its result is what it was told."""
+    """An exchange that waits once; its result is whether the descriptor was ready."""
     is_ready = yield sock.fileno(), READ, until
     return is_ready
 
@@ -91,7 +91,7 @@ def echo(sock, until):
 
 
 def count_reads(sock, until):
-    """Waits as often as it is ready, and leaves the bytes where they are."""
+    """Waits as often as the descriptor is ready, and never reads the bytes."""
     count = 0
     while (yield sock.fileno(), READ, until):
         count += 1
@@ -168,7 +168,7 @@ def test_run_returns_the_result_of_an_exchange_that_never_waits():
     assert run(at_once()) == 42
 
 
-def test_run_raises_what_the_exchange_raises_and_closes_it(new_pair):
+def test_run_raises_the_error_of_the_exchange_and_closes_it(new_pair):
     here, there = new_pair()
     there.send(b"x")
     closed = []
@@ -274,7 +274,8 @@ def test_a_refused_connection_makes_its_descriptor_ready(multiplexer):
 
 
 def test_an_exchange_may_go_from_one_descriptor_to_another(multiplexer, new_pair):
-    (first, to_first), (second, to_second) = new_pair(), new_pair()
+    first, to_first = new_pair()
+    second, to_second = new_pair()
 
     def steps():
         yield first.fileno(), READ, soon()
@@ -314,7 +315,7 @@ def test_a_new_socket_may_have_the_number_of_the_one_just_closed(multiplexer):
 
 
 def test_two_exchanges_on_one_descriptor_are_a_bug_that_shows(multiplexer, new_pair):
-    """One of them would never go on."""
+    """One of them would never be resumed."""
     here, _ = new_pair()
     multiplexer.start("a", wait_for_read(here, soon()))
     with pytest.raises(AssertionError, match="two exchanges wait"):
@@ -378,8 +379,9 @@ def test_a_descriptor_that_is_always_ready_does_not_outlast_the_instant(multiple
 def test_a_reply_that_comes_while_another_exchange_takes_its_time_is_not_too_late(
     multiplexer, new_pair
 ):
-    """The process may have been suspended, too: what has arrived is looked at before giving up."""
-    (slow, to_slow), (other, to_other) = new_pair(), new_pair()
+    """The process may have been suspended, too: it checks for bytes before giving up."""
+    slow, to_slow = new_pair()
+    other, to_other = new_pair()
 
     def slow_steps():
         yield slow.fileno(), READ, soon()
@@ -429,7 +431,8 @@ def test_wait_does_not_spin(multiplexer, new_pair):
 
 
 def test_an_exception_ends_its_own_exchange_and_is_reported_with_its_tag(multiplexer, new_pair):
-    (bad, to_bad), (good, to_good) = new_pair(), new_pair()
+    bad, to_bad = new_pair()
+    good, to_good = new_pair()
 
     def failing():
         yield bad.fileno(), READ, soon()
@@ -604,7 +607,8 @@ def test_a_wake_while_the_last_one_is_being_taken_is_not_lost(multiplexer):
 def test_work_that_other_threads_put_in_a_queue_is_always_found(multiplexer, no_thread_is_left):
     """Each adds to the queue and then wakes the thread that waits, as drivers do."""
     queue = []
-    threads_count, rounds = 4, 500
+    threads_count = 4
+    rounds = 500
 
     def add():
         for _ in range(rounds):

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="for systems 
 
 @pytest.fixture
 def shared(tmp_path):
-    """A directory that everybody may write, as /tmp."""
+    """A directory that all users can write to, such as /tmp."""
     place = tmp_path / "shared"
     place.mkdir()
     place.chmod(0o1777)
@@ -46,7 +46,7 @@ def victim(tmp_path):
 
 
 @pytest.fixture
-def of_somebody(monkeypatch):
+def of_another_user(monkeypatch):
     """Makes a file or link look like another user's."""
     owned = set()
     lstat = os.lstat
@@ -78,7 +78,7 @@ def test_a_link_with_the_name_of_the_temporary_file_is_not_written_through(share
     assert (victim.read_text(), mode_of(victim)) == (SAFE, 0o600)
 
 
-def test_a_new_file_of_metrics_is_readable_for_all_whatever_the_umask(shared, ledger):
+def test_a_new_file_of_metrics_is_readable_for_all_with_any_umask(shared, ledger):
     before = os.umask(0o077)
     try:
         write_metrics(str(shared / "m.prom"), ledger, "jobs.db")
@@ -108,7 +108,7 @@ def test_a_failed_write_leaves_no_temporary_file(shared, ledger, monkeypatch):
 
 
 def test_a_temporary_file_never_has_the_name_of_one_that_is_there(shared, victim, monkeypatch):
-    """If somebody guesses the name, nothing is written at all."""
+    """If another user guesses the name, nothing is written at all."""
     monkeypatch.setattr(os, "urandom", bytes)
     (shared / (".m.prom.%s.tmp" % ("00" * 8))).symlink_to(victim)
     with pytest.raises(FileExistsError):
@@ -155,12 +155,12 @@ WRITERS = {
 @pytest.mark.parametrize("writer", list(WRITERS))
 @pytest.mark.parametrize("target", ["a file", "nothing yet"])
 def test_a_link_of_another_user_is_not_followed(
-    shared, victim, of_somebody, ledger, writer, target
+    shared, victim, of_another_user, ledger, writer, target
 ):
     if target == "nothing yet":
         victim.unlink()
     (shared / "name").symlink_to(victim)
-    of_somebody(shared / "name")
+    of_another_user(shared / "name")
     with pytest.raises((OSError, ConfigError, LedgerError, NotificationFailed)) as caught:
         WRITERS[writer](str(shared / "name"), ledger)
     assert "is a link of another user" in str(caught.value)
@@ -169,10 +169,12 @@ def test_a_link_of_another_user_is_not_followed(
 
 
 @pytest.mark.parametrize("writer", list(WRITERS))
-def test_nor_is_one_on_the_way_to_the_file(shared, tmp_path, of_somebody, ledger, writer):
+def test_a_link_on_the_path_to_the_file_is_not_followed(
+    shared, tmp_path, of_another_user, ledger, writer
+):
     (tmp_path / "mine").mkdir()
     (shared / "folder").symlink_to(tmp_path / "mine")
-    of_somebody(shared / "folder")
+    of_another_user(shared / "folder")
     with pytest.raises((OSError, ConfigError, LedgerError, NotificationFailed)):
         WRITERS[writer](str(shared / "folder" / "name"), ledger)
     assert os.listdir(str(tmp_path / "mine")) == []
@@ -187,10 +189,12 @@ def test_a_link_of_ones_own_is_followed(shared, tmp_path, ledger, writer):
 
 
 @pytest.mark.parametrize("writer", list(WRITERS))
-def test_links_of_others_count_where_only_some_may_write(tmp_path, of_somebody, ledger, writer):
-    """Whoever may write in the directory is trusted: it is not shared with everybody."""
+def test_links_of_others_are_followed_if_only_some_users_can_write(
+    tmp_path, of_another_user, ledger, writer
+):
+    """The users who can write to the directory are trusted: it is not open to all."""
     (tmp_path / "name").symlink_to(tmp_path / "target")
-    of_somebody(tmp_path / "name")
+    of_another_user(tmp_path / "name")
     WRITERS[writer](str(tmp_path / "name"), ledger)
 
 
@@ -201,9 +205,9 @@ def test_links_that_lead_in_a_circle_are_an_error(shared):
         files.check_links(str(shared / "a"))
 
 
-def test_the_command_says_what_is_wrong_in_a_line(shared, victim, of_somebody, api, pollkit):
+def test_the_command_reports_the_problem_in_one_line(shared, victim, of_another_user, api, pollkit):
     (shared / "m.prom").symlink_to(victim)
-    of_somebody(shared / "m.prom")
+    of_another_user(shared / "m.prom")
     assert pollkit("add", "jobs.db", "job_1", "--profile", "fake")[0] == 0
     code, out, err = pollkit("run", "jobs.db", "--once", "--metrics", str(shared / "m.prom"))
     assert (code, out) == (2, "")
@@ -211,10 +215,10 @@ def test_the_command_says_what_is_wrong_in_a_line(shared, victim, of_somebody, a
 
 
 def test_a_picture_is_not_drawn_through_a_link_of_another_user(
-    shared, victim, of_somebody, pollkit
+    shared, victim, of_another_user, pollkit
 ):
     (shared / "f.svg").symlink_to(victim)
-    of_somebody(shared / "f.svg")
+    of_another_user(shared / "f.svg")
     words = [
         "simulate",
         "--jobs",
@@ -296,7 +300,7 @@ def test_a_module_beside_a_copied_package_is_not_imported(shared, served, how):
 
 
 @pytest.mark.parametrize("package_is", ["beside the script", "beside its folder"])
-def test_nor_is_one_beside_a_script_or_its_folder(shared, served, package_is):
+def test_a_module_beside_a_script_or_its_folder_is_not_imported(shared, served, package_is):
     scripts = shared / "scripts"
     scripts.mkdir()
     plant(shared)
@@ -307,7 +311,7 @@ def test_nor_is_one_beside_a_script_or_its_folder(shared, served, package_is):
     check_ran(run(scripts, "poll_job.py", served.url("job_1"), "--quiet"))
 
 
-def test_nor_is_one_beside_a_script_and_a_zip_file(shared, served):
+def test_a_module_beside_a_script_and_a_zip_file_is_not_imported(shared, served):
     plant(shared)
     script = copy_script(shared)
     built = run(

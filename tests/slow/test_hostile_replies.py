@@ -1,4 +1,4 @@
-"""All hostile replies: see tests/test_bounded_work.py, which has some of them."""
+"""All hostile replies; tests/edges/http/test_bounded_work.py has some of them."""
 
 import pytest
 

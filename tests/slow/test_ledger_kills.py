@@ -77,9 +77,9 @@ def lost_polls(place, api):
 
     Call it when all runs have exited; their last requests may still be on their way.
     """
-    with socket.create_connection(api.server.getsockname()) as own:
+    with socket.create_connection(("127.0.0.1", api.port)) as own:
         wait_for(lambda: own.getsockname() in api.lasts)  # so all earlier connections were accepted
-    wait_for(lambda: not api.sockets)
+    wait_for(lambda: api.open == 0)
     with Ledger(place.ledger) as ledger:
         written = {
             row.job.id: (row.outcome or row.progress).get("polls", 0) for row in ledger.rows()

@@ -1,4 +1,4 @@
-"""Polls once, in a process of its own, and prints what that took: CPU seconds and MB of memory.
+"""Polls once in a separate process, and prints the cost: CPU seconds and MB of memory.
 
     cost = measure(hostile_replies.CASES["gzip of empty objects"])
     check_cost("gzip of empty objects")    # asserts that it is within the bounds

@@ -1,7 +1,7 @@
 """Replies that are made to cost a client much time or memory, each with a body of up to 10 MB.
 
     case = CASES["gzip of empty objects"]
-    case.answer()   what the server sends, for raw_server.RawServer
+    case.answer()   the bytes of the server, for raw_server.RawServer
     case.profile    the settings of the profile that reads it
     case.expected   a part of the outcome: its state, its error, or the beginning of its result
 

@@ -1,123 +1,93 @@
-"""A real job API on port 0, quick enough for thousands of polls: raw sockets, a thread a connection."""
+"""A job API whose answers a test chooses per job and poll; real sockets, see raw_server."""
 
 import json
-import re
-import socket
 import threading
 import time
 
 from pollkit import Profile
-
-REQUEST = re.compile(rb"GET (\S+) HTTP/1.1\r\n")
+from raw_server import RawServer, reply
 
 
 class JobApi:
-    """Answers /jobs/ID by what `answer(id, count)` gives: a status word, or (HTTP status, headers, data).
+    """Answers /jobs/ID with `answer(id, count)`; `count` is the number of earlier polls.
 
-    `count` is how often this job was asked about before. `/many?ids=a,b` answers for several.
-    Notes when each request came (`asked`), how many connections were ever opened at once, and what
-    each of them was last asked for (`lasts`, by the address of the other end).
+    An answer is a status word, (HTTP status, headers, data), or None to reset the connection.
+    `/many?ids=a,b` returns several jobs. The API records the instant and path of each request
+    (`asked`), the polls per job (`counts`), and the last path requested on each connection
+    (`lasts`, by the client's address).
     """
 
     def __init__(self, answer):
         self.answer = answer
-        self.asked, self.counts, self.lasts = [], {}, {}
-        self.connections, self.most_connections = 0, 0
+        self.asked = []
+        self.counts = {}
+        self.lasts = {}
         self.lock = threading.Lock()
-        self.sockets = set()
-        self.server = socket.socket()
-        self.server.bind(("127.0.0.1", 0))
-        self.server.listen(128)
-        self.url = "http://127.0.0.1:%d" % self.server.getsockname()[1]
-        self.threads = [threading.Thread(target=self.accept)]
-        self.threads[0].start()
+        self._server = RawServer(self._serve, greeting=self._accept)
+        self.port = self._server.port
+        self.url = self._server.url("")
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc_info):
-        self.server.shutdown(socket.SHUT_RDWR)
-        self.server.close()
-        with self.lock:
-            for connection in self.sockets:
-                try:
-                    connection.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
-        for thread in self.threads:
-            thread.join()
+        self._server.close()
 
-    def accept(self):
-        while True:
-            try:
-                connection, peer = self.server.accept()
-            except OSError:
-                return
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            with self.lock:
-                self.sockets.add(connection)
-                self.lasts[peer] = ""
-                self.connections += 1
-                self.most_connections = max(self.most_connections, len(self.sockets))
-            thread = threading.Thread(target=self.serve, args=(connection, peer))
-            thread.start()
-            self.threads.append(thread)
+    @property
+    def connections(self):
+        """The number of connections that were ever opened."""
+        return self._server.accepted
 
-    def serve(self, connection, peer):
-        try:
-            while True:
-                request = connection.recv(65536)
-                if not request:
-                    return
-                self.lasts[peer] = REQUEST.match(request).group(1).decode()
-                reply = self.reply(self.lasts[peer])
-                if reply is None:  # a reset connection
-                    connection.setsockopt(
-                        socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0"
-                    )
-                    return
-                connection.sendall(reply)
-        except OSError:
-            pass
-        finally:
-            with self.lock:
-                self.sockets.discard(connection)
-            connection.close()
-
-    def reply(self, path):
-        names = (
-            path.rpartition("ids=")[2].split(",") if "ids=" in path else [path.rpartition("/")[2]]
-        )
-        with self.lock:
-            self.asked.append((time.monotonic(), path))
-            answers = []
-            for name in names:
-                count = self.counts.get(name, 0)
-                self.counts[name] = count + 1
-                answers.append((name, self.answer(name, count)))
-        if "ids=" in path:
-            said = [{"id": name, "status": word} for name, word in answers if isinstance(word, str)]
-            return http(200, {}, {"items": said})
-        answer = answers[0][1]
-        if isinstance(answer, str):
-            return http(200, {}, {"id": names[0], "status": answer, "result": names[0]})
-        return answer and http(*answer)
+    @property
+    def open(self):
+        """The number of connections that are open."""
+        return self._server.open
 
     @property
     def times(self):
         return [at for at, _ in self.asked]
 
+    def _accept(self, connection, request):
+        self.lasts[connection.sock.getpeername()] = ""
+
+    def _serve(self, connection, request):
+        self._server.requests.clear()  # thousands of them would fill the memory
+        self.lasts[connection.sock.getpeername()] = request.target
+        data = self.reply(request.target)
+        if data is None:
+            connection.reset()
+        else:
+            connection.send(data)
+
+    def reply(self, path):
+        """The reply to a request, as bytes; None resets the connection."""
+        _, has_many, ids = path.rpartition("ids=")
+        names = ids.split(",") if has_many else [path.rpartition("/")[2]]
+        answers = {}
+        with self.lock:
+            self.asked.append((time.monotonic(), path))
+            for name in names:
+                count = self.counts.get(name, 0)
+                self.counts[name] = count + 1
+                answers[name] = self.answer(name, count)
+        if has_many:
+            statuses = [(name, word) for name, word in answers.items() if isinstance(word, str)]
+            items = [{"id": name, "status": status} for name, status in statuses]
+            return http(200, {}, {"items": items})
+        answer = answers[names[0]]
+        if isinstance(answer, str):
+            return http(200, {}, {"id": names[0], "status": answer, "result": names[0]})
+        return answer and http(*answer)
+
 
 def http(status, headers, data):
-    body = b"" if data is None else json.dumps(data).encode()
-    lines = ["HTTP/1.1 %d X" % status, "Content-Length: %d" % len(body)] + [
-        "%s: %s" % h for h in headers.items()
-    ]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
+    """A reply as bytes, with a JSON body unless `data` is None."""
+    body = b"" if data is None else json.dumps(data)
+    return reply(body, "%d X" % status, **headers)
 
 
 def done_after(polls):
-    """Jobs that are done when asked about for the given time."""
+    """An answer for jobs that are done after so many polls."""
     return lambda name, count: "done" if count >= polls else "running"
 
 

@@ -1,4 +1,4 @@
-"""Servers that fail in many ways and repeat what they were sent, and the secrets to look for."""
+"""Servers that fail in many ways and repeat the request, and the secrets to search for."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ TRACES += [
 
 
 def echo(connection, request):
-    """A server that answers with what it was sent."""
+    """A server that answers with the request."""
     connection.send(request.raw)
     connection.close()
 

@@ -43,7 +43,7 @@ http {
 
 
 class Nginx:
-    """Where nginx listens, and what it answered."""
+    """The address of nginx, and the statuses that it answered with."""
 
     def __init__(self, folder, port):
         self.url = "http://127.0.0.1:%d" % port
@@ -58,7 +58,7 @@ class Nginx:
 
 @contextmanager
 def nginx_before(upstream, folder, rate, burst=""):
-    """A running nginx in front of a URL: it passes on `rate` requests (10r/s) and refuses the rest."""
+    """A running nginx in front of a URL: it forwards `rate` requests (10r/s) and refuses others."""
     program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
     if program is None:
         assert os.environ.get("CI") != "true", "CI must have nginx: see .ci/run"

@@ -5,7 +5,7 @@
 
 An answer is bytes, a callable that takes the connection and the request, or a list of those.
 The server records requests and counts the connections it accepted; leaving the `with` block
-closes everything, joins every thread, and raises what went wrong in a script.
+closes everything, joins every thread, and raises the first error of a script.
 """
 
 import concurrent.futures
@@ -15,12 +15,14 @@ import struct
 import threading
 import time
 
-PATIENCE_S = 10.0  # for what should happen at once, on a slow machine; never slept as a whole
+PATIENCE_S = (
+    10.0  # for events that should happen at once, on a slow machine; no test sleeps that long
+)
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 
 
 class Request:
-    """A request as it came."""
+    """A request as it was received."""
 
     def __init__(self, raw, body, connection):
         self.raw = raw + body
@@ -51,7 +53,7 @@ class Connection:
         self.sock.sendall(data)
 
     def drip(self, data, every=0.05):
-        """Send a byte at a time, until nobody listens any more."""
+        """Send one byte at a time until the client leaves."""
         for i in range(len(data)):
             self.sock.sendall(data[i : i + 1])
             if self.pause(every):
@@ -62,11 +64,11 @@ class Connection:
         return self._stopping.wait(duration)
 
     def receive(self):
-        """What the client sends next, whatever it is; nothing once it has left."""
+        """The next bytes from the client; b"" once it has left."""
         return self.sock.recv(65536)
 
     def read_request(self):
-        """The next request, or None where the client leaves first."""
+        """The next request, or None if the client leaves first."""
         data = self._ahead
         while b"\r\n\r\n" not in data:
             more = self.receive()
@@ -81,7 +83,7 @@ class Connection:
         return Request(head + b"\r\n\r\n", body[: int(length)], self.number)
 
     def close(self):
-        """Hang up, as servers do."""
+        """Close the connection, as servers do."""
         if not self.closed:
             self.closed = True
             self.sock.close()
@@ -92,7 +94,7 @@ class Connection:
         self.close()
 
     def wake(self):
-        """Make whoever waits on the socket stop; SSLSocket's own shutdown is not for other threads."""
+        """End all waits on the socket; SSLSocket.shutdown is not for other threads."""
         try:
             socket.socket.shutdown(self.sock, socket.SHUT_RDWR)
         except OSError:
@@ -100,7 +102,7 @@ class Connection:
 
 
 def CLOSE(connection, request):
-    """An answer: hang up."""
+    """An answer: close the connection."""
     connection.close()
 
 
@@ -110,7 +112,7 @@ def RESET(connection, request):
 
 
 def HANG(connection, request):
-    """An answer: say nothing until the client leaves."""
+    """An answer: send nothing until the client leaves."""
     while connection.receive():
         pass
     connection.close()
@@ -146,7 +148,7 @@ class RawServer:
         self._greeting = options.pop("greeting", None)  # an answer before any request
         self._tls = options.pop("tls", None)  # an ssl.SSLContext
         self.host = options.pop("host", "127.0.0.1")
-        self.name = options.pop("name", self.host)  # what it is called in its URLs
+        self.name = options.pop("name", self.host)  # its name in URLs
         assert not options, options
         self._errors = []
         self._connections = []
@@ -156,7 +158,7 @@ class RawServer:
         self._listener = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
         try:
             self._listener.bind((self.host, 0))
-            self._listener.listen(64)
+            self._listener.listen(128)
         except BaseException:
             self._listener.close()
             raise
@@ -170,7 +172,7 @@ class RawServer:
 
     @property
     def origin(self):
-        """What credentials are bound to."""
+        """The scheme, host and port of its URLs."""
         return "%s://%s:%d" % ("https" if self._tls else "http", self.name, self.port)
 
     def url(self, target="/jobs/1", userinfo=""):
@@ -180,7 +182,7 @@ class RawServer:
 
     @property
     def targets(self):
-        """What was asked for, in order."""
+        """The targets of the requests, in order."""
         return [request.target for request in self.requests]
 
     @property
@@ -190,7 +192,7 @@ class RawServer:
 
     @property
     def open(self):
-        """How many connections are open still."""
+        """The number of open connections."""
         with self._lock:
             return sum(not connection.closed for connection in self._connections)
 
@@ -201,7 +203,7 @@ class RawServer:
         self.close()
 
     def close(self):
-        """Hang up on everybody, and raise what a script raised."""
+        """Close all connections, and raise the first error of a script."""
         self._stopping.set()
         try:
             # Closing alone would not wake the thread that accepts; a connection does.
@@ -211,7 +213,8 @@ class RawServer:
         self._threads[0].join(PATIENCE_S)
         self._listener.close()
         with self._lock:
-            connections, threads = list(self._connections), list(self._threads)
+            connections = list(self._connections)
+            threads = list(self._threads)
         for connection in connections:
             connection.wake()
         for thread in threads:
@@ -272,7 +275,7 @@ class RawServer:
             connection.sock.do_handshake()
         except (ssl.SSLError, OSError) as error:
             self.handshake_errors.append(str(error))
-            # Hanging up on what is unread would reset the connection, and lose TLS's last word.
+            # Closing with unread bytes would reset the connection, and lose TLS's alert.
             socket.socket.shutdown(connection.sock, socket.SHUT_WR)
             while socket.socket.recv(connection.sock, 65536):
                 pass
@@ -291,7 +294,7 @@ def _perform(answer, connection, request):
 
 
 def at_once(cases, work):
-    """Work on every case in a thread of its own, so that slow ones wait together: futures by case."""
+    """Work on all cases at once, each in its own thread: futures by case."""
     with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
         return {case: pool.submit(work, case) for case in cases}
 

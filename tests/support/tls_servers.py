@@ -10,7 +10,8 @@ from raw_server import RawServer
 
 CA = os.path.join(DATA, "ca.pem")
 LAX_CA = os.path.join(DATA, "lax-ca.pem")
-CLIENT_CERT, CLIENT_KEY = os.path.join(DATA, "client.pem"), os.path.join(DATA, "client.key")
+CLIENT_CERT = os.path.join(DATA, "client.pem")
+CLIENT_KEY = os.path.join(DATA, "client.key")
 
 
 def server_context(certificate="localhost", client_ca=None, version=None):

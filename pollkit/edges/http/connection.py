@@ -11,6 +11,7 @@ import time
 from enum import Enum
 from typing import Optional, Tuple, Type
 
+from ..clock import SIGNAL_CHECK_S
 from ..multiplexer import NOTHING, READ, WRITE, Steps
 from .parser import Response, ResponseParser
 from .socket_options import CAN_LIMIT_READS, is_surely_quiet, limit_reads
@@ -143,12 +144,11 @@ class Connection:
     __del__ = close  # without a ResourceWarning
 
     def _limit_next_read(self, deadline: float) -> None:
-        """Make the next blocking read end before the deadline, at most a second too early."""
+        """Make the next blocking read end before the deadline, and soon enough for signals."""
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise DeadlinePassed()
-        # Whole seconds are the same for most exchanges, so they need not be set again.
-        limit_s = left_s if left_s < 1 else float(int(left_s))
+        limit_s = min(left_s, SIGNAL_CHECK_S)
         if limit_s != self._read_limit_s:
             limit_reads(self.sock, limit_s)
             self._read_limit_s = limit_s

@@ -1,6 +1,6 @@
-"""Whatever a server sends, up to 10 MB: reading it takes less than 1 s of CPU and 64 MB of memory.
+"""Reading any reply of up to 10 MB takes less than 1 s of CPU time and 64 MB of memory.
 
-Each reply comes from a real socket, and a process of its own polls it once. Here are the replies
+Each reply comes from a real socket, and a separate process polls it once. These are the replies
 that were slow or large; tests/slow/test_hostile_replies.py has all of them.
 """
 
@@ -42,7 +42,7 @@ def test_no_reply_takes_much_time_or_memory(title):
 
 
 def test_a_reply_in_many_small_chunks_is_read(fetch):
-    """Servers that stream what a JSON encoder yields send a chunk for each token."""
+    """Servers that stream the output of a JSON encoder send one chunk per token."""
     chunks = b'8\r\n{"a": 1}\r\n' + b"4\r\n    \r\n" * 100000 + b"0\r\n\r\n"
     with RawServer(CHUNKED + chunks) as server:
         got = fetch(server.url())
@@ -54,7 +54,7 @@ def test_up_to_50_interim_replies_are_passed_over(fetch):
         assert fetch(server.url()).body == b"{}"
 
 
-def test_an_error_is_kept_up_to_10000_characters_and_no_secret_that_is_cut_there(new_transport):
+def test_an_error_is_cut_at_10000_characters_and_keeps_no_part_of_a_secret(new_transport):
     transport = new_transport({"X-Api-Key": TOKEN})
     transport.check("http://127.0.0.1:9/")
     for place in range(9900, 10010, 7):

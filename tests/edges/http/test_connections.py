@@ -35,7 +35,8 @@ def test_polls_of_a_thread_share_one_connection(new_transport):
 
 
 def test_threads_that_ask_at_once_have_a_connection_each_and_no_more(new_transport):
-    transport, both = new_transport(), threading.Barrier(2, timeout=10)
+    transport = new_transport()
+    both = threading.Barrier(2, timeout=10)
 
     def ask():
         for _ in range(3):
@@ -91,7 +92,7 @@ KEPT = {  # replies after which the connection carries the next poll: True, or i
 
 
 @pytest.mark.parametrize("case", KEPT)
-def test_connection_is_kept_only_where_the_reply_allows_it(case, new_transport):
+def test_connection_is_kept_only_if_the_reply_allows_it(case, new_transport):
     transport = new_transport()
     raw, kept = KEPT[case]
     with RawServer(raw) as server:
@@ -122,7 +123,7 @@ def test_live_connection_is_used_again_after_any_idle_time(new_transport):
 
 
 @pytest.mark.parametrize("end", [CLOSE, RESET], ids=["closed", "reset"])
-def test_poll_is_repeated_once_where_a_kept_connection_ends_instead_of_a_reply(end, new_transport):
+def test_poll_is_repeated_once_if_a_kept_connection_ends_instead_of_a_reply(end, new_transport):
     """The server may have been about to close it anyway (RFC 9112, 9.3.1)."""
     transport = new_transport()
     with RawServer(DONE, end, DONE) as server:
@@ -200,7 +201,7 @@ def test_transport_that_is_dropped_leaves_no_connection_open(recwarn):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no fork")
 def test_forked_child_leaves_the_parents_connections_alone():
-    """It opens its own; the parent's stays good. (In a process of its own: pytest has threads.)"""
+    """It opens its own; the parent's stays good. (In another process: pytest has threads.)"""
     script = textwrap.dedent("""
         import os, sys
         from pollkit import Profile

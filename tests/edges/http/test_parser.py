@@ -1,4 +1,4 @@
-"""The HTTP response parser: what it accepts and refuses, however the bytes are cut into pieces."""
+"""The HTTP response parser accepts and refuses the same responses in pieces of any size."""
 
 import gc
 import gzip
@@ -85,7 +85,7 @@ def parse(data, is_head=False):
     return response
 
 
-# Where the body ends
+# The end of the body
 
 
 @pytest.mark.parametrize("name", sorted(COMPLETE))
@@ -172,7 +172,7 @@ def test_a_response_in_another_protocol_is_quoted_in_the_same_way_in_any_pieces(
         b"HTTP/1.1 100 Continue\r\n\r\n" + OK + b"Content-Length: 1\r\n\r\n",
     ],
 )
-def test_the_response_to_head_has_no_body_whatever_its_headers_say(data):
+def test_the_response_to_head_has_no_body_despite_its_headers(data):
     found = assert_pieces_do_not_matter(data, is_head=True)
     assert (found[0], found[2:]) == (200, (b"", False, True, False))
 
@@ -238,14 +238,14 @@ OTHER_HEADERS = pytest.mark.parametrize(
         (b"Transfer-Encoding : chunked", b"hi!", True),
     ],
 )
-def test_other_headers_do_not_change_where_the_body_ends(line, body, needed_more, others):
+def test_other_headers_do_not_change_the_length_of_the_body(line, body, needed_more, others):
     """A header counts or does not count, but that never depends on its neighbours."""
     found = assert_pieces_do_not_matter(OK + others + line + b"\r\n\r\nhi!")
     assert found[2:4] == (body, needed_more)
 
 
 @OTHER_HEADERS
-def test_a_line_without_a_colon_has_no_meaning_whatever_other_headers_there_are(others):
+def test_a_line_without_a_colon_is_ignored_beside_any_other_headers(others):
     found = assert_pieces_do_not_matter(
         OK + others + b"Transfer-Encoding\r\nContent-Length: 2\r\nConnection\r\n\r\nhi"
     )
@@ -367,7 +367,7 @@ def our_reading(data, is_head, random_cuts):
     return response.status, headers, response.body, response.can_reuse
 
 
-# http.client keeps these connections; RFC 9112 tells us not to (6.1, 6.3, 9.3).
+# http.client keeps these connections; RFC 9112 forbids it (6.1, 6.3, 9.3).
 OUR_CHOICE = {
     "chunked wins over Content-Length",
     "Transfer-Encoding: identity and Content-Length",
@@ -396,7 +396,8 @@ def test_http_client_reads_the_same(name):
     theirs = client_reading(data, False)
     if name in OUR_CHOICE:
         assert theirs[3] and not ours[3]
-        ours, theirs = ours[:3], theirs[:3]
+        ours = ours[:3]
+        theirs = theirs[:3]
     assert ours == theirs
 
 
@@ -441,7 +442,8 @@ def limits(monkeypatch):
 
 def exact_head(size):
     """A response without a body whose head has exactly this many bytes."""
-    start, end = b"HTTP/1.1 204 No\r\nX: ", b"\r\n\r\n"
+    start = b"HTTP/1.1 204 No\r\nX: "
+    end = b"\r\n\r\n"
     return start + b"x" * (size - len(start) - len(end)) + end
 
 
@@ -553,7 +555,7 @@ def fed_until_refused(start, endless):
     ids="headers folds header CR interim-headers interim body chunks large-chunks extensions "
     "extension digits chunk-end trailers trailer".split(),
 )
-def test_what_never_ends_is_refused_soon_after_its_limit(start, part, most, words):
+def test_an_endless_response_is_refused_soon_after_its_limit(start, part, most, words):
     fed, error = fed_until_refused(start, repeat(part))
     assert words in str(error)
     assert fed <= len(start) + most + 2 * 16500

@@ -1,4 +1,4 @@
-"""Polls through proxies: which one, what it is told, and what pollkit says where it refuses."""
+"""Polls through proxies: the choice of the proxy, the requests to it, and its refusals."""
 
 import base64
 import contextlib
@@ -195,9 +195,7 @@ def test_proxy_that_makes_no_sense_is_a_config_error_without_the_password(url, f
     with pytest.raises(ConfigError) as caught:
         fetch("http://jobs.invalid/1", proxy=url)
     assert "SEC" not in repr(caught.value)
-    assert "the proxy can't be used" in str(
-        caught.value
-    )  # which may stand in the environment, unnoticed
+    assert "the proxy can't be used" in str(caught.value)  # it may be in the environment unnoticed
 
 
 def test_redirect_to_a_scheme_whose_proxy_is_of_another_kind_is_a_fault(fetch, environment):
@@ -210,7 +208,7 @@ def test_redirect_to_a_scheme_whose_proxy_is_of_another_kind_is_a_fault(fetch, e
     assert got.final
 
 
-# What a proxy is told, and what the origin
+# The requests to the proxy and to the origin
 
 
 def test_proxy_gets_its_password_and_the_origin_does_not(fetch, environment):
@@ -224,7 +222,8 @@ def test_proxy_gets_its_password_and_the_origin_does_not(fetch, environment):
             proxy="http://us%40er:p%3Ass@" + proxy.authority,
         )
     assert got.status == 200
-    outer, inner = proxy.requests[0], server.requests[0]
+    outer = proxy.requests[0]
+    inner = server.requests[0]
     assert outer.headers["proxy-authorization"] == "Basic dXNAZXI6cDpzcw=="  # us@er:p:ss
     assert sorted(outer.headers) == ["host", "proxy-authorization"]
     assert b"ORIGINS" not in outer.raw
@@ -302,7 +301,7 @@ def test_tunnel_to_an_ipv6_address_names_it_in_brackets(fetch):
     assert proxy.requests[0].headers["host"] == "[::1]:8443"
 
 
-def test_tunnel_names_the_port_even_where_it_is_the_usual_one(fetch):
+def test_tunnel_names_the_port_even_if_it_is_the_default(fetch):
     with RawServer(reply(b"", "502 Bad Gateway")) as proxy:
         fetch("https://jobs.invalid/1", proxy="http://" + proxy.authority)
     assert proxy.requests[0].line == "CONNECT jobs.invalid:443 HTTP/1.1"
@@ -334,7 +333,7 @@ def test_tunnel_opens_however_the_proxy_puts_it(established, fetch):
 
 
 @pytest.mark.parametrize("url", ["http://jobs.invalid/1", "https://jobs.invalid/1"])
-def test_407_is_a_final_fault_that_says_what_to_do(url, fetch):
+def test_407_is_a_final_fault_with_advice(url, fetch):
     answer = reply("<html>", "407 Proxy Authentication Required", Proxy_Authenticate="Basic")
     with RawServer(answer) as proxy:
         got = fetch(url, proxy="http://user:WRONG@" + proxy.authority)
@@ -454,7 +453,7 @@ def test_slow_proxy_cannot_hold_a_poll_beyond_its_deadline(answer, fetch):
 
 @pytest.mark.parametrize("host", [".invalid", "a..invalid", "x" * 64 + ".invalid"])
 def test_name_that_tls_cannot_carry_is_a_fault(host, fetch):
-    """`fetch` never raises; behind a proxy, no DNS stands before TLS."""
+    """`fetch` never raises; behind a proxy, TLS is not preceded by DNS."""
     with RawServer([b"HTTP/1.1 200 OK\r\n\r\n", HANG]) as proxy:
         got = fetch("https://%s/1" % host, proxy="http://" + proxy.authority)
     assert isinstance(got, Fault), got

@@ -35,7 +35,8 @@ every_pointer = pytest.mark.parametrize("pointer", list(POINTERS))
 def network(monkeypatch):
     """A network of our own, in which PUBLIC is a public address; the names in it may be changed."""
     names = {"public.test": PUBLIC, "inside.test": "127.0.0.1"}
-    is_internal, getaddrinfo = origins.is_internal, socket.getaddrinfo
+    is_internal = origins.is_internal
+    getaddrinfo = socket.getaddrinfo
 
     def resolve(host, *more):
         name = host.decode() if isinstance(host, bytes) else host
@@ -131,7 +132,7 @@ def test_public_server_in_between_cannot_point_back_inside(pointer, target):
 
 
 @every_pointer
-def test_public_server_in_between_cannot_choose_what_is_asked_of_an_internal_home(pointer):
+def test_public_server_in_between_cannot_choose_the_request_to_an_internal_home(pointer):
     """The request would carry credentials."""
     with RawServer(DONE) as home:
         with public_server(POINTERS[pointer](home.url("/admin"))) as between:
@@ -213,7 +214,7 @@ def test_same_origin_follows_nothing_to_another_origin(pointer):
 
 
 @every_pointer
-def test_same_origin_follows_what_stays_at_home(pointer):
+def test_same_origin_follows_redirects_within_the_origin(pointer):
     with RawServer(POINTERS[pointer]("/there"), DONE) as home:
         outcome, told = poll(home.url(), redirects="same-origin")
     assert outcome.state == "done" and warnings_of(told) == []
@@ -229,7 +230,7 @@ def test_any_follows_a_public_server_inside_but_without_credentials(pointer):
 
 
 def test_redirect_to_an_origin_listed_for_jobs_carries_no_credentials_either():
-    """`origins` says where jobs may be, not where a server may send their credentials."""
+    """`origins` lists origins of jobs; no server may send credentials from one to another."""
     with RawServer(DONE) as there, RawServer(redirect(there.url())) as home:
         outcome, _ = poll(
             home.url(), url=home.url("/{id}"), origins=(there.origin,), headers=SECRETS
@@ -284,7 +285,7 @@ def many_origins(count):
         yield [stack.enter_context(RawServer(DONE)) for _ in range(count)]
 
 
-def test_what_is_remembered_of_origins_is_bounded(monkeypatch, new_transport):
+def test_the_memory_for_origins_is_bounded(monkeypatch, new_transport):
     monkeypatch.setattr(redirects, "_MAX_ORIGINS", 2)
     with many_origins(4) as servers, public_server(DONE) as store:
         transport = new_transport()

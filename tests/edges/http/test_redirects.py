@@ -104,7 +104,7 @@ def test_redirect_loop_ends_in_a_fault(fetch):
         "http://[nonsense]:1/x",
     ],
 )
-def test_redirect_to_what_is_not_http_is_refused(location, fetch):
+def test_redirect_to_another_scheme_is_refused(location, fetch):
     with RawServer(redirect(location), DONE) as server:
         got = fetch(server.url(), request_timeout=2.0)
     assert isinstance(got, Fault), got
@@ -198,7 +198,7 @@ def test_unauthorised_abroad_explains_itself(status, fetch):
         ("308 Permanent", "POST", b'{"id": 1}'),
     ],
 )
-def test_redirected_post_is_what_the_status_says(status, method, body, fetch):
+def test_method_of_a_redirected_post_depends_on_the_status(status, method, body, fetch):
     with RawServer(redirect("/there", status), DONE) as server:
         assert fetch(server.url(), method="POST", body='{"id": 1}').status == 200
     request = server.requests[1]

@@ -36,7 +36,7 @@ class StutteringServer(RawServer):
 def test_a_reply_that_is_sent_twice_is_not_taken_for_another_jobs(is_tls, repetition):
     """One or two wrong results can't be ruled out: a copy that arrives while a request is in
     flight looks like its answer. Without the check and the ban: 3 to 9 over http, 282 over https.
-    The tests below prove each part by itself."""
+    The tests below prove each part."""
     options = {"tls": server_context(), "name": "localhost"} if is_tls else {}
     with StutteringServer(**options) as server:
         profile = Profile(

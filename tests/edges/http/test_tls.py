@@ -1,4 +1,4 @@
-"""Polls over TLS: whom pollkit trusts, and what it says where it doesn't."""
+"""Polls over TLS: which servers pollkit trusts, and how it explains that it does not trust one."""
 
 import contextlib
 import os
@@ -15,7 +15,6 @@ import pytest
 from paths import DATA, TESTS
 from pollkit import ConfigError, Fault, Poller, Profile
 from pollkit.core.model import FaultCode
-from pollkit.edges.http import pool as pool_module
 from pollkit.edges.http.connecting import TlsSettings
 from pollkit.edges.http.probe import _new_unsafe_context as careless_context
 from pollkit.edges.http.request import Request
@@ -129,7 +128,7 @@ def test_certificate_file_that_cannot_be_used_is_a_config_error(settings):
     assert "\n" not in str(caught.value)
 
 
-def test_key_behind_a_passphrase_is_a_config_error_and_nobody_is_asked():
+def test_key_with_a_passphrase_is_a_config_error_without_a_prompt():
     script = (
         "import sys; from pollkit import ConfigError, Profile; "
         "from pollkit.edges.http.transport import Transport\n"
@@ -157,7 +156,7 @@ def test_key_behind_a_passphrase_is_a_config_error_and_nobody_is_asked():
 
 @pytest.mark.skipif(sys.version_info < (3, 7), reason="Python 3.6 gives no reason")
 def test_ca_that_only_the_strict_rules_refuse_is_explained(strict_rules, fetch):
-    """The advice is to reissue the certificate or to set tls_strict = no, not to find another CA."""
+    """The advice is to reissue the certificate or to set tls_strict = no, not to change the CA."""
     with tls_server(DONE, certificate="lax") as server:
         got = fetch(server.url(), ca_file=LAX_CA)
     assert "not accepted: Basic Constraints of CA cert not marked critical" in got.message
@@ -184,7 +183,7 @@ def test_tls_strict_no_clears_that_flag_and_nothing_else(strict_rules):
 @pytest.mark.parametrize(
     "certificate, ca_file", [("lax", CA), ("elsewhere", CA), ("lax", CLIENT_CERT)]
 )
-def test_tls_strict_no_trusts_nobody_else(certificate, ca_file, strict_rules, fetch):
+def test_tls_strict_no_trusts_no_other_certificate(certificate, ca_file, strict_rules, fetch):
     """Another CA, another name: still refused."""
     with tls_server(DONE, certificate=certificate) as server:
         got = fetch(server.url(), ca_file=ca_file, tls_strict=False)
@@ -314,7 +313,7 @@ def test_advice_for_an_expired_certificate_is_not_about_the_ca(fetch):
     assert got.code is FaultCode.CERTIFICATE_DATE
 
 
-# What is no TLS
+# Servers without TLS
 
 
 @pytest.mark.parametrize(
@@ -322,7 +321,7 @@ def test_advice_for_an_expired_certificate_is_not_about_the_ca(fetch):
     [None, reply(b"", "400 Bad Request"), b"SSH-2.0-x\r\n"],
     ids=["http", "http that speaks first", "ssh"],
 )
-def test_server_without_tls_is_told_apart(greeting, fetch):
+def test_server_without_tls_is_recognised(greeting, fetch):
     def answer(connection, request):
         connection.receive()
         connection.send(reply(b"", "400 Bad Request"))
@@ -379,7 +378,7 @@ SLOW_REPLIES = {
 
 
 def timed_poll(server, timeout):
-    """What comes back, how long it takes, and who was asked."""
+    """The answer to a poll, its duration, and the authority of the server."""
     transport = Transport(Profile(proxy="none", ca_file=CA, request_timeout=timeout))
     with server, contextlib.closing(transport):
         url = "https://%s/jobs/1" % server.authority
@@ -448,12 +447,9 @@ def test_dripping_tls_record_cannot_hold_a_poll_beyond_its_deadline(fetch):
 # Connections
 
 
-@pytest.mark.parametrize("looked_at", [False, True], ids=["just used", "idle for long"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_polls_share_one_connection(version, looked_at, new_transport, monkeypatch):
-    """Also where it is looked at before use: TLS's own messages (session tickets) do no harm."""
-    if looked_at:
-        monkeypatch.setattr(pool_module, "_IDLE_S", -1.0, raising=False)
+def test_polls_share_one_connection(version, new_transport):
+    """Session tickets, which TLS sends unasked, are not taken for stray replies."""
     transport = new_transport()
     with tls_server(DONE, version=version) as server:
         got = [
@@ -466,13 +462,8 @@ def test_polls_share_one_connection(version, looked_at, new_transport, monkeypat
     assert server.used == [0] * 4
 
 
-@pytest.mark.parametrize("looked_at", [False, True], ids=["just used", "idle for long"])
 @pytest.mark.parametrize("end", [CLOSE, RESET], ids=["closed", "reset"])
-def test_connection_that_ended_while_idle_is_replaced_unnoticed(
-    end, looked_at, new_transport, monkeypatch
-):
-    if looked_at:
-        monkeypatch.setattr(pool_module, "_IDLE_S", -1.0, raising=False)
+def test_connection_that_ended_while_idle_is_replaced_unnoticed(end, new_transport):
     transport = new_transport()
     with tls_server([DONE, lambda connection, _: connection.pause(0.02), end], DONE) as server:
         first = transport.fetch(Request(server.url("/1"), server.origin))
@@ -484,7 +475,7 @@ def test_connection_that_ended_while_idle_is_replaced_unnoticed(
 
 
 def test_truncated_body_is_noticed(fetch):
-    """Python 3.6 on OpenSSL 3 tells of the end in words of its own."""
+    """Python 3.6 on OpenSSL 3 has another message for it."""
     with tls_server([reply(b"{}")[:-1], CLOSE]) as server:
         got = fetch(server.url())
     assert isinstance(got, Fault), got

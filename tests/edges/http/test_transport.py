@@ -1,4 +1,4 @@
-"""Polls over real sockets: what is asked, and what comes back as a Reply."""
+"""Polls over real sockets: the requests, and the responses that become a Reply."""
 
 import contextlib
 import gzip
@@ -19,7 +19,7 @@ DONE = reply('{"status": "done"}')
 
 @pytest.fixture
 def byte_by_byte(monkeypatch):
-    """Sockets hand out what they receive one byte at a time; call it once the server is up."""
+    """Sockets receive one byte at a time; call it once the server is up."""
 
     class OneByte(socket.socket):
         __slots__ = ()
@@ -45,7 +45,7 @@ def poller(**settings):
 
 # Replies, well-formed or nearly so
 
-READ = {  # what is sent before the server hangs up: status, some of the headers, body
+READ = {  # the bytes before the server closes the connection: status, some headers, body
     "plain": (
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}",
         200,
@@ -236,7 +236,7 @@ def test_head_is_asked_and_its_length_is_not_waited_for(new_transport):
     assert server.accepted == 1
 
 
-def test_request_is_what_was_asked_for(fetch):
+def test_request_has_the_method_headers_and_body_of_the_profile(fetch):
     """Target, Host and pollkit's own headers, each exactly once."""
     with RawServer(DONE) as server:
         fetch(
@@ -354,7 +354,7 @@ def test_post_without_a_body_says_so(fetch):
         ("\n", None),
     ],
 )
-def test_etag_is_sent_back_where_it_is_one_line(etag, sent, fetch):
+def test_etag_is_sent_back_if_it_is_one_line(etag, sent, fetch):
     with RawServer(DONE) as server:
         fetch(server.url(), etag)
     (request,) = server.requests
@@ -438,7 +438,7 @@ def test_etag_of_the_last_reply_is_sent_and_a_304_is_no_news():
     ]
 
 
-def test_303_to_another_origin_is_looked_at_without_credentials():
+def test_303_to_another_origin_is_polled_without_credentials():
     with RawServer(reply('{"answer": 42}')) as there, RawServer(
         redirect(there.url("/result"), "303 See Other")
     ) as home, poller(
@@ -451,7 +451,7 @@ def test_303_to_another_origin_is_looked_at_without_credentials():
     assert "authorization" not in there.requests[0].headers
 
 
-def test_userinfo_becomes_basic_authentication_and_is_shown_nowhere():
+def test_userinfo_becomes_basic_authentication_and_is_never_shown():
     told = []
     with RawServer(reply('{"status": "running"}'), reply(b"", "500 Oops"), CLOSE) as server:
         url = server.url("/jobs/1", "me:p%40ss:w%C3%B6rd")

@@ -1,4 +1,4 @@
-"""Polls over real sockets: what comes back as a Fault, and in which words."""
+"""Polls over real sockets: the responses that become a Fault, and its words."""
 
 import contextlib
 import gzip
@@ -21,7 +21,7 @@ DONE = reply('{"status": "done"}')
 
 # Faults, in words
 
-FAULTY = {  # what is sent instead of a reply: the words that matter to a user
+FAULTY = {  # bytes instead of a reply: the words in the fault
     "hung up": ([CLOSE], ["closed without a reply"]),
     "reset": ([RESET], ["broke without a reply", "reset by peer"]),
     "not HTTP": ([b"SSH-2.0-OpenSSH_9.2\r\n", HANG], ["not HTTP", "SSH-2.0"]),
@@ -124,7 +124,7 @@ FAULTY.update(
 
 
 @pytest.mark.parametrize("case", list(FAULTY))
-def test_what_is_no_reply_is_a_fault_in_words(case, fetch):
+def test_a_bad_reply_is_a_fault_in_words(case, fetch):
     """It names the server and what happened, at once, and asking again may help."""
     answer, words = FAULTY[case]
     with RawServer(answer) as server:
@@ -154,7 +154,7 @@ SLOW = {
 
 @pytest.fixture(scope="module")
 def slow_polls():
-    """What came of each slow case, how long it took, and who was asked."""
+    """The answer of each slow case, its duration, and the authority of the server."""
 
     def ask(case):
         transport = Transport(Profile(proxy="none", request_timeout=0.2))
@@ -265,7 +265,7 @@ def test_body_without_end_is_given_up_at_ten_megabytes(head, piece, fetch):
         got = fetch(server.url())
     assert "exceeds 10 MB" in got.message
     assert got.final
-    assert flood.poured < 20 * MB  # ten, and what the system's buffers swallow
+    assert flood.poured < 20 * MB  # ten, and those in the system's buffers
 
 
 def test_bomb_is_not_unpacked(fetch):
@@ -281,7 +281,7 @@ def test_bomb_is_not_unpacked(fetch):
 
 def test_refused_connection_is_a_fault_in_words(fetch):
     with contextlib.closing(socket.socket()) as unused:
-        unused.bind(("127.0.0.1", 0))  # bound and not listening: nobody else can get the port
+        unused.bind(("127.0.0.1", 0))  # bound and not listening: no other program can get the port
         address = "127.0.0.1:%d" % unused.getsockname()[1]
         got = fetch("http://%s/jobs/1" % address)
     assert got == Fault(
@@ -302,7 +302,7 @@ def test_name_that_does_not_exist_is_a_fault_in_words(host, fetch):
 
 @pytest.fixture
 def resolver(monkeypatch):
-    """Names as the test has them: a table of host to socket addresses; it stands for DNS."""
+    """A table of hosts and their socket addresses that replaces DNS."""
     table = {}
     real = socket.getaddrinfo
 
@@ -332,7 +332,7 @@ def test_slow_dns_cannot_hold_a_poll_beyond_its_deadline(resolver, fetch):
 
 
 @pytest.mark.parametrize("dead", ["refuses", "family unknown"])
-def test_host_is_reached_at_its_next_address_where_the_first_is_dead(dead, resolver, fetch):
+def test_host_is_reached_at_its_next_address_if_the_first_is_dead(dead, resolver, fetch):
     with contextlib.closing(socket.socket()) as unused, RawServer(DONE) as server:
         unused.bind(("127.0.0.1", 0))
         first = {
