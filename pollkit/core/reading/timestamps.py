@@ -26,14 +26,14 @@ _ISO = re.compile(
 def server_time(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[float]:
     """The server's time when it sent the reply; our own time if there is no Date.
 
-    Date has whole seconds. If our own clock agrees with it, ours supplies the fraction.
+    Date has whole seconds. If our own clock agrees with it, ours supplies the fraction; otherwise
+    the start of that second counts, so that a Retry-After date is never undercut.
     """
     date = parse_http_date(headers["date"]) if "date" in headers else None
     if date is None:
         return received_at
-    if received_at is None:
-        return date
-    return min(max(received_at, date), date + 1.0)
+    clocks_agree = received_at is not None and date <= received_at <= date + 1.0
+    return received_at if clocks_agree else date
 
 
 def parse_http_date(text: str) -> Optional[float]:
