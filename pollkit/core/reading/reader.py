@@ -33,8 +33,6 @@ from .status_field import StatusFinder
 from .status_words import StatusWords, flatten_word
 from .verdict import Reading, Verdict
 
-__all__ = ["Reader", "Reading", "Seen", "Verdict"]
-
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]  # the return value of a poll
 
 _VERDICTS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}

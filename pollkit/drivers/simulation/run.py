@@ -16,7 +16,7 @@ from ...core.learning.durations import Durations
 from ...core.model import Job, State
 from ...core.pace import Adaptive, Pace
 from ...core.profile import Profile
-from ...core.reading.reader import Reading, Verdict
+from ...core.reading.verdict import Reading, Verdict
 from ...core.units import Limit
 from ...core.wait_settings import WaitSettings
 from ...core.wait_state import WaitState

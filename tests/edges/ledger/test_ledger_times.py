@@ -6,7 +6,7 @@ import pytest
 
 from ledger_host import DAY, HOUR, RULES, HostClock, poll_job
 from pollkit import Ledger
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 from pollkit.edges.clock import WallClock
 
 
