@@ -198,7 +198,7 @@ class Durations:
             (max(0.0, min(start, now - duration)), duration)
             for start, duration in zip(value["begun"], value["durations"])
         ]
-        pairs.sort(key=_start)
+        pairs.sort(key=lambda pair: pair[0])
         durations = cls(duration for _, duration in pairs)
         durations._started = [float(start) for start, _ in pairs]
         durations._quantiles = [float(each) for each in value["fits"]]
@@ -244,7 +244,3 @@ def _is_duration(value: Any) -> bool:
 
 def _is_number(value: Any, most: float) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
-
-
-def _start(pair: Tuple[float, float]) -> float:
-    return pair[0]
