@@ -25,7 +25,7 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 from .lane import IN_FLIGHT, READY, REMOVED, SCHEDULED, Entry, Lane
 from .machine import cancel, give_up, hold, nudge, observe, start
 from .model import Job
-from .reading.reader import Reading
+from .reading.verdict import Reading
 from .units import NEVER
 from .wait_settings import WaitSettings
 from .wait_state import RETRY_AFTER, WaitState

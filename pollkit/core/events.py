@@ -9,7 +9,7 @@ from typing import Iterator, NamedTuple, Optional
 from .learning.explanations import explain_next_poll
 from .machine import MAX_WARNINGS
 from .model import State, display_id, one_line
-from .reading.reader import Reading, Verdict
+from .reading.verdict import Reading, Verdict
 from .units import rounded_duration
 from .urls import redact_url
 from .wait_settings import WaitSettings

@@ -44,7 +44,7 @@ from .learning.curve import NOTHING_KNOWN
 from .learning.progress import Forecast, update_forecast
 from .model import Error, Job, State
 from .pace import Adaptive
-from .reading.reader import Reading, Verdict
+from .reading.verdict import Reading, Verdict
 from .units import NEVER, rounded_duration
 from .wait_settings import WaitSettings
 from .wait_state import (

@@ -8,13 +8,12 @@ import re
 from typing import TYPE_CHECKING, Optional, Tuple
 
 from ..errors import ConfigError
-from .urls import Address, is_url, parse_url, redact_url
+from .urls import PLACEHOLDER, Address, is_url, parse_url, redact_url
 
 if TYPE_CHECKING:
     from .profile import Profile
 
 REDIRECT_POLICIES = ("safe", "same-origin", "any")
-_PLACEHOLDER = re.compile(r"\{\w*\}")
 _ANY_TEXT = "pollkit-placeholder"  # replaces a placeholder; a valid part of a host name
 _NAT64 = b"\x00\x64\xff\x9b" + b"\x00" * 8  # 64:ff9b::/96 (RFC 6052); an IPv4 address follows
 _LEADING_ZERO = re.compile(r"(?:^|\.)0[0-9][0-9.]*\Z")
@@ -127,7 +126,7 @@ def _template_origin(template: str, base: Optional[str]) -> Optional[Address]:
     if base is not None:
         template = template.replace("{base}", base)
     try:
-        address = parse_url(_PLACEHOLDER.sub(_ANY_TEXT, template))
+        address = parse_url(PLACEHOLDER.sub(_ANY_TEXT, template))
     except ConfigError:  # the base is unknown, or the template is not a URL
         return None
     return address._replace(target="/", userinfo="")

@@ -12,7 +12,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Union
 from ..errors import ConfigError
 from .learning.curve import NOTHING_KNOWN, ProgressEstimate, cold_interval
 from .learning.durations import ENOUGH, Durations
-from .units import duration_text, to_seconds
+from .units import duration_text, is_number, number_text, to_seconds
 
 Jitter = Union[str, float]
 JITTERS = ("none", "full", "equal", "decorrelated")
@@ -89,9 +89,9 @@ class Backoff(
         _check_positive("initial", initial)
         if to_seconds(cap) < to_seconds(initial):
             raise ConfigError("a backoff's cap (%s) can't be below its start (%s)" % (cap, initial))
-        if not _is_number(factor) or not 1 <= factor <= 1000:
+        if not is_number(factor) or not 1 <= factor <= 1000:
             raise ConfigError("a backoff's factor goes from 1 to 1000, not %r" % (factor,))
-        is_spread = _is_number(jitter) and 0 <= float(jitter) < 1
+        is_spread = is_number(jitter) and 0 <= float(jitter) < 1
         if jitter not in JITTERS and not is_spread:
             raise ConfigError(
                 "jitter is one of %s, or a spread from 0 to below 1, not %r"
@@ -137,13 +137,13 @@ class Backoff(
         text = "backoff %s..%s x%s" % (
             duration_text(self.initial),
             duration_text(self.cap),
-            _number_text(self.factor),
+            number_text(self.factor),
         )
         if self.jitter == DEFAULT_SPREAD:
             return text
         if isinstance(self.jitter, str):
             return text + " jitter=" + self.jitter
-        return text + " jitter=" + _number_text(self.jitter)
+        return text + " jitter=" + number_text(self.jitter)
 
 
 class Adaptive(
@@ -339,16 +339,8 @@ def _check_positive(name: str, value: Union[str, float]) -> None:
         raise ConfigError("%s must be above zero, not %s" % (name, value))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
 def _parse_number(text: str, name: str) -> float:
     try:
         return float(text)
     except ValueError:
         raise ConfigError("%s must be a number, not %r" % (name, text)) from None
-
-
-def _number_text(value: float) -> str:
-    return "%d" % value if value == int(value) else repr(value)

@@ -6,7 +6,7 @@ from ..errors import ConfigError
 from .origins import REDIRECT_POLICIES, parse_origin
 from .pace import Adaptive, Backoff, Fixed, Pace, parse_pace
 from .reading.json_paths import Path
-from .units import Duration, Limit, parse_limit, to_seconds
+from .units import Duration, Limit, is_number, parse_limit, to_seconds
 from .urls import is_secret, parse_url, redact_url
 
 DEFAULT_TIMEOUT = "default"  # no timeout is configured; None already means 'for ever'
@@ -268,8 +268,7 @@ def validate_base(base: Any) -> str:
 
 def validate_size(name: str, size: Any) -> float:
     """A valid size: a number from 0, also `inf`; otherwise a ConfigError."""
-    is_number = isinstance(size, (int, float)) and not isinstance(size, bool)
-    if not is_number or not size >= 0:  # nan is not >= 0, either
+    if not is_number(size) or not size >= 0:  # nan is not >= 0, either
         raise ConfigError("%s must be a number from 0, not %r" % (name, size))
     valid: float = size  # not float(size): a large int has no float
     return valid
@@ -281,7 +280,7 @@ def to_pace(pace: Any) -> Pace:
         return pace
     if isinstance(pace, str):
         return parse_pace(pace)
-    if isinstance(pace, (int, float)) and not isinstance(pace, bool):
+    if is_number(pace):
         return Fixed(to_seconds(pace, "pace"))
     raise ConfigError(
         "a pace must be Fixed, Backoff, Adaptive, seconds or text such as 'fixed 5s', not %r"

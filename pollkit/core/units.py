@@ -22,7 +22,7 @@ _PIECE = re.compile(r"(%s)(ms|s|m|h|d)" % _NUMBER)
 _DURATION = re.compile(r"(?:%s(?:ms|s|m|h|d))+|%s" % (_NUMBER, _NUMBER))
 _LIMIT = re.compile(r"(%s)\s*/\s*(%s)?(ms|s|m|h|d)(?:\s+burst\s+([0-9]+))?" % (_NUMBER, _NUMBER))
 _LARGEST_BURST = 1000000
-_LONGEST = 10 * 365 * 86400.0  # a duration of over ten years is a mistake
+LONGEST_S = 10 * 365 * 86400.0  # a duration of over ten years is a mistake
 
 
 def to_seconds(value: Duration, name: str = "duration") -> float:
@@ -38,7 +38,7 @@ def to_seconds(value: Duration, name: str = "duration") -> float:
     seconds = _parse_duration(value, name) if isinstance(value, str) else value
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise ConfigError("%s must be seconds or text such as '5s', not %s" % (name, _brief(value)))
-    if not 0 <= seconds <= _LONGEST:  # also true for nan
+    if not 0 <= seconds <= LONGEST_S:  # also true for nan
         raise ConfigError("%s %s is out of range: from 0 to ten years" % (name, _brief(value)))
     return float(seconds)
 
@@ -54,6 +54,16 @@ def _parse_duration(text: str, name: str) -> float:
         return float(lowered)
     # Rounded, so that 5m23.833s is 323.833 and not the sum of two floats.
     return round(sum(float(number) * _UNITS[unit] for number, unit in pieces), 9)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is an int or a float; True and False are not."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def number_text(value: float) -> str:
+    """A number without a needless '.0'."""
+    return "%d" % value if value == int(value) else repr(value)
 
 
 def _brief(value: object) -> str:
@@ -108,8 +118,7 @@ class Limit(NamedTuple):
 
     def __str__(self) -> str:
         units = [unit for unit, seconds in _UNITS.items() if seconds == self.per]
-        count = "%d" % self.polls if self.polls == int(self.polls) else repr(self.polls)
-        text = "%s/%s" % (count, units[0] if units else duration_text(self.per))
+        text = "%s/%s" % (number_text(self.polls), units[0] if units else duration_text(self.per))
         return text + (" burst %d" % self.burst if self.burst else "")
 
 

@@ -20,7 +20,7 @@ _SECRET_NAME = re.compile(
 )
 LONGEST_LINK = 8000  # characters of a link that are accepted: RFC 9110, 4.1, asks for this many
 SHORTEST_SECRET = 4  # to hide anything shorter would replace parts of ordinary words
-_PLACEHOLDER = re.compile(r"\{(\w*)\}")
+PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _UNSAFE = re.compile(r"[^!-~]+")
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _PORTS = {"http": 80, "https": 443}
@@ -97,12 +97,12 @@ def fill_template(template: str, **values: str) -> str:
             raise ConfigError("%r can't be used as {%s} in a URL" % (values[name], name))
         return percent_encode(values[name])
 
-    return _PLACEHOLDER.sub(encode_value, template)
+    return PLACEHOLDER.sub(encode_value, template)
 
 
 def fill_ids(template: str, ids: Iterable[str]) -> str:
     """A URL template with {ids} filled in: each percent-encoded, with commas between them."""
-    for name in _PLACEHOLDER.findall(template):
+    for name in PLACEHOLDER.findall(template):
         if name != "ids":
             raise ConfigError("URL template %r: no value for {%s}" % (redact_url(template), name))
     return template.replace("{ids}", ",".join(map(percent_encode, ids)))

@@ -7,7 +7,7 @@ from typing import ContextManager, List, NamedTuple, Sequence
 
 from ..core.agenda import Agenda, Step
 from ..core.lane import Entry, Lane
-from ..core.reading.reader import Reading, Verdict
+from ..core.reading.verdict import Reading, Verdict
 
 SHORTEST_PAUSE_S = 1.0  # after a 429 without Retry-After
 

@@ -10,7 +10,8 @@ from ..core.machine import next_action
 from ..core.model import FaultCode, Job
 from ..core.origins import origin_text
 from ..core.profile import Profile, fill_base
-from ..core.reading.reader import Reader, Reading, Seen, Verdict
+from ..core.reading.reader import Reader, Seen
+from ..core.reading.verdict import Reading, Verdict
 from ..core.units import NEVER
 from ..core.urls import fill_ids, fill_template, redact_url
 from ..core.wait_settings import WaitSettings

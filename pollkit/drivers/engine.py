@@ -25,7 +25,7 @@ from ..core.lane import Entry, Lane
 from ..core.limits.overload import Overloads
 from ..core.machine import start
 from ..core.model import NOTHING_COUNTED, Counts, Job
-from ..core.reading.reader import Reading, Verdict
+from ..core.reading.verdict import Reading, Verdict
 from ..core.units import NEVER
 from ..core.wait_state import WaitState
 from ..edges.clock import Clock

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, List, NamedTuple, Opt
 from ..core import events
 from ..core.events import Event
 from ..core.model import NOTHING_COUNTED, Counts
-from ..core.reading.reader import Reading, Verdict
+from ..core.reading.verdict import Reading, Verdict
 from ..core.wait_settings import WaitSettings
 from ..core.wait_state import WaitState
 

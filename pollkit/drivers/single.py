@@ -7,7 +7,8 @@ from ..core import events, machine
 from ..core.model import Fault, FaultCode, Job, Outcome, Reply, State, one_line
 from ..core.pace import Pace
 from ..core.profile import Profile
-from ..core.reading.reader import Reading, Seen
+from ..core.reading.reader import Seen
+from ..core.reading.verdict import Reading
 from ..core.urls import redact_url
 from ..core.wait_state import Ending, Poll, Sleep, WaitState
 from ..edges.clock import Clock

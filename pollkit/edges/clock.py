@@ -61,18 +61,6 @@ class Clock:
         return min(max(0.0, until - self.now()), SIGNAL_CHECK_S)
 
 
-class WallClock(Clock):
-    """For waits that outlive the process, and so the monotonic clock."""
-
-    def now(self) -> float:
-        """Seconds since 1970."""
-        return time.time()
-
-    def boot(self) -> str:
-        """Always the same, although setting this clock makes instants incomparable."""
-        return ""
-
-
 class VirtualClock(Clock):
     """A clock on which sleeping takes no time: it moves forward at once.
 

@@ -108,7 +108,7 @@ class History:
         with self._lock:
             unsaved = self._unsaved.setdefault(kind, [])
             unsaved.append(completion)
-            unsaved.sort(key=_began)  # quick: at most one is out of place
+            unsaved.sort(key=lambda each: each.started_at)  # quick: at most one is out of place
             del unsaved[:-RECENT]
 
     def save(self) -> None:
@@ -231,10 +231,6 @@ def _parse_kind(profile: Any, label: Any) -> Kind:
     if not isinstance(profile, str) or not (label is None or isinstance(label, str)):
         raise TypeError("names are text")
     return Kind(profile, label)
-
-
-def _began(completion: Completion) -> float:
-    return completion.started_at
 
 
 def _parse_durations(kinds: Dict[Kind, Any], kind: Kind) -> Durations:

@@ -21,7 +21,7 @@ from pollkit.core.learning.durations import RECENT, Durations
 from pollkit.core.machine import next_action, observe, start
 from pollkit.core.model import Job
 from pollkit.core.pace import parse_pace
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import Sleep, WaitState
 from pollkit.drivers.simulation.server import SimJob

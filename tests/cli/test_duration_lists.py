@@ -8,7 +8,7 @@ import pytest
 from pollkit import Job, Ledger, Profile, Simulation
 from pollkit.cli.duration_lists import read_durations
 from pollkit.core.machine import observe, start
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.testing import VirtualClock
 

@@ -15,7 +15,7 @@ from ledger_host import ROOT, FaultyConnection, peak_of, poll_job, time_passes
 from ledger_shell import added, lines_of, posix, profile
 from pollkit import Job, Ledger, LedgerError
 from pollkit.cli.exit_codes import combine_exit_codes
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.ledger import rows as ledger_rows
 from pollkit.edges.ledger.leases import Leases

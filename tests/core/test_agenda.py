@@ -10,7 +10,7 @@ from pollkit.core.agenda import Agenda
 from pollkit.core.lane import Lane
 from pollkit.core.limits.bucket import Bucket
 from pollkit.core.machine import start
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 
 

@@ -11,7 +11,7 @@ from pollkit.core.agenda import Agenda
 from pollkit.core.lane import Lane
 from pollkit.core.learning.curve import accrued_delay
 from pollkit.core.reading.rate_limit_headers import Quota
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 
 

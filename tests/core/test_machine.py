@@ -20,7 +20,7 @@ from machine_runs import (
 from pollkit import Adaptive, Backoff, Fixed, Profile
 from pollkit.core import machine
 from pollkit.core.machine import cancel, hold, latest_slot, next_action, observe, start
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import NO_RETRIES, Poll, Sleep
 

@@ -8,7 +8,7 @@ from pollkit import Adaptive, Backoff, Fixed, Job
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
 from pollkit.core.machine import hold, latest_slot, next_action, observe, start
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import Ending, Sleep
 

@@ -252,7 +252,7 @@ wanted = [Job.from_any(job) for job in jobs]
 engine = batch._engine
 engine.wake = lambda: None
 batch._add(wanted, object(), float("inf"))
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 reading = Reading(Verdict.PENDING, "pending", "running")
 from pollkit.drivers.dispatch import next_work
 for _ in range(2 * N):

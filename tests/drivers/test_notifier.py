@@ -11,7 +11,7 @@ import pytest
 
 from ledger_host import folder, poll_job
 from pollkit import Job, Ledger, LedgerError
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 from pollkit.drivers import notifier as notifiers
 from pollkit.drivers.notifier import Notifier
 from pollkit.edges.notify import outbox as outboxes

@@ -10,7 +10,7 @@ import pytest
 from pollkit import Adaptive, BatchPoller, Ledger, Profile, Simulation
 from pollkit.core.learning.durations import Durations
 from pollkit.core.machine import observe
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.drivers.simulation.distributions import parse_distribution
 from pollkit.drivers.simulation.optimum import optimal_schedules

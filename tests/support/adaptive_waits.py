@@ -5,7 +5,7 @@ import random
 from pollkit import Adaptive, Job
 from pollkit.core.learning.durations import Durations
 from pollkit.core.machine import next_action, observe, start
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import Sleep
 

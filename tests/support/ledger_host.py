@@ -15,7 +15,7 @@ from paths import ROOT
 from pollkit import Fixed, Ledger  # noqa: F401 (for the processes that tests start)
 from pollkit.core.machine import observe
 from pollkit.core.profile import Profile
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.clock import Clock

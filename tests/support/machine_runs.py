@@ -2,7 +2,7 @@
 
 from pollkit import Backoff, Fixed, Job
 from pollkit.core.machine import next_action, observe, start
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import Ending, Sleep
 

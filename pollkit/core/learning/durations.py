@@ -22,13 +22,13 @@ from bisect import bisect_right
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...errors import ConfigError
+from ..units import LONGEST_S, is_number
 from .curve import Curve
 
 RECENT = 200  # completions that are kept
 ENOUGH = 5  # completions needed before history overrides first/every
 MOST_COUNTED = 10**9  # completions; a higher count in a file is a mistake
 GOLDEN = 0.6180339887  # its multiples spread evenly over [0, 1), however many there are
-LONGEST_S = 10 * 365 * 86400.0
 LATEST = 1e12  # an instant that no clock of ours will reach
 
 # Drift, from the last quantiles: IN_ROW within EDGE, or the mean of WINDOW off the middle.
@@ -198,7 +198,7 @@ class Durations:
             (max(0.0, min(start, now - duration)), duration)
             for start, duration in zip(value["begun"], value["durations"])
         ]
-        pairs.sort(key=_start)
+        pairs.sort(key=lambda pair: pair[0])
         durations = cls(duration for _, duration in pairs)
         durations._started = [float(start) for start, _ in pairs]
         durations._quantiles = [float(each) for each in value["fits"]]
@@ -243,8 +243,4 @@ def _is_duration(value: Any) -> bool:
 
 
 def _is_number(value: Any, most: float) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= most
-
-
-def _start(pair: Tuple[float, float]) -> float:
-    return pair[0]
+    return is_number(value) and 0 <= value <= most

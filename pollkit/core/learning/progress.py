@@ -21,9 +21,8 @@ which costs at most a quarter more, because cost is flat near its minimum: (2 + 
 from math import sqrt
 from typing import NamedTuple, Optional
 
-from ..units import NEVER
+from ..units import LONGEST_S, NEVER
 from .curve import Curve, ProgressEstimate
-from .durations import LONGEST_S
 
 FIRST_SPREAD = 0.25
 LEAST_SPREAD = 0.04

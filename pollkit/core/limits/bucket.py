@@ -23,7 +23,7 @@ every DOUBLING_S does not.)
 from typing import NamedTuple, Optional, Tuple
 
 from ..reading.rate_limit_headers import Quota
-from ..reading.reader import Reading, Verdict
+from ..reading.verdict import Reading, Verdict
 from ..units import LONG_AGO, NEVER, Limit
 
 DOUBLING_S = 300.0  # a learned rate doubles in this time without a 429

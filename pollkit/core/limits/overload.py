@@ -28,7 +28,7 @@ lonely, and its errors are no evidence against the origin.
 from collections import deque
 from typing import Deque, Dict, NamedTuple
 
-from ..reading.reader import Reading, Verdict
+from ..reading.verdict import Reading, Verdict
 from ..units import LONG_AGO
 from ..wait_state import WaitState
 

@@ -33,8 +33,6 @@ from .status_field import StatusFinder
 from .status_words import StatusWords, flatten_word
 from .verdict import Reading, Verdict
 
-__all__ = ["Reader", "Reading", "Seen", "Verdict"]
-
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]  # the return value of a poll
 
 _VERDICTS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
@@ -172,11 +170,14 @@ class Reader:
         if meaning is None:
             warning = "unknown status %r counts as %s" % (shown, verdict.value)
             reading = reading._replace(warnings=(warning,), code=FaultCode.UNKNOWN_STATUS)
+        if verdict is Verdict.PENDING:
+            return reading
+        duration, notice_delay = self._fields.find_times(data, reply)
+        reading = reading._replace(duration_s=duration, notice_delay_s=notice_delay)
         if verdict is Verdict.DONE:
-            return self._complete_done(reading, data, reply)
-        if verdict is Verdict.FAILED:
-            return self._complete_failed(reading, data, reply)
-        return reading
+            return self._add_result(reading, data)
+        code, message = self._fields.find_error(data)
+        return reading._replace(error_code=code, error_message=message)
 
     def _read_missing_status(self, path: str, data: Any, reply: Optional[Reply]) -> Reading:
         if reply and reply.status == 202:
@@ -215,27 +216,15 @@ class Reader:
 
     # The verdict
 
-    def _complete_done(self, reading: Reading, data: Any, reply: Optional[Reply]) -> Reading:
-        """Add the result and the times of the job."""
+    def _add_result(self, reading: Reading, data: Any) -> Reading:
         warnings = reading.warnings
         missing_path = self._fields.missing_result_path(data)
         if missing_path is not None:
             warnings += ("there is nothing at %s: the result is null" % missing_path,)
-        duration, notice_delay = self._fields.find_times(data, reply)
         return reading._replace(
             result=self._fields.find_result(data),
             fraction=None if reading.fraction is None else 1.0,
-            duration_s=duration,
-            notice_delay_s=notice_delay,
             warnings=warnings,
-        )
-
-    def _complete_failed(self, reading: Reading, data: Any, reply: Optional[Reply]) -> Reading:
-        """Add the error and the times of the job."""
-        code, message = self._fields.find_error(data)
-        duration, notice_delay = self._fields.find_times(data, reply)
-        return reading._replace(
-            error_code=code, error_message=message, duration_s=duration, notice_delay_s=notice_delay
         )
 
     # Many jobs in one reply

@@ -134,14 +134,12 @@ class StatusFinder:
         for group in level:
             candidates = [one for one in group if not one.is_envelope]
             if candidates:
-                of_objects.append(min(candidates, key=self._rank_in_object))
-        return min(of_objects, key=self._rank_in_level, default=None)
+                of_objects.append(self._first_by(_RANK_IN_OBJECT, candidates))
+        return self._first_by(_RANK_IN_LEVEL, of_objects) if of_objects else None
 
-    def _rank_in_object(self, candidate: Candidate) -> int:
-        return _RANK_IN_OBJECT[self._words.meaning(candidate.word)]
-
-    def _rank_in_level(self, candidate: Candidate) -> int:
-        return _RANK_IN_LEVEL[self._words.meaning(candidate.word)]
+    def _first_by(self, ranks: Dict[Optional[str], int], candidates: List[Candidate]) -> Candidate:
+        """The first candidate whose meaning has the smallest rank."""
+        return min(candidates, key=lambda one: ranks[self._words.meaning(one.word)])
 
 
 def _words_at(paths: Iterable[Path], data: Any) -> Iterator[_Found]:

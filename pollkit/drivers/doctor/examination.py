@@ -9,7 +9,7 @@ from typing import Callable, Iterator, List, Mapping, Optional, Tuple
 from ...core.model import Fault, Job, Reply, one_line
 from ...core.profile import Profile
 from ...core.reading.rate_limit_headers import parse_retry_after
-from ...core.reading.reader import Reading
+from ...core.reading.verdict import Reading
 from ...core.units import Limit, to_seconds
 from ...core.urls import is_secret, parse_url, redact_url
 from ...edges.credentials import Credential

@@ -11,9 +11,9 @@ from typing import List, Mapping, NamedTuple, Optional, Sequence
 
 from ...core.limits.bucket import LOW_QUOTA
 from ...core.model import Fault, FaultCode, Reply
-from ...core.reading.reader import Reading, Verdict
 from ...core.reading.status_candidates import Candidate
 from ...core.reading.timestamps import parse_http_date
+from ...core.reading.verdict import Reading, Verdict
 from ...core.units import Limit, duration_text, percent, rounded_duration
 from ...edges.http.probe import Certificate
 

@@ -16,8 +16,8 @@ from ...core.learning.durations import Durations
 from ...core.model import Job, State
 from ...core.pace import Adaptive, Pace
 from ...core.profile import Profile
-from ...core.reading.reader import Reading, Verdict
-from ...core.units import Limit
+from ...core.reading.verdict import Reading, Verdict
+from ...core.units import NEVER, Limit
 from ...core.wait_settings import WaitSettings
 from ...core.wait_state import WaitState
 from ...edges.clock import VirtualClock
@@ -25,8 +25,6 @@ from ...edges.limits.token_bucket import TokenBucket
 from ...errors import ConfigError
 from ..dispatch import apply_feedback, next_work
 from .server import SimJob, SimulatedApi
-
-NEVER = float("inf")
 
 OnPoll = Callable[[float, str], object]  # called with the instant and the job id of each request
 

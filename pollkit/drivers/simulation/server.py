@@ -4,7 +4,7 @@ import math
 from typing import Callable, Dict, List, NamedTuple, Optional, Union
 
 from ...core.model import FaultCode
-from ...core.reading.reader import Reading, Verdict
+from ...core.reading.verdict import Reading, Verdict
 from ...core.units import Limit
 
 PENDING = Reading(Verdict.PENDING, 'status "running" at status: pending', "running")

@@ -7,12 +7,12 @@ from typing import List, Mapping, Optional, Sequence, Tuple, Union
 from ...core.machine import SHORTEST_S
 from ...core.pace import Adaptive, Backoff, Fixed, Pace
 from ...core.profile import to_pace, validate_count
-from ...core.units import Limit, parse_limit, to_seconds
+from ...core.units import NEVER, Limit, parse_limit, to_seconds
 from ...errors import ConfigError
 from .distributions import Distribution
 from .figures import Figures, percentile
 from .optimum import Optimum, optimal_schedules
-from .run import NEVER, OnPoll, PollerSettings, Run, too_many_polls_error
+from .run import OnPoll, PollerSettings, Run, too_many_polls_error
 from .scenarios import MOST_JOBS, describe, find_scenario, make_jobs, scenario_from_durations
 from .server import WINDOWS, SimJob, SimulatedApi
 

@@ -45,13 +45,6 @@ class Certificate(NamedTuple):
         )
 
 
-class Secured(NamedTuple):
-    """The TLS version that was agreed on, and the server's certificate."""
-
-    version: str
-    certificate: Certificate
-
-
 class Probe:
     """Takes the steps of a connection one by one, each within `timeout`, or raises ConnectError."""
 
@@ -77,12 +70,12 @@ class Probe:
         assert self._connection is not None, "connect first"
         run(open_tunnel(self._connection, self._route, self._deadline()))
 
-    def secure(self) -> Secured:
-        """Set up TLS, verified as for a poll."""
+    def secure(self) -> Tuple[str, Certificate]:
+        """Set up TLS, verified as for a poll; its version, and the server's certificate."""
         from .tls import tls_context
 
         sock = self._wrap(tls_context(self._tls))
-        return Secured(sock.version() or "TLS", _parse_certificate(sock.getpeercert() or {}))
+        return sock.version() or "TLS", _parse_certificate(sock.getpeercert() or {})
 
     def fetch_untrusted_certificate(self) -> Optional[Certificate]:
         """The certificate of a server that we don't trust; no request is sent to it.

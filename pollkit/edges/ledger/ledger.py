@@ -35,7 +35,7 @@ from ..sqlite_file import Connection
 from .leases import Leases
 from .ledger_file import LedgerFile, LedgerTime
 from .notifications import Notifications
-from .rows import JOB_COLUMNS, NewJob, Page, StoredJob, job_to_row, read_page
+from .rows import JOB_COLUMNS, Page, StoredJob, job_to_row, read_page
 from .statistics import Statistics
 
 WAITING = "waiting"
@@ -73,17 +73,6 @@ class Summary(NamedTuple):
 
     states: Dict[str, int]  # waiting, leased, and the states of outcomes
     oldest_s: Optional[float]  # the age of the oldest job that has not finished
-    pending_notifications: int
-    gave_up_notifying: int
-
-
-class _Group(NamedTuple):
-    """A row of the query for the summary."""
-
-    state: str
-    is_leased: bool
-    jobs: int
-    oldest_added_at: float
     pending_notifications: int
     gave_up_notifying: int
 
@@ -134,7 +123,7 @@ class Ledger:
 
         def work(db: Connection) -> Added:
             now = self._file.time(db).now
-            known = [row.id for row in rows if not _insert(db, row, now)]
+            known = [row[0] for row in rows if not _insert(db, row, now)]
             return Added(len(rows) - len(known), known)
 
         return self._file.write(work)
@@ -215,7 +204,7 @@ class Ledger:
                 "FROM jobs WHERE %s GROUP BY 1, 2" % " AND ".join(conditions or ["1"]),
                 [now, *values],
             ).fetchall()
-            return _summarize(map(_Group._make, rows), states, now)
+            return _summarize(rows, states, now)
 
         return self._file.read(work)
 
@@ -279,7 +268,7 @@ class Ledger:
 
     def _job_row(self, stored: StoredJob, time: LedgerTime) -> JobRow:
         saved = stored.saved_progress(self._file) or {}
-        is_settled = stored.ended_at is not None and stored.notify_at is None
+        is_settled = stored.ended_at is not None and stored.tell_at is None
         return JobRow(
             job=stored.job(self._file),
             state=LEASED if stored.is_leased(time.now) else stored.state,
@@ -288,10 +277,10 @@ class Ledger:
             progress={field: saved[field] for field in saved if not is_instant(field)},
             ended_at=time.to_wall(stored.ended_at),
             outcome=self._file.parse_json(stored.outcome),
-            notify_attempts=stored.notify_attempts,
-            notified_at=time.to_wall(stored.notified_at),
-            notify_error=stored.notify_error,
-            gave_up_notifying=is_settled and stored.notified_at is None,
+            notify_attempts=stored.tells,
+            notified_at=time.to_wall(stored.told_at),
+            notify_error=stored.tell_error,
+            gave_up_notifying=is_settled and stored.told_at is None,
         )
 
 
@@ -301,8 +290,9 @@ def _check_several(jobs: Iterable[_T]) -> Iterable[_T]:
     return jobs
 
 
-def _insert(db: Connection, row: NewJob, now: float) -> bool:
-    """Add a job; False if the ledger has it already."""
+def _insert(db: Connection, row: Tuple[Any, ...], now: float) -> bool:
+    """Add a job, a row of `job_to_row`; False if the ledger has it already."""
+    job_id, url, profile = row[:3]
     inserted = db.execute(
         "INSERT OR IGNORE INTO jobs (id, url, profile, label, size, metadata, timeout_s, "
         "state, added_at, free_at, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -310,11 +300,11 @@ def _insert(db: Connection, row: NewJob, now: float) -> bool:
     )
     if inserted.rowcount:
         return True
-    known = db.execute("SELECT url, profile FROM jobs WHERE id = ?", (row.id,)).fetchone()
-    if known != (row.url, row.profile):
+    known = db.execute("SELECT url, profile FROM jobs WHERE id = ?", (job_id,)).fetchone()
+    if known != (url, profile):
         raise ConfigError(
             "%r is in the ledger already, with another URL or profile: an id identifies one job; "
-            "forget that one first, or use another ledger" % row.id
+            "forget that one first, or use another ledger" % job_id
         )
     return False
 
@@ -335,18 +325,18 @@ def _conditions(profile: Optional[str], label: Optional[str]) -> Tuple[List[str]
     return list(given), list(given.values())
 
 
-def _summarize(groups: Iterable[_Group], states: Sequence[str], now: float) -> Summary:
+def _summarize(rows: Iterable[Any], states: Sequence[str], now: float) -> Summary:
     counts = dict.fromkeys(_STATES, 0)
     pending = 0
     gave_up = 0
     ages = []
-    for group in groups:
-        state = LEASED if group.is_leased else group.state
+    for stored_state, is_leased, jobs, oldest_added_at, to_notify, not_notified in rows:
+        state = LEASED if is_leased else stored_state
         if states and state not in states:
             continue
-        counts[state] += group.jobs
-        pending += group.pending_notifications
-        gave_up += group.gave_up_notifying
-        if group.state == WAITING:
-            ages.append(max(0.0, now - group.oldest_added_at))
+        counts[state] += jobs
+        pending += to_notify
+        gave_up += not_notified
+        if stored_state == WAITING:
+            ages.append(max(0.0, now - oldest_added_at))
     return Summary(counts, max(ages, default=None), pending, gave_up)

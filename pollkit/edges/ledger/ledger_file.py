@@ -1,16 +1,15 @@
 """The SQLite file of a ledger, and ledger time (see ledger_clock.py)."""
 
 import json
-from typing import Any, Callable, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 from ...errors import LedgerError
 from ..clock import Clock
-from ..sqlite_file import Connection, SqliteFile, Work
+from ..sqlite_file import Connection, SqliteFile
 from .ledger_clock import Moment, convert_moment
 from .schema import is_current, migrate
 
 RECORD_S = 10.0  # how often to record the time: a clock set back at a reboot may hide this much
-_T = TypeVar("_T")
 
 
 class LedgerTime(NamedTuple):
@@ -26,7 +25,7 @@ class LedgerTime(NamedTuple):
         return None if at is None else at + self.wall_offset
 
 
-class LedgerFile:
+class LedgerFile(SqliteFile):
     """The file with the tables of a ledger; threads and processes share it."""
 
     def __init__(
@@ -36,22 +35,9 @@ class LedgerFile:
         create: bool = True,
         warn: Optional[Callable[[str], object]] = None,
     ) -> None:
-        self._sqlite = SqliteFile(path, lambda db: is_current(db, path), migrate, create, warn)
+        super().__init__(path, lambda db: is_current(db, path), migrate, create, warn)
         self._boot = clock.boot()
         self.clock = clock
-        self.path = self._sqlite.path
-
-    def read(self, work: Work[_T]) -> _T:
-        """The result of `work(db)`, which only reads."""
-        return self._sqlite.read(work)
-
-    def write(self, work: Work[_T]) -> _T:
-        """The result of `work(db)`, run in a transaction; it may run more than once."""
-        return self._sqlite.write(work)
-
-    def close(self) -> None:
-        """Close the file; it is opened again when it is next used."""
-        self._sqlite.close()
 
     def moment(self) -> Moment:
         """This instant on both clocks of the host."""

@@ -18,23 +18,6 @@ from .ledger_file import LedgerFile
 LARGEST_JOB = 64 * 1024  # bytes of its id, URL, names and metadata
 PAGE_CHARACTERS = 4 << 20  # characters of outcomes read at once; a single one may be larger
 
-JOB_COLUMNS = (
-    "key, id, url, profile, label, size, metadata, timeout_s, state, added_at, free_at, due_at, "
-    "owner, progress, ended_at, tell_at, tells, tell_error, told_at"
-)
-
-
-class NewJob(NamedTuple):
-    """The columns that describe a job when it is added."""
-
-    id: str
-    url: Optional[str]
-    profile: Optional[str]
-    label: Optional[str]
-    size: Optional[float]
-    metadata: Optional[str]
-    timeout_s: Optional[float]
-
 
 class StoredJob(NamedTuple):
     """A row of the table of jobs: JOB_COLUMNS, and the outcome if it was read, too."""
@@ -54,10 +37,10 @@ class StoredJob(NamedTuple):
     owner: Optional[str]
     progress: Optional[str]
     ended_at: Optional[float]
-    notify_at: Optional[float]
-    notify_attempts: int
-    notify_error: Optional[str]
-    notified_at: Optional[float]
+    tell_at: Optional[float]
+    tells: int
+    tell_error: Optional[str]
+    told_at: Optional[float]
     outcome: Optional[str] = None
 
     def is_leased(self, now: float) -> bool:
@@ -80,6 +63,9 @@ class StoredJob(NamedTuple):
         """The progress of the wait as it was last saved, if any."""
         saved = file.parse_json(self.progress)
         return saved if isinstance(saved, dict) else None
+
+
+JOB_COLUMNS = ", ".join(StoredJob._fields[:-1])
 
 
 class Page(NamedTuple):
@@ -107,8 +93,8 @@ def read_page(cursor: Cursor) -> Page:
         cursor.close()  # an open cursor keeps SQLite from writing back the write-ahead log
 
 
-def job_to_row(job: Job) -> NewJob:
-    """The columns of a job to be added; a ConfigError if a ledger can't store it."""
+def job_to_row(job: Job) -> Tuple[Any, ...]:
+    """The columns from `id` to `timeout_s` of a new job; a ConfigError if it can't be stored."""
     _check_secrets(job)
     try:
         metadata = None if job.metadata is None else _metadata_text(job.metadata)
@@ -130,7 +116,7 @@ def job_to_row(job: Job) -> NewJob:
     if not job.id:
         raise ConfigError("a job needs an id")
     timeout_s = _timeout_seconds(job.timeout)
-    return NewJob(job.id, job.url, job.profile, job.label, size, metadata, timeout_s)
+    return job.id, job.url, job.profile, job.label, size, metadata, timeout_s
 
 
 def _check_secrets(job: Job) -> None:

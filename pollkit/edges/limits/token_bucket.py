@@ -5,7 +5,7 @@ from typing import Callable, Optional, Union
 
 from ...core.limits import bucket as arithmetic
 from ...core.limits.bucket import Bucket
-from ...core.reading.reader import Reading, Verdict
+from ...core.reading.verdict import Reading, Verdict
 from ...core.units import NEVER, Limit, parse_limit, to_seconds
 from ...errors import ConfigError
 from ..clock import Clock

@@ -8,7 +8,7 @@ mistake, and `pollkit profiles check` lists all of them.
 
 import os
 import re
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ...errors import ConfigError
 
@@ -86,12 +86,7 @@ def parse_ini(source: str, text: str) -> IniFile:
     return parser.finish()
 
 
-class _Value:
-    """The lines of a value, which may continue on the next line."""
-
-    def __init__(self, line: int, text: str) -> None:
-        self.line = line
-        self.texts = [text]
+_Value = Tuple[int, List[str]]  # the line of a key, and the lines of its value
 
 
 class _Parser:
@@ -101,7 +96,7 @@ class _Parser:
         self._lines: Dict[str, int] = {}
         self._problems: List[Problem] = []
         self._section: Optional[str] = None
-        self._value: Optional[_Value] = None
+        self._texts: Optional[List[str]] = None  # of the value that may continue here
         self._indent = 0
 
     def parse_line(self, number: int, line: str) -> None:
@@ -109,14 +104,14 @@ class _Parser:
         content = "" if line.lstrip().startswith("#") else _COMMENT.sub("", line)
         text = content.strip()
         if not text:
-            self._value = None
+            self._texts = None
             return
         indent = len(content) - len(content.lstrip())
-        if self._value is not None and indent > self._indent:
-            self._value.texts.append(text)
+        if self._texts is not None and indent > self._indent:
+            self._texts.append(text)
             return
         self._indent = indent
-        self._value = None
+        self._texts = None
         section = _SECTION.fullmatch(text)
         key = _KEY.fullmatch(text)
         if section:
@@ -134,8 +129,8 @@ class _Parser:
         """The parsed file, after its last line."""
         sections = {
             name: {
-                key: Setting("\n".join(value.texts).rstrip(), self._source, value.line)
-                for key, value in values.items()
+                key: Setting("\n".join(texts).rstrip(), self._source, line)
+                for key, (line, texts) in values.items()
             }
             for name, values in self._sections.items()
         }
@@ -152,10 +147,10 @@ class _Parser:
             self._lines[name] = number
 
     def _begin_key(self, number: int, section: str, key: str, text: str) -> None:
-        self._value = _Value(number, text)
-        first = self._sections[section].setdefault(key, self._value)
-        if first is not self._value:
-            self._add_problem(number, section, key, "appears twice: first on line %d" % first.line)
+        self._texts = [text]
+        first_line, _ = self._sections[section].setdefault(key, (number, self._texts))
+        if first_line != number:
+            self._add_problem(number, section, key, "appears twice: first on line %d" % first_line)
 
     def _add_problem(self, number: int, section: str, key: str, message: str) -> None:
         self._problems.append(Problem(self._source, number, section, key, message))

@@ -15,12 +15,11 @@ from ...core.profile import Profile, needs_base, validate_base, validate_count, 
 from ...core.reading.json_paths import Path
 from ...core.reading.status_words import normalize_word
 from ...core.units import duration_text, parse_limit, to_seconds
-from ...core.urls import is_secret, is_url, parse_url, redact_url
+from ...core.urls import PLACEHOLDER, is_secret, is_url, parse_url, redact_url
 from ...errors import ConfigError
 from ..credentials import parse_credential
 from ..http.user_headers import validate_headers
 
-_PLACEHOLDER = re.compile(r"\{(\w*)\}")
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _BODY_FIELD = re.compile(r"""(["']?)([\w.-]+)\1(\s*[:=]\s*)("[^"]*"|'[^']*'|[^&\s,}]+)""")
 _MULTI_LINE_KEYS = ("body", "done", "failed", "pending", "origins")
@@ -172,7 +171,7 @@ def _url_parser(required: str, *optional: str) -> Callable[[str], str]:
     placeholders = (required,) + optional
 
     def parse(text: str) -> str:
-        for name in _PLACEHOLDER.findall(text):
+        for name in PLACEHOLDER.findall(text):
             if name not in placeholders:
                 known = ", ".join("{%s}" % known for known in placeholders)
                 raise ConfigError("has an unknown placeholder {%s}: use %s" % (name, known))
@@ -180,7 +179,7 @@ def _url_parser(required: str, *optional: str) -> Callable[[str], str]:
         if text.startswith("{base}"):
             url = text.replace("{base}", "https://base", 1)
         has_inner_base = "{base}" in url
-        url = _PLACEHOLDER.sub("x", url)
+        url = PLACEHOLDER.sub("x", url)
         if has_inner_base or set(url) & set("{} "):
             raise ConfigError(
                 "is not a URL: it has a space, an unmatched brace, or {base} not at its start"

@@ -7,7 +7,7 @@ from pollkit import Adaptive, Fixed
 from pollkit.core.learning.completions import StartOrder, observed_duration
 from pollkit.core.learning.durations import Durations
 from pollkit.core.machine import cancel, observe, start
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 
 # Observed durations
 

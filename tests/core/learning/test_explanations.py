@@ -7,7 +7,7 @@ from pollkit import Adaptive, Fixed
 from pollkit.core import events
 from pollkit.core.learning.explanations import age_text, explain_next_poll, span_text
 from pollkit.core.machine import hold, observe, start
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pollkit.core.learning.curve import ProgressEstimate, cold_interval
 from pollkit.core.learning.durations import Durations
 from pollkit.core.machine import observe, start
 from pollkit.core.pace import MOST_POSTPONED
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 
 ALIKE = [600.0 + i for i in range(40)]
 ADAPTIVE = Adaptive()

@@ -9,7 +9,7 @@ from pollkit import ConfigError, TokenBucket
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
 from pollkit.core.reading.rate_limit_headers import Quota
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.units import parse_limit
 from pollkit.testing import VirtualClock
 

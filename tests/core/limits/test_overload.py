@@ -9,7 +9,7 @@ from job_api import JobApi
 from pollkit import BatchPoller, Job, Profile, Reply
 from pollkit.core.limits import overload
 from pollkit.core.limits.overload import Overloads
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_state import RetryState, WaitState
 from pollkit.drivers.dispatch import next_work
 from pollkit.drivers.endpoint import PollInFlight

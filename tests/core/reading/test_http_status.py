@@ -3,7 +3,8 @@
 import pytest
 
 from pollkit import Profile, Reply
-from pollkit.core.reading.reader import Reader, Verdict
+from pollkit.core.reading.reader import Reader
+from pollkit.core.reading.verdict import Verdict
 from readings import read_reply
 
 

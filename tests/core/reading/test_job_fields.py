@@ -6,7 +6,8 @@ import pytest
 
 from pollkit import Profile, Reply
 from pollkit.core.reading.job_fields import data_text
-from pollkit.core.reading.reader import Reader, Verdict
+from pollkit.core.reading.reader import Reader
+from pollkit.core.reading.verdict import Verdict
 from readings import GUESS, HERE, NOON, NOON_DATE, read_reply
 
 # Results

@@ -7,7 +7,8 @@ import pytest
 from pollkit import Profile, Reply
 from pollkit.core.reading import json_decoding
 from pollkit.core.reading.json_decoding import JsonTooCostly, decode_json, estimate_memory
-from pollkit.core.reading.reader import Reader, Verdict
+from pollkit.core.reading.reader import Reader
+from pollkit.core.reading.verdict import Verdict
 from readings import GUESS, read_reply
 
 MB = 1024 * 1024

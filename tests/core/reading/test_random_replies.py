@@ -7,7 +7,7 @@ import pytest
 
 from pollkit import Reply
 from pollkit.core.reading.rate_limit_headers import LONGEST_S
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 from readings import GUESS, HERE, NOON, NOON_DATE
 
 

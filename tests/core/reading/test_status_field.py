@@ -8,8 +8,9 @@ import pytest
 from paths import DATA
 from pollkit import Profile, Reply
 from pollkit.core.reading import status_candidates
-from pollkit.core.reading.reader import Reader, Verdict
+from pollkit.core.reading.reader import Reader
 from pollkit.core.reading.status_candidates import DEEPEST_LEVEL, LARGE, MOST_VALUES
+from pollkit.core.reading.verdict import Verdict
 from readings import GUESS, read_reply
 
 DONE = Verdict.DONE

@@ -4,7 +4,7 @@ import pytest
 
 from pollkit.core.model import Fault, FaultCode, Reply
 from pollkit.core.reading.rate_limit_headers import Quota
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.units import Limit
 from pollkit.drivers.doctor import findings
 from pollkit.drivers.doctor.findings import Certificate, Level

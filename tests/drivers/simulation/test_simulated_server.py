@@ -1,6 +1,6 @@
 """The simulated server: its limiters and its answers."""
 
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 from pollkit.core.units import parse_limit
 from pollkit.drivers.simulation.server import FixedWindow, SimJob, SimulatedApi, Tokens
 

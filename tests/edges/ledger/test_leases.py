@@ -4,7 +4,7 @@ import pytest
 
 from ledger_host import RULES, poll_job, states
 from pollkit import ConfigError, Ledger
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 
 
 def test_a_claimed_job_is_not_claimed_again_until_its_lease_expires(ledger, leases, path, clock):

@@ -4,7 +4,7 @@ import pytest
 
 from ledger_host import RULES, peak_of, poll_job, states
 from pollkit import ConfigError, Job
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 from pollkit.edges.ledger import ledger as ledger_module
 from pollkit.edges.ledger import rows as row_module
 

@@ -13,7 +13,7 @@ import pytest
 
 from ledger_host import ROOT, FaultyConnection, poll_job, python
 from pollkit import Job, Ledger, LedgerError, PollkitError
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.ledger import schema
 

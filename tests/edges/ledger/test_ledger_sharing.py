@@ -10,7 +10,7 @@ import pytest
 
 from ledger_host import HostClock, fail_the, forked, poll_job, python, states
 from pollkit import Ledger, LedgerError, SharedBucket
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 
 # Many at once

@@ -4,7 +4,7 @@ import pytest
 
 from ledger_host import DAY, HOUR, poll_job
 from pollkit import Job, Ledger
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 
 
 def finish(ledger, *jobs, verdict=Verdict.DONE):

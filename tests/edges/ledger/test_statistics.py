@@ -5,7 +5,7 @@ import pytest
 from ledger_host import DAY, RULES, count_polls, poll_job
 from pollkit import Job
 from pollkit.core.model import Counts
-from pollkit.core.reading.reader import Verdict
+from pollkit.core.reading.verdict import Verdict
 from pollkit.edges.ledger import statistics as statistics_module
 
 

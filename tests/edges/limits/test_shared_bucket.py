@@ -21,7 +21,7 @@ from pollkit import (
     TokenBucket,
 )
 from pollkit.core.reading.rate_limit_headers import Quota
-from pollkit.core.reading.reader import Reading, Verdict
+from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.edges.limits import shared_bucket
 from pollkit.testing import VirtualClock
 

@@ -13,7 +13,8 @@ import pollkit
 from pollkit import Adaptive, Backoff, Fixed, Reply
 from pollkit.cli.commands.help import text_of
 from pollkit.core.profile import fill_base, profile_for_job, validate_profile
-from pollkit.core.reading.reader import Reader, Verdict
+from pollkit.core.reading.reader import Reader
+from pollkit.core.reading.verdict import Verdict
 from pollkit.core.units import Limit
 from pollkit.edges.credentials import Credential
 from pollkit.edges.profiles import catalog as profiles
