@@ -58,10 +58,7 @@ def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger:
         ),
     )
     group.add_argument(
-        "--limit",
-        metavar="L",
-        type=parse_limit,
-        help="the API's rate limit: 60/m, '10/s burst 20'",
+        "--limit", metavar="L", type=parse_limit, help="the API's rate limit: 60/m, '10/s burst 20'"
     )
     group.add_argument(
         "--max-faults",

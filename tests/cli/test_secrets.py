@@ -1,4 +1,4 @@
-"""Secrets: whatever a server makes of them, they are not shown. What a result holds is data, and stays."""
+"""Secrets are not shown, whatever a server does with them; a result is data and stays."""
 
 import base64
 import json

@@ -71,7 +71,7 @@ def _add_job_arguments(group: "argparse._ArgumentGroup") -> None:
     group.add_argument(
         "--jobs",
         metavar="N",
-        type=int,
+        type=argument_types.count,
         help="number of jobs (default: 200, or as many as are listed)",
     )
     group.add_argument(
