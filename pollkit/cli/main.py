@@ -64,19 +64,19 @@ def help_text() -> str:
 
 
 def _print(text: str) -> int:
-    if sys.stdout is not None:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+    print(text, end="", flush=True)  # nothing, if the caller has closed stdout
     return 0
 
 
 def _run_command(name: str, words: List[str]) -> int:
+    from ..errors import ConfigError
     from .parser import Parser, unknown_name_error
 
-    if name.startswith("-"):
-        raise _usage_error("flags come after the command, as in pollkit wait URL -v")
     if name not in COMMANDS:
-        raise _usage_error(unknown_name_error("command", name, list(COMMANDS)))
+        problem = unknown_name_error("command", name, list(COMMANDS))
+        if name.startswith("-"):
+            problem = "flags come after the command, as in pollkit wait URL -v"
+        raise ConfigError(problem + "; see pollkit --help")
     module = "%s.commands.%s" % (__package__, name)
     __import__(module)
     command: Any = sys.modules[module]
@@ -88,12 +88,6 @@ def _run_command(name: str, words: List[str]) -> int:
         return int(leaving.code or 0)
     code: int = command.run(arguments)
     return code
-
-
-def _usage_error(problem: str) -> Exception:
-    from ..errors import ConfigError
-
-    return ConfigError(problem + "; see pollkit --help")
 
 
 def report_failure(error: BaseException) -> int:

@@ -8,7 +8,7 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterable, Optional, Union
 
-from ..core.model import NO_TIMEOUT, Job
+from ..core.model import Job
 from ..core.profile import Profile, profile_for_job, to_pace, validate_base
 from ..core.units import NEVER, Limit, parse_limit
 from ..core.urls import is_url, redact_url
@@ -58,10 +58,7 @@ def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger:
         ),
     )
     group.add_argument(
-        "--limit",
-        metavar="L",
-        type=parse_limit,
-        help="the API's rate limit: 60/m, '10/s burst 20'",
+        "--limit", metavar="L", type=parse_limit, help="the API's rate limit: 60/m, '10/s burst 20'"
     )
     group.add_argument(
         "--max-faults",
@@ -224,11 +221,11 @@ def history_from(arguments: argparse.Namespace, write_line: Callable[[str], None
 
     if arguments.history == "none":
         return History()
-    if arguments.history is not None:
-        return History(os.path.expanduser(arguments.history), warn, warn)
-    if not arguments.verbose:
-        return History(default_path(), warn)
     path = default_path()
+    if arguments.history is not None:
+        path = os.path.expanduser(arguments.history)
+    elif not arguments.verbose:
+        return History(path, warn)
     if path is None:
         warn("can't save the duration history: there is no home directory; use --history FILE")
     return History(path, warn, warn)
@@ -259,20 +256,10 @@ def _has_url(profile: Profile) -> bool:
     return any(one.url for one in [profile, *profile.labels.values()])
 
 
-def job_timeout_from(arguments: argparse.Namespace) -> Union[float, str, None]:
-    """The value of --timeout for Job.timeout."""
-    return NO_TIMEOUT if arguments.timeout == NEVER else arguments.timeout
-
-
-def headers_from(arguments: argparse.Namespace) -> Dict[str, str]:
-    """The headers given with --header."""
-    return dict(arguments.header)
-
-
 def overrides_from(arguments: argparse.Namespace) -> Dict[str, Any]:
     """Arguments for a poller of many jobs: they override the profile of each job."""
     overrides = {
-        "headers": headers_from(arguments),
+        "headers": dict(arguments.header),
         "pace": arguments.pace,
         "max_faults": arguments.max_faults,
         "profiles": arguments.profiles,

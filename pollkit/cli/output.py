@@ -61,6 +61,11 @@ def join_names(names: List[str], most: int = 10) -> str:
     return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
 
 
+def count_text(number: int, noun: str) -> str:
+    """A number with its noun: '1 job', '2 jobs'."""
+    return "%d %s%s" % (number, noun, "" if number == 1 else "s")
+
+
 def os_error_text(error: OSError) -> str:
     """An error of the operating system in one line."""
     text = error.strerror or str(error) or type(error).__name__

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from ..errors import ConfigError
-from .progress.terminal import size_of
+from .progress.terminal import text_width
 
 if TYPE_CHECKING:
     from typing import NoReturn  # early releases of 3.6 have none
@@ -20,9 +20,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """
 
     def __init__(self, prog: str) -> None:
-        columns = os.environ.get("COLUMNS", "")
-        width = int(columns) if columns.isdecimal() else 0
-        super().__init__(prog, width=(width or size_of(sys.stdout).columns) - 2)
+        super().__init__(prog, width=text_width(sys.stdout) - 2)
 
 
 class Parser(argparse.ArgumentParser):
@@ -74,7 +72,7 @@ class Parser(argparse.ArgumentParser):
         parse = self._registry_get("type", action.type, action.type)
         try:
             return parse(arg_string)
-        except (ConfigError, argparse.ArgumentTypeError) as error:
+        except ConfigError as error:
             message = str(error)
         except (ValueError, OverflowError):  # for example, a number with thousands of digits
             message = "%.40r is invalid or out of range" % arg_string
@@ -82,8 +80,7 @@ class Parser(argparse.ArgumentParser):
 
     def print_help(self, file: Any = None) -> None:
         # argparse ignores write errors: a full disk, a closed pipe.
-        sys.stdout.write(self.format_help())
-        sys.stdout.flush()
+        print(self.format_help(), end="", flush=True)
 
     def _get_option_tuples(self, option_string: str) -> List[Any]:
         # allow_abbrev=False would forbid -vv, too, before Python 3.8.

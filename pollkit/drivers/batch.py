@@ -253,7 +253,7 @@ class BatchPoller:
                     self._add(jobs, inbox, deadline)
                     pending += len(jobs)
                     if self._clock.now() >= deadline:
-                        source.stop()
+                        source.is_exhausted = True
                 can_add_more = not source.is_exhausted and pending < max_pending
                 for job, outcome in inbox.take_all(wait=pending > 0 and not can_add_more):
                     pending -= 1
@@ -286,27 +286,24 @@ class BatchPoller:
         if os.getpid() != self._pid:
             return  # in a child process: the parent still uses them
         self._abandoned.append(inbox)
-        lock = self._engine.lock
-        if not lock.acquire(timeout=LOCK_TIMEOUT_S):
+        if not self._cancel_abandoned(LOCK_TIMEOUT_S):
             self._engine.call_soon(self._cancel_abandoned)
-            return
+
+    def _cancel_abandoned(self, lock_timeout_s: float = -1) -> bool:
+        """Cancel the jobs of all abandoned callers; False if the lock was not free in time."""
+        engine = self._engine
+        if not engine.lock.acquire(timeout=lock_timeout_s):
+            return False
         try:
-            self._remove_abandoned()
+            while self._abandoned:
+                inbox = self._abandoned[0]
+                jobs = [entry.state.job for entry in engine.agenda if inbox in entry.owner]
+                self._remove_owner(jobs, inbox)
+                self._abandoned.popleft()  # last: after Ctrl-C, another thread repeats the work
         finally:
-            lock.release()
-        self._engine.deliver_reports()
-
-    def _cancel_abandoned(self) -> None:
-        with self._engine.lock:
-            self._remove_abandoned()
-        self._engine.deliver_reports()
-
-    def _remove_abandoned(self) -> None:
-        while self._abandoned:
-            inbox = self._abandoned[0]
-            jobs = [entry.state.job for entry in self._engine.agenda if inbox in entry.owner]
-            self._remove_owner(jobs, inbox)
-            self._abandoned.popleft()  # last: after Ctrl-C, another thread repeats the work
+            engine.lock.release()
+        engine.deliver_reports()
+        return True
 
     def _remove_owner(self, jobs: List[Job], owner: Any) -> None:
         """Cancel these jobs for one of their owners. Call with the lock held."""

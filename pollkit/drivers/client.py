@@ -147,12 +147,24 @@ class Client:
         history: Optional[History] = None,
         defaults: Defaults = DEFAULTS,
     ) -> None:
-        _check("on_event must be callable", on_event, callable)
-        _check("rng must be a callable that returns numbers from 0 to below 1", rng, callable)
-        _check("clock must be a Clock, such as pollkit.testing.VirtualClock", clock, _is_clock)
-        _check("history must be a History", history, _is_a(History))
-        _check("profiles must be the name of a file", profiles, _is_a(str, os.PathLike))
-        _check("bucket must be a TokenBucket", bucket, _is_a(TokenBucket))
+        for rule, value, is_valid in (
+            ("on_event must be callable", on_event, callable(on_event)),
+            ("rng must be a callable that returns numbers from 0 to below 1", rng, callable(rng)),
+            (
+                "clock must be a Clock, such as pollkit.testing.VirtualClock",
+                clock,
+                hasattr(clock, "now"),
+            ),
+            ("history must be a History", history, isinstance(history, History)),
+            (
+                "profiles must be the name of a file",
+                profiles,
+                isinstance(profiles, (str, os.PathLike)),
+            ),
+            ("bucket must be a TokenBucket", bucket, isinstance(bucket, TokenBucket)),
+        ):
+            if value is not None and not is_valid:
+                raise ConfigError("%s, not %r" % (rule, value))
         if headers is not None and not isinstance(headers, Mapping):
             raise ConfigError("headers must be a mapping of names to values")  # may be secret
         self.clock = clock or Clock()
@@ -261,28 +273,12 @@ class Client:
         return endpoint
 
 
-def _check(rule: str, value: Any, is_valid: Callable[[Any], bool]) -> None:
-    if value is not None and not is_valid(value):
-        raise ConfigError("%s, not %r" % (rule, value))
-
-
-def _is_a(*types: type) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, types)
-
-
-def _is_clock(value: Any) -> bool:
-    return hasattr(value, "now")
-
-
 def _overrides(
     pace: Union[Pace, str, None], timeout: Timeout, max_faults: Optional[int]
 ) -> Dict[str, Any]:
     """The fields of a profile that the caller's arguments replace."""
-    overrides: Dict[str, Any] = {}
-    if pace is not None:
-        overrides["pace"] = pace
-    if not isinstance(timeout, Default):
+    given: Dict[str, Any] = {"pace": pace, "max_faults": max_faults}
+    overrides = {name: value for name, value in given.items() if value is not None}
+    if timeout is not Default.AS_PROFILE:
         overrides["timeout"] = timeout
-    if max_faults is not None:
-        overrides["max_faults"] = max_faults
     return overrides

@@ -51,18 +51,6 @@ def job_url(profile: Profile, job: Job) -> str:
 class Endpoint:
     """How the jobs of one profile and label are polled at one origin."""
 
-    __slots__ = (
-        "profile",
-        "transport",
-        "origin",
-        "asks_many",
-        "kind",
-        "bucket",
-        "settings",
-        "reader",
-        "_reported_origins",
-    )
-
     def __init__(
         self,
         profile: Profile,
@@ -87,10 +75,6 @@ class Endpoint:
     def request(self, poll: Poll) -> Request:
         """The request for one job."""
         return Request(poll.url, self.origin, poll.etag, poll.needs_fresh_credential, poll.is_moved)
-
-    def request_for_many(self, ids: List[str], fresh_credential: bool) -> Request:
-        """The request for many jobs."""
-        return Request(self.batch_url(ids), self.origin, None, fresh_credential)
 
     def batch_url(self, ids: List[str]) -> str:
         """The URL that asks about many jobs."""
@@ -182,8 +166,8 @@ class PollInFlight(NamedTuple):
         endpoint: Endpoint = entries[0].endpoint
         if endpoint.asks_many:
             is_fresh = any(entry.state.retry.needs_fresh_credential for entry in entries)
-            request = endpoint.request_for_many(_ids(entries), is_fresh)
-            return cls(entries, endpoint, None, request)
+            url = endpoint.batch_url(_ids(entries))
+            return cls(entries, endpoint, None, Request(url, endpoint.origin, None, is_fresh))
         poll = next_action(entries[0].state, NEVER)
         assert isinstance(poll, Poll)
         return cls(entries, endpoint, poll, endpoint.request(poll))

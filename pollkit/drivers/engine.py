@@ -67,7 +67,7 @@ class Engine:
         self._quiet_polls = 0  # polls that had nothing to report
         self._reported = NOTHING_COUNTED
         self._overloads = Overloads()
-        self._soon: Deque[Callable[[], None]] = deque()
+        self._soon: Deque[Callable[[], object]] = deque()
         self._empty_bells: List[threading.Lock] = []
         self._reporter = Reporter(on_idle=self._wake_thread)
         self._multiplexer: Optional[Multiplexer] = None
@@ -134,7 +134,7 @@ class Engine:
             self._start()
         self._wake_thread()
 
-    def call_soon(self, function: Callable[[], None]) -> None:
+    def call_soon(self, function: Callable[[], object]) -> None:
         """Call a function in the engine's thread, without the lock. For any thread."""
         self._soon.append(function)
         self._wake_thread()

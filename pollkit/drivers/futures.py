@@ -91,7 +91,7 @@ class JobSource:
         if isinstance(jobs, (str, Job)):
             raise ConfigError("jobs must be a list or another iterable: [%r]" % (jobs,))
         self._jobs: Iterator[Job] = map(Job.from_any, iter(jobs))
-        self.is_exhausted = False
+        self.is_exhausted = False  # may be set to read no more jobs
 
     def read(self, most: int, within_s: Optional[float]) -> List[Job]:
         """The next jobs: `most`, or fewer if reading them takes longer than `within_s`."""
@@ -108,9 +108,4 @@ class JobSource:
 
     def read_all(self) -> List[Job]:
         """All jobs that are left."""
-        self.is_exhausted = True
         return list(self._jobs)
-
-    def stop(self) -> None:
-        """Read no more jobs."""
-        self.is_exhausted = True

@@ -88,15 +88,15 @@ class LeasedJobs:
             self._read_durations(endpoint)
         now = self._clock.now()
         claim = claim._replace(job=job)
-        progress = claim.resume(url, endpoint.settings, now)
-        leased = LeasedJob(claim, url, is_late=progress.deadline <= now)
+        state = claim.resume(url, endpoint.settings, now)
+        leased = LeasedJob(claim, url, is_late=state.deadline <= now)
         with engine.lock:
             known = engine.agenda.get(job.id)
             if known is not None:
                 # Its lease expired unnoticed (a laptop that slept), or the job was added again.
                 engine.agenda.withdraw(known)
             self._jobs[job.id] = leased
-            engine.adopt(progress, endpoint, (leased,), leased.is_late)
+            engine.adopt(state, endpoint, (leased,), leased.is_late)
             engine.wake()
 
     def renew(self) -> None:
@@ -104,7 +104,6 @@ class LeasedJobs:
         now = self._clock.now()
         if now < self._renew_at:
             return
-        self._token = new_token()  # of the latest claim
         self._renew_at = now + RENEW_S
         for endpoint in self._client.list_endpoints():
             self._read_durations(endpoint)
@@ -169,16 +168,16 @@ class LeasedJobs:
         """Write the progress of a job; keep the job if it is due soon, otherwise release it."""
         leased: LeasedJob = step.entry.owner[0]
         leased.was_polled = True
-        progress = step.after
-        is_ours = self._leases.save_progress(leased.claim, progress, leased.url, counts)
+        state = step.after
+        is_ours = self._leases.save_progress(leased.claim, state, leased.url, counts)
         engine = self.engine
         with engine.lock:
-            is_soon = progress.next_at <= self._clock.now() + HORIZON_S
-            is_current = self._jobs.get(progress.job.id) is leased
+            is_soon = state.next_at <= self._clock.now() + HORIZON_S
+            is_current = self._jobs.get(state.job.id) is leased
             # Without room, the jobs in the ledger take turns.
             can_keep = self.keeps_jobs and self.has_room
             if is_ours and is_soon and is_current and can_keep:
-                engine.adopt(progress, step.entry.endpoint, (leased,), leased.is_late)
+                engine.adopt(state, step.entry.endpoint, (leased,), leased.is_late)
                 engine.wake()
                 return
         if is_ours:

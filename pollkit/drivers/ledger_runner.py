@@ -135,7 +135,7 @@ class LedgerRunner:
     def unpollable(self) -> List[str]:
         """The ids of the jobs that could not be polled in the current or latest run."""
         run = self._run
-        return [] if run is None else [claim.job.id for claim in run.unpollable.values()]
+        return [] if run is None else [claim.job.id for claim in list(run.unpollable.values())]
 
     def wake(self) -> None:
         """Check the ledger for new jobs now; may be called from any thread."""

@@ -162,55 +162,56 @@ class Poller:
         client = self._client
         clock = self._clock
         endpoint = target.endpoint
-        settings = endpoint.settings
-        progress = machine.start(target.job, target.url, settings, clock.now())
+        # The spacing anew for each wait: the bucket may have learned a limit since the last one.
+        settings = endpoint.settings._replace(spacing=endpoint.bucket.spacing)
+        state = machine.start(target.job, target.url, settings, clock.now())
         wait_number = client.begin_wait(endpoint)
         try:
             while True:
                 now = clock.now()
-                if _is_set(stop) and progress.ending is None:
-                    progress = machine.cancel(progress, now)
-                    self._publisher.publish(events.end_event(progress, now))
-                action = machine.next_action(progress, now)
+                if _is_set(stop) and state.ending is None:
+                    state = machine.cancel(state, now)
+                    self._publisher.publish(events.end_event(state, now))
+                action = machine.next_action(state, now)
                 if isinstance(action, Ending):
-                    return client.outcome(progress)
+                    return client.outcome(state)
                 if isinstance(action, Sleep):
                     clock.sleep_until(action.until, stop)
                     continue
-                progress = self._await_token(progress, endpoint.bucket, stop)
-                if progress.ending is not None or _is_set(stop):
+                state = self._await_token(state, endpoint.bucket, stop)
+                if state.ending is not None or _is_set(stop):
                     continue
-                before = progress
+                before = state
                 reading = send_poll(action)
                 now = clock.now()
-                progress = machine.observe(before, settings, reading, now, client.rng())
-                endpoint.bucket.apply_feedback(reading, now, progress.next_at)
-                found = self._publisher.poll_events(before, progress, reading, now, settings)
+                state = machine.observe(before, settings, reading, now, client.rng())
+                endpoint.bucket.apply_feedback(reading, now, state.next_at)
+                found = self._publisher.poll_events(before, state, reading, now, settings)
                 for event in found:
                     self._publisher.publish(event)
         finally:
-            client.end_wait(wait_number, endpoint, progress)
+            client.end_wait(wait_number, endpoint, state)
 
     def _await_token(
-        self, progress: WaitState, bucket: TokenBucket, stop: Optional[threading.Event]
+        self, state: WaitState, bucket: TokenBucket, stop: Optional[threading.Event]
     ) -> WaitState:
         """Sleep until the bucket grants a token, or until the machine or `stop` ends the wait."""
         now = self._clock.now()
         pauses = 0
         slot: Optional[float] = None  # the instant of the token that is reserved
-        while progress.ending is None and not _is_set(stop):
+        while state.ending is None and not _is_set(stop):
             if slot is None or pauses != bucket.pause_count:  # a pause voids reserved tokens
                 pauses = bucket.pause_count
-                latest = machine.latest_slot(progress, bucket.interval, now)
-                ready_at = bucket.reserve(now, latest, is_final=now >= progress.deadline)
+                latest = machine.latest_slot(state, bucket.interval, now)
+                ready_at = bucket.reserve(now, latest, is_final=now >= state.deadline)
                 slot = ready_at if ready_at <= latest else None
             if slot is not None and slot <= now:
                 break
-            progress = machine.hold(progress, ready_at, bucket.interval, now)
-            self._publisher.publish(events.limit_event(progress, now))
-            self._clock.sleep_until(progress.next_at, stop)
+            state = machine.hold(state, ready_at, bucket.interval, now)
+            self._publisher.publish(events.limit_event(state, now))
+            self._clock.sleep_until(state.next_at, stop)
             now = self._clock.now()
-        return progress
+        return state
 
     def _call(self, check: Check, endpoint: Endpoint, poll: Poll) -> Reading:
         """Call the user's function and read the value that it returns."""

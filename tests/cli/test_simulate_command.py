@@ -117,6 +117,7 @@ def test_the_chart_uses_only_characters_of_the_locale(encoding):
         (["--durations", ""], "name a readable file"),
         (["--durations", "ledger:"], "write ledger:PATH"),
         (SMALL + ["--jobs", "0"], "whole number from 1"),
+        (SMALL + ["--jobs", "1e3"], "whole number from 1"),
         (SMALL + ["--jobs", "1000000000"], "up to 1000000|to 1000000"),
         (SMALL + ["--jobs", "99999999999999999999"], "to 1000000"),
         (SMALL + ["--jobs", "-3"], "whole number|expected"),

@@ -17,6 +17,7 @@ from pollkit.cli import main
 from pollkit.drivers.dispatch import next_work
 from pollkit.drivers.endpoint import PollInFlight
 from pollkit.drivers.engine import Engine
+from pollkit.drivers.leased_jobs import RENEW_S
 from pollkit.drivers.ledger_runner import LedgerRunner, _Run
 from pollkit.edges.ledger.leases import Leases
 from pollkit.edges.ledger.statistics import record_duration
@@ -300,6 +301,16 @@ def test_jobs_that_were_claimed_when_a_signal_came_are_released(api, monkeypatch
     monkeypatch.setattr(Leases, "claim", claim_and_interrupt)
     assert main(["run", "jobs.db", "--quiet"]) == 130
     assert states() == {"waiting": 2} and not api.requests
+
+
+def test_a_renewal_keeps_the_token_that_releases_the_latest_claim(clock, ledger):
+    ledger.add(["a", "b"])
+    run = LedgerRunner(ledger, Profile(url="http://127.0.0.1:9/{id}"))._new_run(ledger)
+    run.jobs.claim(2, horizon_s=0.0)
+    clock.pass_s(RENEW_S)
+    run.jobs.renew()
+    run.jobs.release_all(was_interrupted=True)
+    assert ledger.summary().states["waiting"] == 2
 
 
 @pytest.mark.parametrize("keeps_jobs", [True, False], ids=["for", "once"])

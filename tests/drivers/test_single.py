@@ -564,6 +564,18 @@ def test_a_limit_that_is_not_used_up_leaves_the_final_poll(headers, options):
     assert (outcome.state, outcome.waited_s) == ("done", options["timeout"])
 
 
+def test_each_wait_of_a_poller_knows_the_spacing_that_its_bucket_has_learned():
+    class LearningBucket(TokenBucket):
+        spacing = 0.0
+
+    clock = VirtualClock()
+    bucket = LearningBucket(clock=clock)
+    poller = Poller(pace="fixed 10s", timeout=25, bucket=bucket, clock=clock)
+    assert poller.poll(lambda: "running").polls == 4  # after 0, 10, 20 and 25 s
+    bucket.spacing = 6.0
+    assert poller.poll(lambda: "running").polls == 3  # one after 20 s would delay the final poll
+
+
 def test_a_learned_limit_leaves_the_final_poll():
     clock = VirtualClock()
 

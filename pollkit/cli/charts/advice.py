@@ -38,16 +38,15 @@ def recommend(
 ) -> str:
     """Which pace to use, and why; `causes` may explain why jobs were given up."""
     best = best_pace(all_figures)
+    rest = [one for one in all_figures if one is not best and one.cost is not None]
     explanation = ": " + " or ".join(causes) if causes else ""
     if best is None:
         text = "No pace saw any job finish%s" % explanation
     elif not best.timed_out:
-        rest = [one for one in all_figures if one is not best and one.cost is not None]
         text = _recommend_complete(best, rest, limit)
     elif len(all_figures) == 1:
         text = "'%s' gave up %s%s" % (best.pace, _given_up_text(best), explanation)
     else:
-        rest = [one for one in all_figures if one is not best and one.cost is not None]
         text = "Every pace gave up jobs%s. " % explanation + _recommend_incomplete(best, rest)
     return fill(text + ".", width) + "\n"
 

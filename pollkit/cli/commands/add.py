@@ -17,8 +17,9 @@ examples:
 import argparse
 from typing import Optional, Union
 
-from ...core.model import Job
+from ...core.model import NO_TIMEOUT, Job
 from ...core.profile import Profile
+from ...core.units import NEVER
 from ...edges.ledger.rows import job_to_row
 from ...errors import ConfigError
 from .. import options
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
             job_to_row(job)  # raises ConfigError before a ledger is created
     else:
         jobs = read_jobs(arguments.source, arguments, profile, check=job_to_row)
-    timeout = options.job_timeout_from(arguments)
+    timeout = NO_TIMEOUT if arguments.timeout == NEVER else arguments.timeout
     with open_ledger(arguments, create=True) as ledger:
         added = ledger.add(_with_defaults(job, profile.name, timeout) for job in jobs)
     if not arguments.quiet:

@@ -22,7 +22,7 @@ from .. import options
 from ..argument_types import path
 from ..exit_codes import exit_code
 from ..job_lists import read_jobs
-from ..output import as_json, join_names
+from ..output import as_json, count_text, join_names
 from ..profile_options import profile_from
 from ..progress.display import add_progress_options, display_from
 from ..progress.terminal import is_terminal
@@ -85,14 +85,10 @@ def summary(states: List[State], polls: int, rate_limited: int) -> str:
     by_state = [
         "%d %s" % (counts[state], str(state).replace("_", " ")) for state in State if counts[state]
     ]
-    text = _count_text(len(states), "job")
+    text = count_text(len(states), "job")
     if by_state:
         text += ": " + ", ".join(by_state)
-    text += "; " + _count_text(polls, "poll")
+    text += "; " + count_text(polls, "poll")
     if rate_limited:
         text += ", %d of them answered with 429" % rate_limited
     return text
-
-
-def _count_text(number: int, noun: str) -> str:
-    return "%d %s%s" % (number, noun, "" if number == 1 else "s")

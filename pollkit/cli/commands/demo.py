@@ -11,7 +11,7 @@ examples:
 
 import argparse
 import sys
-from typing import List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple, Union
 
 from ...core.model import Outcome, State
 from ...core.pace import Backoff
@@ -39,23 +39,21 @@ class DemoJob(NamedTuple):
     lasts_s: float
     pages: Optional[int] = None
     error: Optional[str] = None
-    # The number of the request that gets a broken connection, a 429, or a 503; 0: none.
-    reset_at: int = 0
-    limited_at: int = 0
-    broken_at: int = 0
+    fault: Union[str, int, None] = None  # "reset" (a broken connection) or an HTTP status
+    fault_at: int = 0  # the number of the request that gets it
 
 
 JOBS = (
     DemoJob("scan-1", 0.7, 4),
     DemoJob("scan-2", 1.4, 9),
     DemoJob("scan-3", 2.2, 14),
-    DemoJob("scan-4", 3.0, 20, reset_at=3),
+    DemoJob("scan-4", 3.0, 20, fault="reset", fault_at=3),
     DemoJob("scan-5", 3.8, 25, error="page 7 can't be read"),
     DemoJob("scan-6", 4.6, 30),
-    DemoJob("scan-7", 5.3, 36, limited_at=4),
-    DemoJob("scan-8", 6.1, 40, broken_at=5),
+    DemoJob("scan-7", 5.3, 36, fault=429, fault_at=4),
+    DemoJob("scan-8", 6.1, 40, fault=503, fault_at=5),
     DemoJob("video-1", 6.9),
-    DemoJob("video-2", 7.7, limited_at=9),
+    DemoJob("video-2", 7.7, fault=429, fault_at=9),
     DemoJob("book-1", 8.5, 300),
     DemoJob("book-2", 9.3, 480),
 )
@@ -99,12 +97,9 @@ def _start_jobs(api: FakeJobApi, scale: float) -> None:
     for job in JOBS:
         result = {"pages": job.pages}
         api.add(job.id, job.lasts_s * scale, job.pages, result, job.error, queued=0.3 * scale)
-        if job.reset_at:
-            api.fault("reset", job.id, job.reset_at)
-        if job.limited_at:
-            api.fault(429, job.id, job.limited_at, retry_after=1.0 * scale)
-        if job.broken_at:
-            api.fault(503, job.id, job.broken_at)
+        if job.fault is not None:
+            retry_after = 1.0 * scale if job.fault == 429 else None
+            api.fault(job.fault, job.id, job.fault_at, retry_after)
 
 
 def _table(outcomes: List[Outcome], answers: Answers) -> str:

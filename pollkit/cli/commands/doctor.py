@@ -17,7 +17,6 @@ examples:
 """
 
 import argparse
-import sys
 from typing import List
 
 from ...drivers.doctor.examination import Examination
@@ -38,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Examine, and print each finding at once; the exit code says whether there is a problem."""
     profile = profile_from(arguments, needs_credential=False)
     job = options.job_from(arguments, arguments.job)
-    examination = Examination(job, profile, options.headers_from(arguments))
+    examination = Examination(job, profile, dict(arguments.header))
     _print(examination.url)
     findings: List[Finding] = []
     for finding in examination.run():
@@ -50,5 +49,4 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print(line: str) -> None:
-    sys.stdout.write(as_text(line))
-    sys.stdout.flush()  # show a step before a slow one starts
+    print(as_text(line), end="", flush=True)  # show a step before a slow one starts

@@ -35,7 +35,7 @@ from ..charts.table import table
 from ..duration_lists import read_durations
 from ..output import as_json, as_text
 from ..parser import unknown_name_error
-from ..progress.terminal import NARROWEST, is_terminal, size_of, style_for
+from ..progress.terminal import NARROWEST, is_terminal, style_for, text_width
 
 DEFAULT_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
 REPORT_EVERY_S = 1.0
@@ -71,7 +71,7 @@ def _add_job_arguments(group: "argparse._ArgumentGroup") -> None:
     group.add_argument(
         "--jobs",
         metavar="N",
-        type=int,
+        type=argument_types.count,
         help="number of jobs (default: 200, or as many as are listed)",
     )
     group.add_argument(
@@ -164,7 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
         document = {"scenario": simulation.name, "jobs": simulation.count, "paces": figures}
         sys.stdout.write(as_json(document))
         return 0
-    width = _width()
+    width = min(frontier.WIDTH, max(NARROWEST, text_width(sys.stdout)) - 1)
     is_unicode = style_for(sys.stdout, os.environ).unicode
     curve = [best for _, best in simulation.frontier]
     parts = [
@@ -205,13 +205,6 @@ def _build_simulation(arguments: argparse.Namespace) -> Simulation:
     )
 
 
-def _width() -> int:
-    """The columns to write in: those of the terminal, if they are fewer than the default."""
-    columns = os.environ.get("COLUMNS", "")
-    width = int(columns[:6]) if columns.isdecimal() else 0
-    return min(frontier.WIDTH, max(NARROWEST, width or size_of(sys.stdout).columns) - 1)
-
-
 def _give_up_causes(arguments: argparse.Namespace, found: List[Figures]) -> List[str]:
     """The arguments that may have caused jobs to be given up, as advice."""
     causes = []
@@ -250,8 +243,7 @@ class _PollCounter:
     @staticmethod
     def _write(text: str) -> None:
         try:
-            sys.stderr.write(text)
-            sys.stderr.flush()
+            print(text, end="", file=sys.stderr, flush=True)
         except OSError:
             pass  # the terminal was closed; the simulation continues
 
@@ -309,14 +301,16 @@ def _check_writable(path: str) -> None:
 
 def _write(path: str, text: str) -> None:
     try:
-        with open(path, "w", encoding="utf-8", errors="replace", opener=_opener) as file:
+        with open(
+            path,
+            "w",
+            encoding="utf-8",
+            errors="replace",
+            opener=lambda name, flags: open_file(name, flags, 0o666),
+        ) as file:
             file.write(text)
     except OSError as error:
         raise ConfigError("--svg %r can't be written: %s" % (path, error.strerror)) from None
-
-
-def _opener(path: str, flags: int) -> int:
-    return open_file(path, flags, 0o666)
 
 
 def _share(text: str) -> float:
@@ -325,7 +319,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0.0 <= share < 1.0:
-        raise argparse.ArgumentTypeError("%r is not a share: write 0.02 or 2%%" % text)
+        raise ConfigError("%r is not a share: write 0.02 or 2%%" % text)
     return share
 
 
@@ -335,8 +329,5 @@ def _timeout(text: str) -> Optional[str]:
 
 def _pace(text: str) -> str:
     """The text of a pace, unchanged, if it is valid."""
-    try:
-        to_pace(text)
-    except ConfigError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+    to_pace(text)
     return text

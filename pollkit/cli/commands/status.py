@@ -134,14 +134,12 @@ def _headline(summary: Summary) -> str:
     if summary.oldest_s is not None:
         parts.append("the oldest has waited for %s" % _age(summary.oldest_s))
     if summary.pending_notifications:
-        parts.append("%s pending" % _notifications(summary.pending_notifications))
+        pending = output.count_text(summary.pending_notifications, "notification")
+        parts.append(pending + " pending")
     if summary.gave_up_notifying:
-        parts.append("%s given up" % _notifications(summary.gave_up_notifying))
+        given_up = output.count_text(summary.gave_up_notifying, "notification")
+        parts.append(given_up + " given up")
     return "; ".join(parts) + "\n"
-
-
-def _notifications(number: int) -> str:
-    return "1 notification" if number == 1 else "%d notifications" % number
 
 
 def _table(lines: List[Tuple[str, ...]]) -> str:

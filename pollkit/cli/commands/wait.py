@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     with options.history_from(arguments, display.write_line) as history:
         with Poller(
             profile,
-            headers=options.headers_from(arguments),
+            headers=dict(arguments.header),
             on_event=display.on_event,
             bucket=options.bucket_from(arguments, profile.limit),
             history=history,

@@ -88,6 +88,4 @@ def _truncate(text: str, longest: int = LONGEST) -> str:
 
 
 def _to_json(wall: float, **fields: object) -> str:
-    line: Dict[str, object] = {"at": iso_text(wall)}
-    line.update(fields)
-    return json.dumps(line)
+    return json.dumps(dict(at=iso_text(wall), **fields))

@@ -113,6 +113,13 @@ def size_of(stream: Optional[IO[str]]) -> Size:
     return Size(columns, lines) if columns > 0 and lines > 0 else Size()
 
 
+def text_width(stream: Optional[IO[str]]) -> int:
+    """The columns to write in: those of the variable COLUMNS, or of the terminal."""
+    columns = os.environ.get("COLUMNS", "")
+    width = int(columns[:6]) if columns.isdecimal() else 0
+    return width or size_of(stream).columns
+
+
 class Terminal:
     """Writes lines that stay, and below them a block that is redrawn. Thread-safe."""
 
@@ -139,12 +146,10 @@ class Terminal:
     def write_data(self, text: str) -> None:
         """Write data to stdout; if that is a terminal, too, above the block."""
         if not self._block or not is_terminal(sys.stdout):
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            print(text, end="", flush=True)
             return
         with self._above_block():
-            sys.stdout.write(text)
-            sys.stdout.flush()
+            print(text, end="", flush=True)
 
     def clear(self) -> None:
         """Remove the block."""
@@ -186,7 +191,6 @@ class Terminal:
         if self._stream is None:
             return
         try:
-            self._stream.write(text)
-            self._stream.flush()
+            print(text, end="", file=self._stream, flush=True)
         except (OSError, ValueError):
             self._stream = None  # closed: only stdout and the exit code are left

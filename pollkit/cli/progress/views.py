@@ -7,7 +7,7 @@ the number of jobs, and `lines` reads only a few of them.
 
 from collections import deque
 from itertools import islice
-from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ...core.events import END, FAULT, POLL, Event
 from ...core.model import State, display_id, one_line
@@ -94,22 +94,7 @@ def bar(fraction: float, width: int, style: Style) -> str:
     return style.paint(full * done, "cyan") + style.paint(empty * (width - done), "faint")
 
 
-class View:
-    """The state of the jobs, and how it is shown."""
-
-    def on_event(self, event: Event) -> None:
-        """Record an event."""
-        raise NotImplementedError
-
-    def update(self, now: float, totals: Optional[Totals]) -> None:
-        """Record the totals of the command; called before each drawing."""
-
-    def lines(self, now: float, size: Size, style: Style) -> List[str]:
-        """The lines to show, each of them narrower than the terminal."""
-        raise NotImplementedError
-
-
-class OneJob(View):
+class OneJob:
     """The display of a single job."""
 
     def __init__(self, title: str, started_at: float) -> None:
@@ -121,6 +106,7 @@ class OneJob(View):
         self._latest: Optional[Report] = None  # the latest one that differs
 
     def on_event(self, event: Event) -> None:
+        """Record an event."""
         self._progress = event.progress
         if event.kind == FAULT:
             self._fault = event.text
@@ -131,7 +117,11 @@ class OneJob(View):
             elif report.fraction > self._latest.fraction:
                 self._latest = report
 
+    def update(self, now: float, totals: Optional[Totals]) -> None:
+        """Do nothing: a single job has no totals."""
+
     def lines(self, now: float, size: Size, style: Style) -> List[str]:
+        """The line to show, narrower than the terminal."""
         width = size.columns - 1
         if self._progress is None:
             parts = [
@@ -164,7 +154,7 @@ class OneJob(View):
         ]
 
 
-class ManyJobs(View):
+class ManyJobs:
     """The display of a batch."""
 
     def __init__(self, started_at: float, limit: Optional[Limit] = None) -> None:
@@ -178,6 +168,7 @@ class ManyJobs(View):
         self._poll_counts: Deque[Tuple[float, int]] = deque([(started_at, 0)], maxlen=RATE_WINDOW_S)
 
     def on_event(self, event: Event) -> None:
+        """Record an event."""
         progress = event.progress
         if event.kind == END and progress.ending is not None:
             self._waiting.pop(progress.job.id, None)
@@ -189,11 +180,13 @@ class ManyJobs(View):
                 self._waiting[progress.job.id] = progress
 
     def update(self, now: float, totals: Optional[Totals]) -> None:
+        """Record the totals of the command; called before each drawing."""
         self._totals = totals or Totals(polls=self._polls)
         if now - self._poll_counts[-1][0] >= 1:
             self._poll_counts.append((now, self._totals.polls))
 
     def lines(self, now: float, size: Size, style: Style) -> List[str]:
+        """The lines to show, each of them narrower than the terminal."""
         width = size.columns - 1
         lines = [
             self._jobs_line(now, width, style),
@@ -252,6 +245,9 @@ class ManyJobs(View):
             key=lambda progress: (progress.started_at, progress.fraction or 0.0),
         )
         return jobs[:SLOW_JOBS_SHOWN]
+
+
+View = Union[OneJob, ManyJobs]
 
 
 def _job_parts(progress: WaitState, now: float, name_width: int, style: Style) -> List[Part]:
