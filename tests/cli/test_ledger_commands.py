@@ -533,14 +533,14 @@ def test_forgotten_jobs_are_removed(api, pollkit):
         pollkit("forget", "jobs.db", "--finished", "--older-than", "30d")[2]
         == "pollkit: 0 forgotten\n"
     )
-    assert pollkit("forget", "jobs.db", "--finished", "--told")[2] == "pollkit: 0 forgotten\n"
+    assert pollkit("forget", "jobs.db", "--finished", "--notified")[2] == "pollkit: 0 forgotten\n"
     pollkit("run", "jobs.db", "--outbox", "out.jsonl")
-    assert pollkit("forget", "jobs.db", "--finished", "--told")[2] == "pollkit: 2 forgotten\n"
+    assert pollkit("forget", "jobs.db", "--finished", "--notified")[2] == "pollkit: 2 forgotten\n"
     assert pollkit("status", "jobs.db") == (0, "no jobs\n", "")
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["a", "--finished"], ["a", "--older-than", "1d"], ["a", "--told"]]
+    "words", [[], ["a", "--finished"], ["a", "--older-than", "1d"], ["a", "--notified"]]
 )
 def test_forget_needs_either_ids_or_finished(described, pollkit, words):
     pollkit("add", "jobs.db", "a", "--profile", "fake")

@@ -1,11 +1,11 @@
 """Remove jobs from a ledger: the named ones, or those that finished long ago.
 
-A removed job is no longer polled, and its pending notification is dropped. --told keeps jobs whose
+A removed job is no longer polled, and its pending notification is dropped. --notified keeps jobs whose
 notification is pending.
 
 examples:
   pollkit forget jobs.db job_1 job_2
-  pollkit forget jobs.db --finished --told --older-than 30d
+  pollkit forget jobs.db --finished --notified --older-than 30d
 """
 
 import argparse
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --finished: only jobs that finished this long ago, such as 30d",
     )
     parser.add_argument(
-        "--told",
+        "--notified",
         action="store_true",
         help="with --finished: only jobs whose notification was delivered or given up",
     )
@@ -40,11 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Remove the jobs."""
     if bool(arguments.ids) == arguments.finished:
         raise ConfigError("give either the jobs' ids or --finished: see pollkit forget --help")
-    if not arguments.finished and (arguments.older_than is not None or arguments.told):
-        raise ConfigError("--older-than and --told need --finished: see pollkit forget --help")
+    if not arguments.finished and (arguments.older_than is not None or arguments.notified):
+        raise ConfigError("--older-than and --notified need --finished: see pollkit forget --help")
     with open_ledger(arguments) as ledger:
         if arguments.finished:
-            count = ledger.forget_finished(arguments.older_than or 0.0, not arguments.told)
+            count = ledger.forget_finished(arguments.older_than or 0.0, not arguments.notified)
             text = "%d forgotten" % count
         else:
             forgotten = ledger.forget(arguments.ids)
