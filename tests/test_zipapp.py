@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 import zipfile
-import zlib
 
 import pytest
 
@@ -329,46 +328,3 @@ def test_a_failed_build_is_one_line_and_leaves_no_file(copied, tmp_path, words, 
     assert (code, out) == (1, "")
     assert re.fullmatch(r"build_zipapp\.py: %s\n" % message, err), err
     assert list(here.iterdir()) == []
-
-
-class TestDeflated:
-    @pytest.fixture(autouse=True)
-    def deflated(self, monkeypatch):
-        monkeypatch.syspath_prepend(SCRIPTS)
-        from deflate import deflate
-
-        return deflate
-
-    @pytest.mark.parametrize(
-        "data",
-        [
-            b"",
-            b"a",
-            b"ab",
-            b"abc",
-            b"aaaa",
-            b"abcabc",
-            bytes(range(256)),
-            b"x" * 257,
-            b"x" * 258,
-            b"x" * 259,
-            b"x" * 260,
-            b"x" * 261,
-            b"x" * 100000,
-            bytes(range(256)) * 140,
-            b"far" + bytes(32765) + b"far",
-            b"far" + bytes(32766) + b"far",
-            b"abcde bcdef abcdef",
-            b"".join(b"%d " % (i * i) for i in range(3000)),
-        ],
-        ids=lambda data: "%d bytes" % len(data),
-    )
-    def test_zlib_decompresses_it_to_the_same_data(self, data, deflated):
-        assert zlib.decompress(deflated(data), -15) == data
-
-    def test_every_python_version_makes_the_same_stream(self, deflated):
-        """The tests run on each version, so the hash is compared with a constant."""
-        data = "".join("%d: %d\n" % (i, i * i % 97) for i in range(2000)).encode()
-        assert hashlib.sha256(deflated(data)).hexdigest() == (
-            "f38d8373ee64344b6a8f39792a37dcb5857ff13e9a228908a68edbd024821ab0"
-        )
