@@ -19,6 +19,7 @@ JITTERS = ("none", "full", "equal", "decorrelated")
 DEFAULT_FACTOR = 1.5
 DEFAULT_SPREAD = 0.25
 MOST_POSTPONED = 4.0  # progress makes a delay at most so many times as long as past jobs suggest
+MOST_DIGITS = 18  # of a number of attempts
 FEW = 20  # while fewer completions are known, the delay by past jobs has a cap:
 FEW_CAP = 3.0  # so many times the delay without any history
 
@@ -295,8 +296,10 @@ def _parse_fixed(plain: List[str], options: Dict[str, str]) -> Pace:
     if len(plain) != 1:
         raise ConfigError("write it as 'fixed 5s' or 'fixed 3s attempts=60'")
     attempts = options.get("attempts")
-    if attempts is not None and not attempts.isdecimal():
-        raise ConfigError("attempts must be a whole number from 1, not %r" % attempts)
+    has_digits = attempts is None or attempts.isdecimal()
+    # int() raises a ValueError for thousands of digits.
+    if not has_digits or len(attempts or "") > MOST_DIGITS:
+        raise ConfigError("attempts must be a whole number from 1, not %.40r" % attempts)
     return Fixed(plain[0], None if attempts is None else int(attempts))
 
 

@@ -203,7 +203,10 @@ def _read_until_end(descriptor: int, until: float, has_exited: Callable[[], bool
             if left_s <= 0 and not is_last_read:
                 raise TimeoutError()
             is_ready = selector.select(0 if is_last_read else min(left_s, _EXIT_CHECK_S))
-            chunk = os.read(descriptor, _MAX_BYTES + 1) if is_ready else b""
+            try:
+                chunk = os.read(descriptor, _MAX_BYTES + 1) if is_ready else b""
+            except BlockingIOError:  # another process reads the pipe, too, and was faster
+                continue
             data += chunk
             if not chunk and (is_ready or is_last_read):
                 break

@@ -154,6 +154,7 @@ def test_any_pace_is_the_same_after_printing_and_parsing():
         "fixed -1s",
         "fixed 5s attempts=0",
         "fixed 5s attempts=x",
+        "fixed 5s attempts=" + 5000 * "9",
         "fixed 5s jitter=full",
         "backoff",
         "backoff 2s",

@@ -179,6 +179,30 @@ def test_long_credential_is_read_whole():
     )
 
 
+def test_pipe_that_another_reader_has_just_emptied_is_read_again(monkeypatch, tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    read = os.read
+    refused = []
+
+    def read_after_another(descriptor, size):
+        if not refused:
+            refused.append(descriptor)
+            raise BlockingIOError()
+        return read(descriptor, size)
+
+    def write():
+        with open(path, "wb") as pipe:
+            pipe.write(b"tok")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    monkeypatch.setattr(os, "read", read_after_another)
+    assert Credential("bearer file:" + path).header("h") == ("Authorization", "Bearer tok")
+    writer.join()
+    assert refused
+
+
 @pytest.mark.parametrize("writes", [None, b"", b"tok"])
 def test_a_pipe_in_place_of_a_file_takes_no_longer_than_a_command(writes, tmp_path):
     """As with --token-file <(program) if the program never opens, writes or closes the pipe."""

@@ -4,7 +4,7 @@ Here the facts are collected; findings.py judges them.
 """
 
 import time
-from typing import Callable, Iterator, List, Mapping, Optional, Tuple
+from typing import Callable, Iterator, List, Mapping, Optional, Tuple, TypeVar
 
 from ...core.model import Fault, Job, Reply, one_line
 from ...core.profile import Profile
@@ -25,6 +25,7 @@ from .findings import Finding, Level
 LONGEST_TEXT = 600
 
 _Step = Tuple[str, Callable[[], Finding]]
+_T = TypeVar("_T")
 
 
 class Examination:
@@ -113,33 +114,27 @@ class Examination:
         return findings.proxy_finding(self._address.host, proxy and redact_url(proxy), reason)
 
     def _examine_dns(self, probe: Probe, route: Route) -> Finding:
-        began_at = time.monotonic()
-        self._addresses = probe.resolve()
-        took_s = time.monotonic() - began_at
+        self._addresses, took_s = _measure(probe.resolve)
         proxy = route.proxy and route.proxy.host
         return findings.dns_finding(route.address.host, proxy, self._addresses, took_s)
 
     def _examine_tcp(self, probe: Probe) -> Finding:
-        began_at = time.monotonic()
-        peer = probe.connect()
-        return findings.tcp_finding(self._addresses[0], peer, time.monotonic() - began_at)
+        peer, took_s = _measure(probe.connect)
+        return findings.tcp_finding(self._addresses[0], peer, took_s)
 
     def _examine_tunnel(self, probe: Probe, route: Route) -> Finding:
-        began_at = time.monotonic()
-        probe.open_tunnel()
-        return findings.tunnel_finding(route.address.authority, time.monotonic() - began_at)
+        _, took_s = _measure(probe.open_tunnel)
+        return findings.tunnel_finding(route.address.authority, took_s)
 
     def _examine_tls(self, probe: Probe) -> Finding:
-        began_at = time.monotonic()
         try:
-            version, certificate = probe.secure()
+            (version, certificate), took_s = _measure(probe.secure)
         except ConnectError as error:
             if error.fault.code not in CERTIFICATE_FAULTS:
                 raise
             trusted = trusted_cas(self._profile.ca_file)
             untrusted = probe.fetch_untrusted_certificate()
             return findings.untrusted_finding(error.fault, untrusted, trusted, time.time())
-        took_s = time.monotonic() - began_at
         return findings.tls_finding(version, certificate, time.time(), took_s)
 
     def _examine_credential(self) -> Finding:
@@ -179,10 +174,9 @@ class Examination:
         return "the name and password in the URL" if self._address.userinfo else ""
 
     def _examine_poll(self) -> Finding:
+        request = Request(self._url, self._address.origin)
         self._sent_at = time.time()
-        began_at = time.monotonic()
-        seen = self._endpoint.transport.fetch(Request(self._url, self._address.origin))
-        took_s = time.monotonic() - began_at
+        seen, took_s = _measure(lambda: self._endpoint.transport.fetch(request))
         self._received_at = time.time()
         if isinstance(seen, Fault):
             return findings.fault_finding("poll", seen)
@@ -204,3 +198,10 @@ class Examination:
     def _redact(self, text: str) -> str:
         """Text that may quote a server or a setting, in one line and without secrets."""
         return one_line(self._endpoint.transport.scrub(text, self._url), LONGEST_TEXT)
+
+
+def _measure(call: Callable[[], _T]) -> Tuple[_T, float]:
+    """The result of a call, and the seconds that it took."""
+    began_at = time.monotonic()
+    result = call()
+    return result, time.monotonic() - began_at
