@@ -216,7 +216,7 @@ def test_every_example_parses(words):
     assert words[0] in COMMANDS
     parser = command_parser(words[0])
     try:
-        arguments = parser.parse_args(words[1:])
+        arguments = parser.parse_words(words[1:])
     except SystemExit as exiting:
         assert exiting.code == 0 and "--help" in words
         return
