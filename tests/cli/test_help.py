@@ -507,3 +507,9 @@ def test_topics_can_be_read_from_a_zip(zip_path, tmp_path):
 
 def test_topics_are_package_data():
     assert pkgutil.get_data("pollkit.cli", "topics/paces.txt").decode() == TEXTS["paces"]
+
+
+def test_help_survives_a_width_of_thousands_of_digits(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "9" * 5000)
+    assert main(["wait", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: pollkit wait")
