@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from functools import partial
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from ..edges.files import check_links, replace_file
@@ -65,9 +66,7 @@ class MetricsFile:
     """Writes the metrics every 15 s while a block runs, and once more after it."""
 
     def __init__(self, path: str, ledger: Ledger, name: str) -> None:
-        self._path = path
-        self._ledger = ledger
-        self._name = name
+        self._write = partial(write_metrics, path, ledger, name)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pollkit-metrics", daemon=True)
 
@@ -79,12 +78,12 @@ class MetricsFile:
         self._stop.set()
         if kind is None:
             self._thread.join()
-            write_metrics(self._path, self._ledger, self._name)
+            self._write()
 
     def _run(self) -> None:
         while not self._stop.wait(EVERY_S):
             try:
-                write_metrics(self._path, self._ledger, self._name)
+                self._write()
             except PollkitError:
                 pass  # reported when the block ends
 

@@ -21,9 +21,9 @@ from . import argument_types
 def add_polling_options(
     parser: argparse.ArgumentParser, *, many_jobs: bool = False, from_ledger: bool = False
 ) -> None:
-    """Add the options that describe the API, the pace and the connection.
+    """Add the options that describe the API, the pace, the connection and the shared files.
 
-    With `from_ledger`, the jobs come from a ledger, along with their labels and sizes.
+    With `from_ledger`, the jobs come from a ledger, along with their labels, sizes and durations.
     """
     group = parser.add_argument_group("the API")
     _add_profile(group)
@@ -37,6 +37,20 @@ def add_polling_options(
         _add_label_and_size(group, "each job" if many_jobs else "the job")
     _add_pace(parser.add_argument_group("when to poll"), many_jobs, from_ledger)
     _add_connection(parser.add_argument_group("the connection"))
+    parser.add_argument(
+        "--bucket",
+        metavar="FILE",
+        type=argument_types.path,
+        help="share the rate limit with every process that names this file (created if needed)",
+    )
+    if not from_ledger:
+        parser.add_argument(
+            "--history",
+            metavar="FILE",
+            type=argument_types.path,
+            help="save the durations of jobs in this file, for adaptive paces; none: don't save "
+            "them (default: ~/.local/state/pollkit/history.json)",
+        )
 
 
 def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger: bool) -> None:
@@ -150,16 +164,6 @@ def add_workers(parser: argparse.ArgumentParser, where: str = "") -> None:
     )
 
 
-def add_bucket(parser: argparse.ArgumentParser) -> None:
-    """Add --bucket, which shares the rate limit with other processes."""
-    parser.add_argument(
-        "--bucket",
-        metavar="FILE",
-        type=argument_types.path,
-        help="share the rate limit with every process that names this file (created if needed)",
-    )
-
-
 def bucket_from(
     arguments: argparse.Namespace, limit: Union[Limit, str, None]
 ) -> Optional[TokenBucket]:
@@ -195,17 +199,6 @@ def limit_from(
             "choose one with --profile NAME, or leave --bucket out" % ", ".join(texts)
         )
     return texts[0] if texts else None
-
-
-def add_history(parser: argparse.ArgumentParser) -> None:
-    """Add --history, for commands without a ledger."""
-    parser.add_argument(
-        "--history",
-        metavar="FILE",
-        type=argument_types.path,
-        help="save the durations of jobs in this file, for adaptive paces; none: don't save them "
-        "(default: ~/.local/state/pollkit/history.json)",
-    )
 
 
 def history_from(arguments: argparse.Namespace, write_line: Callable[[str], None]) -> History:

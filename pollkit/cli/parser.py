@@ -39,16 +39,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse_words(self, words: List[str]) -> argparse.Namespace:
         """Parse a command's arguments; raise ConfigError if any word is left over."""
-        arguments: argparse.Namespace
-        arguments, surplus = self.parse_known_args([_decode_argument(word) for word in words])
-        if surplus:
-            raise ConfigError(self._surplus_error(surplus))
-        return arguments
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        words, remainder = self._split_remainder(list(args))
+        words, remainder = self._split_remainder([_decode_argument(word) for word in words])
         self._words = self._join_negative_values(words)
-        arguments, surplus = super().parse_known_args(self._words, namespace)
+        arguments, surplus = self.parse_known_args(self._words)
         for name, value in remainder.items():
             setattr(arguments, name, value)
         surplus_flags = [word for word in surplus[: _flags_end(surplus)] if word.startswith("-")]
@@ -59,7 +52,9 @@ class Parser(argparse.ArgumentParser):
                     surplus.remove("--")
                 getattr(arguments, action.dest).extend(surplus)
                 surplus = []
-        return arguments, surplus
+        if surplus:
+            raise ConfigError(self._surplus_error(surplus))
+        return arguments
 
     def error(self, message: str) -> "NoReturn":
         # An unknown flag may be the reason why a required argument is missing.

@@ -19,6 +19,7 @@ from typing import (
 
 from ..core.agenda import Step
 from ..core.lane import Entry
+from ..core.machine import start
 from ..core.model import Counts, Job, Outcome, State, display_id
 from ..core.pace import Pace
 from ..core.profile import Profile, validate_count
@@ -203,28 +204,27 @@ class BatchPoller:
                 engine.wake()  # before anything is added: if no thread can start, nothing was
             now = self._clock.now()
             owners = (owner,)  # one tuple for all of them
-            for target in targets:
-                entry = engine.agenda.get(target.job.id)
+            for job, url, endpoint in targets:
+                entry = engine.agenda.get(job.id)
                 if entry is None:
-                    entry = engine.add(target, owners, now, latest)
-                    entry.turn = self._client.begin_wait(target.endpoint)
+                    state = start(job, url, endpoint.settings, now, latest)
+                    entry = engine.adopt(state, endpoint, owners)
+                    entry.turn = self._client.begin_wait(endpoint)
                 else:
                     entry.owner += owners
 
     def _check_ids(self, targets: List[Target]) -> None:
         """Raise a ConfigError for a second job with the same id: it would get the first outcome."""
-        first: Dict[str, Target] = {}
-        for target in targets:
-            job = target.job
+        first: Dict[str, Tuple[str, Optional[str]]] = {}
+        for job, url, endpoint in targets:
+            place = (url, endpoint.profile.name)
             entry = self._engine.agenda.get(job.id)
             if entry is None:
-                other = first.setdefault(job.id, target)
+                first_place = first.setdefault(job.id, place)
             else:
-                pending = entry.state.job
-                url = job_url(entry.endpoint.profile, pending)
-                other = Target(pending, url, entry.endpoint)
-            is_same_profile = target.endpoint.profile.name == other.endpoint.profile.name
-            if target.url != other.url or not is_same_profile:
+                profile = entry.endpoint.profile
+                first_place = (job_url(profile, entry.state.job), profile.name)
+            if place != first_place:
                 raise ConfigError(
                     "%r is already pending, with another URL or profile: an id names one job"
                     % display_id(job)

@@ -23,7 +23,6 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 from ..core.agenda import Agenda, Step
 from ..core.lane import Entry, Lane
 from ..core.limits.overload import Overloads
-from ..core.machine import start
 from ..core.model import NOTHING_COUNTED, Counts, Job
 from ..core.reading.verdict import Reading, Verdict
 from ..core.units import NEVER
@@ -92,15 +91,10 @@ class Engine:
         target.check()
         return target
 
-    def add(self, target: Target, owners: Tuple[Any, ...], now: float, latest: float) -> Entry:
-        """Begin the wait for a job; it times out by `latest`. Call with the lock held."""
-        state = start(target.job, target.url, target.endpoint.settings, now, latest)
-        return self.adopt(state, target.endpoint, owners)
-
     def adopt(
         self, state: WaitState, endpoint: Endpoint, owners: Tuple[Any, ...], is_late: bool = False
     ) -> Entry:
-        """Continue a wait. Call with the lock held."""
+        """Begin or continue a wait. Call with the lock held."""
         # Jobs that share a bucket share a lane; but one request for many asks one endpoint.
         key = (endpoint.bucket, endpoint if endpoint.asks_many else None)
         lane = self._lanes.get(key)
@@ -307,7 +301,8 @@ class Engine:
         self._reporter.put(lambda: self._handle(report, has_events))
 
     def _put_unpolled(self, step: Step) -> None:
-        self._put(Report.from_unpolled(step, self._clock.now()))
+        """Report a wait that was cancelled, or whose deadline passed before a poll."""
+        self._put(Report([step], [], False, NOTHING_COUNTED, self._clock.now()))
 
     def _can_handle_here(self, report: Report) -> bool:
         """Whether handling a report calls only pollkit's own code, and writes no file."""

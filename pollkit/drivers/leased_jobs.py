@@ -28,13 +28,12 @@ MAX_LEASED = 2000  # jobs leased at once
 class LeasedJob:
     """A job that this process has leased."""
 
-    __slots__ = ("claim", "url", "was_polled", "is_late")
+    __slots__ = ("claim", "url", "was_polled")
 
-    def __init__(self, claim: Claim, url: str, is_late: bool) -> None:
+    def __init__(self, claim: Claim, url: str) -> None:
         self.claim = claim
         self.url = url
         self.was_polled = False
-        self.is_late = is_late  # its deadline passed while no process ran: one poll is left
 
 
 class LeasedJobs:
@@ -89,14 +88,15 @@ class LeasedJobs:
         now = self._clock.now()
         claim = claim._replace(job=job)
         state = claim.resume(url, endpoint.settings, now)
-        leased = LeasedJob(claim, url, is_late=state.deadline <= now)
+        leased = LeasedJob(claim, url)
         with engine.lock:
             known = engine.agenda.get(job.id)
             if known is not None:
                 # Its lease expired unnoticed (a laptop that slept), or the job was added again.
                 engine.agenda.withdraw(known)
             self._jobs[job.id] = leased
-            engine.adopt(state, endpoint, (leased,), leased.is_late)
+            # If the deadline passed while no process ran, one poll is left.
+            engine.adopt(state, endpoint, (leased,), is_late=state.deadline <= now)
             engine.wake()
 
     def renew(self) -> None:
@@ -177,7 +177,7 @@ class LeasedJobs:
             # Without room, the jobs in the ledger take turns.
             can_keep = self.keeps_jobs and self.has_room
             if is_ours and is_soon and is_current and can_keep:
-                engine.adopt(state, step.entry.endpoint, (leased,), leased.is_late)
+                engine.adopt(state, step.entry.endpoint, (leased,), step.entry.is_late)
                 engine.wake()
                 return
         if is_ours:

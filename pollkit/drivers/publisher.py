@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, List, NamedTuple, Opt
 
 from ..core import events
 from ..core.events import Event
-from ..core.model import NOTHING_COUNTED, Counts
+from ..core.model import Counts
 from ..core.reading.verdict import Reading, Verdict
 from ..core.wait_settings import WaitSettings
 from ..core.wait_state import WaitState
@@ -77,11 +77,6 @@ class Report(NamedTuple):
         is_shared_fault = len(steps) > 1 and verdict is not Verdict.PENDING
         counts = Counts(1, int(verdict is Verdict.FAULT), int(verdict is Verdict.LIMITED))
         return cls(steps, readings, is_shared_fault, counts, at)
-
-    @classmethod
-    def from_unpolled(cls, step: "Step", at: float) -> "Report":
-        """The report on a wait that was cancelled, or whose deadline passed before a poll."""
-        return cls([step], [], False, NOTHING_COUNTED, at)
 
 
 class Publisher:

@@ -216,7 +216,7 @@ def test_every_example_parses(words):
     assert words[0] in COMMANDS
     parser = command_parser(words[0])
     try:
-        arguments = parser.parse_args(words[1:])
+        arguments = parser.parse_words(words[1:])
     except SystemExit as exiting:
         assert exiting.code == 0 and "--help" in words
         return
@@ -507,3 +507,9 @@ def test_topics_can_be_read_from_a_zip(zip_path, tmp_path):
 
 def test_topics_are_package_data():
     assert pkgutil.get_data("pollkit.cli", "topics/paces.txt").decode() == TEXTS["paces"]
+
+
+def test_help_survives_a_width_of_thousands_of_digits(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "9" * 5000)
+    assert main(["wait", "--help"]) == 0
+    assert capsys.readouterr().out.startswith("usage: pollkit wait")

@@ -503,6 +503,8 @@ def test_finished_jobs_can_wait_again_by_id_or_by_state(api, pollkit):
         "pollkit: 1 waits again, 1 had not finished\n",
     )
     pollkit("run", "jobs.db")
+    assert pollkit("retry", "jobs.db", "job_0", "job_0") == (0, "", "pollkit: 1 waits again\n")
+    pollkit("run", "jobs.db")
     assert pollkit("retry", "jobs.db", "--state", "failed", "--quiet") == (0, "", "")
     assert pollkit("status", "jobs.db")[0] == 5
     assert pollkit("retry", "jobs.db", "job_0", "nix")[0] == 2

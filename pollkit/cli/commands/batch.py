@@ -34,8 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE|-", type=path, help="the jobs; - for standard input")
     options.add_workers(parser)
     options.add_polling_options(parser, many_jobs=True)
-    options.add_bucket(parser)
-    options.add_history(parser)
     add_progress_options(parser)
 
 

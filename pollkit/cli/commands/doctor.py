@@ -25,12 +25,7 @@ from .. import options
 from ..exit_codes import ALL_DONE, UNREACHABLE
 from ..output import as_text
 from ..profile_options import profile_from
-from . import wait
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `wait`."""
-    wait.add_arguments(parser)
+from .wait import add_arguments as add_arguments
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -38,15 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print a topic, or the list of topics."""
     if arguments.topic is None:
-        write(help_text() + "\nTopics for pollkit help TOPIC:\n" + topic_list())
+        topics = "".join("  %-16s %s\n" % line for line in TOPICS.items())
+        write(help_text() + "\nTopics for pollkit help TOPIC:\n" + topics)
     else:
         write(text_of(arguments.topic))
     return 0
-
-
-def topic_list() -> str:
-    """One line per topic."""
-    return "".join("  %-16s %s\n" % line for line in TOPICS.items())
 
 
 def text_of(topic: str) -> str:

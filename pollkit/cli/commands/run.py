@@ -72,7 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="share the work between this many processes (default: 1)",
     )
     options.add_polling_options(parser, many_jobs=True, from_ledger=True)
-    options.add_bucket(parser)
     _add_notification_options(parser.add_argument_group("notifications and metrics"))
     add_progress_options(parser)
 

@@ -133,12 +133,13 @@ def _headline(summary: Summary) -> str:
     parts = [", ".join(counts) or "no jobs"]
     if summary.oldest_s is not None:
         parts.append("the oldest has waited for %s" % _age(summary.oldest_s))
-    if summary.pending_notifications:
-        pending = output.count_text(summary.pending_notifications, "notification")
-        parts.append(pending + " pending")
-    if summary.gave_up_notifying:
-        given_up = output.count_text(summary.gave_up_notifying, "notification")
-        parts.append(given_up + " given up")
+    notifications = {
+        "pending": summary.pending_notifications,
+        "given up": summary.gave_up_notifying,
+    }
+    for state, number in notifications.items():
+        if number:
+            parts.append("%s %s" % (output.count_text(number, "notification"), state))
     return "; ".join(parts) + "\n"
 
 

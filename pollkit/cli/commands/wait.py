@@ -28,8 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--result", action="store_true", help="print only the result; if it is text, without quotes"
     )
     options.add_polling_options(parser)
-    options.add_bucket(parser)
-    options.add_history(parser)
     add_progress_options(parser)
 
 
