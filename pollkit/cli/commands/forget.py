@@ -1,7 +1,7 @@
 """Remove jobs from a ledger: the named ones, or those that finished long ago.
 
-A removed job is no longer polled, and its pending notification is dropped. --notified keeps jobs whose
-notification is pending.
+A removed job is no longer polled, and its pending notification is dropped. With --notified, jobs
+whose notification is pending stay in the ledger.
 
 examples:
   pollkit forget jobs.db job_1 job_2
