@@ -57,7 +57,10 @@ def test_every_function_exists(path, name):
     assert re.search(r"^ *(?:def|class) %s\b" % name, read(path), re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ["COMMANDS", "TRANSITIONS", "Verdict", "parse_quota"])
+@pytest.mark.parametrize(
+    "name",
+    ["COMMANDS", "TRANSITIONS", "Verdict", "parse_quota", "RELEVANT_HEADERS", "_QUOTA_PREFIXES"],
+)
 def test_other_names_exist(name):
     """They are in the file that the same paragraph of CONTRIBUTING.md names."""
     paragraphs = [part for part in CONTRIBUTING.split("\n\n") if "`%s`" % name in part]

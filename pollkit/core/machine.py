@@ -288,8 +288,9 @@ def _fault(state: WaitState, seen: _Observation) -> WaitState:
     retry = state.retry._replace(faults_in_row=in_row, hops=0)
     after = state._replace(faults=state.faults + 1, retry=retry)
     if max_faults is not None and in_row >= max_faults:
-        noun = "fault" if in_row == 1 else "faults"
-        message = "%d %s in a row, the last: %s" % (in_row, noun, because)
+        message = "%d faults in a row, the last: %s" % (in_row, because)
+        if in_row == 1:
+            message = "1 fault: %s" % because
         return _end(after, seen.now, State.UNREACHABLE, message)
     if seen.now >= state.deadline:
         message = "%s, and the deadline has passed" % because

@@ -46,8 +46,9 @@ def to_seconds(value: Duration, name: str = "duration") -> float:
 def _parse_duration(text: str, name: str) -> float:
     lowered = text.strip().lower()
     if not _DURATION.fullmatch(lowered):
+        subject = "" if name == "duration" else name + " "
         raise ConfigError(
-            "%s %s is not a duration: write 500ms, 5s, 2m or 1h30m" % (name, _brief(text))
+            "%s%s is not a duration: write 500ms, 5s, 2m or 1h30m" % (subject, _brief(text))
         )
     pieces = _PIECE.findall(lowered)
     if not pieces:

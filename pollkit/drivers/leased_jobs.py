@@ -19,6 +19,7 @@ from .engine import Engine
 from .futures import new_bell, ring
 from .publisher import call_safely
 
+# HORIZON_S < RENEW_S < LEASE_S / 2: most jobs need no renewal, and a late one loses no lease.
 LEASE_S = 60.0  # how long a job stays leased by a process that was killed
 RENEW_S = 20.0  # how often leases are renewed
 HORIZON_S = 15.0  # a job that is due sooner stays here; one that is due later is released

@@ -152,7 +152,8 @@ def _read_secret(source: str, host: str, limit_s: float, is_basic: bool) -> str:
         subject = "the credential command's output is"
     secret = secret.strip()
     if not secret:
-        raise ConfigError("%s empty: no credential to send" % subject)
+        problem = "not set, or empty" if kind == "env" else "empty"
+        raise ConfigError("%s %s: no credential to send" % (subject, problem))
     if not secret.isprintable():
         raise ConfigError("%s not one line of printable text" % subject)
     if not is_basic and max(secret) > "\xff":

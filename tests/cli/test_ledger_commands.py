@@ -251,7 +251,7 @@ def test_flags_for_a_profile_that_no_job_has_are_a_warning(api, pollkit):
             "there is no such file ('pollkit add' makes a ledger)",
         ),
         (["jobs.db", "--once", "--for", "5s"], "not allowed with"),
-        (["jobs.db", "--for", "soon"], "'soon' is not a duration"),
+        (["jobs.db", "--for", "soon"], "--for: 'soon' is not a duration"),
         (["jobs.db", "--exec"], "--exec needs a program"),
         (["jobs.db", "--exec", "/no/such/program"], "there is no program /no/such/program"),
         (

@@ -199,6 +199,8 @@ def test_too_many_faults_in_a_row_end_as_unreachable_with_the_last_fault_in_the_
     assert times == [0, 1, 3, 7]
     assert state.ending.state == "unreachable" and state.faults == 4
     assert state.ending.error.message == "4 faults in a row, the last: reset"
+    state, _ = run([FAULT], STEADY._replace(max_faults=1))
+    assert state.ending.error.message == "1 fault: reset"
 
 
 def test_faults_that_are_not_in_a_row_never_end_a_wait():

@@ -184,8 +184,11 @@ def unusable(tmp_path):
     directory.mkdir()
     netrc_entry = b"machine elsewhere.test login me password SECRET\n"
     return {
-        "variable not set": ("bearer env:NOT_SET", ["environment variable NOT_SET", "empty"]),
-        "variable empty": ("bearer env:BLANK", ["environment variable BLANK", "empty"]),
+        "variable not set": (
+            "bearer env:NOT_SET",
+            ["environment variable NOT_SET is not set, or empty"],
+        ),
+        "variable empty": ("bearer env:BLANK", ["environment variable BLANK is not set, or empty"]),
         "variable of two lines": ("bearer env:LINES", ["environment variable LINES", "one line"]),
         "variable no header can carry": ("bearer env:EURO", ["environment variable EURO"]),
         "file not there": ("bearer file:%s/none" % tmp_path, ["/none", "No such file"]),

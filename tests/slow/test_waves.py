@@ -208,7 +208,7 @@ def through_ledger(ledger, clock, lasts, durations):
             heappush(heap, (state.next_at, i, claim, state))
         else:
             cost += state.polls + late
-            ledger._leases.renew([claim])
+            ledger._leases.renew([claim], 60.0)
             assert ledger._leases.save_outcome(claim, state, state.outcome(Profile(), 0.0))
     return cost / len(lasts)
 

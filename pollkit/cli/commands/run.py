@@ -1,8 +1,9 @@
 """Poll the jobs of a ledger until all have finished; any number of runs may share one.
 
-Without a terminal, it prints one line for each job that did not finish well and nothing else, as
-cron mails everything that is printed; -v logs everything. --once and --for leave jobs waiting; the
-exit code is 0 if there is nothing else to report.
+Without a terminal, it prints only problems, because cron mails everything that is printed: one line
+for each job that was not done or can't be polled, for each failed notification, and for warnings.
+--progress log also logs changes, and -v every poll. --once and --for leave jobs waiting; the exit
+code is 0 if there is nothing else to report.
 
 --exec PROGRAM [ARGS...] runs a program for each finished job, up to four at once, without a shell.
 The program gets the outcome as JSON on stdin, and POLLKIT_ID, POLLKIT_STATE, POLLKIT_TRY and, if
@@ -17,7 +18,8 @@ examples:
   pollkit run jobs.db --for 55s --outbox outcomes.jsonl
   pollkit run jobs.db --once --profile knowhere --token-file /etc/knowhere.key
   pollkit run jobs.db --processes 4 --limit 10/s --profile knowhere
-  pollkit run jobs.db --for 55s --metrics /var/lib/node_exporter/pollkit.prom --exec ./notify -v
+  pollkit run jobs.db --for 55s --metrics /var/lib/node_exporter/pollkit.prom
+  pollkit run jobs.db --for 55s -v --exec ./notify
 """
 
 import argparse
@@ -73,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_polling_options(parser, many_jobs=True, from_ledger=True)
     _add_notification_options(parser.add_argument_group("notifications and metrics"))
-    add_progress_options(parser)
+    add_progress_options(parser, without_terminal="only problems")
 
 
 def _add_notification_options(group: "argparse._ActionsContainer") -> None:

@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from .views import Totals, View
 
 
-def add_progress_options(parser: argparse.ArgumentParser) -> None:
+def add_progress_options(
+    parser: argparse.ArgumentParser, without_terminal: str = "a log of changes"
+) -> None:
     """Add the options of every command that shows progress."""
     group = parser.add_argument_group("progress, on stderr")
     group.add_argument(
         "--progress",
         choices=("auto", "bar", "log", "none"),
         default="auto",
-        help="auto (the default): a live display on a terminal, a log of changes otherwise",
+        help="auto (the default): a live display on a terminal, %s otherwise" % without_terminal,
     )
     group.add_argument("--log-json", action="store_true", help="write the log as JSON lines")
     group.add_argument(

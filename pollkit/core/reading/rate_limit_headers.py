@@ -1,7 +1,9 @@
 """The headers about when to send the next request: Retry-After and the rate limits.
 
 House rules: a value that is malformed, negative or absurd is ignored, and never raises. To support
-another header, add it to _RETRY_AFTER_HEADERS or _QUOTA_PREFIXES.
+another header, add it to _RETRY_AFTER_HEADERS or _QUOTA_PREFIXES. If it has another syntax, parse
+it in parse_retry_after or parse_quota, and list it in RELEVANT_HEADERS: without one of those
+headers, a reply is not parsed.
 """
 
 import re

@@ -28,7 +28,7 @@ from .ledger_file import LedgerFile
 from .rows import JOB_COLUMNS, StoredJob
 from .statistics import add_counts, record_duration
 
-LONGEST_LEASE_S = 600.0  # after a process was killed, its jobs are not polled for this long
+LONGEST_LEASE_S = 600.0  # a longer one would hold back the jobs of a killed process for too long
 
 
 def new_token() -> str:
@@ -77,6 +77,7 @@ class Leases:
     ) -> List[Claim]:
         """Lease up to `count` jobs that are due within `horizon_s`, the earliest first.
 
+        `lease_s` is LEASE_S of drivers/leased_jobs.py, except in tests and benchmarks.
         A caller that a signal may interrupt passes a `new_token()`, and can `release_token` it.
         """
         if count < 0:
@@ -165,7 +166,7 @@ class Leases:
 
         return self._file.write(work)
 
-    def renew(self, claims: Sequence[Claim], lease_s: float = 60.0) -> List[Claim]:
+    def renew(self, claims: Sequence[Claim], lease_s: float) -> List[Claim]:
         """Extend leases; the claims that are still valid."""
 
         def work(db: Connection) -> List[Claim]:

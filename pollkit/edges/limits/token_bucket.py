@@ -15,9 +15,9 @@ class TokenBucket:
     """A rate limit that pollers in any number of threads share.
 
     `count` polls per `per` seconds (1 by default), at most `burst` of them at once. Or `count` is
-    a limit as in a profile, '60/m' or '10/s burst 20': without a burst, such a bucket is a little
-    slower than the limit, so that no window in which a server may count holds too many polls.
-    Without a count, the bucket learns a limit from 429s.
+    a limit as in a profile: '60/m' or '10/s burst 20'. For a limit without a burst, the bucket is a
+    little slower than the limit. So even a server that counts in fixed windows never counts too
+    many polls. Without a count, the bucket learns a limit from 429s.
 
     Callers get tokens in the order in which they ask.
 
