@@ -27,7 +27,7 @@ from ..core.model import NOTHING_COUNTED, Counts, Job
 from ..core.reading.verdict import Reading, Verdict
 from ..core.units import NEVER
 from ..core.wait_state import WaitState
-from ..edges.clock import Clock
+from ..edges.clock import SIGNAL_CHECK_S, Clock
 from ..edges.limits.token_bucket import TokenBucket
 from ..edges.multiplexer import Finished, Multiplexer
 from ..errors import LedgerError, PollkitError
@@ -145,7 +145,8 @@ class Engine:
                     return
                 bell = new_bell()
                 self._empty_bells.append(bell)
-            bell.acquire()
+            while not bell.acquire(timeout=SIGNAL_CHECK_S):
+                pass
 
     def is_own_thread(self) -> bool:
         """Whether the caller is a callback of this engine."""
