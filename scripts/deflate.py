@@ -70,23 +70,22 @@ def _compare(data: bytes, at: int, places: List[int]) -> List[Match]:
     matches: List[Match] = []
     if not places:
         return matches
-    most = min(LONGEST, len(data) - at)
+    rest = data[at : at + LONGEST]
+    most = len(rest)
     length = SHORTEST - 1
-    start = data[at : at + length]
-    next_byte = data[at + length]
+    next_byte = rest[length]
     for place in places:
         # The next byte is compared first, because it differs at most places.
-        if data[place + length] == next_byte and data[place : place + length] == start:
+        if data[place + length] == next_byte and data[place : place + length] == rest[:length]:
             if at - place > FARTHEST:
                 break
             length += 1
-            while length < most and data[place + length] == data[at + length]:
+            while length < most and data[place + length] == rest[length]:
                 length += 1
             matches.append((length, at - place))
             if length == most:
                 break
-            start = data[at : at + length]
-            next_byte = data[at + length]
+            next_byte = rest[length]
     return matches
 
 

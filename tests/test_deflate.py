@@ -126,8 +126,10 @@ def test_no_code_is_longer_than_the_limit(module, limit, count):
     assert kraft_sum(lengths) == kraft_sum(unlimited) == 1
 
 
-def test_a_block_whose_codes_reach_the_limit_is_read_by_zlib(module):
-    data = b"".join(bytes([byte]) * count for byte, count in enumerate(fibonacci(22)))
+def test_zlib_reads_a_block_whose_codes_reach_the_limit(module):
+    counts = fibonacci(22)  # the first is that of the end of the block
+    data = b"".join(bytes([byte]) * count for byte, count in enumerate(counts[1:]))
+    assert max(module._code_lengths(counts, 30)) == 21
     symbols = [(byte, "") for byte in data] + [(module.END_OF_BLOCK, "")]
     assert inflate(module._pack(module._dynamic_block(symbols))) == data
 
