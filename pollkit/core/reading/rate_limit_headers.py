@@ -20,13 +20,15 @@ _RETRY_AFTER_HEADERS = (
     ("x-ms-retry-after-ms", 0.001),
     ("retry-after", 1.0),
 )
-# Each followed by `remaining`, `reset` and `limit`.
 _QUOTA_PREFIXES = ("ratelimit-", "x-ratelimit-", "x-rate-limit-")
+_QUOTA_HEADERS = tuple(
+    (prefix + "remaining", prefix + "reset", prefix + "limit") for prefix in _QUOTA_PREFIXES
+)
 # Most replies have none of these headers, and need no parsing.
 RELEVANT_HEADERS = frozenset(
     ["ratelimit"]
     + [name for name, _ in _RETRY_AFTER_HEADERS]
-    + [prefix + "remaining" for prefix in _QUOTA_PREFIXES]
+    + [remaining_name for remaining_name, _, _ in _QUOTA_HEADERS]
 )
 
 _POLICY = re.compile(r'"([^"]*)"((?:\s*;\s*[\w*.-]+=(?:"[^"]*"|[^;,"\s]+))*)')
@@ -95,12 +97,12 @@ def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Opt
         quota = _parse_combined(combined, headers.get("ratelimit-policy", "")[:LONGEST_VALUE])
         if quota is not None:
             return quota
-    for prefix in _QUOTA_PREFIXES:
-        remaining = parse_number(headers.get(prefix + "remaining", ""))
+    for remaining_name, reset_name, limit_name in _QUOTA_HEADERS:
+        remaining = parse_number(headers.get(remaining_name, ""))
         if remaining is not None:
-            reset_s = _parse_reset(headers.get(prefix + "reset", ""), headers, received_at)
+            reset_s = _parse_reset(headers.get(reset_name, ""), headers, received_at)
             # Up to draft 06, the policies follow the limit: `60, 60;w=60`.
-            limit = parse_number(headers.get(prefix + "limit", "").partition(",")[0])
+            limit = parse_number(headers.get(limit_name, "").partition(",")[0])
             return Quota(remaining, reset_s, limit)
     return None
 

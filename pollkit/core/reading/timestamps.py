@@ -73,6 +73,8 @@ def parse_timestamp(value: Any) -> Optional[float]:
 
 def parse_number(text: str) -> Optional[float]:
     """A plain decimal number from 0, without a sign or an exponent."""
+    if not text:  # saves time: most of the headers are absent
+        return None
     match = _NUMBER.fullmatch(text.strip())
     return float(match.group()) if match else None
 

@@ -17,7 +17,6 @@ CAN_LIMIT_READS = os.name == "posix" and _TIMEVAL.size == 16
 _SO_MEMINFO = 55  # on these machines; since Linux 4.12
 _HAS_MEMINFO = sys.platform == "linux" and os.uname().machine in ("x86_64", "aarch64")
 _NOTHING_QUEUED = bytes(4)
-_ESTABLISHED = b"\x01"  # TCP_ESTABLISHED, the first byte of struct tcp_info
 
 
 def limit_reads(sock: socket.socket, seconds: float) -> None:
@@ -31,12 +30,14 @@ def limit_reads(sock: socket.socket, seconds: float) -> None:
 
 
 def is_surely_quiet(sock: socket.socket) -> bool:
-    """Whether the connection is open and nothing has arrived on it; False if that is unknown."""
+    """Whether nothing is queued for reading, not even the end; False if that is unknown.
+
+    A connection that the server has reset looks quiet, too. The next request then fails before any
+    byte of a reply, and is sent again on a new connection.
+    """
     if not _HAS_MEMINFO:
         return False
     try:
-        queued = sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4)
-        state = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+        return sock.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4) == _NOTHING_QUEUED
     except OSError:
         return False
-    return queued == _NOTHING_QUEUED and state == _ESTABLISHED
