@@ -4,7 +4,7 @@
     with display, BatchPoller(profile, on_event=display.on_event) as batch:
         display.totals = lambda: Totals(jobs, batch.stats.polls, batch.stats.rate_limited)
 
-views.py and event_log.py decide what is shown; this module brings it to the terminal. A background
+views.py and event_log.py build the text; this module brings it to the terminal. A background
 thread draws, ten times per second, so that workers never wait for the terminal.
 """
 
