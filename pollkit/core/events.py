@@ -7,9 +7,9 @@ decided by them, and they are only made if there is a listener.
 from typing import Iterator, NamedTuple, Optional
 
 from .learning.explanations import explain_next_poll
-from .machine import MAX_WARNINGS
+from .machine import FAULT_VERDICTS, MAX_WARNINGS
 from .model import State, display_id, one_line
-from .reading.verdict import Reading, Verdict
+from .reading.verdict import Reading
 from .units import rounded_duration
 from .urls import redact_url
 from .wait_settings import WaitSettings
@@ -22,7 +22,6 @@ PAUSE = "pause"
 WARNING = "warning"
 END = "end"
 SHORTEST_HELD_S = 1.0  # a poll that the rate limit delayed by less is not marked as delayed
-FAULT_VERDICTS = (Verdict.FAULT, Verdict.NOT_FOUND, Verdict.UNAUTHORISED, Verdict.REFUSED)
 
 
 class Event(NamedTuple):

@@ -63,6 +63,7 @@ from .wait_state import (
 MAX_HOPS = 5
 MAX_WARNINGS = 8  # different ones per wait: a server may send a new one with each reply
 SHORTEST_S = 0.01  # of a sleep: jitter may draw a zero, but polls must not follow without a sleep
+FAULT_VERDICTS = (Verdict.FAULT, Verdict.NOT_FOUND, Verdict.UNAUTHORISED, Verdict.REFUSED)
 SHORTEST_PAUSE_S = 1.0  # a shorter Retry-After on a 429 is only the floor of a backoff
 
 
@@ -176,6 +177,7 @@ def _count_poll(state: WaitState, reading: Reading, now: float) -> WaitState:
         now if reading.verdict is Verdict.PENDING else state.seen_at,
         state.forecast,
         total,
+        reading.because if reading.verdict in FAULT_VERDICTS else state.last_fault,
     )
 
 

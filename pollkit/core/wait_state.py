@@ -73,6 +73,7 @@ class WaitState(NamedTuple):
     seen_at: Optional[float] = None  # when the job was last seen pending
     forecast: Optional[Forecast] = None  # from the job's reported progress
     total: Optional[float] = None  # the number that `fraction` is a fraction of, if known
+    last_fault: Optional[str] = None  # kept after good replies, for status displays
     ending: Optional[Ending] = None
 
     @property

@@ -203,6 +203,11 @@ def test_too_many_faults_in_a_row_end_as_unreachable_with_the_last_fault_in_the_
     assert state.ending.error.message == "1 fault: reset"
 
 
+def test_the_last_fault_is_kept_after_a_good_reply():
+    state, _ = run([FAULT, PENDING, DONE])
+    assert state.last_fault == "reset"
+
+
 def test_faults_that_are_not_in_a_row_never_end_a_wait():
     state, _ = run([FAULT, PENDING] * 500, STEADY._replace(timeout=None, max_faults=2))
     assert state.ending is None and state.faults == 500

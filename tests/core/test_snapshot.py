@@ -47,6 +47,7 @@ FULL = WaitState(
     seen_at=118.0,
     forecast=Forecast(1.0, 0.1, 18.0, 2, 70.0, 0.01, 1.5),
     total=480.0,
+    last_fault="127.0.0.1:9 refused the connection",
 )
 
 
@@ -87,6 +88,7 @@ def test_stored_names_never_change():
         "faults",
         "forecast",
         "fraction",
+        "last_fault",
         "looks",
         "moved",
         "next_at",
