@@ -179,3 +179,7 @@ def _check_fields(fields: Dict[str, Any]) -> None:
         validate_size("size", fields["size"])
     if not isinstance(fields.get("metadata", {}), dict):
         raise ConfigError("metadata should be an object")
+    try:
+        json.dumps(fields.get("metadata"), allow_nan=False)
+    except ValueError as error:  # NaN or 1e400, which the outcome could not repeat as JSON
+        raise ConfigError("metadata: %s" % error) from None

@@ -276,6 +276,7 @@ LISTED = [
     ('{"id": "a", "label": "smal"}', "no label 'smal': it has small"),
     ('{"id": "a", "label": "\\ud800"}', "not a label"),
     ('{"id": "a", "metadata": []}', "metadata should be an object"),
+    ('{"id": "a", "metadata": {"x": NaN}}', "metadata: Out of range float values"),
     ('{"id": "a", "profile": "knowhree"}', "line 4: .*did you mean knowhere"),
     ('{"id": "a", "profile": ""}', "profile is empty"),
     ('{"id": "a", "profile": "ray-jobs"}', "needs a base URL"),
