@@ -10,8 +10,8 @@ from .. import __version__
 
 # Every command, in the order of the help text. Its module is in cli/commands.
 COMMANDS = {
-    "wait": "wait for one job and print its outcome as JSON",
-    "batch": "wait for many jobs; print one JSON outcome per line as they finish",
+    "wait": "wait for one job and print its outcome",
+    "batch": "wait for many jobs; print each outcome as the job finishes",
     "add": "put jobs in a ledger, a file from which they are polled later",
     "run": "poll the jobs of a ledger: until all have finished, once, or for a while (cron)",
     "status": "show the jobs of a ledger and their outcomes",
