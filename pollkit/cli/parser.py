@@ -6,6 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
+from ..core.spelling import similar_name
 from ..errors import ConfigError
 from .progress.terminal import text_width
 
@@ -109,12 +110,19 @@ class Parser(argparse.ArgumentParser):
     def _surplus_error(self, words: List[str]) -> str:
         """The error about words without a meaning. Values are not repeated: they may be secret."""
         unknown = self._unknown_flags(words)
+        problem = "unrecognized arguments, from %r on" % words[0]
         if unknown:
-            known = [flag for flag in self._option_string_actions if flag.startswith("--")]
-            problem = unknown_name_error("flag", unknown[0], known)
-        else:
-            problem = "unrecognized arguments, from %r on" % words[0]
+            problem = self._unknown_flag_error(unknown[0])
         return "%s; see %s --help" % (problem, self.prog)
+
+    def _unknown_flag_error(self, flag: str) -> str:
+        from .flag_advice import advice_for  # late: only errors need it
+
+        known = self._option_string_actions
+        advice = advice_for(flag, known)
+        if advice is not None:
+            return advice
+        return unknown_name_error("flag", flag, [name for name in known if name.startswith("--")])
 
     def _unknown_flags(self, words: List[str]) -> List[str]:
         flags = [
@@ -126,14 +134,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def unknown_name_error(kind: str, name: str, known: List[str]) -> str:
-    """The error about an unknown name, with the most similar known one."""
-    import difflib
-
+    """The error about an unknown name, with a known one that is very similar, if there is one."""
     shown = name if kind == "flag" else repr(name)
     text = "there is no %s %s" % (kind, shown)
-    similar = difflib.get_close_matches(name, known, 1)
-    if similar:
-        text += " (did you mean %s?)" % similar[0]
+    similar = similar_name(name, known)
+    if similar is not None:
+        text += " (did you mean %s?)" % similar
     return text
 
 
