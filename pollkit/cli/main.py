@@ -4,9 +4,12 @@ Only `sys` and `typing` are imported at the top, so that --help and --version st
 """
 
 import sys
-from typing import Any, List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
 from .. import __version__
+
+if TYPE_CHECKING:
+    from .parser import Parser
 
 # Every command, in the order of the help text. Its module is in cli/commands.
 COMMANDS = {
@@ -21,7 +24,7 @@ COMMANDS = {
     "profiles": "list the profiles, show one, or check a file of profiles",
     "doctor": "check the way to a job step by step: DNS, proxy, TLS, credential, one poll",
     "demo": "start a job API on this host and poll it, live",
-    "help": "show the longer documentation: help TOPIC",
+    "help": "show the longer documentation: help TOPIC, or help COMMAND",
 }
 
 HEAD = """\
@@ -70,24 +73,36 @@ def _print(text: str) -> int:
 
 def _run_command(name: str, words: List[str]) -> int:
     from ..errors import ConfigError
-    from .parser import Parser, unknown_name_error
+    from .parser import unknown_name_error
 
     if name not in COMMANDS:
         problem = unknown_name_error("command", name, list(COMMANDS))
         if name.startswith("-"):
             problem = "flags come after the command, as in pollkit wait URL -v"
         raise ConfigError(problem + "; see pollkit --help")
-    module = "%s.commands.%s" % (__package__, name)
-    __import__(module)
-    command: Any = sys.modules[module]
-    parser = Parser(prog="pollkit " + name, description=command.__doc__)
-    command.add_arguments(parser)
     try:
-        arguments = parser.parse_words(words)
+        arguments = build_parser(name).parse_words(words)
     except SystemExit as leaving:  # --help
         return int(leaving.code or 0)
-    code: int = command.run(arguments)
+    code: int = _load(name).run(arguments)
     return code
+
+
+def build_parser(name: str) -> "Parser":
+    """The parser of a command's arguments."""
+    from .parser import Parser
+
+    command = _load(name)
+    parser = Parser(prog="pollkit " + name, description=command.__doc__)
+    command.add_arguments(parser)
+    return parser
+
+
+def _load(name: str) -> Any:
+    """The module of a command."""
+    module = "%s.commands.%s" % (__package__, name)
+    __import__(module)
+    return sys.modules[module]
 
 
 def report_failure(error: BaseException) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Iterable, Optional
 from ..core.model import Job, Outcome, State, display_id, one_line
 from ..core.units import percent, rounded_duration
 from .output import as_json, as_text, count_text
+from .parser import FromEnvironment
 from .progress.terminal import clip, is_terminal, text_width, width_of
 
 OUTPUTS = ("auto", "json", "text")
@@ -25,9 +26,9 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output",
         choices=OUTPUTS,
-        default="auto",
+        default=FromEnvironment("POLLKIT_OUTPUT", "auto"),
         help="json: one JSON object per line; text: a short summary for people; "
-        "auto (the default): text on a terminal, json otherwise",
+        "auto: text on a terminal, json otherwise (default: $POLLKIT_OUTPUT, or auto)",
     )
 
 
