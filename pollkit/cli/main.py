@@ -24,6 +24,7 @@ COMMANDS = {
     "profiles": "list the profiles, show one, or check a file of profiles",
     "doctor": "check the way to a job step by step: DNS, proxy, TLS, credential, one poll",
     "demo": "start a job API on this host and poll it, live",
+    "completion": "print the script with which bash, zsh or fish completes commands and flags",
     "help": "show the longer documentation: help TOPIC, or help COMMAND",
 }
 
