@@ -1,4 +1,4 @@
-"""How a batch goes on after an interruption.
+"""Resuming a batch after an interruption.
 
 `--resume OUT` skips the jobs that OUT, the output of an earlier batch, has as done or failed. An
 interrupted batch names the jobs that have not finished, or writes them to a file if there are many.

@@ -58,7 +58,7 @@ ADVICE = (
 
 
 def advice_for(flag: str, known_flags: Container[str]) -> Optional[str]:
-    """How to do with pollkit what this flag does elsewhere; None if there is no answer."""
+    """The answer to a flag of another program; None if there is none."""
     for advice in ADVICE:
         if flag in advice.flags.split() and advice.ours in known_flags:
             return "%s: use %s" % (flag, advice.text)

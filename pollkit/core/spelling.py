@@ -2,7 +2,7 @@
 
 from typing import Iterable, Optional
 
-SIMILAR = 0.75  # difflib's ratio: two letters swapped in a word of four
+SIMILAR = 0.7  # difflib's ratio: two letters swapped in a word of four, or two wrong ones in seven
 SHORTEST_ABBREVIATION = 3
 
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from paths import ROOT
+from paths import read_sources
 from pollkit.cli.commands.help import text_of
 from pollkit.cli.main import COMMANDS, build_parser
 from pollkit.cli.parser import FromEnvironment
@@ -94,13 +94,7 @@ def test_an_error_names_the_variable(named, pollkit, monkeypatch, variable, valu
 
 
 def test_every_variable_is_in_the_topic_and_no_other():
-    sources = []
-    for folder, _, names in os.walk(os.path.join(ROOT, "pollkit")):
-        for name in names:
-            if name.endswith(".py"):
-                with io.open(os.path.join(folder, name), encoding="utf-8") as file:
-                    sources.append(file.read())
-    used = set(re.findall(r'"(POLLKIT_\w+)"', "".join(sources)))
+    used = set(re.findall(r'"(POLLKIT_\w+)"', read_sources()))
     topic = set(re.findall(r"^  (POLLKIT_\w+)", text_of("environment"), re.MULTILINE))
     of_programs = {name for name in used if name in text_of("cron")}
     assert topic == used - of_programs and len(topic) == 6

@@ -16,6 +16,7 @@ import pytest
 
 import pollkit
 import pollkit.testing
+from paths import read_sources
 from pollkit.cli import exit_codes as exits
 from pollkit.cli.commands.help import SCHEMA, TOPICS, see_also, text_of
 from pollkit.cli.main import COMMANDS, build_parser, help_text, main
@@ -393,13 +394,7 @@ def test_messages_in_the_troubleshooting_topic_are_in_the_code(message):
         for piece in re.split(r"HOST|NAME|URL|ORIGIN|'WORD'|\b\d+ s\b|\(Retry-After\)", message)
         if len(piece.strip()) > 3
     ]
-    sources = []
-    for folder, _, names in os.walk(os.path.join(ROOT, "pollkit")):
-        for name in names:
-            if name.endswith(".py"):
-                with io.open(os.path.join(folder, name), encoding="utf-8") as file:
-                    sources.append(file.read())
-    assert pieces[0] in "\n".join(sources)
+    assert pieces[0] in read_sources()
 
 
 # The texts

@@ -1,4 +1,4 @@
-"""`pollkit help schema` describes what wait, batch, run, --log-json and status --json print."""
+"""`pollkit help schema` describes the output of wait, batch, run, --log-json and status --json."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""'Did you mean' names only what is near."""
+"""'Did you mean' suggests only similar names."""
 
 import pytest
 
@@ -16,6 +16,7 @@ COMMANDS = ["wait", "batch", "add", "run", "status", "retry", "help"]
         ("-timeout", FLAGS, "--timeout"),
         ("--token", FLAGS, "--token-env"),
         ("wiat", COMMANDS, "wait"),
+        ("lipsink", ["lipsync"], "lipsync"),
         ("bacth", COMMANDS, "batch"),
         ("stats", COMMANDS, "status"),
         ("WAIT", COMMANDS, "wait"),

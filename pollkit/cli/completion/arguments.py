@@ -1,4 +1,4 @@
-"""What can be completed, from the parsers: commands, flags, and the values of both."""
+"""The commands and flags that a shell completes, and their values, from the parsers."""
 
 import argparse
 import re
