@@ -64,7 +64,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 def help_text() -> str:
     """The text of `pollkit --help`."""
-    return HEAD + "\n" + "".join("  %-10s %s\n" % line for line in COMMANDS.items()) + TAIL
+    return HEAD + "\n" + "".join("  %-11s %s\n" % line for line in COMMANDS.items()) + TAIL
 
 
 def _print(text: str) -> int:

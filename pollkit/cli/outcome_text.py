@@ -76,12 +76,18 @@ def outcome_summary(outcome: Outcome) -> str:
 
 
 def _row(name: str, value: str, columns: int) -> str:
+    """A name and its value: the result in one line, any other value in as many as it needs."""
     head = "%-8s  " % name
-    room = columns - len(head)
+    room = max(columns - len(head), 1)
     text = _fit(value, room)
-    if name == "result" and text != value:
-        text = _fit(value, max(room - len(WHOLE_RESULT), 0)) + WHOLE_RESULT
-    return head + text
+    if name == "result":
+        if text != value:
+            text = _fit(value, max(room - len(WHOLE_RESULT), 0)) + WHOLE_RESULT
+        return head + text
+    from textwrap import wrap  # late: programs get JSON
+
+    lines = wrap(one_line(value, LONGEST_VALUE), room)
+    return head + ("\n" + " " * len(head)).join(lines)
 
 
 def _columns() -> int:
@@ -137,5 +143,5 @@ def _polls_text(outcome: Outcome) -> str:
 def _time_text(outcome: Outcome) -> str:
     text = rounded_duration(outcome.waited_s)
     if outcome.notice_delay_s is not None:
-        text += ", noticed %s after the end of the job" % rounded_duration(outcome.notice_delay_s)
+        text += " (noticed %s after its end)" % rounded_duration(outcome.notice_delay_s)
     return text

@@ -63,7 +63,7 @@ def test_a_done_job_in_aligned_lines():
         "status    success\n"
         'result    {"words": 9}\n'
         "polls     4\n"
-        "time      9.6s, noticed 400ms after the end of the job\n"
+        "time      9.6s (noticed 400ms after its end)\n"
     )
 
 
@@ -83,6 +83,13 @@ def test_a_long_result_is_shortened_to_the_terminal_and_says_how_to_get_all_of_i
     text = outcome_summary(OUTCOME._replace(result="x" * 5000))
     (line,) = [line for line in text.splitlines() if line.startswith("result")]
     assert line.endswith("xxx.. (--result prints all of it)") and len(line) == 59
+
+
+@pytest.mark.usefixtures("tty")
+def test_a_long_error_is_wrapped_because_its_end_matters(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "30")
+    text = outcome_summary(FAILED._replace(error=Error(None, "page seven of nine can't be read")))
+    assert "error     page seven of nine\n          can't be read\nprogress" in text
 
 
 @pytest.mark.usefixtures("tty")
