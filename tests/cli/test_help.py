@@ -146,6 +146,8 @@ def test_a_flag_has_the_same_metavar_in_every_command():
         "--result",
         "--progress",
         "--history",
+        "--output",
+        "--resume",
     ],
 )
 def test_flags_that_need_more_than_one_line_are_explained_in_a_topic(flag):
