@@ -136,6 +136,7 @@ def test_it_contains_the_whole_package_and_nothing_else(pyz):
     assert {
         "pollkit/py.typed",
         "pollkit/edges/profiles/builtin.ini",
+        "pollkit/cli/schema.json",
         "pollkit/cli/topics/profiles.txt",
     } < expected
 

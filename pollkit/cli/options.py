@@ -16,6 +16,7 @@ from ..edges.history_file import History, default_path
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError
 from . import argument_types
+from .parser import FromEnvironment
 
 
 def add_polling_options(
@@ -48,8 +49,9 @@ def add_polling_options(
             "--history",
             metavar="FILE",
             type=argument_types.path,
+            default=FromEnvironment("POLLKIT_HISTORY"),
             help="save the durations of jobs in this file, for adaptive paces; none: don't save "
-            "them (default: ~/.local/state/pollkit/history.json)",
+            "them (default: $POLLKIT_HISTORY, or ~/.local/state/pollkit/history.json)",
         )
 
 
@@ -128,7 +130,10 @@ def add_ledger_job_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_profile(group: "argparse._ActionsContainer") -> None:
     group.add_argument(
-        "--profile", metavar="NAME", help="the profile of the API: see pollkit profiles"
+        "--profile",
+        metavar="NAME",
+        default=FromEnvironment("POLLKIT_PROFILE"),
+        help="the profile of the API: see pollkit profiles (default: $POLLKIT_PROFILE)",
     )
     group.add_argument(
         "--profiles",

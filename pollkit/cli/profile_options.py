@@ -49,7 +49,12 @@ def named_profile(arguments: argparse.Namespace) -> Profile:
     from ..edges.profiles.catalog import find_profile, profile_names  # late: reads INI files
 
     if arguments.profile is not None:
-        return find_profile(arguments.profile, arguments.profiles)
+        try:
+            return find_profile(arguments.profile, arguments.profiles)
+        except ConfigError as error:
+            if "profile" not in arguments.variables:
+                raise
+            raise ConfigError("%s: %s" % (arguments.variables["profile"], error)) from None
     profile_names(arguments.profiles)  # raises ConfigError if the file can't be read
     return Profile()
 

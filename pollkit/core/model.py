@@ -211,12 +211,13 @@ class Slept(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of a wait, and its cost in polls and time."""
+    """The result of a wait, and its cost in polls and time; `metadata` is that of the job."""
 
     id: str
     url: Optional[str]
     profile: Optional[str]
     label: Optional[str]
+    metadata: Optional[Mapping[str, Any]]
     state: State
     status: Optional[str]
     result: Any
@@ -236,6 +237,7 @@ class Outcome(NamedTuple):
         slept_s = self.slept_s._asdict().items()
         fields = dict(self._asdict())
         fields.update(
+            metadata=None if self.metadata is None else dict(self.metadata),
             state=self.state.value,
             error=dict(self.error._asdict()) if self.error else None,
             waited_s=round(self.waited_s, 3),

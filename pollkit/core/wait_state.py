@@ -104,6 +104,7 @@ class WaitState(NamedTuple):
             redact_url(self.url) or None,
             job.profile or profile.name,
             job.label,
+            job.metadata,
             ending.state,
             self.status,
             ending.result,

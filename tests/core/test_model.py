@@ -68,6 +68,7 @@ def test_an_outcome_in_one_line_and_as_json_data():
         None,
         "p",
         None,
+        {"order": 7},
         State.FAILED,
         "failed",
         None,
@@ -82,6 +83,11 @@ def test_an_outcome_in_one_line_and_as_json_data():
     done = outcome._replace(state=State.DONE, error=None, polls=2, notice_delay_s=0.12345)
     assert done.summary() == "a: done after 2.5 s and 2 polls"
     data = outcome.as_dict()
+    assert list(data)[:6] == ["id", "url", "profile", "label", "metadata", "state"]
+    assert (data["metadata"], done._replace(metadata=None).as_dict()["metadata"]) == (
+        {"order": 7},
+        None,
+    )
     assert (data["state"], data["error"]) == ("failed", {"code": "E7", "message": "out of\ndisk"})
     assert data["slept_s"] == {"pace": 1.235, "limit": 0.0, "retry_after": 0.0, "fault": 0.0}
     assert (data["notice_delay_s"], done.as_dict()["notice_delay_s"]) == (None, 0.123)

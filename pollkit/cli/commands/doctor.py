@@ -8,7 +8,7 @@ succeeding. A failed job is not a problem; a job that the server does not know i
 
 doctor takes all flags of pollkit wait, so that you can reuse the command line. Flags that make no
 sense for a single poll are ignored: --pace, --timeout, --max-faults, --bucket, --history,
---result, --progress, --log-json, -v, --quiet.
+--result, --output, --progress, --log-json, -v, --quiet.
 
 examples:
   pollkit doctor https://api.internal/v1/jobs/42
