@@ -15,19 +15,31 @@ _ONE_PROFILE_ONLY = (
     "limit",
     "token_env",
     "token_file",
+    "auth",
     "ca_file",
     "client_cert",
     "client_key",
     "proxy",
 )
 # Options that replace the field of the same name.
-_REPLACING = ("pace", "limit", "max_faults", "ca_file", "client_cert", "client_key", "proxy")
+_REPLACING = (
+    "pace",
+    "limit",
+    "max_faults",
+    "auth",
+    "ca_file",
+    "client_cert",
+    "client_key",
+    "proxy",
+)
+# Options that name the credential: only one of them can be given.
+_CREDENTIAL = ("token_env", "token_file", "auth")
 
 
 def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -> Profile:
     """The profile that the options describe, checked."""
-    if needs_credential and arguments.token_env is not None:
-        _check_is_set(arguments.token_env)
+    if needs_credential:
+        _check_variable(arguments)
     profile = named_profile(arguments)
     if arguments.base_url is not None:
         _check_has_base(profile)
@@ -72,8 +84,11 @@ def _change(profile: Profile, changes: Dict[str, Any], source: Optional[str]) ->
 
 
 def _credential_source(arguments: argparse.Namespace) -> Optional[str]:
-    if arguments.token_env is not None and arguments.token_file is not None:
-        raise ConfigError("--token-env and --token-file both name the credential: give one")
+    """The source of --token-env or --token-file, which keeps the profile's scheme."""
+    given = [name for name in _CREDENTIAL if getattr(arguments, name) is not None]
+    if len(given) > 1:
+        flags = " and ".join("--" + name.replace("_", "-") for name in given[:2])
+        raise ConfigError("%s both name the credential: give one" % flags)
     if arguments.token_env is not None:
         return "env:" + str(arguments.token_env)
     if arguments.token_file is not None:
@@ -90,13 +105,22 @@ def _auth(auth: Optional[str], source: str) -> str:
     return "%s %s" % ("bearer" if kind == "bearer" else "basic", source)
 
 
-def _check_is_set(variable: str) -> None:
+def _check_variable(arguments: argparse.Namespace) -> None:
+    """Raise a ConfigError if the options name an environment variable that is not set."""
+    flag = "--token-env"
+    variable: Optional[str] = arguments.token_env
+    if variable is None and arguments.auth is not None:
+        from ..edges.credentials import credential_variable  # late: many waits need none
+
+        flag = "--auth"
+        variable = credential_variable(arguments.auth)
+    if variable is None or os.environ.get(variable, "").strip():
+        return
     # The name is shown only if it can't be the credential itself, given by mistake.
     shown = " " + variable if re.fullmatch("[A-Z][A-Z_]{0,39}", variable) else ""
-    if not os.environ.get(variable, "").strip():
-        raise ConfigError(
-            "--token-env: the environment variable%s is not set, or empty: export it first" % shown
-        )
+    raise ConfigError(
+        "%s: the environment variable%s is not set, or empty: export it first" % (flag, shown)
+    )
 
 
 def _check_has_base(profile: Profile) -> None:

@@ -158,9 +158,7 @@ class Examination:
             else:
                 transport.check(self._url)
         except ConfigError as error:
-            advice = (
-                "provide it, or name another: --token-env, --token-file, or auth = in a profile"
-            )
+            advice = "provide it, or name another: --token-env, --token-file, --auth, or a profile"
             return Finding(Level.PROBLEM, "credential", str(error), advice)
         return findings.credential_finding(
             credential.description, credential.is_readable_by_others, is_plain

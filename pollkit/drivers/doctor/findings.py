@@ -209,7 +209,7 @@ def meaning_finding(
         if reading.error_message:
             text += ": " + reading.error_message
     if reading.verdict is Verdict.UNAUTHORISED and not has_credential:
-        advice = "no credential was sent: --token-env, --token-file, or auth = in a profile"
+        advice = "no credential was sent: --token-env, --token-file, --auth, or auth = in a profile"
     if reading.code is FaultCode.HTML:
         advice = "open the URL in a browser: is it the API's, or is there a login or a proxy page?"
     elif reading.code is FaultCode.NO_STATUS:
