@@ -20,8 +20,10 @@ import re
 from itertools import islice
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
+from ...errors import ConfigError
 from ..model import one_line
 from . import conventions
+from .json_paths import Path
 from .status_words import LONGEST_WORD, StatusWords
 
 DEEPEST_LEVEL = 4
@@ -66,8 +68,11 @@ class Candidate(NamedTuple):
         """Whether a profile can name the path: there is no way to quote a key."""
         if sum(map(len, self.steps)) > _LONGEST_PATH:
             return False
-        is_plain = all(step and "." not in step and "|" not in step for step in self.steps)
-        return is_plain and self.path == self.shown_path
+        try:
+            is_path = Path(self.path).steps == self.steps
+        except ConfigError:
+            return False
+        return is_path and self.path == self.shown_path
 
     @property
     def is_envelope(self) -> bool:

@@ -27,6 +27,9 @@ def test_the_candidates_are_listed_if_it_is_uncertain_which_is_the_status():
         "job": {"phase": "ORDERED"},
         "a.b": {"state": "x"},
         "": {"state": "x"},
+        "$": {"state": "x"},
+        "a[0]": {"state": "x"},
+        "a|json": {"state": "x"},
     }
     assert candidates(data) == [
         'status "success"',
