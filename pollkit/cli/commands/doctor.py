@@ -25,7 +25,11 @@ from .. import options
 from ..exit_codes import ALL_DONE, UNREACHABLE
 from ..output import as_text
 from ..profile_options import profile_from
+from ..tables import terminal_width, wrap_line
 from .wait import add_arguments as add_arguments
+
+NARROW = 70  # columns; on a narrower terminal, the text of a finding has no column of its own
+TEXT_COLUMN = 21  # where the text of a finding begins
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,10 +41,21 @@ def run(arguments: argparse.Namespace) -> int:
     findings: List[Finding] = []
     for finding in examination.run():
         findings.append(finding)
-        _print(str(finding))
+        _print(_finding_text(finding))
     _print(summarise(findings))
     has_problem = any(finding.level is Level.PROBLEM for finding in findings)
     return UNREACHABLE if has_problem else ALL_DONE
+
+
+def _finding_text(finding: Finding) -> str:
+    """A finding in one line; on a terminal, wrapped to its width."""
+    width = terminal_width()
+    if width is None or width >= NARROW:
+        return wrap_line(str(finding), width, TEXT_COLUMN)
+    text = "%s %s: %s" % (finding.level.value, finding.step, finding.text)
+    if finding.advice:
+        text += " -> " + finding.advice
+    return wrap_line(text, width, 4)
 
 
 def _print(line: str) -> None:

@@ -24,6 +24,7 @@ from ...errors import ConfigError
 from ..argument_types import path
 from ..exit_codes import ALL_DONE, USAGE
 from ..output import write
+from ..tables import format_table, terminal_width
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,11 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 def table(profiles: List[ListedProfile]) -> str:
     """One line per profile: name, labels, limit, and the files that define it."""
     rows = [("NAME", "LABELS", "LIMIT", "FROM")] + [_row(one) for one in profiles]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "".join(
-        "%-*s  %-*s  %-*s  %s\n" % (widths[0], name, widths[1], labels, widths[2], limit, source)
-        for name, labels, limit, source in rows
-    )
+    return format_table(rows, terminal_width())
 
 
 def _row(listed: ListedProfile) -> Tuple[str, str, str, str]:
