@@ -18,6 +18,7 @@ COMMANDS = {
     "retry": "wait again for finished jobs of a ledger",
     "forget": "remove jobs from a ledger",
     "simulate": "compare paces in virtual time with the theoretical optimum",
+    "history": "show or clear the durations that adaptive paces have learned",
     "profiles": "list the profiles, show one, or check a file of profiles",
     "doctor": "check the way to a job step by step: DNS, proxy, TLS, credential, one poll",
     "demo": "start a job API on this host and poll it, live",
