@@ -21,6 +21,7 @@ COMMANDS = {
     "history": "show or clear the durations that adaptive paces have learned",
     "profiles": "list the profiles, show one, or check a file of profiles",
     "doctor": "check the way to a job step by step: DNS, proxy, TLS, credential, one poll",
+    "unpack": "unpack pollkit.pyz into a folder, from which it starts faster",
     "demo": "start a job API on this host and poll it, live",
     "help": "show the longer documentation: help TOPIC",
 }
