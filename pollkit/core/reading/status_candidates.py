@@ -88,8 +88,13 @@ def is_envelope_word(word: str) -> bool:
     return word[:10].lower() in conventions.ENVELOPE_WORDS
 
 
-def search_levels(data: Any, words: StatusWords) -> Iterator[List[List[Candidate]]]:
-    """Yield the candidates of each level, the top level first, in one list per object."""
+def search_levels(
+    data: Any, words: StatusWords, any_key: bool = False
+) -> Iterator[List[List[Candidate]]]:
+    """Yield the candidates of each level, the top level first, in one list per object.
+
+    With `any_key`, a known word is enough: its key need not be that of a status.
+    """
     level: List[_Part] = [((), data)] if isinstance(data, (dict, list)) else []
     for _ in range(DEEPEST_LEVEL + 1):
         candidates: List[List[Candidate]] = []
@@ -98,7 +103,8 @@ def search_levels(data: Any, words: StatusWords) -> Iterator[List[List[Candidate
         for steps, fields in _objects(level):
             if values_left <= 0:
                 break
-            candidates.append(list(_candidates(steps, fields, words, values_left)))
+            found = _candidates(steps, fields, words, values_left, any_key)
+            candidates.append(list(found))
             next_level += _inner_parts(steps, fields, values_left)
             values_left -= 1 + len(fields)
         yield candidates
@@ -136,7 +142,7 @@ def _is_searched(key: str) -> bool:
 
 
 def _candidates(
-    steps: _Steps, fields: Dict[Any, Any], words: StatusWords, most: int
+    steps: _Steps, fields: Dict[Any, Any], words: StatusWords, most: int, any_key: bool
 ) -> Iterator[Candidate]:
     """Yield the candidates among the fields of one object."""
     for key, value in islice(fields.items(), most):
@@ -144,11 +150,13 @@ def _candidates(
             yield Candidate(steps + (key,), "false")
         if not isinstance(value, str) or not isinstance(key, str):
             continue
-        if not _is_status_key(key, is_top_level=not steps) or len(value) > LONGEST_WORD:
+        has_status_key = _is_status_key(key, is_top_level=not steps)
+        if not (has_status_key or any_key) or len(value) > LONGEST_WORD:
             continue
         word = value.strip()
         is_known = words.meaning(word) is not None
-        if is_known or (_SINGLE_WORD.fullmatch(word) and not _is_federal_state(key, fields)):
+        is_word = _SINGLE_WORD.fullmatch(word) and not _is_federal_state(key, fields)
+        if is_known or (has_status_key and is_word):
             yield Candidate(steps + (key,), word)
 
 
