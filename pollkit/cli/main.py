@@ -19,7 +19,7 @@ COMMANDS = {
     "forget": "remove jobs from a ledger",
     "simulate": "compare paces in virtual time with the theoretical optimum",
     "history": "show or clear the durations that adaptive paces have learned",
-    "profiles": "list the profiles, show one, or check a file of profiles",
+    "profiles": "list the profiles, show one, check a file, or suggest one for an API",
     "doctor": "check the way to a job step by step: DNS, proxy, TLS, credential, one poll",
     "unpack": "unpack pollkit.pyz into a folder, from which it starts faster",
     "demo": "start a job API on this host and poll it, live",

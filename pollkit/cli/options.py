@@ -36,7 +36,7 @@ def add_polling_options(
     if not from_ledger:
         _add_label_and_size(group, "each job" if many_jobs else "the job")
     _add_pace(parser.add_argument_group("when to poll"), many_jobs, from_ledger)
-    _add_connection(parser.add_argument_group("the connection"))
+    add_connection_options(parser.add_argument_group("the connection"))
     parser.add_argument(
         "--bucket",
         metavar="FILE",
@@ -83,7 +83,8 @@ def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger:
     )
 
 
-def _add_connection(group: "argparse._ActionsContainer") -> None:
+def add_connection_options(group: "argparse._ActionsContainer") -> None:
+    """Add the headers, the credential, and the TLS and proxy settings."""
     group.add_argument(
         "--header",
         metavar="'K: V'",

@@ -32,6 +32,17 @@ _REPLACING = (
     "client_key",
     "proxy",
 )
+# Options that describe the connection.
+_CONNECTION = (
+    "header",
+    "token_env",
+    "token_file",
+    "auth",
+    "ca_file",
+    "client_cert",
+    "client_key",
+    "proxy",
+)
 # Options that name the credential: only one of them can be given.
 _CREDENTIAL = ("token_env", "token_file", "auth")
 
@@ -43,8 +54,7 @@ def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -
     profile = named_profile(arguments)
     if arguments.base_url is not None:
         _check_has_base(profile)
-    if arguments.client_key is not None and not (arguments.client_cert or profile.client_cert):
-        raise ConfigError("--client-key needs its certificate: give --client-cert, too")
+    _check_client_key(arguments, profile)
     if arguments.base_url is not None or profile.base is not None:
         profile = fill_base(profile, arguments.base_url)
     changes = {name: getattr(arguments, name) for name in _REPLACING}
@@ -52,6 +62,30 @@ def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -
     if arguments.timeout is not None:
         changes["timeout"] = None if arguments.timeout == NEVER else arguments.timeout
     return validate_profile(_change(profile, changes, _credential_source(arguments)))
+
+
+def connection_profile(arguments: argparse.Namespace) -> Profile:
+    """A profile with only the settings of the connection; paths of files in it are absolute."""
+    from ..edges.profiles.keys import read_key  # late: only profiles suggest needs it
+
+    _check_variable(arguments)
+    _check_client_key(arguments, Profile())
+    source = _credential_source(arguments)
+    auth = arguments.auth if source is None else _auth(None, source)
+    changes = {"auth": auth, "proxy": arguments.proxy}
+    for name in ("ca_file", "client_cert", "client_key"):
+        changes[name] = getattr(arguments, name)
+    for name, text in changes.items():
+        if text is not None:
+            changes[name] = read_key(name, text, os.getcwd())
+    given = {name: value for name, value in changes.items() if value is not None}
+    return validate_profile(Profile(**given))
+
+
+def given_connection_options(arguments: argparse.Namespace) -> List[str]:
+    """The flags of the connection that were given."""
+    names = [name for name in _CONNECTION if getattr(arguments, name)]
+    return ["--" + name.replace("_", "-") for name in names]
 
 
 def named_profile(arguments: argparse.Namespace) -> Profile:
@@ -121,6 +155,11 @@ def _check_variable(arguments: argparse.Namespace) -> None:
     raise ConfigError(
         "%s: the environment variable%s is not set, or empty: export it first" % (flag, shown)
     )
+
+
+def _check_client_key(arguments: argparse.Namespace, profile: Profile) -> None:
+    if arguments.client_key is not None and not (arguments.client_cert or profile.client_cert):
+        raise ConfigError("--client-key needs its certificate: give --client-cert, too")
 
 
 def _check_has_base(profile: Profile) -> None:
