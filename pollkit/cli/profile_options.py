@@ -9,42 +9,13 @@ from ..core.profile import Profile, fill_base, validate_profile
 from ..core.units import NEVER
 from ..errors import ConfigError
 
+# Options that describe the connection, besides --header.
+_CONNECTION = ("token_env", "token_file", "auth", "ca_file", "client_cert", "client_key", "proxy")
+_CREDENTIAL = _CONNECTION[:3]  # only one of them can be given
 # Options that change the profile of --profile and no other.
-_ONE_PROFILE_ONLY = (
-    "base_url",
-    "limit",
-    "token_env",
-    "token_file",
-    "auth",
-    "ca_file",
-    "client_cert",
-    "client_key",
-    "proxy",
-)
+_ONE_PROFILE_ONLY = ("base_url", "limit") + _CONNECTION
 # Options that replace the field of the same name.
-_REPLACING = (
-    "pace",
-    "limit",
-    "max_faults",
-    "auth",
-    "ca_file",
-    "client_cert",
-    "client_key",
-    "proxy",
-)
-# Options that describe the connection.
-_CONNECTION = (
-    "header",
-    "token_env",
-    "token_file",
-    "auth",
-    "ca_file",
-    "client_cert",
-    "client_key",
-    "proxy",
-)
-# Options that name the credential: only one of them can be given.
-_CREDENTIAL = ("token_env", "token_file", "auth")
+_REPLACING = ("pace", "limit", "max_faults") + _CONNECTION[2:]
 
 
 def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -> Profile:
@@ -72,19 +43,18 @@ def connection_profile(arguments: argparse.Namespace) -> Profile:
     _check_client_key(arguments, Profile())
     source = _credential_source(arguments)
     auth = arguments.auth if source is None else _auth(None, source)
-    changes = {"auth": auth, "proxy": arguments.proxy}
-    for name in ("ca_file", "client_cert", "client_key"):
-        changes[name] = getattr(arguments, name)
-    for name, text in changes.items():
-        if text is not None:
-            changes[name] = read_key(name, text, os.getcwd())
-    given = {name: value for name, value in changes.items() if value is not None}
-    return validate_profile(Profile(**given))
+    texts = {name: getattr(arguments, name) for name in _CONNECTION[3:]}
+    texts["auth"] = auth
+    folder = os.getcwd()
+    fields = {
+        name: read_key(name, text, folder) for name, text in texts.items() if text is not None
+    }
+    return validate_profile(Profile(**fields))
 
 
 def given_connection_options(arguments: argparse.Namespace) -> List[str]:
     """The flags of the connection that were given."""
-    names = [name for name in _CONNECTION if getattr(arguments, name)]
+    names = [name for name in ("header",) + _CONNECTION if getattr(arguments, name)]
     return ["--" + name.replace("_", "-") for name in names]
 
 

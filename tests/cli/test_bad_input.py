@@ -235,7 +235,7 @@ TYPED = [
     (["batch", "one.txt", "two.txt"], "from 'two.txt' on"),
     (["batch", "url-list.txt"], "line 2: .* host and port"),
     # the other commands
-    (["profiles", "shwo", "x"], "show NAME or check FILE"),
+    (["profiles", "shwo", "x"], "show NAME, check FILE or suggest URL"),
     (["profiles", "knowhere"], "pollkit profiles show knowhere"),
     (["profiles", "show"], "needs a NAME"),
     (["profiles", "check"], "needs a FILE"),

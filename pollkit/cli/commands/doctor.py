@@ -29,8 +29,8 @@ from ..profile_options import profile_from
 from ..tables import terminal_width, wrap_line
 from . import wait
 
-NARROW = 70  # columns; on a narrower terminal, the text of a finding has no column of its own
-TEXT_COLUMN = 21  # where the text of a finding begins
+NARROW = 70  # columns; on a narrower terminal, findings are not aligned
+TEXT_COLUMN = 21  # the column in which the text of a finding begins
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

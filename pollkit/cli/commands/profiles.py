@@ -1,8 +1,8 @@
 """List the profiles, show one as a file has it, check a file, or suggest a profile for an API.
 
-suggest polls one or two jobs, and prints a profile with the fields and values that it found. What
-it is not sure of is in comments. With two URLs it sees which part is the id. A job that is done
-and one that is running, or has failed, show the most.
+suggest polls one or two jobs, and prints a profile with the fields and values that it found.
+Guesses are marked by comments. Two URLs show which part is the id. A job that is done and one that
+is running, or has failed, show the most values.
 
 examples:
   pollkit profiles                             every profile, and its files

@@ -1,7 +1,7 @@
 """Suggest a profile for an API, from the replies about one or two of its jobs.
 
-The suggestion names the fields and values that were found, so that the user can check them. What
-is uncertain becomes a comment. No text of the server gets into a profile unless it is a plain path
+The suggestion names the fields and values that were found, so that the user can check them.
+Guesses are marked by comments. No text of the server gets into a profile unless it is a plain path
 or word.
 """
 
@@ -132,7 +132,7 @@ def _suggest_status(samples: Sequence[_Sample], comments: List[str]) -> Dict[str
 
 
 def _status_path(samples: Sequence[_Sample], comments: List[str]) -> Optional[str]:
-    """The path of the status: where it was found, or else the most likely field."""
+    """The path of the status, or else of the field that most likely is the status."""
     reader = Reader(Profile())
     for sample in samples:
         path = reader.find_status_path(sample.data)
