@@ -67,6 +67,23 @@ def test_unknown_values_are_comments(suggest):
     assert "; unknown values of the status: ORDERED, MARINATING; add each to done =" in text
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"status": "completed", "conclusion": "success"},
+        {"status": "completed", "result": "failed"},
+        {"status": "finished", "error": "out of paper"},
+        {"done": True, "error": {"code": 3}},
+        {"name": "operations/7", "done": False},
+    ],
+)
+def test_a_status_that_does_not_tell_failed_from_done_is_not_named(suggest, data):
+    """A profile that names it would report failed jobs as done."""
+    profile, text = suggest([data])
+    assert (profile.status, profile.done) == (None, None)
+    assert "; no status = here" in text
+
+
 def test_a_status_in_an_unusual_field_is_marked_as_a_guess(suggest):
     profile, text = suggest([{"job": {"step": "Running"}}])
     assert (profile.status, profile.pending) == ("job.step", ("Running",))

@@ -34,6 +34,7 @@ _PLAIN_WORD = re.compile(r"[\w.!-]+(?: [\w.!-]+)*")
 _WINDOW = re.compile(r";\s*w=(\d{1,9})(?!\d)")
 _NAME = re.compile(r"\w[\w.-]*")
 _MISSING = object()
+_HOW_TO_SEE = "pollkit doctor URL --show-reply shows the reply"
 
 
 class NoReply(Exception):
@@ -108,27 +109,44 @@ def _suggest_status(samples: Sequence[_Sample], comments: List[str]) -> Dict[str
     path = _status_path(samples, comments)
     if path is None:
         return {}
-    fields: Dict[str, Any] = {"status": path}
     words = StatusWords()
-    unknown: List[str] = []
+    if path == "done" or any(_has_conclusion(sample, words) for sample in samples):
+        comments.append(
+            "no status = here: pollkit finds it, and another field tells whether the job failed"
+        )
+        return {}
+    seen: Dict[Optional[str], List[str]] = {}  # the values by their meaning
     for sample in samples:
         word = parse_word(Path(path).find(sample.data))
         if word is None or not _PLAIN_WORD.fullmatch(word):
             continue
-        meaning = words.meaning(word)
-        seen = unknown if meaning is None else list(fields.get(meaning, ()))
-        if word not in seen:
-            seen.append(word)
-        if meaning is not None:
-            fields[meaning] = tuple(seen)
+        alike = seen.setdefault(words.meaning(word), [])
+        if word not in alike:
+            alike.append(word)
+    unknown = seen.pop(None, [])
+    fields: Dict[str, Any] = {"status": path}
+    fields.update((meaning, tuple(alike)) for meaning, alike in seen.items() if meaning)
     if unknown:
         comments.append(
             "unknown values of the status: %s; add each to done =, failed = or pending ="
             % ", ".join(unknown)
         )
-    if len(fields) > 1:
+    if seen:
         comments.append("only the values seen are listed: add the others for done, failed, pending")
     return fields
+
+
+def _has_conclusion(sample: _Sample, words: StatusWords) -> bool:
+    """Whether another field than the status tells a failed job from one that is done.
+
+    A profile that names the status field would ignore the other one.
+    """
+    reading = sample.reading
+    if reading.verdict is Verdict.FAILED and words.meaning(reading.status or "") == "done":
+        return True
+    paths = conventions.CONCLUSION_PATHS + (Path("result"),)
+    values = (path.find(sample.data) for path in paths)
+    return any(isinstance(value, str) and words.meaning(value) for value in values)
 
 
 def _status_path(samples: Sequence[_Sample], comments: List[str]) -> Optional[str]:
@@ -142,11 +160,10 @@ def _status_path(samples: Sequence[_Sample], comments: List[str]) -> Optional[st
     usable = [one for one in candidates if _is_plain(one.path)]
     if not usable:
         if any(sample.reading.code is FaultCode.NO_STATUS for sample in samples):
-            comments.append("no field looks like a status: set status = PATH (see the reply with")
-            comments.append("pollkit doctor URL --show-reply)")
+            comments.append("no field looks like a status: set status =; %s" % _HOW_TO_SEE)
         return None
     chosen = next((one for one in usable if not one.is_envelope), usable[0])
-    comments.append("the status is a guess; pollkit doctor URL --show-reply shows the reply")
+    comments.append("the status is a guess; %s" % _HOW_TO_SEE)
     return chosen.path
 
 
