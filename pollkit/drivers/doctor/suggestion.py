@@ -112,7 +112,7 @@ def _suggest_status(samples: Sequence[_Sample], comments: List[str]) -> Dict[str
     words = StatusWords()
     if path == "done" or any(_has_conclusion(sample, words) for sample in samples):
         comments.append(
-            "no status = here: pollkit finds it, and another field tells whether the job failed"
+            "no status = here: pollkit finds it, and another field shows whether the job failed"
         )
         return {}
     seen: Dict[Optional[str], List[str]] = {}  # the values by their meaning
@@ -137,7 +137,7 @@ def _suggest_status(samples: Sequence[_Sample], comments: List[str]) -> Dict[str
 
 
 def _has_conclusion(sample: _Sample, words: StatusWords) -> bool:
-    """Whether another field than the status tells a failed job from one that is done.
+    """Whether another field than the status decides between failed and done.
 
     A profile that names the status field would ignore the other one.
     """
