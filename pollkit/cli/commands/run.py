@@ -34,8 +34,8 @@ from ...core.profile import Profile
 from ...core.units import Limit, to_seconds
 from ...drivers.ledger_runner import LedgerRunner
 from ...drivers.notifier import Notifier
-from ...edges.ledger.ledger import LEASED, WAITING, Ledger
-from ...edges.ledger.notifications import Notification
+from ...edges.ledger.ledger import Ledger
+from ...edges.ledger.records import LEASED, WAITING, Notification
 from ...edges.notify.program import Program
 from ...errors import ConfigError
 from .. import argument_types, options
@@ -72,6 +72,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=lambda text: argument_types.count(text, 64),
         default=1,
         help="share the work between this many processes (default: 1)",
+    )
+    parser.add_argument(
+        "--keep",
+        metavar="D",
+        type=to_seconds,
+        help="at the end, remove jobs that finished this long ago and were notified, such as 30d",
     )
     options.add_polling_options(parser, many_jobs=True, from_ledger=True)
     _add_notification_options(parser.add_argument_group("notifications and metrics"))
@@ -122,6 +128,11 @@ def run(arguments: argparse.Namespace) -> int:
         Program(arguments.program, arguments.exec_timeout)  # raises ConfigError if it can't be run
     elif arguments.exec_env:
         raise ConfigError("--exec-env needs --exec PROGRAM")
+    if arguments.keep is not None and arguments.program is None and arguments.outbox is None:
+        raise ConfigError(
+            "--keep removes only jobs that were notified: give --exec or --outbox, too, "
+            "or remove jobs with pollkit forget --finished --older-than D"
+        )
     if arguments.metrics is not None:
         check_path(arguments.metrics)
     _check_files(arguments)
@@ -217,6 +228,7 @@ class _Run:
             ledger,
             self._profile,
             workers=arguments.workers,
+            keep=arguments.keep,
             on_event=display.on_event,
             on_finished=self._on_finished,
             on_unpollable=lambda text: display.write_line("pollkit: " + text),
