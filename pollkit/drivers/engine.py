@@ -23,7 +23,7 @@ from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 from ..core.agenda import Agenda, Step
 from ..core.lane import Entry, Lane
 from ..core.limits.overload import Overloads
-from ..core.model import NOTHING_COUNTED, Counts, Job
+from ..core.model import NOTHING_COUNTED, Counts, Job, State
 from ..core.reading.verdict import Reading, Verdict
 from ..core.units import NEVER
 from ..core.wait_state import WaitState
@@ -297,13 +297,17 @@ class Engine:
     # Reports. They are queued while the lock is held, so they keep the order in which the agenda
     # changed. The reporter's thread handles them; or the engine's, if that can't block.
 
-    def _put(self, report: Report) -> None:
-        has_events = self._publisher.needs_report(report)
+    def _put(self, report: Report, is_silent: bool = False) -> None:
+        has_events = not is_silent and self._publisher.needs_report(report)
         self._reporter.put(lambda: self._handle(report, has_events))
 
     def _put_unpolled(self, step: Step) -> None:
         """Report a wait that was cancelled, or whose deadline passed before a poll."""
-        self._put(Report([step], [], False, NOTHING_COUNTED, self._clock.now()))
+        ending = step.after.ending
+        is_cancelled = ending is not None and ending.state is State.CANCELLED
+        # A ledger's job is only released: it still waits, and another run polls it.
+        is_silent = self._writes_first and is_cancelled
+        self._put(Report([step], [], False, NOTHING_COUNTED, self._clock.now()), is_silent)
 
     def _can_handle_here(self, report: Report) -> bool:
         """Whether handling a report calls only pollkit's own code, and writes no file."""

@@ -24,6 +24,7 @@ from .client import Client, Default, Timeout
 from .futures import ring
 from .leased_jobs import HORIZON_S, LeasedJobs
 from .publisher import OnEvent, logger
+from .unpollable_jobs import UnpollableJobs
 
 PORTION = 50  # jobs claimed at once
 TURN_S = 1.0  # the longest time between two checks for jobs that other processes have added
@@ -39,9 +40,9 @@ class LedgerRunner:
     `ledger` is a Ledger or the path of one. `profile` describes the API of the jobs that name no
     profile; the other arguments are those of BatchPoller. Without `bucket`, the limits of the
     profiles are kept in the ledger, so that all runners share them. `on_finished` is called with
-    each Outcome once it is written, `on_unpollable` with a message for each job that can't be
-    polled, for example because its profile is missing (default: log it). `may_add_jobs` returns
-    True while this process may still add jobs to the ledger.
+    each Outcome once it is written, `on_unpollable` with a message for each reason why jobs can't
+    be polled, for example because their profile is missing (default: log it). `may_add_jobs`
+    returns True while this process may still add jobs to the ledger.
 
     >>> import os, tempfile
     >>> from pollkit.testing import FakeJobApi
@@ -78,6 +79,14 @@ class LedgerRunner:
         if isinstance(ledger, Ledger) and clock not in (None, ledger.clock):
             raise ConfigError("the ledger has another clock: give clock to the Ledger only")
         validate_count("workers", workers)
+        callables = (
+            ("on_finished", on_finished),
+            ("on_unpollable", on_unpollable),
+            ("may_add_jobs", may_add_jobs),
+        )
+        for name, value in callables:
+            if value is not None and not callable(value):
+                raise ConfigError("%s must be callable, not %r" % (name, value))
         self._ledger = ledger
         self._clock = clock
         self._workers = workers
@@ -135,7 +144,7 @@ class LedgerRunner:
     def unpollable(self) -> List[str]:
         """The ids of the jobs that could not be polled in the current or latest run."""
         run = self._run
-        return [] if run is None else [claim.job.id for claim in list(run.unpollable.values())]
+        return [] if run is None else [claim.job.id for claim in run.unpollable.claims]
 
     def wake(self) -> None:
         """Check the ledger for new jobs now; may be called from any thread."""
@@ -151,7 +160,8 @@ class LedgerRunner:
     def _new_run(self, ledger: Ledger) -> "_Run":
         client = Client(clock=ledger.clock, shared_bucket_for=ledger.bucket, **self._client_options)
         jobs = LeasedJobs(ledger, client, self._workers, self._on_finished)
-        return _Run(ledger, jobs, self._on_unpollable, self._may_add_jobs)
+        unpollable = UnpollableJobs(ledger, self._on_unpollable)
+        return _Run(ledger, jobs, unpollable, self._may_add_jobs)
 
 
 class _Run:
@@ -161,13 +171,12 @@ class _Run:
         self,
         ledger: Ledger,
         jobs: LeasedJobs,
-        on_unpollable: Callable[[str], object],
+        unpollable: UnpollableJobs,
         may_add_jobs: Callable[[], bool],
     ) -> None:
         self.jobs = jobs
-        self.unpollable: Dict[int, Claim] = {}  # by key; each is reported once
+        self.unpollable = unpollable
         self._leases = ledger._leases
-        self._on_unpollable = on_unpollable
         self._may_add_jobs = may_add_jobs
         self._clock = ledger.clock
         self._claim_at = self._clock.now()  # claim again now, even if many jobs are unpolled
@@ -237,7 +246,7 @@ class _Run:
                 engine.raise_error()
             return  # the leases expire
         jobs.release_all(was_interrupted=kind is not None)
-        self._leases.end_postponement(self.unpollable.values())  # the next run checks them at once
+        self._leases.end_postponement(self.unpollable.claims)  # the next run checks them at once
 
     # Claims
 
@@ -269,16 +278,14 @@ class _Run:
                 self.jobs.put_on_agenda(claim)
             except ConfigError as error:
                 unpollable.append(claim)
-                if claim.key not in self.unpollable:
-                    self._on_unpollable("%s: %s" % (claim.job.id, error))
-                self.unpollable[claim.key] = claim
+                self.unpollable.add(claim, error)
         self._leases.postpone(unpollable, HORIZON_S + RECHECK_S)  # the profile may be repaired
         return len(unpollable)
 
     # Waiting
 
     def _only_unpollable_left(self) -> bool:
-        return bool(self.unpollable) and self._leases.has_only_postponed_jobs()
+        return bool(self.unpollable.claims) and self._leases.has_only_postponed_jobs()
 
     def _is_held_back(self) -> bool:
         """Whether a limit holds all jobs back: none is being polled, nor will be soon."""
