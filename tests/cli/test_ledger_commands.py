@@ -264,14 +264,37 @@ def test_flags_for_a_profile_that_no_job_has_are_a_warning(api, pollkit):
         ),
         (["mine.ini", "--processes", "3"], "is not a ledger"),
         (["jobs.db", "--metrics", "nowhere/x.prom"], "there is no directory nowhere"),
+        (["jobs.db", "--outbox", "nowhere/out"], "--outbox: there is no directory "),
+        (["jobs.db", "--outbox", "mine.ini/out"], "--outbox: there is no directory "),
+        (["jobs.db", "--outbox", "."], "--outbox: . is a directory: name a file in it"),
+        (["jobs.db", "--outbox", "dangling"], "/nowhere: create it, or name another"),
+        (["jobs.db", "--exec-retry", "often"], "--exec-retry: 'often' is no way to retry"),
+        (["jobs.db", "--exec-retry", "none"], "--exec-retry needs --exec PROGRAM or --outbox FILE"),
         (["jobs.db", "--processes", "0"], "is not a whole number"),
         (["mine.ini"], "is not a ledger"),
     ],
 )
 def test_a_run_that_can_not_start_is_one_line_and_exit_code_2(described, pollkit, words, message):
     pollkit("add", "jobs.db", "a", "--profile", "fake")
+    os.symlink("nowhere/out", "dangling")
+    names = set(os.listdir("."))
     code, out, err = pollkit("run", *words)
     assert (code, out) == (2, "") and message in err and err.count("\n") == 1
+    assert set(os.listdir(".")) == names
+
+
+@posix
+def test_an_outbox_that_this_user_may_not_write_is_refused(described, pollkit, monkeypatch):
+    pollkit("add", "jobs.db", "a", "--profile", "fake")
+    os.mkdir("locked")
+    os.chmod("locked", 0o500)
+    with open("read-only", "w"):
+        os.chmod("read-only", 0o400)
+    if os.geteuid() == 0:  # root may write anywhere
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for path in ("locked/out", "read-only"):
+        code, _, err = pollkit("run", "jobs.db", "--outbox", path)
+        assert code == 2 and "this user may not write to" in err and err.count("\n") == 1
 
 
 def test_a_job_whose_profile_is_missing_is_reported_and_the_others_are_polled(api, pollkit):

@@ -27,7 +27,6 @@ import os
 
 from ...core.units import to_seconds
 from ...edges.ledger.ledger import LEASED, WAITING, Ledger
-from ...edges.notify.program import Program
 from ...errors import ConfigError
 from .. import argument_types, options
 from ..ledger_options import add_ledger, open_ledger
@@ -35,8 +34,8 @@ from ..metrics import check_path, write_metrics
 from ..output import write_message
 from ..profile_options import options_for_one_profile, profile_from
 from ..progress.display import add_progress_options
-from ..runs.files import check_files, is_same_inode
-from ..runs.notifications import add_notification_options
+from ..runs.files import check_files, check_outbox, is_same_inode
+from ..runs.notifications import add_notification_options, check_notification_options
 from ..runs.process import ProcessRun
 
 
@@ -73,10 +72,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Poll the ledger in one process or in several; return the exit code."""
     profile = profile_from(arguments)
-    if arguments.program is not None:
-        Program(arguments.program, arguments.exec_timeout)  # raises ConfigError if it can't be run
-    elif arguments.exec_env:
-        raise ConfigError("--exec-env needs --exec PROGRAM")
+    check_notification_options(arguments)
+    if arguments.outbox is not None:
+        check_outbox(arguments.outbox)
     if arguments.metrics is not None:
         check_path(arguments.metrics)
     check_files(arguments)

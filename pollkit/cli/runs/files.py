@@ -3,7 +3,26 @@
 import argparse
 import os
 
+from ...edges.files import check_links
 from ...errors import ConfigError
+
+
+def check_outbox(path: str) -> None:
+    """Raise ConfigError if lines can't be appended to the file; a missing one can be created."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if os.path.isdir(target):
+        raise ConfigError("--outbox: %s is a directory: name a file in it" % path)
+    if not os.path.isdir(folder):
+        raise ConfigError("--outbox: there is no directory %s: create it, or name another" % folder)
+    try:
+        check_links(path)
+    except OSError as error:
+        raise ConfigError("--outbox: %s can't be written: %s" % (path, error.strerror)) from None
+    is_new = not os.path.exists(target)
+    is_writable = os.access(folder if is_new else target, os.W_OK)
+    if not is_writable:
+        raise ConfigError("--outbox: this user may not write to %s" % (folder if is_new else path))
 
 
 def check_files(arguments: argparse.Namespace) -> None:

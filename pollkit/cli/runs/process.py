@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from contextlib import ExitStack
-from typing import List, Optional, Set, Union
+from typing import List, Optional, Union
 
 from ...core.model import Outcome, State, one_line
 from ...core.profile import Profile
@@ -12,14 +12,15 @@ from ...core.units import Limit
 from ...drivers.ledger_runner import LedgerRunner
 from ...drivers.notifier import Notifier
 from ...edges.ledger.ledger import LEASED, WAITING, Ledger
-from ...edges.ledger.notifications import Notification
 from ...edges.notify.program import Program
 from .. import options
 from ..exit_codes import USAGE, exit_code
 from ..ledger_options import open_ledger
 from ..metrics import MetricsFile
+from ..output import count_text
 from ..progress.display import display_from
 from ..progress.terminal import can_draw
+from .notifications import FailureReport
 
 
 class ProcessRun:
@@ -41,7 +42,7 @@ class ProcessRun:
             arguments.progress = "none"  # cron would mail the log
         self._display = display_from(arguments, batch=True, limit=limit)
         self._notifier: Optional[Notifier] = None
-        self._reported_errors: Set[str] = set()
+        self._failure_report = FailureReport(arguments, self._display.write_line)
 
     def run(self) -> int:
         """Poll and notify; return the exit code."""
@@ -52,7 +53,11 @@ class ProcessRun:
                 stack.enter_context(MetricsFile(arguments.metrics, ledger, name))
             if arguments.program is not None or arguments.outbox is not None:
                 self._notifier = Notifier(
-                    ledger, self._program(ledger), arguments.outbox, self._on_notification_failed
+                    ledger,
+                    self._program(ledger),
+                    arguments.outbox,
+                    self._failure_report.on_failure,
+                    retry=arguments.exec_retry,
                 )
             try:
                 code = self._poll(ledger)
@@ -78,10 +83,10 @@ class ProcessRun:
 
     def _remaining_work(self, ledger: Ledger) -> str:
         waiting = _count_unfinished(ledger)
-        text = "1 job still waits" if waiting == 1 else "%d jobs still wait" % waiting
+        text = "%s still %s" % (count_text(waiting, "job"), _wait_verb(waiting))
         pending = ledger.summary().pending_notifications
         if self._notifier is not None and pending:
-            text += ", %d notification%s pending" % (pending, "" if pending == 1 else "s")
+            text += ", %s pending" % count_text(pending, "notification")
         return text
 
     def _poll(self, ledger: Ledger) -> int:
@@ -110,7 +115,8 @@ class ProcessRun:
             from ..commands.batch import summary
 
             text = summary(finished, runner.stats.polls, runner.stats.rate_limited)
-            display.write_line("%s; %d still wait" % (text, _count_unfinished(ledger)))
+            waiting = _count_unfinished(ledger)
+            display.write_line("%s; %d still %s" % (text, waiting, _wait_verb(waiting)))
         return USAGE if runner.unpollable else exit_code(finished)
 
     def _run_to_end(self, runner: LedgerRunner) -> List[State]:
@@ -128,6 +134,9 @@ class ProcessRun:
             if notifier is not None:
                 notifier.stop()
             raise
+        finally:
+            if notifier is not None:
+                self._failure_report.finish(notifier.failures)
 
     def _on_finished(self, outcome: Outcome) -> None:
         if self._notifier is not None:
@@ -140,23 +149,9 @@ class ProcessRun:
             text += ": " + one_line(outcome.error.message)
         self._display.write_line("pollkit: " + text)
 
-    def _on_notification_failed(
-        self, notification: Notification, error: str, will_retry: bool
-    ) -> None:
-        """Log the first and the last failure of a job, but an error of many jobs only once."""
-        is_repeated = notification.attempt > 1 or error in self._reported_errors
-        is_hidden = self._arguments.quiet or (is_repeated and not self._arguments.verbose)
-        if will_retry and is_hidden:
-            return
-        self._reported_errors.add(error)
-        text = "%s: notification failed (attempt %d): %s" % (
-            notification.id,
-            notification.attempt,
-            error,
-        )
-        if not will_retry:
-            text += "; that was the last attempt: see pollkit status"
-        self._display.write_line("pollkit: " + text)
+
+def _wait_verb(jobs: int) -> str:
+    return "waits" if jobs == 1 else "wait"
 
 
 def _count_unfinished(ledger: Ledger) -> int:

@@ -29,6 +29,7 @@ class Notification(NamedTuple):
     attempt: int  # 1 for the first
     metadata: Optional[Dict[str, Any]]
     outcome: Dict[str, Any]  # as in JSON
+    last_error: Optional[str] = None  # why the attempt before this one failed
 
     def to_line(self) -> bytes:
         """The outcome as a line of JSON."""
@@ -55,7 +56,7 @@ class Notifications:
             now = self._file.time(db).now
             page = read_page(
                 db.execute(
-                    "SELECT key, id, ended_at, tells + 1, metadata, outcome "
+                    "SELECT key, id, ended_at, tells + 1, tell_error, metadata, outcome "
                     "FROM jobs JOIN outcomes USING (key) "
                     "WHERE tell_at <= ? ORDER BY tell_at LIMIT ?",
                     (now, count),
@@ -73,8 +74,12 @@ class Notifications:
             return []
         parse_json = self._file.parse_json
         return [
-            Notification(key, name, ended_at, attempt, parse_json(metadata), parse_json(outcome))
-            for key, name, ended_at, attempt, metadata, outcome in self._file.write(work).rows
+            Notification(
+                key, name, ended_at, attempt, parse_json(metadata), parse_json(outcome), error
+            )
+            for key, name, ended_at, attempt, error, metadata, outcome in self._file.write(
+                work
+            ).rows
         ]
 
     def mark_notified(self, notification: Notification) -> None:
@@ -87,8 +92,17 @@ class Notifications:
             )
         )
 
-    def record_failure(self, notification: Notification, error: str, retry_in_s: float) -> bool:
-        """Record that a notification failed; whether it will be tried again."""
+    def record_failure(
+        self,
+        notification: Notification,
+        error: str,
+        retry_in_s: float,
+        give_up_s: float = GIVE_UP_S,
+    ) -> bool:
+        """Record that a notification failed; whether it will be tried again.
+
+        It will not if the first attempt was at least `give_up_s` ago.
+        """
 
         def work(db: Connection) -> bool:
             now = self._file.time(db).now
@@ -97,7 +111,7 @@ class Notifications:
                 "UPDATE jobs SET tell_error = ?, "
                 "tell_at = CASE WHEN tell_from <= ? THEN NULL ELSE ? END "
                 "WHERE key = ? AND ended_at = ? AND tell_at IS NOT NULL",
-                (one_line(error), now - GIVE_UP_S, now + retry_in_s, *which),
+                (one_line(error), now - give_up_s, now + retry_in_s, *which),
             )
             pending = db.execute(
                 "SELECT 1 FROM jobs WHERE key = ? AND ended_at = ? AND tell_at IS NOT NULL", which
