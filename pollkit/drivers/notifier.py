@@ -17,7 +17,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Set, Union
 from ..core.model import one_line
 from ..core.retry_policy import DEFAULT_RETRY, RetryPolicy
 from ..edges.ledger.ledger import Ledger
-from ..edges.ledger.notifications import Notification, NotificationFailed
+from ..edges.ledger.records import Notification, NotificationFailed
 from ..edges.notify import outbox as outboxes
 from ..edges.notify.program import Program
 from ..errors import LedgerError

@@ -2,8 +2,8 @@
 
 from typing import Callable, Dict, List, Optional, Set, Tuple
 
-from ..edges.ledger.leases import Claim
-from ..edges.ledger.ledger import LEASED, WAITING, Ledger
+from ..edges.ledger.ledger import Ledger
+from ..edges.ledger.records import LEASED, WAITING, Claim
 from ..errors import ConfigError
 
 

@@ -18,8 +18,8 @@ from pollkit.cli.exit_codes import combine_exit_codes
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.ledger import rows as ledger_rows
-from pollkit.edges.ledger.leases import Leases
-from pollkit.edges.ledger.notifications import Notifications
+from pollkit.edges.ledger.sqlite.leases import SqliteLeases
+from pollkit.edges.ledger.sqlite.notifications import SqliteNotifications
 from raw_server import RawServer, reply
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -351,7 +351,7 @@ def test_a_ledger_that_fails_during_a_run_is_one_line_and_exit_code_2(api, pollk
     def broken(self, *args):
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(Leases, "save_progress", broken)
+    monkeypatch.setattr(SqliteLeases, "save_progress", broken)
     assert pollkit("run", "jobs.db") == (2, "", "pollkit: the disk is full\n")
 
 
@@ -363,7 +363,7 @@ def test_a_ledger_that_can_not_record_notifications_stops_the_run(api, pollkit, 
     def broken(self, *args):
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(Notifications, "mark_notified", broken)
+    monkeypatch.setattr(SqliteNotifications, "mark_notified", broken)
     assert pollkit("run", "jobs.db", "--timeout", "never", "--outbox", "out.jsonl") == (
         2,
         "",

@@ -211,7 +211,9 @@ def test_a_program_that_hangs_at_the_end_of_a_run_is_a_failed_attempt(
 def test_a_program_that_hangs_is_given_up_after_a_day(ledger, place, start_notifier, failures):
     finish_jobs(ledger, "a")
     ledger._notifications.claim(1, -1)
-    ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_from = tell_from - 90000"))
+    ledger._storage.file.write(
+        lambda db: db.execute("UPDATE jobs SET notify_since = notify_since - 90000")
+    )
     start_notifier(Program([script(place, "sleep 60\n")], 0.2)).finish(0.1)
     assert [each.will_retry for each in failures] == [False]
     assert [row.gave_up_notifying for row in ledger.rows()] == [True]
@@ -323,8 +325,8 @@ def test_a_policy_applies_to_an_outbox_and_to_earlier_failures_too(
     finish_jobs(ledger, "a")
     start_notifier(outbox=place).finish(5)
     assert 8 < ledger._notifications.next_at() - ledger.clock.now() <= 10
-    ledger._file.write(
-        lambda db: db.execute("UPDATE jobs SET tell_at = 0, tell_from = tell_from - 3600")
+    ledger._storage.file.write(
+        lambda db: db.execute("UPDATE jobs SET notify_at = 0, notify_since = notify_since - 3600")
     )
     start_notifier(outbox=place, retry="fixed 1h for 1h").finish(5)
     assert [each.will_retry for each in failures] == [True, False]
@@ -349,7 +351,7 @@ def test_a_failure_is_new_if_the_last_attempt_failed_for_another_reason(
         notifier = start_notifier(Program([program], 10))
         notifier.finish(5)
         assert notifier.failures == failures[-1:] and len(failures) == attempt
-        ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_at = 0"))
+        ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET notify_at = 0"))
     assert [each.is_new for each in failures] == [True, False, True, True, False]
 
 
@@ -408,7 +410,7 @@ def test_an_outbox_that_was_locked_gets_the_notification_later(
         assert [each.error for each in failures] == [
             "can't append to %s: another program has it locked" % outbox
         ]
-    ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_at = 0"))
+    ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET notify_at = 0"))
     start_notifier(outbox=outbox).finish(5)
     assert notified(ledger) == {"a": True}
 

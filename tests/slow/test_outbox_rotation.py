@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="needs flo
 
 WRITER = """
 import sys
-from pollkit.edges.ledger.notifications import Notification
+from pollkit.edges.ledger.records import Notification
 from pollkit.edges.notify.outbox import append
 writer, count = sys.argv[1], int(sys.argv[2])
 for number in range(count):

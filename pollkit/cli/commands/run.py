@@ -26,7 +26,8 @@ import argparse
 import os
 
 from ...core.units import to_seconds
-from ...edges.ledger.ledger import LEASED, WAITING, Ledger
+from ...edges.ledger.ledger import Ledger
+from ...edges.ledger.records import LEASED, WAITING
 from ...errors import ConfigError
 from .. import argument_types, options
 from ..ledger_options import add_ledger, open_ledger

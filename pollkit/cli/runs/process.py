@@ -11,7 +11,8 @@ from ...core.profile import Profile
 from ...core.units import Limit
 from ...drivers.ledger_runner import LedgerRunner
 from ...drivers.notifier import Notifier
-from ...edges.ledger.ledger import LEASED, WAITING, Ledger
+from ...edges.ledger.ledger import Ledger
+from ...edges.ledger.records import LEASED, WAITING
 from ...edges.notify.program import Program
 from .. import options
 from ..exit_codes import USAGE, exit_code
