@@ -5,6 +5,9 @@ notified. If the process is killed in between, another run delivers it again: so
 at least once, and a receiver must accept duplicates, which have the same id and `ended_at`. A
 notification that fails is retried, by this or by a later run, as its RetryPolicy says.
 
+With a program and an outbox, the line is written first and recorded apart: a program that fails
+does not withhold it, and the next attempt does not repeat it.
+
 Separate threads deliver them, so that a slow program delays no poll, no lease, and not all of the
 other notifications.
 """
@@ -200,10 +203,12 @@ class Notifier:
         self._busy_since = self._clock.now()
         self._in_hand.update((each.key, each) for each in notifications)
         try:
+            if self._outbox is not None:
+                self._append(notifications)
             if self._program is not None:
                 self._program.run(notifications[0])
-            if self._outbox is not None:
-                outboxes.append(self._outbox, notifications)
+        except LedgerError:
+            raise
         except Exception as error:  # of any kind: the other notifications are still delivered
             if not self._is_stopped:
                 self._fail(notifications, _describe(error))
@@ -212,6 +217,13 @@ class Notifier:
             self._notifications.mark_notified(notification)
             self._in_hand.pop(notification.key, None)
             self._failures.pop(notification.key, None)
+
+    def _append(self, notifications: List[Notification]) -> None:
+        """Append the lines that no earlier attempt has written, and record that they are there."""
+        new = [notification for notification in notifications if not notification.is_in_outbox]
+        if new:
+            outboxes.append(self._outbox or "", new)
+            self._notifications.mark_in_outbox(new)
 
     def _fail(self, notifications: List[Notification], why: str) -> None:
         error = one_line(why)

@@ -348,7 +348,7 @@ def test_a_deadline_that_passes_between_runs_leaves_one_final_poll(pollkit):
 def test_a_ledger_that_fails_during_a_run_is_one_line_and_exit_code_2(api, pollkit, monkeypatch):
     added(api, 3, lasts=60)
 
-    def broken(self, *args):
+    def broken(self, *args, **options):
         raise LedgerError("the disk is full")
 
     monkeypatch.setattr(SqliteLeases, "save_progress", broken)
@@ -360,7 +360,7 @@ def test_a_ledger_that_can_not_record_notifications_stops_the_run(api, pollkit, 
     api.add("late", lasts=600)
     pollkit("add", "jobs.db", "late", "--profile", "fake")
 
-    def broken(self, *args):
+    def broken(self, *args, **options):
         raise LedgerError("the disk is full")
 
     monkeypatch.setattr(SqliteNotifications, "mark_notified", broken)

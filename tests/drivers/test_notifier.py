@@ -430,13 +430,41 @@ def test_a_pipe_that_no_program_empties_is_a_failed_attempt(
     assert [row.notify_error for row in ledger.rows()] == [error]
 
 
-def test_with_a_program_and_an_outbox_the_program_must_succeed_first(
+def test_a_program_that_fails_neither_withholds_nor_repeats_the_line_in_the_outbox(
     ledger, place, outbox, start_notifier
 ):
     finish_jobs(ledger, "bad", "good")
-    program = script(place, "[ $POLLKIT_STATE = done ]\n")
+    program = script(place, "[ $POLLKIT_STATE = done ] || [ $POLLKIT_TRY = 3 ]\n")
+    for _ in range(3):
+        start_notifier(Program([program], 5), outbox).finish(5)
+        assert sorted(line["id"] for line in lines_of(outbox)) == ["bad", "good"]
+        ledger._storage.file.write(
+            lambda db: db.execute("UPDATE jobs SET notify_at = 0 WHERE notify_at > 0")
+        )
+    assert notified(ledger) == {"bad": True, "good": True}
+
+
+def test_the_program_is_run_once_the_line_is_in_the_outbox(
+    ledger, place, outbox, start_notifier, failures
+):
+    finish_jobs(ledger, "a")
+    mark = os.path.join(place, "mark")
+    program = script(place, "touch %s\n" % mark)
+    start_notifier(Program([program], 5), place).finish(5)  # a directory, which is no outbox
+    assert [each.will_retry for each in failures] == [True] and not os.path.exists(mark)
+    ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET notify_at = 0"))
     start_notifier(Program([program], 5), outbox).finish(5)
-    assert [line["id"] for line in lines_of(outbox)] == ["good"]
+    assert notified(ledger) == {"a": True} and os.path.exists(mark)
+
+
+def test_a_job_that_is_retried_has_a_new_line_in_the_outbox(ledger, outbox, start_notifier):
+    finish_jobs(ledger, "a")
+    start_notifier(outbox=outbox).finish(5)
+    ledger.retry(["a"])
+    (claim,) = ledger._leases.claim(1)
+    poll_job(ledger, claim, Verdict.DONE)
+    start_notifier(outbox=outbox).finish(5)
+    assert [line["id"] for line in lines_of(outbox)] == ["a", "a"]
 
 
 # The threads
@@ -459,13 +487,16 @@ def test_several_notifiers_share_the_work(ledger, outbox, start_notifier):
     assert sorted(line["id"] for line in lines_of(outbox)) == sorted(names)
 
 
-def test_a_ledger_that_breaks_is_reported_at_the_end(ledger, outbox, start_notifier, monkeypatch):
+@pytest.mark.parametrize("method", ["mark_in_outbox", "mark_notified"])
+def test_a_ledger_that_breaks_is_reported_at_the_end(
+    ledger, outbox, start_notifier, monkeypatch, method
+):
     finish_jobs(ledger, "a")
 
     def broken(*args):
         raise LedgerError("it broke")
 
-    monkeypatch.setattr(ledger._notifications, "mark_notified", broken)
+    monkeypatch.setattr(ledger._notifications, method, broken)
     notifier = start_notifier(outbox=outbox)
     with pytest.raises(LedgerError, match="it broke"):
         notifier.finish(5)
