@@ -31,6 +31,7 @@ TURN_S = 1.0  # the longest time between two checks for jobs that other processe
 SHORT_TURN_S = 0.1  # the shortest time between two checks
 SOON_S = 10.0  # run(once=True) releases jobs that a limit delays for longer
 RECHECK_S = 15.0  # how often to check whether an unpollable job can be polled after all
+MAINTAIN_S = 5.0  # how often to look for the leases of processes that were killed
 LEAVE_S = 2.0  # how long to wait for exchanges in flight when time is up
 
 
@@ -176,15 +177,18 @@ class _Run:
     ) -> None:
         self.jobs = jobs
         self.unpollable = unpollable
+        self._storage = ledger._storage
         self._leases = ledger._leases
         self._may_add_jobs = may_add_jobs
         self._clock = ledger.clock
         self._claim_at = self._clock.now()  # claim again now, even if many jobs are unpolled
+        self._maintain_at = self._claim_at
 
     def poll_until(self, until: float) -> None:
         """Poll until no job waits that can be polled, or until an instant."""
         jobs = self.jobs
         while True:
+            self._maintain()
             jobs.renew()
             claims = self._claim(HORIZON_S) if self._is_time_to_claim() else []
             unpollable = self._put_on_agenda(claims)
@@ -210,6 +214,7 @@ class _Run:
         polled: Set[int] = set()
         has_more = True  # the ledger may have more due jobs
         while has_more or jobs:
+            self._maintain()
             jobs.renew()
             if has_more and self._is_time_to_claim():
                 has_more = self._claim_unpolled(polled)
@@ -281,6 +286,12 @@ class _Run:
                 self.unpollable.add(claim, error)
         self._leases.postpone(unpollable, HORIZON_S + RECHECK_S)  # the profile may be repaired
         return len(unpollable)
+
+    def _maintain(self) -> None:
+        now = self._clock.now()
+        if now >= self._maintain_at:
+            self._maintain_at = now + MAINTAIN_S
+            self._storage.maintain()
 
     # Waiting
 

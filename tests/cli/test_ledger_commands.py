@@ -17,7 +17,8 @@ from pollkit import Job, Ledger, LedgerError
 from pollkit.cli.exit_codes import combine_exit_codes
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
-from pollkit.edges.ledger import rows as ledger_rows
+from pollkit.edges.ledger.sqlite import rows as ledger_rows
+from pollkit.edges.ledger.sqlite.jobs import SqliteJobs
 from pollkit.edges.ledger.sqlite.leases import SqliteLeases
 from pollkit.edges.ledger.sqlite.notifications import SqliteNotifications
 from raw_server import RawServer, reply
@@ -538,8 +539,8 @@ def test_status_counts_many_jobs_without_reading_them(described, pollkit, monkey
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("job_%d" % i, profile="fake") for i in range(1000)])
     read = []
-    real = Ledger._job_row
-    monkeypatch.setattr(Ledger, "_job_row", lambda *args: read.append(1) or real(*args))
+    real = SqliteJobs._job_row
+    monkeypatch.setattr(SqliteJobs, "_job_row", lambda *args: read.append(1) or real(*args))
     for words in ([], ["--state", "waiting"], ["--profile", "fake"]):
         code, out, _ = pollkit("status", "jobs.db", "--rows", "5", *words)
         assert code == 5 and out.startswith("1000 waiting") and "and 995 more" in out
