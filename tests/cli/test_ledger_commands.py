@@ -15,6 +15,7 @@ from ledger_host import ROOT, FaultyConnection, peak_of, poll_job, time_passes
 from ledger_shell import added, lines_of, posix, profile
 from pollkit import Job, Ledger, LedgerError
 from pollkit.cli.exit_codes import combine_exit_codes
+from pollkit.core.outages import Outage
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.ledger.sqlite import rows as ledger_rows
@@ -310,6 +311,29 @@ def test_a_job_whose_profile_is_missing_is_reported_and_the_others_are_polled(ap
     )
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["done"] == 2
+
+
+def test_a_run_reports_an_outage_once_and_once_more_when_it_is_over(api, pollkit):
+    """cron runs it every minute: the outage is one mail, not one per minute."""
+    added(api, 1, lasts=600)
+    origin = "https://down.example"
+    with Ledger("jobs.db") as ledger:
+        now = ledger.clock.now()
+        ledger._outages.begin(Outage(origin, now - 720, "10.0.0.5:443 refused it", now + 9999))
+    words = ["run", "jobs.db", "--once"]
+    assert pollkit(*words, "--quiet") == (0, "", "")
+    _, _, err = pollkit(*words)
+    assert re.fullmatch(
+        r"pollkit: https://down.example has been down since (\d{4}-\d\d-\d\d )?\d\d:\d\d "
+        r"\(12m1?s?\): 10.0.0.5:443 refused it\n",
+        err,
+    )
+    assert pollkit(*words) == (0, "", "")
+    with Ledger("jobs.db") as ledger:
+        ledger._outages.end(origin, 0.0)
+    _, _, err = pollkit(*words)
+    assert err.startswith("pollkit: https://down.example is up again; it was down for 12m")
+    assert pollkit(*words) == (0, "", "")
 
 
 def test_a_profile_that_is_corrected_during_a_run_is_soon_used(monkeypatch, pollkit):

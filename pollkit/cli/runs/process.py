@@ -67,9 +67,19 @@ class ProcessRun:
                     text = self._remaining_work(ledger)
                     self._display.write_line("pollkit: interrupted: %s; run it again" % text)
                 raise
+            if not arguments.quiet:
+                self._report_outages(ledger)
             if self._is_first:
                 options.warn_about_secrets(arguments, self._display.write_line)
         return code
+
+    def _report_outages(self, ledger: Ledger) -> None:
+        reports = ledger._outages.take_reports()
+        if reports:
+            from .outages import outage_lines  # late: outages are rare
+
+            for line in outage_lines(reports, ledger.clock.wall()):
+                self._display.write_line("pollkit: " + line)
 
     def _program(self, ledger: Ledger) -> Optional[Program]:
         arguments = self._arguments
