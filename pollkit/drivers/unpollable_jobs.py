@@ -24,17 +24,27 @@ class UnpollableJobs:
     def add(self, claim: Claim, error: ConfigError) -> None:
         """Add a job; report the reason if it is new."""
         self._by_key[claim.key] = claim
-        reason = (claim.job.profile, str(error))
-        if reason not in self._reported:
-            self._reported.add(reason)
-            self._on_unpollable(self._message(claim, error))
+        profile = claim.job.profile
+        reason = (profile, str(error))
+        if reason in self._reported:
+            return
+        self._reported.add(reason)
+        jobs = 1
+        if is_unknown_profile(error):
+            states = self._ledger.summary(profile=profile).states
+            jobs = states[WAITING] + states[LEASED]
+        self._on_unpollable(unpollable_text(claim.job.id, jobs, error))
 
-    def _message(self, claim: Claim, error: ConfigError) -> str:
-        from ..edges.profiles.catalog import UnknownProfile  # late: most runs need no message
 
-        if not isinstance(error, UnknownProfile):
-            return "%s: %s" % (claim.job.id, error)
-        states = self._ledger.summary(profile=claim.job.profile).states
-        jobs = states[WAITING] + states[LEASED]
-        subject = claim.job.id if jobs <= 1 else "%d jobs" % jobs
-        return "%s: %s, or name its file with --profiles FILE" % (subject, error)
+def unpollable_text(job_id: str, jobs: int, error: ConfigError) -> str:
+    """Why some jobs can't be polled; `job_id` is the first of them."""
+    subject = job_id if jobs <= 1 else "%d jobs" % jobs
+    remedy = ", or name its file with --profiles FILE" if is_unknown_profile(error) else ""
+    return "%s: %s%s" % (subject, error, remedy)
+
+
+def is_unknown_profile(error: ConfigError) -> bool:
+    """Whether the profile of a job is missing."""
+    from ..edges.profiles.catalog import UnknownProfile  # late: most runs have no such error
+
+    return isinstance(error, UnknownProfile)

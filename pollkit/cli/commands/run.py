@@ -24,8 +24,12 @@ examples:
 
 import argparse
 import os
+import random
+from typing import Callable, Optional, Union
 
-from ...core.units import to_seconds
+from ...core.profile import Profile
+from ...core.units import Limit, rounded_duration, to_seconds
+from ...edges.clock import Clock
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import LEASED, WAITING
 from ...errors import ConfigError
@@ -57,6 +61,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=to_seconds,
         help="poll for at most this long, such as 55s: for cron",
     )
+    parser.add_argument(
+        "--splay",
+        metavar="D",
+        type=to_seconds,
+        default=0.0,
+        help="begin after a random time of up to D, which counts as part of --for: "
+        "for many hosts with the same crontab",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print what a run would do now; poll, send and change nothing",
+    )
     options.add_workers(parser, where=", in each process")
     parser.add_argument(
         "--processes",
@@ -73,32 +90,66 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Poll the ledger in one process or in several; return the exit code."""
     profile = profile_from(arguments)
-    check_notification_options(arguments)
-    if arguments.outbox is not None:
-        check_outbox(arguments.outbox)
-    if arguments.metrics is not None:
-        check_path(arguments.metrics)
-    check_files(arguments)
+    _check_arguments(arguments)
     with open_ledger(arguments) as ledger:  # closed again before any process is forked
         _check_options_apply(arguments, ledger)
         identity = os.stat(arguments.ledger)
         unfinished = ledger.rows([WAITING, LEASED], outcomes=False)
         limit = options.limit_from(arguments, profile, (row.job for row in unfinished))
+        if arguments.dry_run:
+            from ..runs.dry_run import dry_run  # late: cron does not need it
+
+            return dry_run(arguments, ledger, profile, limit)
+    if arguments.splay:
+        delay_start(arguments)
     if arguments.processes == 1:
         return ProcessRun(arguments, profile, limit).run()
-    if arguments.progress in ("auto", "bar"):  # several live displays would overwrite each other
-        arguments.progress = "log" if arguments.progress == "bar" else "none"
-    from ..processes import run_in_processes
-
-    code = run_in_processes(
-        arguments.processes, lambda number: ProcessRun(arguments, profile, limit, number == 0).run()
-    )
+    code = _run_in_processes(arguments, profile, limit)
     # If the ledger was replaced meanwhile (the processes report that), don't open the new file:
     # the write-ahead log of the old one would damage it.
     if arguments.metrics is not None and is_same_inode(arguments.ledger, identity):
         with open_ledger(arguments) as ledger:
             write_metrics(arguments.metrics, ledger, os.path.realpath(arguments.ledger))
     return code
+
+
+def _run_in_processes(
+    arguments: argparse.Namespace, profile: Profile, limit: Union[Limit, str, None]
+) -> int:
+    if arguments.progress in ("auto", "bar"):  # several live displays would overwrite each other
+        arguments.progress = "log" if arguments.progress == "bar" else "none"
+    from ..processes import run_in_processes
+
+    return run_in_processes(
+        arguments.processes, lambda number: ProcessRun(arguments, profile, limit, number == 0).run()
+    )
+
+
+def _check_arguments(arguments: argparse.Namespace) -> None:
+    check_notification_options(arguments)
+    has_time_limit = arguments.for_s is not None
+    if has_time_limit and arguments.splay and arguments.splay >= arguments.for_s:
+        raise ConfigError("--splay must be shorter than --for, or no time is left to poll")
+    if arguments.outbox is not None:
+        check_outbox(arguments.outbox)
+    if arguments.metrics is not None:
+        check_path(arguments.metrics)
+    check_files(arguments)
+
+
+def delay_start(
+    arguments: argparse.Namespace,
+    clock: Optional[Clock] = None,
+    rng: Callable[[], float] = random.random,
+) -> None:
+    """Sleep for a random part of --splay; --for ends when it would have ended without that."""
+    clock = clock or Clock()
+    delay_s = arguments.splay * rng()
+    if arguments.verbose:
+        write_message("the run begins in %s (--splay)" % rounded_duration(delay_s))
+    clock.sleep_until(clock.now() + delay_s)
+    if arguments.for_s is not None:
+        arguments.for_s -= delay_s
 
 
 def _check_options_apply(arguments: argparse.Namespace, ledger: Ledger) -> None:
