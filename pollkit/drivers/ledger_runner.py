@@ -43,7 +43,9 @@ class LedgerRunner:
     profiles are kept in the ledger, so that all runners share them. `on_finished` is called with
     each Outcome once it is written, `on_unpollable` with a message for each reason why jobs can't
     be polled, for example because their profile is missing (default: log it). `may_add_jobs`
-    returns True while this process may still add jobs to the ledger.
+    returns True while this process may still add jobs to the ledger. With `keep`, such as '30d', a
+    run ends by removing the jobs that finished this long ago; those whose notification is pending
+    stay.
 
     >>> import os, tempfile
     >>> from pollkit.testing import FakeJobApi
@@ -74,6 +76,7 @@ class LedgerRunner:
         rng: Optional[Callable[[], float]] = None,
         profiles: Optional[str] = None,
         history: Optional[History] = None,
+        keep: Union[float, str, None] = None,
     ) -> None:
         if not isinstance(ledger, (Ledger, str, os.PathLike)):
             raise ConfigError("ledger must be a Ledger or the path of one, not %r" % (ledger,))
@@ -94,6 +97,7 @@ class LedgerRunner:
         self._on_finished = on_finished
         self._on_unpollable = on_unpollable or _log_unpollable
         self._may_add_jobs = may_add_jobs
+        self._keep_s = None if keep is None else to_seconds(keep, "keep")
         self._client_options: Dict[str, Any] = {
             "profile": profile,
             "pace": pace,
@@ -134,6 +138,8 @@ class LedgerRunner:
                 run.poll_until(NEVER)
             else:
                 run.poll_until(ledger.clock.now() + to_seconds(for_s, "for_s"))
+            if self._keep_s is not None:
+                ledger.forget_finished(self._keep_s, pending_too=False)
             return run.jobs.finished
 
     @property

@@ -82,6 +82,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="share the work between this many processes (default: 1)",
     )
+    parser.add_argument(
+        "--keep",
+        metavar="D",
+        type=to_seconds,
+        help="at the end, remove jobs that finished this long ago and were notified, such as 30d",
+    )
     options.add_polling_options(parser, many_jobs=True, from_ledger=True)
     add_notification_options(parser.add_argument_group("notifications and metrics"))
     add_progress_options(parser, without_terminal="only problems")

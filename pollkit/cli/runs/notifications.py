@@ -5,7 +5,7 @@ import re
 from typing import Callable, Dict, List, Set
 
 from ...core.model import one_line
-from ...core.retry_policy import DEFAULT_RETRY, RetryPolicy
+from ...core.retry_policy import RetryPolicy
 from ...core.units import to_seconds
 from ...drivers.notifier import Failure
 from ...edges.notify.program import Program
@@ -69,10 +69,14 @@ def check_notification_options(arguments: argparse.Namespace) -> None:
         Program(arguments.program, arguments.exec_timeout)
     elif arguments.exec_env:
         raise ConfigError("--exec-env needs --exec PROGRAM")
-    if arguments.exec_retry is None:
-        arguments.exec_retry = DEFAULT_RETRY
-    elif arguments.program is None and arguments.outbox is None:
+    notifies = arguments.program is not None or arguments.outbox is not None
+    if arguments.exec_retry is not None and not notifies:
         raise ConfigError("--exec-retry needs --exec PROGRAM or --outbox FILE")
+    if arguments.keep is not None and not notifies:
+        raise ConfigError(
+            "--keep removes only jobs that were notified: give --exec or --outbox, too, "
+            "or remove jobs with pollkit forget --finished --older-than D"
+        )
 
 
 class FailureReport:

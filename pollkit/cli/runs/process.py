@@ -8,6 +8,7 @@ from typing import List, Optional, Union
 
 from ...core.model import Outcome, State, one_line
 from ...core.profile import Profile
+from ...core.retry_policy import DEFAULT_RETRY
 from ...core.units import Limit
 from ...drivers.ledger_runner import LedgerRunner
 from ...drivers.notifier import Notifier
@@ -58,7 +59,7 @@ class ProcessRun:
                     self._program(ledger),
                     arguments.outbox,
                     self._failure_report.on_failure,
-                    retry=arguments.exec_retry,
+                    retry=arguments.exec_retry or DEFAULT_RETRY,
                 )
             try:
                 code = self._poll(ledger)
@@ -114,6 +115,7 @@ class ProcessRun:
             # A program that is still running may add jobs to the ledger.
             may_add_jobs=lambda: notifier is not None and notifier.may_add,
             bucket=options.bucket_from(arguments, self._limit),
+            keep=arguments.keep,
             **options.overrides_from(arguments),
         )
         if display.on_event is not None:
