@@ -1,25 +1,30 @@
 """Poll the jobs of a ledger until all have finished; any number of runs may share one.
 
 Without a terminal, it prints only problems, because cron mails everything that is printed: one line
-for each job that was not done or can't be polled, for each failed notification, and for warnings.
+for each job that was not done, for each reason why jobs can't be polled, for each outage when it
+begins and when it is over, for notifications that failed for the first time, and for warnings.
 --progress log also logs changes, and -v every poll. --once and --for leave jobs waiting; the exit
-code is 0 if there is nothing else to report.
+code is 0 if there is nothing else to report. --dry-run shows what a run would do.
 
 --exec PROGRAM [ARGS...] runs a program for each finished job, up to four at once, without a shell.
 The program gets the outcome as JSON on stdin, and POLLKIT_ID, POLLKIT_STATE, POLLKIT_TRY and, if
 the job has metadata, POLLKIT_METADATA in its environment. Variables that hold credentials
 (--token-env, or env:NAME in auth) are removed, unless --exec-env NAME keeps one. --exec must be the
 last flag: everything after it belongs to the program.
-Exit status 0 marks the job as notified; any other status is retried, by this or a later run, for
-one day. --outbox appends outcomes to a file. Both notify at least once, so an outcome may come
-twice: id and ended_at identify it. A run with neither leaves notifications to a later one.
+Exit status 0 marks the job as notified; any other status is retried, by this or a later run, as
+--exec-retry says. --outbox appends outcomes to a file, before the program runs. Both notify at
+least once, so an outcome may come twice: id and ended_at identify it. A run with neither leaves
+notifications to a later one.
 
 examples:
   pollkit run jobs.db --for 55s --outbox outcomes.jsonl
+  pollkit run jobs.db --for 55s --splay 20s --outbox outcomes.jsonl
+  pollkit run jobs.db --once --dry-run
   pollkit run jobs.db --once --profile knowhere --token-file /etc/knowhere.key
   pollkit run jobs.db --processes 4 --limit 10/s --profile knowhere
   pollkit run jobs.db --for 55s --metrics /var/lib/node_exporter/pollkit.prom
   pollkit run jobs.db --for 55s -v --exec ./notify
+  pollkit run jobs.db --for 55s --exec-retry 'fixed 1m for 2h' --exec ./notify
 """
 
 import argparse
