@@ -1,4 +1,4 @@
-"""What a run of a ledger would do now: which due jobs it would poll, and which not, and why.
+"""A preview of a ledger run: which due jobs it would poll, and why it would not poll the others.
 
 Nothing is claimed, sent or written. Rate limits are copied, and tokens are taken from the copies.
 """
@@ -42,7 +42,7 @@ class UnpollableReason:
 
 
 class RunPreview(NamedTuple):
-    """What a run would do."""
+    """The jobs that a run would poll now, and those that it would not."""
 
     due: List[DueJobs]
     unpollable: List[UnpollableReason]  # of the due jobs
@@ -54,7 +54,7 @@ class RunPreview(NamedTuple):
 def preview_run(
     ledger: Ledger, client: Client, for_s: Optional[float] = None, once: bool = False
 ) -> RunPreview:
-    """What LedgerRunner.run(for_s, once) would do now."""
+    """Preview LedgerRunner.run(for_s, once)."""
     now = ledger.clock.wall()
     rows = [(row.due_at or 0.0, row) for row in ledger.rows([WAITING], outcomes=False)]
     rows.sort(key=lambda item: item[0])

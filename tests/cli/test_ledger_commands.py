@@ -219,6 +219,29 @@ def test_once_polls_once_and_for_polls_for_a_while_and_waiting_jobs_exit_0(api, 
     assert pollkit("status", "jobs.db")[0] == 5
 
 
+@pytest.mark.parametrize("jobs, text", [(1, "1 still waits"), (2, "2 still wait")])
+def test_a_run_that_shows_progress_ends_with_the_number_of_jobs_that_wait(api, pollkit, jobs, text):
+    added(api, jobs, lasts=60)
+    _, _, err = pollkit("run", "jobs.db", "--once", "--progress", "log")
+    polls = "1 poll" if jobs == 1 else "2 polls"
+    assert err.splitlines()[-1] == "0 jobs; %s; %s" % (polls, text)
+
+
+def test_jobs_that_an_interrupted_run_releases_are_not_logged_as_cancelled(
+    api, pollkit, monkeypatch
+):
+    added(api, 2, lasts=60)
+
+    def interrupt(run, until):
+        if api.requests:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("pollkit.drivers.ledger_runner._Run._wait", interrupt)
+    code, _, err = pollkit("run", "jobs.db", "-v")
+    assert code == 130 and "cancelled" not in err
+    assert "pollkit: interrupted: 2 jobs still wait; run it again" in err
+
+
 def test_flags_apply_to_the_profile_that_is_named_with_them(api, pollkit, monkeypatch):
     added(api, 1)
     monkeypatch.setenv("TOKEN", "s3cret")

@@ -60,7 +60,7 @@ def test_a_failed_program_is_run_again_by_a_later_run(api, pollkit):
 
 @posix
 def test_a_run_reports_failed_notifications_in_one_line_once_per_job_and_reason(api, pollkit):
-    """cron mails each line: what has been said is not repeated at each attempt."""
+    """cron mails each line, so a failure is not reported again at each attempt."""
     added(api, 4)
     program = script(
         "case $POLLKIT_ID.$POLLKIT_TRY in job_0.2) echo no route; exit 1;; job_2.*) exit 0;; esac\n"

@@ -1,4 +1,4 @@
-"""What a run would do now: the preview agrees with the run, and changes nothing."""
+"""The preview of a run agrees with the run, and changes nothing."""
 
 import pytest
 

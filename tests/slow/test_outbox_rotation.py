@@ -35,7 +35,7 @@ CONFIG = "/var/lib/finished.jsonl {\n  rotate 200\n  missingok\n  %s\n}\n"
 
 
 def rotate_by_rename(path, number):
-    """The commands of the documentation; then the reader takes what is there, and no more."""
+    """The commands of the documentation; then the reader copies the file, and removes it."""
     commands = re.search(r"^    mv .*\n    flock .*\n", text_of("cron"), re.MULTILINE).group()
     subprocess.check_call(["sh", "-ec", commands.replace("/var/lib", path)])
     renamed = os.path.join(path, "finished.work")

@@ -4,7 +4,7 @@ Without a terminal, it prints only problems, because cron mails everything that 
 for each job that was not done, for each reason why jobs can't be polled, for each outage when it
 begins and when it is over, for notifications that failed for the first time, and for warnings.
 --progress log also logs changes, and -v every poll. --once and --for leave jobs waiting; the exit
-code is 0 if there is nothing else to report. --dry-run shows what a run would do.
+code is 0 if there is nothing else to report. --dry-run previews a run.
 
 --exec PROGRAM [ARGS...] runs a program for each finished job, up to four at once, without a shell.
 The program gets the outcome as JSON on stdin, and POLLKIT_ID, POLLKIT_STATE, POLLKIT_TRY and, if

@@ -1,4 +1,4 @@
-"""run --dry-run: prints what a run would do now, and changes nothing."""
+"""run --dry-run: prints a preview of a run, and changes nothing."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ from .outages import down_text
 def dry_run(
     arguments: argparse.Namespace, ledger: Ledger, profile: Profile, limit: Union[Limit, str, None]
 ) -> int:
-    """Print what a run with these arguments would do now; return the exit code."""
+    """Print a preview of the run with these arguments; return the exit code."""
     client = Client(
         profile,
         bucket=_bucket(arguments, ledger, limit),
