@@ -45,6 +45,14 @@ class Failure(NamedTuple):
     will_retry: bool
     is_new: bool  # the first failure of this job, or the first for this reason
 
+    @property
+    def reason(self) -> str:
+        """The error, with zeros instead of the numbers in the program's output.
+
+        Such a number may be the time: it does not make another reason.
+        """
+        return _reason(self.error)
+
 
 class Notifier:
     """Delivers the notifications of a ledger: in one thread, or in several if a program is run.
@@ -234,7 +242,8 @@ class Notifier:
             will_retry = self._notifications.record_failure(
                 notification, error, delay_s or 0.0, give_up_s
             )
-            is_new = not _is_same_reason(notification.last_error, error)
+            last_error = notification.last_error
+            is_new = last_error is None or _reason(last_error) != _reason(error)
             failure = Failure(notification.id, notification.attempt, error, will_retry, is_new)
             earlier = self._failures.get(notification.key)
             was_new = earlier is not None and earlier.is_new
@@ -242,18 +251,12 @@ class Notifier:
             self._on_failure(failure)
 
 
-def _is_same_reason(error: Optional[str], other: str) -> bool:
-    """Whether two errors differ at most in numbers, such as the time, of the program's output.
-
-    >>> _is_same_reason("x exited with 1: at 12:01", "x exited with 1: at 12:02")
-    True
-    >>> _is_same_reason("x exited with 1: at 12:01", "x exited with 2: at 12:01")
-    False
-    """
-    return error is not None and _reason(error) == _reason(other)
-
-
 def _reason(error: str) -> str:
+    """See `Failure.reason`.
+
+    >>> _reason("./notify exited with 75: no route at 12:01")
+    './notify exited with 75: no route at 0:0'
+    """
     problem, colon, output = error.partition(": ")
     return problem + colon + _NUMBER.sub("0", output)
 

@@ -98,11 +98,11 @@ class FailureReport:
 
     def on_failure(self, failure: Failure) -> None:
         """Write a line now if the options ask for it."""
-        is_news = failure.is_new and failure.error not in self._reasons
+        is_news = failure.is_new and failure.reason not in self._reasons
         is_wanted = self._is_verbose or (self._may_last and is_news)
         if self._is_quiet or not is_wanted:
             return
-        self._reasons.add(failure.error)
+        self._reasons.add(failure.reason)
         text = "pollkit: %s: notification failed (attempt %d): %s"
         self._write_line(text % (failure.id, failure.attempt, failure.error))
 
@@ -126,15 +126,15 @@ class FailureReport:
 
 def _reasons_text(failures: List[Failure]) -> str:
     """The first reasons, each after the first of its jobs."""
-    names: Dict[str, List[str]] = {}
+    by_reason: Dict[str, List[Failure]] = {}
     for failure in failures:
-        reason = one_line(failure.error, LONGEST_REASON)
-        names.setdefault(reason, []).append(one_line(failure.id, LONGEST_NAME))
-    texts = [
-        "%s: %s" % (join_names(names[reason], MOST_NAMES), reason)
-        for reason in list(names)[:MOST_REASONS]
-    ]
-    if len(names) > MOST_REASONS:
+        by_reason.setdefault(failure.reason, []).append(failure)
+    texts = []
+    for group in list(by_reason.values())[:MOST_REASONS]:
+        names = [one_line(failure.id, LONGEST_NAME) for failure in group]
+        error = one_line(group[0].error, LONGEST_REASON)
+        texts.append("%s: %s" % (join_names(names, MOST_NAMES), error))
+    if len(by_reason) > MOST_REASONS:
         texts.append("...")
     return "; ".join(texts)
 
