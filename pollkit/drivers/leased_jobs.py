@@ -7,10 +7,11 @@ therefore repeats at most one poll per worker.
 
 from typing import Callable, Dict, List, Optional, Tuple
 
-from ..core.agenda import Step
 from ..core.lane import Entry
 from ..core.learning.durations import Durations
 from ..core.model import Counts, Outcome, State
+from ..core.outages import Outage
+from ..core.schedule import Step
 from ..edges.ledger.leases import Claim, new_token
 from ..edges.ledger.ledger import Ledger
 from .client import Client
@@ -197,3 +198,6 @@ class LeasedJobs:
             if self._on_finished is not None:
                 call_safely(self._on_finished, outcome, "on_finished failed")
         self._drop_and_ring(leased)
+
+    def on_outage(self, outage: Outage) -> None:
+        """TODO."""
