@@ -16,8 +16,8 @@ The phases of a job
   REMOVED    its wait has ended, or the driver has withdrawn it
 
 A lane holds the jobs that share one bucket: those of one origin, or all of them. lane.py decides
-the order within a lane; lanes take turns. The jobs of an origin that is down wait in a lane of their
-own (outage_lanes.py).
+the order within a lane; lanes take turns. The jobs of an origin that is down wait in their own lane
+(outage_lanes.py).
 """
 
 from typing import Any, Callable, Iterator, List, Optional, Sequence

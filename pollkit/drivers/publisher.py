@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, List, NamedTuple, Opt
 
 from ..core import events
 from ..core.events import Event
+from ..core.machine import FAULT_VERDICTS
 from ..core.model import Counts
 from ..core.reading.verdict import Reading, Verdict
 from ..core.wait_settings import WaitSettings
@@ -98,7 +99,7 @@ class Publisher:
         """Whether the events of a poll with this reading are needed."""
         if self.needs_every_event:
             return True
-        return bool(reading.warnings) or reading.verdict in events.FAULT_VERDICTS
+        return bool(reading.warnings) or reading.verdict in FAULT_VERDICTS
 
     def needs_report(self, report: Report) -> bool:
         """Whether some event of this report is needed."""
