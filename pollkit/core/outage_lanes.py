@@ -6,10 +6,10 @@ is down, a poll costs O(1) here. The begin of an outage, its end and each failed
 
 from typing import Dict, List, Optional
 
+from .deadlines import LONGEST_EXTENSION_S
 from .lane import IN_FLIGHT, READY, Entry, Lane
 from .outages import (
     FAILURES,
-    LONGEST_EXTENSION_S,
     FailureCounts,
     Outage,
     count_failed_probe,

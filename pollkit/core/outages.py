@@ -37,7 +37,6 @@ PROBE_PACE = Backoff(1, 60, factor=2)
 RESUME_S = 10.0  # after an outage, the due jobs are polled within this time
 RESUME_GAP_S = 0.05  # between two of them, if they are few
 MOST_ORIGINS = 1000
-LONGEST_EXTENSION_S = 24 * 3600.0  # an outage extends the deadlines in a ledger by so much at most
 
 SILENT_CODES = (
     FaultCode.NAME,

@@ -25,6 +25,7 @@ from ..core.pace import Pace
 from ..core.profile import Profile, validate_count
 from ..core.schedule import Step
 from ..core.units import NEVER, to_seconds
+from ..core.wait_settings import WaitSettings
 from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
@@ -352,5 +353,5 @@ class _Sink:
         for owner in step.entry.owner:
             owner.deliver(step.after.job, outcome)
 
-    def on_outage(self, outage: Outage) -> None:
+    def on_outage(self, outage: Outage, settings: WaitSettings) -> None:
         """Do nothing: the agenda knows it."""

@@ -7,7 +7,8 @@ polls them and reports to a sink, an object with these methods:
     may_block(step)               whether one of the next two calls may block for this step
     on_progress(step, counts)     a poll left the job unfinished
     on_finished(step, counts)     the wait for the job has finished
-    on_outage(outage)             an outage has begun, had a failed probe, or ended
+    on_outage(outage, settings)   an outage has begun, had a failed probe, or ended; the settings
+                                  are those of the job whose poll found out
 
 `counts` includes the request that caused the call. If one request asked about several jobs, only
 the call for the first includes it.
@@ -70,6 +71,7 @@ class Engine:
         self._quiet_polls = 0  # polls that had nothing to report
         self._reported = NOTHING_COUNTED
         self._overloads = Overloads()
+        self.unreported_outages = 0  # changes that the sink does not know yet
         self._soon: Deque[Callable[[], object]] = deque()
         self._empty_bells: List[threading.Lock] = []
         self._reporter = Reporter(on_idle=self._wake_thread)
@@ -288,7 +290,7 @@ class Engine:
             if report is not None and is_queued:
                 self._put(report)
             if outage is not None:
-                self._put_outage(outage, first.state, now)
+                self._put_outage(outage, first, now)
             self._ring_if_empty()
         if report is not None and not is_queued:
             self._handle(report, has_events=False)
@@ -304,7 +306,8 @@ class Engine:
         """Count a poll; its report, or None if it has nothing to report, as most polls."""
         if whole.verdict is Verdict.PENDING and not self._writes_first:
             is_unfinished = len(steps) == 1 and steps[0].after.ending is None
-            if is_unfinished and not self._publisher.needs(whole):
+            is_paused = whole.retry_after is not None  # which the counts have to show
+            if is_unfinished and not is_paused and not self._publisher.needs(whole):
                 self._quiet_polls += 1
                 return None
         report = Report.from_poll(steps, readings, whole, now)
@@ -327,18 +330,22 @@ class Engine:
         """Report a wait that was cancelled, or whose deadline passed before a poll."""
         self._put(Report([step], [], False, NOTHING_COUNTED, self._clock.now()))
 
-    def _put_outage(self, outage: Outage, state: WaitState, now: float) -> None:
-        """Report an outage; `state` is that of the wait whose poll found out about it."""
-        event = outage_event(outage, state, now)
-        self._reporter.put(lambda: self._handle_outage(outage, event))
+    def _put_outage(self, outage: Outage, entry: Entry, now: float) -> None:
+        """Report an outage; the poll of `entry` found out about it."""
+        self.unreported_outages += 1
+        event = outage_event(outage, entry.state, now)
+        self._reporter.put(lambda: self._handle_outage(outage, entry, event))
 
-    def _handle_outage(self, outage: Outage, event: Optional[Event]) -> None:
+    def _handle_outage(self, outage: Outage, entry: Entry, event: Optional[Event]) -> None:
         if event is not None:
             self._publisher.publish_safely([event])
         try:
-            self._sink.on_outage(outage)
+            self._sink.on_outage(outage, entry.settings)
         except LedgerError as error:
             self.fail(error)
+        finally:
+            with self.lock:
+                self.unreported_outages -= 1
 
     def _can_handle_here(self, report: Report) -> bool:
         """Whether handling a report calls only pollkit's own code, and writes no file."""
