@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger_host import DAY, HOUR, RULES, HostClock, poll_job, states
+from ledger_host import DAY, HOUR, RULES, poll_job, states
 from pollkit import Job, Ledger
 from pollkit.core.outages import Outage
 from pollkit.core.reading.verdict import Verdict
@@ -10,11 +10,6 @@ from pollkit.core.reading.verdict import Verdict
 ORIGIN = "https://api.internal"
 OTHER = "https://other.internal"
 REFUSED = "10.0.0.5:443 refused the connection"
-
-
-@pytest.fixture
-def outages(ledger):
-    return ledger._outages
 
 
 def begin(ledger, origin=ORIGIN, probe_in_s=1.0):
@@ -106,32 +101,21 @@ def test_an_outage_of_a_day_no_longer_holds_jobs_back(ledger, outages, clock):
     assert len(outages.current()) == 1
 
 
+def test_until_then_it_holds_jobs_that_become_due(ledger, leases, clock):
+    ledger.add(["a"])
+    (claim,) = leases.claim(1)
+    poll_job(ledger, claim, origin=ORIGIN)
+    begin(ledger)
+    leases.release([claim])
+    clock.pass_s(DAY - 30)
+    assert claimed(ledger, horizon_s=15) == []
+    assert leases.next_due() == pytest.approx(clock.now() - DAY + 31)  # a probe
+
+
 def test_held_jobs_are_not_taken_for_postponed_ones(ledger, leases):
     begin(ledger)
     hold(ledger, "a")
     assert not leases.has_only_postponed_jobs()
-
-
-def claim_steps(path, held):
-    """How many steps SQLite takes to claim jobs behind so many held ones."""
-    clock = HostClock()
-    steps = []
-    with Ledger(path, clock) as ledger:
-        begin(ledger, probe_in_s=HOUR)
-        if held:
-            hold(ledger, *["held %d" % i for i in range(held)])
-        clock.pass_s(1)
-        ledger.add(["job %d" % i for i in range(20)])
-        ledger._storage.file.read(
-            lambda db: db.set_progress_handler(lambda: steps.append(1) and 0, 10)
-        )
-        assert claimed(ledger, count=10) == ["job %d" % i for i in range(10)]
-        assert ledger._leases.next_due() is not None
-    return len(steps)
-
-
-def test_held_jobs_do_not_slow_down_a_claim(path):
-    assert 10 < claim_steps(path + "2", held=3000) < 1.2 * claim_steps(path, held=10)
 
 
 # Probes
@@ -202,6 +186,20 @@ def test_the_deadline_of_a_job_is_extended_by_the_outages_of_its_origin(
     assert state.deadline == pytest.approx(clock.now() + 200)
     assert poll_job(ledger, claim)
     assert next(ledger.rows()).deadline == pytest.approx(clock.wall() + 200)
+
+
+def test_the_origin_that_was_polled_counts_not_the_one_of_the_profile(ledger, leases, clock):
+    """The server may have redirected the job."""
+    ledger.add(["a"])
+    (claim,) = leases.claim(1)
+    poll_job(ledger, claim, origin=OTHER)
+    begin(ledger, OTHER)
+    ledger._outages.hold([claim], OTHER)
+    clock.pass_s(60)
+    ledger._outages.end(OTHER, 0.0)
+    (claim,) = leases.claim(1)
+    state = claim.resume("https://api.internal/a", RULES, clock.now())
+    assert state.deadline == pytest.approx(clock.now() + 300)
 
 
 def test_an_outage_before_the_job_was_added_does_not_extend_its_deadline(ledger, leases, clock):
