@@ -94,7 +94,7 @@ def outage_event(outage: Outage, progress: WaitState, now: float) -> Optional[Ev
         text = "the server is back after %s" % lasted
     elif outage.failed_probes == 0:
         because = one_line(outage.last_fault)
-        text = "the server is down (%s); one request at a time until it replies" % because
+        text = "the server is down: %s; one request at a time until it replies" % because
     else:
         return None
     return Event(WARNING, outage.origin, now, text, progress)

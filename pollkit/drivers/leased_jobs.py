@@ -149,7 +149,7 @@ class LeasedJobs:
         self._returned = []
 
     def refresh_outages(self) -> None:
-        """Learn about the outages that other processes have found; release the jobs concerned."""
+        """Read the outages that other processes have found; release the jobs concerned."""
         for outage in self.outages.refresh():
             self._hold_resting(outage)
 
@@ -214,8 +214,9 @@ class LeasedJobs:
                     agenda.withdraw(entry)
                     self._drop(leased)
                     resting.append(leased.claim)
-        self._return_to_outage(outage, resting)
-        ring(self.bell)
+        if resting:
+            self._return_to_outage(outage, resting)
+            ring(self.bell)
 
     def _read_durations(self, endpoint: Endpoint) -> None:
         """Read from the ledger the durations that all processes have recorded."""

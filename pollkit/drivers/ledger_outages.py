@@ -52,10 +52,7 @@ class LedgerOutages:
         return [each for each in list(self._current.values()) if each.next_probe_at <= now]
 
     def refresh(self) -> List[Outage]:
-        """Read the outages of the ledger; those that this process did not know.
-
-        The engine learns about them, and about those that have ended.
-        """
+        """Read the outages of the ledger, and pass on to the engine what has changed."""
         engine = self._engine
         if engine.unreported_outages:
             return []  # this process has found out more than the ledger says
@@ -66,11 +63,11 @@ class LedgerOutages:
             now = self._clock.now()
             for origin in set(self._current) - set(current):
                 engine.agenda.outages.end(origin, now, self._rng())
-            new = [current[origin] for origin in current if origin not in self._current]
-            for outage in new:
-                engine.agenda.outages.begin(outage, now)
+                engine.wake()
+            for origin in set(current) - set(self._current):
+                engine.agenda.outages.begin(current[origin], now)
             self._current = current
-        return new
+        return list(current.values())
 
     def begin(self, outage: Outage) -> Outage:
         """Write an outage that this process has found; the outage as others may know it."""

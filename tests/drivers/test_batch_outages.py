@@ -45,8 +45,8 @@ def test_1000_jobs_survive_an_outage_of_30_minutes_with_few_requests(answer):
         assert max(per_second[i] for i in range(20)) < 250  # spread over ten seconds
     begin, end = warnings
     assert begin.id == end.id == api.base
-    assert begin.text.startswith("the server is down (")
-    assert begin.text.endswith("); one request at a time until it replies")
+    assert begin.text.startswith("the server is down: the ")
+    assert begin.text.endswith("; one request at a time until it replies")
     assert re.match("the server is back after (29|30)m", end.text)  # the first poll was at 2m
 
 
