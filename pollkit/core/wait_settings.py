@@ -64,7 +64,7 @@ class WaitSettings(NamedTuple):
 
     @property
     def outlasts_outages(self) -> bool:
-        """Whether a wait goes on until its origin is back, as in a ledger."""
+        """Whether a wait lasts until its origin is back, as in a ledger."""
         return self.max_faults is None
 
     def deadline(self, job: Job, started_at: float) -> float:

@@ -291,7 +291,7 @@ class LeasedJobs:
         self._drop_and_ring(leased)
 
     def on_outage(self, outage: Outage, settings: WaitSettings) -> None:
-        """Write what this process has found out about an outage, for the others."""
+        """Write a change of an outage to the ledger, for the other processes."""
         if outage.ended_at is not None:
             self.outages.end(outage.origin)
             ring(self.bell)

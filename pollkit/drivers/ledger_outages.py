@@ -52,7 +52,7 @@ class LedgerOutages:
         return [each for each in list(self._current.values()) if each.next_probe_at <= now]
 
     def refresh(self) -> List[Outage]:
-        """Read the outages of the ledger, and pass on to the engine what has changed."""
+        """Read the outages of the ledger, and apply the changes to the engine."""
         engine = self._engine
         if engine.unreported_outages:
             return []  # this process has found out more than the ledger says

@@ -1,4 +1,4 @@
-"""When an origin is down, what a probe changes, and how the jobs resume."""
+"""When an origin is down, how it is probed, and how its jobs resume."""
 
 import pytest
 
@@ -109,8 +109,9 @@ def test_the_delay_between_probes_grows_to_a_minute_and_the_jobs_take_turns():
     probes = []
     delays = []
     for _ in range(10):
-        now, before = driver.outages[0].next_probe_at, now
-        delays.append(now - before)
+        probe_at = driver.outages[0].next_probe_at
+        delays.append(probe_at - now)
+        now = probe_at
         probes.append(driver.poll(REFUSED, now))
     assert delays == [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
     assert set(probes) == set("abcdef")

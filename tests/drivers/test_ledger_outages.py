@@ -1,4 +1,4 @@
-"""Outages in a ledger: jobs wait until the origin is back, and processes share what they know."""
+"""Outages in a ledger: jobs wait until the origin is back, and processes share one probe."""
 
 import os
 
