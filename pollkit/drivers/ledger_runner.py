@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Union
 
 from ..core.model import NOTHING_COUNTED, Counts, Outcome, State
+from ..core.outages import Outage
 from ..core.pace import Pace
 from ..core.profile import Profile, validate_count
 from ..core.units import NEVER, to_seconds
@@ -24,6 +25,7 @@ from .client import Client, Default, Timeout
 from .futures import ring
 from .leased_jobs import HORIZON_S, LeasedJobs
 from .publisher import OnEvent, logger
+from .unpollable_jobs import UnpollableJobs
 
 PORTION = 50  # jobs claimed at once
 TURN_S = 1.0  # the longest time between two checks for jobs that other processes have added
@@ -40,10 +42,11 @@ class LedgerRunner:
     `ledger` is a Ledger or the path of one. `profile` describes the API of the jobs that name no
     profile; the other arguments are those of BatchPoller. Without `bucket`, the limits of the
     profiles are kept in the ledger, so that all runners share them. `on_finished` is called with
-    each Outcome once it is written, `on_unpollable` with a message for each job that can't be
-    polled, for example because its profile is missing (default: log it). `may_add_jobs` returns
-    True while this process may still add jobs to the ledger. With `keep`, such as '30d', a run
-    ends by removing the jobs that finished this long ago; those whose notification is pending stay.
+    each Outcome once it is written, `on_unpollable` with a message for each reason why jobs can't
+    be polled, for example because their profile is missing (default: log it). `may_add_jobs`
+    returns True while this process may still add jobs to the ledger. With `keep`, such as '30d', a
+    run ends by removing the jobs that finished this long ago; those whose notification is pending
+    stay.
 
     >>> import os, tempfile
     >>> from pollkit.testing import FakeJobApi
@@ -81,6 +84,14 @@ class LedgerRunner:
         if isinstance(ledger, Ledger) and clock not in (None, ledger.clock):
             raise ConfigError("the ledger has another clock: give clock to the Ledger only")
         validate_count("workers", workers)
+        callables = (
+            ("on_finished", on_finished),
+            ("on_unpollable", on_unpollable),
+            ("may_add_jobs", may_add_jobs),
+        )
+        for name, value in callables:
+            if value is not None and not callable(value):
+                raise ConfigError("%s must be callable, not %r" % (name, value))
         self._ledger = ledger
         self._clock = clock
         self._workers = workers
@@ -138,10 +149,15 @@ class LedgerRunner:
         return NOTHING_COUNTED if self._run is None else self._run.jobs.engine.stats
 
     @property
+    def outages(self) -> List[Outage]:
+        """The origins that are down; instants are on the ledger's clock."""
+        return [] if self._run is None else self._run.jobs.outages.all()
+
+    @property
     def unpollable(self) -> List[str]:
         """The ids of the jobs that could not be polled in the current or latest run."""
         run = self._run
-        return [] if run is None else [claim.job.id for claim in list(run.unpollable.values())]
+        return [] if run is None else [claim.job.id for claim in run.unpollable.claims]
 
     def wake(self) -> None:
         """Check the ledger for new jobs now; may be called from any thread."""
@@ -157,7 +173,8 @@ class LedgerRunner:
     def _new_run(self, ledger: Ledger) -> "_Run":
         client = Client(clock=ledger.clock, shared_bucket_for=ledger.bucket, **self._client_options)
         jobs = LeasedJobs(ledger, client, self._workers, self._on_finished)
-        return _Run(ledger, jobs, self._on_unpollable, self._may_add_jobs)
+        unpollable = UnpollableJobs(ledger, self._on_unpollable)
+        return _Run(ledger, jobs, unpollable, self._may_add_jobs)
 
 
 class _Run:
@@ -167,14 +184,13 @@ class _Run:
         self,
         ledger: Ledger,
         jobs: LeasedJobs,
-        on_unpollable: Callable[[str], object],
+        unpollable: UnpollableJobs,
         may_add_jobs: Callable[[], bool],
     ) -> None:
         self.jobs = jobs
-        self.unpollable: Dict[int, Claim] = {}  # by key; each is reported once
+        self.unpollable = unpollable
         self._storage = ledger._storage
         self._leases = ledger._leases
-        self._on_unpollable = on_unpollable
         self._may_add_jobs = may_add_jobs
         self._clock = ledger.clock
         self._claim_at = self._clock.now()  # claim again now, even if many jobs are unpolled
@@ -186,6 +202,7 @@ class _Run:
         while True:
             self._maintain()
             jobs.renew()
+            self._poll_probes()
             claims = self._claim(HORIZON_S) if self._is_time_to_claim() else []
             unpollable = self._put_on_agenda(claims)
             is_idle = not jobs and not self._may_add_jobs()  # before the ledger is read
@@ -196,7 +213,7 @@ class _Run:
                 break
             next_claim_at = NEVER
             if due_at is not None and jobs.has_room:
-                next_claim_at = due_at - HORIZON_S  # jobs that are due before were claimed
+                next_claim_at = self._next_claim_at(due_at)
             # If none of the claimed jobs can be polled, claim others at once.
             are_all_unpollable = claims and unpollable == len(claims)
             pause_s = 0.0 if are_all_unpollable else SHORT_TURN_S
@@ -209,6 +226,7 @@ class _Run:
         jobs.keeps_jobs = False
         polled: Set[int] = set()
         has_more = True  # the ledger may have more due jobs
+        self._poll_probes()
         while has_more or jobs:
             self._maintain()
             jobs.renew()
@@ -247,7 +265,7 @@ class _Run:
                 engine.raise_error()
             return  # the leases expire
         jobs.release_all(was_interrupted=kind is not None)
-        self._leases.end_postponement(self.unpollable.values())  # the next run checks them at once
+        self._leases.end_postponement(self.unpollable.claims)  # the next run checks them at once
 
     # Claims
 
@@ -261,6 +279,18 @@ class _Run:
         self._claim_at = self._clock.now() + TURN_S
         return self.jobs.claim(PORTION, horizon_s)
 
+    def _poll_probes(self) -> None:
+        """Poll one job of each origin that is down, if that is due."""
+        self.jobs.refresh_outages()
+        self._put_on_agenda(self.jobs.claim_probes(), are_probes=True)
+
+    def _next_claim_at(self, due_at: float) -> float:
+        """When to claim again; `due_at` is the next job's instant, or the next probe's."""
+        probe_at = self.jobs.outages.next_probe_at()
+        if probe_at is not None and probe_at <= due_at:
+            return probe_at
+        return due_at - HORIZON_S  # jobs that are due before were claimed
+
     def _claim_unpolled(self, polled: Set[int]) -> bool:
         """Claim jobs that this run has not polled; whether there may be more of them."""
         claims = self._claim(0.0)
@@ -271,17 +301,16 @@ class _Run:
         polled.update(claim.key for claim in new)
         return bool(new) and not again
 
-    def _put_on_agenda(self, claims: List[Claim]) -> int:
+    def _put_on_agenda(self, claims: List[Claim], are_probes: bool = False) -> int:
         """Poll these jobs; the number of those that can't be polled."""
         unpollable = []
         for claim in claims:
             try:
-                self.jobs.put_on_agenda(claim)
+                self.jobs.put_on_agenda(claim, are_probes)
             except ConfigError as error:
                 unpollable.append(claim)
-                if claim.key not in self.unpollable:
-                    self._on_unpollable("%s: %s" % (claim.job.id, error))
-                self.unpollable[claim.key] = claim
+                self.unpollable.add(claim, error)
+        self.jobs.return_claims()
         self._leases.postpone(unpollable, HORIZON_S + RECHECK_S)  # the profile may be repaired
         return len(unpollable)
 
@@ -294,7 +323,7 @@ class _Run:
     # Waiting
 
     def _only_unpollable_left(self) -> bool:
-        return bool(self.unpollable) and self._leases.has_only_postponed_jobs()
+        return bool(self.unpollable.claims) and self._leases.has_only_postponed_jobs()
 
     def _is_held_back(self) -> bool:
         """Whether a limit holds all jobs back: none is being polled, nor will be soon."""

@@ -118,6 +118,7 @@ class Notification(NamedTuple):
     metadata: Optional[Dict[str, Any]]
     outcome: Dict[str, Any]  # as in JSON
     is_in_outbox: bool = False  # the line was written by an earlier attempt
+    last_error: Optional[str] = None  # why the last attempt failed
 
     def to_line(self) -> bytes:
         """The outcome as a line of JSON."""

@@ -147,6 +147,19 @@ class SharedBucket(TokenBucket):
         return stored
 
 
+def copy_bucket(
+    storage: Storage, limit: Union[str, Limit, None], name: str, clock: Clock
+) -> TokenBucket:
+    """A bucket of this process only, in the state in which a SharedBucket would be now."""
+    parsed = parse_limit(limit) if isinstance(limit, str) else limit
+    stored = storage.buckets.read(name)
+    current = _apply_limit(stored, parsed, clock.now()) or stored
+    copy = TokenBucket(clock=clock)
+    if current is not None:
+        copy._bucket = current.bucket
+    return copy
+
+
 def _apply_limit(
     stored: Optional[StoredBucket], limit: Optional[Limit], now: float
 ) -> Optional[StoredBucket]:

@@ -34,7 +34,7 @@ class SqliteNotifications(Notifications):
             page = read_page(
                 db.execute(
                     "SELECT key, id, ended_at, notify_attempts + 1, metadata, "
-                    "outbox_at IS NOT NULL, outcome "
+                    "outbox_at IS NOT NULL, notify_error, outcome "
                     "FROM jobs JOIN outcomes USING (key) "
                     "WHERE notify_at <= ? ORDER BY notify_at LIMIT ?",
                     (now, count),
@@ -60,8 +60,9 @@ class SqliteNotifications(Notifications):
                 metadata=parse_json(metadata),
                 outcome=parse_json(outcome),
                 is_in_outbox=bool(in_outbox),
+                last_error=last_error,
             )
-            for key, name, ended_at, attempt, metadata, in_outbox, outcome in (
+            for key, name, ended_at, attempt, metadata, in_outbox, last_error, outcome in (
                 self._file.write(work).rows
             )
         ]
