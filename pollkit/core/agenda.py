@@ -20,7 +20,18 @@ the order within a lane; lanes take turns.
 """
 
 from heapq import heappop, heappush
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+)
 
 from .lane import IN_FLIGHT, READY, REMOVED, SCHEDULED, Entry, Lane
 from .machine import cancel, give_up, hold, nudge, observe, start
@@ -178,6 +189,23 @@ class Agenda:
         if self._schedule:
             instants.append(self._schedule[0][0])
         return min(instants, default=NEVER)
+
+    def limit_delays(self, job_ids: Iterable[str], now: float) -> Dict[str, float]:
+        """About how many seconds the rate limit still delays these jobs; only those it delays.
+
+        The order of the queue may change, and other processes may share the limit.
+        """
+        delays = {}
+        for job_id in job_ids:
+            entry = self._entries.get(job_id)
+            if entry is None or entry.phase is not READY:
+                continue
+            lane = entry.lane
+            if lane.refused_at >= entry.state.next_at or lane.blocked_until > now:
+                requests_before = lane.count_before(entry) // lane.batch_size
+                next_token_s = max(0.0, lane.blocked_until - now)
+                delays[job_id] = next_token_s + requests_before * lane.interval
+        return delays
 
     def apply_readings(
         self, entries: Sequence[Entry], readings: Sequence[Reading], now: float, rand: float

@@ -88,7 +88,7 @@ def test_a_single_job_shows_page_counts_if_the_api_reports_them(fraction, total,
     "why, event, expected",
     [
         ("pace", POLL, "next poll in 1.0s"),
-        ("limit", PAUSE, "next poll in 1.0s (rate limit)"),
+        ("limit", PAUSE, "waits for the rate limit, about 1s"),
         ("retry_after", PAUSE, "next poll in 1.0s (Retry-After)"),
         ("fault", FAULT, "next poll in 1.0s (the server answered 500)"),
     ],
@@ -215,6 +215,55 @@ def test_the_request_rate_is_that_of_the_last_minute():
             float(second), Totals(None, 1000 if second < 200 else 1000 + (second - 200) * 2)
         )
     assert "120 requests per minute" in view.lines(300.0, Size(80, 24), PLAIN)[1]
+
+
+@pytest.mark.parametrize(
+    "polls, within_s, limit, expected",
+    [
+        (1, 60, None, "1 request per minute"),
+        (6, 1, Limit(60, 60, burst=5), "60 requests per minute of 60 allowed"),
+        (5, 5, Limit(60, 60, burst=5), "30 requests per minute of 60 allowed"),
+        (42, 1, Limit(30, 1, burst=12), "1800 requests per minute of 1800 allowed"),
+        (64, 60, Limit(60, 60), "60 requests per minute of 60 allowed"),  # replies came late
+        (110, 60, Limit(60, 60), "110 requests per minute"),  # two origins with a limit each
+        (1, 60, Limit(60, 60), "1 request per minute of 60 allowed"),
+    ],
+)
+def test_no_rate_is_shown_above_the_limit(polls, within_s, limit, expected):
+    view = ManyJobs(100.0, limit)
+    view.update(100.0 + within_s, Totals(9, polls))
+    shown = view.lines(100.0 + within_s, Size(80, 24), PLAIN)[1]
+    assert shown == "%d request%s  %s" % (polls, "" if polls == 1 else "s", expected)
+
+
+@pytest.mark.parametrize(
+    "columns, expected",
+    [
+        (
+            80,
+            [
+                "  job_0  0:15  running  waits for the rate limit, about 40s",
+                "  job_1  0:15  running  waits for the rate limit, about 1s",
+                "  job_2  0:15  running  polling now",
+            ],
+        ),
+        (
+            40,
+            [
+                "  job_0  0:15  running  limit 40s",
+                "  job_1  0:15  running  limit 1s",
+                "  job_2  0:15  running  polling now",
+            ],
+        ),
+    ],
+)
+def test_jobs_that_the_rate_limit_delays_say_so(columns, expected):
+    view = ManyJobs(100.0)
+    for i in range(3):
+        view.on_event(poll(101.0, "job_%d" % i))
+    assert view.due_ids(111.0) == [] and view.due_ids(115.0) == ["job_0", "job_1", "job_2"]
+    view.update(115.0, Totals(3, 3, limit_delays={"job_0": 39.7, "job_1": 0.2}))
+    assert view.lines(115.0, Size(columns, 24), PLAIN)[2:] == expected
 
 
 def test_without_totals_polls_are_counted_from_events():

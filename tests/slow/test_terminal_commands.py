@@ -53,10 +53,10 @@ def interrupt(terminal):
     read_to_end(terminal)
 
 
-def resize(terminal):
+def resize(terminal, wraps_again=False):
     for columns, fits in ((40, lambda row: len(row) < 40), (120, lambda row: len(row) > 50)):
         terminal.read(until=has_bar)
-        terminal.resize(columns)
+        terminal.resize(columns, wraps_again=wraps_again)
         terminal.read(
             until=lambda screen, fits=fits: any(
                 BAR.search(row) and fits(row) for row in screen.shown()
@@ -69,6 +69,10 @@ def resize(terminal):
             (columns, terminal.screen.wrapped - wrapped, terminal.screen.frames[-1])
         )
     interrupt(terminal)
+
+
+def resize_and_wrap_again(terminal):
+    resize(terminal, wraps_again=True)
 
 
 # Command, columns, whether the jobs finish, whether stdout is the same terminal, action.
@@ -84,6 +88,7 @@ RUNS.update(
         "wait interrupted": ("wait", 80, False, True, interrupt),
         "batch interrupted": ("batch", 40, False, True, interrupt),
         "batch resized": ("batch", 80, False, True, resize),
+        "batch wrapped again": ("batch", 80, False, True, resize_and_wrap_again),
     }
 )
 
@@ -165,6 +170,7 @@ def test_data_on_the_same_terminal_is_complete(runs, command):
         ("wait interrupted", "pollkit: interrupted: slow-.* has not finished"),
         ("batch interrupted", "pollkit: interrupted: 4 of 4 jobs have not finished: slow-"),
         ("batch resized", "4 of 4 jobs"),
+        ("batch wrapped again", "4 of 4 jobs"),
     ],
 )
 def test_ctrl_c_clears_the_bar_and_lists_unfinished_jobs(runs, name, message):
@@ -175,10 +181,11 @@ def test_ctrl_c_clears_the_bar_and_lists_unfinished_jobs(runs, name, message):
     assert "Traceback" not in shown and "^C" not in shown
 
 
-def test_after_a_resize_the_batch_fits_again(runs):
-    fits = runs["batch resized"].fits
+@pytest.mark.parametrize("name", ["batch resized", "batch wrapped again"])
+def test_after_a_resize_the_batch_fits_again_and_nothing_else_is_left(runs, name):
+    fits = runs[name].fits
     assert [columns for columns, _, _ in fits] == [40, 120]
-    assert all(
-        wrapped == 0 and all(len(row) < columns for row in shown)
-        for columns, wrapped, shown in fits
-    )
+    for columns, wrapped, shown in fits:
+        assert wrapped == 0 and all(len(row) < columns for row in shown)
+        assert len(shown) == 5 and BAR.search(shown[0]) and "requests" in shown[1]
+        assert all(row.startswith("  slow-") for row in shown[2:])

@@ -26,7 +26,6 @@ from ..output import as_json, count_text, join_names
 from ..profile_options import profile_from
 from ..progress.display import add_progress_options, display_from
 from ..progress.terminal import is_terminal
-from ..progress.views import Totals
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
                 bucket=options.bucket_from(arguments, options.limit_from(arguments, profile, jobs)),
                 **options.overrides_from(arguments),
             ) as batch:
-                display.totals = lambda: Totals(
-                    len(jobs), batch.stats.polls, batch.stats.rate_limited
-                )
+                display.follow(batch, len(jobs))
                 for outcome in batch.as_completed(jobs):
                     display.write_data(as_json(outcome.as_dict()))
                     states.append(outcome.state)

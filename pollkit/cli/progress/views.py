@@ -7,13 +7,14 @@ the number of jobs, and `lines` reads only a few of them.
 
 from collections import deque
 from itertools import islice
-from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ...core.events import END, FAULT, POLL, Event
 from ...core.model import State, display_id, one_line
 from ...core.units import Limit, duration_text, percent
 from ...core.wait_state import FAULT as FOR_FAULT
 from ...core.wait_state import LIMIT, RETRY_AFTER, WaitState
+from ..output import count_text
 from .terminal import Size, Style, clip, width_of
 
 WIDEST_BAR = 40
@@ -21,9 +22,10 @@ NARROWEST_BAR = 8
 SLOW_JOBS_SHOWN = 3
 SLOW_JOBS_READ = 50  # the jobs among which the slowest are found
 RATE_WINDOW_S = 60
+RATE_TOLERANCE = 1.2  # replies that come late and together look like a higher rate
 ETA_MIN_FINISHED = 5  # jobs that must have finished before an ETA is shown
 GAP = "  "
-_REASONS = {LIMIT: "rate limit", RETRY_AFTER: "Retry-After", FOR_FAULT: "fault"}
+_REASONS = {RETRY_AFTER: "Retry-After", FOR_FAULT: "fault"}
 _STATES = (
     (State.DONE, "done", "green"),
     (State.FAILED, "failed", "red"),
@@ -34,11 +36,12 @@ _STATES = (
 
 
 class Totals(NamedTuple):
-    """Counts of a batch: its jobs (None if unknown), its requests, and their 429s."""
+    """The present state of a batch, as its poller knows it."""
 
-    jobs: Optional[int] = None
+    jobs: Optional[int] = None  # None if unknown
     polls: int = 0
-    rate_limited: int = 0
+    rate_limited: int = 0  # polls that were answered with 429
+    limit_delays: Mapping[str, float] = {}  # seconds, by the ids of jobs that the limit delays
 
 
 class Report(NamedTuple):
@@ -117,6 +120,10 @@ class OneJob:
             elif report.fraction > self._latest.fraction:
                 self._latest = report
 
+    def due_ids(self, now: float) -> List[str]:
+        """None: the events of a single job tell whether the rate limit delays it."""
+        return []
+
     def update(self, now: float, totals: Optional[Totals]) -> None:
         """Do nothing: a single job has no totals."""
 
@@ -179,6 +186,10 @@ class ManyJobs:
             if progress.ending is None:
                 self._waiting[progress.job.id] = progress
 
+    def due_ids(self, now: float) -> List[str]:
+        """The ids of the jobs that are shown and are due by now."""
+        return [progress.job.id for progress in self._slowest() if progress.next_at <= now]
+
     def update(self, now: float, totals: Optional[Totals]) -> None:
         """Record the totals of the command; called before each drawing."""
         self._totals = totals or Totals(polls=self._polls)
@@ -192,12 +203,22 @@ class ManyJobs:
             self._jobs_line(now, width, style),
             fit_line(self._request_parts(now), width, style),
         ]
+        return lines + self._job_lines(now, width, style)
+
+    def _job_lines(self, now: float, width: int, style: Style) -> List[str]:
         slowest = self._slowest()
-        if slowest:
-            longest = max(width_of(display_id(progress.job)) for progress in slowest)
-            name_width = min(longest, max(8, width // 4))
-            for progress in slowest:
-                lines.append(fit_line(_job_parts(progress, now, name_width, style), width, style))
+        longest = max([width_of(display_id(progress.job)) for progress in slowest], default=0)
+        name_width = min(longest, max(8, width // 4))
+        has_fractions = any(progress.fraction is not None for progress in slowest)
+        lines = []
+        for progress in slowest:
+            limit_delay_s = self._totals.limit_delays.get(progress.job.id)
+            if limit_delay_s is not None:
+                progress = progress._replace(why=LIMIT, next_at=now + max(1.0, limit_delay_s))
+            parts = _job_parts(progress, now, name_width, style)
+            if not has_fractions:
+                del parts[1]
+            lines.append(fit_line(parts, width, style))
         return lines
 
     def _jobs_line(self, now: float, width: int, style: Style) -> str:
@@ -221,18 +242,10 @@ class ManyJobs:
 
     def _request_parts(self, now: float) -> List[Part]:
         totals = self._totals
-        parts = [Part(2, ["%d requests" % totals.polls])]
+        parts = [Part(2, [count_text(totals.polls, "request")])]
         since, polls_before = self._poll_counts[0]
         if now - since >= 1:
-            rate = (totals.polls - polls_before) / (now - since) * 60
-            texts = ["%.0f requests per minute" % rate, "%.0f/min" % rate]
-            if self._limit is not None:
-                allowed = self._limit.polls / self._limit.per * 60
-                texts = [
-                    "%.0f requests per minute of %.0f allowed" % (rate, allowed),
-                    "%.0f/%.0f per min" % (rate, allowed),
-                ]
-            parts.append(Part(1, texts))
+            parts.append(Part(1, rate_texts(totals.polls - polls_before, now - since, self._limit)))
         if totals.rate_limited:
             count = totals.rate_limited
             texts = ["rate limited (429): %d" % count, "429s: %d" % count]
@@ -274,6 +287,8 @@ def next_poll_texts(progress: WaitState, now: float, fault: str = "") -> List[st
         return [""]
     if delay_s <= 0:
         return ["polling now", "now", ""]
+    if progress.why == LIMIT:
+        return _limit_texts(delay_s)
     if delay_s < 9.95:
         delay = "%.1fs" % max(0.1, delay_s)
     else:
@@ -286,6 +301,39 @@ def next_poll_texts(progress: WaitState, now: float, fault: str = "") -> List[st
     if fault and progress.why == FOR_FAULT:
         return ["next poll in %s (%s)" % (delay, one_line(fault, 90)), long] + short
     return [long, "in %s (%s)" % (delay, reason)] + short
+
+
+def _limit_texts(delay_s: float) -> List[str]:
+    """That the rate limit delays the next poll, and for how long; the longest text first."""
+    delay = duration_text(max(1, round(delay_s)))
+    return [
+        "waits for the rate limit, about " + delay,
+        "rate limit, about " + delay,
+        "limit " + delay,
+        "limit",
+        "",
+    ]
+
+
+def rate_texts(polls: int, within_s: float, limit: Optional[Limit]) -> List[str]:
+    """The requests per minute, next to the limit if there is one; the longest text first.
+
+    A burst uses tokens that the bucket has saved before, so the time in which it saved them
+    counts, too. Otherwise, a burst of 5 in the first second would be shown as 300 per minute.
+    """
+    if limit is not None:
+        allowed = limit.polls / limit.per * 60
+        saved_s = limit.burst * limit.per / limit.polls
+        rate = polls / (within_s + saved_s) * 60
+        # A higher rate is possible if jobs of several origins or profiles have a limit each.
+        if rate <= allowed * RATE_TOLERANCE:
+            rate = min(rate, allowed)
+            return [
+                "%s per minute of %.0f allowed" % (count_text(round(rate), "request"), allowed),
+                "%.0f/%.0f per min" % (rate, allowed),
+            ]
+    rate = polls / within_s * 60
+    return ["%s per minute" % count_text(round(rate), "request"), "%.0f/min" % rate]
 
 
 def eta(first: Optional[Report], latest: Optional[Report], now: float) -> Optional[float]:
