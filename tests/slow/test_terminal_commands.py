@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("pty")
 
 from job_api import JobApi
+from paths import ROOT
 from screen import InPty
 
 WIDTHS = [40, 80, 200]
@@ -189,3 +191,32 @@ def test_after_a_resize_the_batch_fits_again_and_nothing_else_is_left(runs, name
         assert wrapped == 0 and all(len(row) < columns for row in shown)
         assert len(shown) == 5 and BAR.search(shown[0]) and "requests" in shown[1]
         assert all(row.startswith("  slow-") for row in shown[2:])
+
+
+@pytest.mark.parametrize("command", ["batch", "run"])
+def test_jobs_that_wait_for_the_rate_limit_say_so(tmp_path, command):
+    jobs = tmp_path / "jobs"
+    jobs.write_text("slow-1\nslow-2\nslow-3")
+    profiles = tmp_path / "profiles.ini"
+    with JobApi(answer) as api:
+        profiles.write_text(PROFILE % api.url + "limit = 3/m burst 3\n")
+        options = ["--profile", "fake", "--profiles", str(profiles)]
+        source = str(jobs)
+        if command == "run":
+            source = str(tmp_path / "ledger.db")
+            words = ["-m", "pollkit", "add", source, "--from", str(jobs)] + options
+            subprocess.run([sys.executable] + words, check=True, cwd=ROOT)
+        words = ["-m", "pollkit", command, source, "--pace", "fixed 100ms"] + options
+        with InPty(words, 80) as terminal:
+            terminal.read(
+                until=lambda screen: (
+                    sorted(
+                        re.sub(r" .*  waits for the rate limit, about \d+s", "", row.strip())
+                        for row in screen.shown()[2:]
+                    )
+                    == ["slow-1", "slow-2", "slow-3"]
+                )
+            )
+            terminal.type("\x03")
+            terminal.read()
+    assert terminal.process.returncode == 130
