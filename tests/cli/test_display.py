@@ -12,10 +12,12 @@ from pollkit.cli.progress import terminal
 from pollkit.cli.progress.display import display_from
 from pollkit.cli.progress.event_log import CHANGES, EVERYTHING, WARNINGS, EventLog
 from pollkit.cli.progress.terminal import Size, Style, can_draw, clip, style_for, width_of
-from pollkit.cli.progress.views import ManyJobs, OneJob, Totals, clock_text, eta
+from pollkit.cli.progress.texts import clock_text, eta
+from pollkit.cli.progress.views import ManyJobs, OneJob, Totals
 from pollkit.core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event
 from pollkit.core.machine import start
 from pollkit.core.model import Job, State
+from pollkit.core.outages import Outage
 from pollkit.core.units import Limit
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import Ending
@@ -264,6 +266,27 @@ def test_jobs_that_the_rate_limit_delays_say_so(columns, expected):
     assert view.due_ids(111.0) == [] and view.due_ids(115.0) == ["job_0", "job_1", "job_2"]
     view.update(115.0, Totals(3, 3, limit_delays={"job_0": 39.7, "job_1": 0.2}))
     assert view.lines(115.0, Size(columns, 24), PLAIN)[2:] == expected
+
+
+@pytest.mark.parametrize(
+    "columns, next_probe_at, expected",
+    [
+        (80, 127.0, "https://api.internal is down for 0:45, next try in 12s"),
+        (80, 115.0, "https://api.internal is down for 0:45, trying now"),
+        (54, 127.0, "https://api.internal is down for 0:45, next in 12s"),
+        (40, 127.0, "https://api.internal is down for 0:45"),
+        (30, 127.0, "https://api.internal is dow.."),
+    ],
+)
+def test_an_outage_is_shown_above_the_jobs(columns, next_probe_at, expected):
+    view = ManyJobs(100.0)
+    view.on_event(poll(101.0))
+    outage = Outage("https://api.internal", 70.0, "refused", next_probe_at)
+    view.update(115.0, Totals(3, 3, outages=[outage]))
+    shown = view.lines(115.0, Size(columns, 24), PLAIN)
+    assert shown[2] == expected and shown[3].startswith("  job_1")
+    view.update(116.0, Totals(3, 3))
+    assert "is down" not in "".join(view.lines(116.0, Size(columns, 24), PLAIN))
 
 
 def test_without_totals_polls_are_counted_from_events():

@@ -11,21 +11,31 @@ from typing import Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, T
 
 from ...core.events import END, FAULT, POLL, Event
 from ...core.model import State, display_id, one_line
-from ...core.units import Limit, duration_text, percent
-from ...core.wait_state import FAULT as FOR_FAULT
-from ...core.wait_state import LIMIT, RETRY_AFTER, WaitState
+from ...core.outages import Outage
+from ...core.units import Limit
+from ...core.wait_state import LIMIT, WaitState
 from ..output import count_text
 from .terminal import Size, Style, clip, width_of
+from .texts import (
+    Report,
+    amount_texts,
+    clock_text,
+    eta,
+    next_poll_texts,
+    outage_texts,
+    percent_text,
+    rate_texts,
+    spinner,
+)
 
 WIDEST_BAR = 40
 NARROWEST_BAR = 8
 SLOW_JOBS_SHOWN = 3
 SLOW_JOBS_READ = 50  # the jobs among which the slowest are found
+OUTAGES_SHOWN = 3
 RATE_WINDOW_S = 60
-RATE_TOLERANCE = 1.2  # replies that come late and together look like a higher rate
 ETA_MIN_FINISHED = 5  # jobs that must have finished before an ETA is shown
 GAP = "  "
-_REASONS = {RETRY_AFTER: "Retry-After", FOR_FAULT: "fault"}
 _STATES = (
     (State.DONE, "done", "green"),
     (State.FAILED, "failed", "red"),
@@ -42,13 +52,7 @@ class Totals(NamedTuple):
     polls: int = 0
     rate_limited: int = 0  # polls that were answered with 429
     limit_delays: Mapping[str, float] = {}  # seconds, by the ids of jobs that the limit delays
-
-
-class Report(NamedTuple):
-    """The progress of a job, and when it was reported."""
-
-    fraction: float
-    at: float
+    outages: Sequence[Outage] = ()
 
 
 class Part(NamedTuple):
@@ -203,6 +207,9 @@ class ManyJobs:
             self._jobs_line(now, width, style),
             fit_line(self._request_parts(now), width, style),
         ]
+        for outage in self._totals.outages[:OUTAGES_SHOWN]:
+            texts = outage_texts(outage, now)
+            lines.append(fit_line([Part(0, texts, "red")], width, style))
         return lines + self._job_lines(now, width, style)
 
     def _job_lines(self, now: float, width: int, style: Style) -> List[str]:
@@ -278,99 +285,6 @@ def _job_parts(progress: WaitState, now: float, name_width: int, style: Style) -
         Part(1, [status, clip(status, 12), clip(status, 8)]),
         Part(3, next_poll_texts(progress, now), "yellow" if progress.why != "pace" else "faint"),
     ]
-
-
-def next_poll_texts(progress: WaitState, now: float, fault: str = "") -> List[str]:
-    """When the next poll is, and the reason if it is not the pace; the longest text first."""
-    delay_s = progress.next_at - now
-    if progress.ending is not None:
-        return [""]
-    if delay_s <= 0:
-        return ["polling now", "now", ""]
-    if progress.why == LIMIT:
-        return _limit_texts(delay_s)
-    if delay_s < 9.95:
-        delay = "%.1fs" % max(0.1, delay_s)
-    else:
-        delay = duration_text(round(delay_s))
-    short = ["next in " + delay, "in " + delay, ""]
-    reason = _REASONS.get(progress.why)
-    if reason is None:
-        return ["next poll in " + delay] + short
-    long = "next poll in %s (%s)" % (delay, reason)
-    if fault and progress.why == FOR_FAULT:
-        return ["next poll in %s (%s)" % (delay, one_line(fault, 90)), long] + short
-    return [long, "in %s (%s)" % (delay, reason)] + short
-
-
-def _limit_texts(delay_s: float) -> List[str]:
-    """That the rate limit delays the next poll, and for how long; the longest text first."""
-    delay = duration_text(max(1, round(delay_s)))
-    return [
-        "waits for the rate limit, about " + delay,
-        "rate limit, about " + delay,
-        "limit " + delay,
-        "limit",
-        "",
-    ]
-
-
-def rate_texts(polls: int, within_s: float, limit: Optional[Limit]) -> List[str]:
-    """The requests per minute, next to the limit if there is one; the longest text first.
-
-    A burst uses tokens that the bucket has saved before, so the time in which it saved them
-    counts, too. Otherwise, a burst of 5 in the first second would be shown as 300 per minute.
-    """
-    if limit is not None:
-        allowed = limit.polls / limit.per * 60
-        saved_s = limit.burst * limit.per / limit.polls
-        rate = polls / (within_s + saved_s) * 60
-        # A higher rate is possible if jobs of several origins or profiles have a limit each.
-        if rate <= allowed * RATE_TOLERANCE:
-            rate = min(rate, allowed)
-            return [
-                "%s per minute of %.0f allowed" % (count_text(round(rate), "request"), allowed),
-                "%.0f/%.0f per min" % (rate, allowed),
-            ]
-    rate = polls / within_s * 60
-    return ["%s per minute" % count_text(round(rate), "request"), "%.0f/min" % rate]
-
-
-def eta(first: Optional[Report], latest: Optional[Report], now: float) -> Optional[float]:
-    """Seconds until the job finishes at the speed between two reports; None if that is unknown."""
-    if first is None or latest is None or first.at >= latest.at:
-        return None
-    speed = (latest.fraction - first.fraction) / (latest.at - first.at)
-    remaining_s = latest.at + (1 - latest.fraction) / speed - now
-    return remaining_s if remaining_s > 0 else None
-
-
-def percent_text(fraction: float) -> str:
-    """A fraction in percent."""
-    return "%d%%" % percent(min(1.0, max(0.0, fraction)))
-
-
-def amount_texts(fraction: float, total: Optional[float]) -> List[str]:
-    """A fraction in percent and, if the total is a whole number, in counts; the longest first."""
-    percentage = percent_text(fraction)
-    if total is None or total % 1:
-        return [percentage]
-    count = round(fraction * total)
-    return ["%s (%d of %d)" % (percentage, count, total), "%d/%d" % (count, total), percentage]
-
-
-def clock_text(duration: float) -> str:
-    """0:12, 12:34, 1:02:03."""
-    minutes, seconds = divmod(int(max(0.0, duration)), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return "%d:%02d:%02d" % (hours, minutes, seconds)
-    return "%d:%02d" % (minutes, seconds)
-
-
-def spinner(now: float) -> str:
-    """A character that changes four times per second, to show that the command is running."""
-    return "|/-\\"[int(now * 4) % 4]
 
 
 def _width(texts: Sequence[str]) -> int:
