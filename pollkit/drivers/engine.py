@@ -287,7 +287,8 @@ class Engine:
         """Count a poll; its report, or None if it has nothing to report, as most polls."""
         if whole.verdict is Verdict.PENDING and not self._writes_first:
             is_unfinished = len(steps) == 1 and steps[0].after.ending is None
-            if is_unfinished and not self._publisher.needs(whole):
+            is_paused = whole.retry_after is not None  # which the counts have to show
+            if is_unfinished and not is_paused and not self._publisher.needs(whole):
                 self._quiet_polls += 1
                 return None
         report = Report.from_poll(steps, readings, whole, now)

@@ -11,8 +11,10 @@ from ..core.agenda import Step
 from ..core.lane import Entry
 from ..core.learning.durations import Durations
 from ..core.model import Counts, Outcome, State
-from ..edges.ledger.leases import Claim, new_token
+from ..core.origins import origin_text
+from ..core.urls import parse_url
 from ..edges.ledger.ledger import Ledger
+from ..edges.ledger.records import Claim, new_token
 from .client import Client
 from .endpoint import Endpoint
 from .engine import Engine
@@ -29,11 +31,12 @@ MAX_LEASED = 2000  # jobs leased at once
 class LeasedJob:
     """A job that this process has leased."""
 
-    __slots__ = ("claim", "url", "was_polled")
+    __slots__ = ("claim", "origin", "url", "was_polled")
 
     def __init__(self, claim: Claim, url: str) -> None:
         self.claim = claim
         self.url = url
+        self.origin = origin_text(parse_url(url))
         self.was_polled = False
 
 
@@ -170,7 +173,9 @@ class LeasedJobs:
         leased: LeasedJob = step.entry.owner[0]
         leased.was_polled = True
         state = step.after
-        is_ours = self._leases.save_progress(leased.claim, state, leased.url, counts)
+        is_ours = self._leases.save_progress(
+            leased.claim, state, url=leased.url, origin=leased.origin, counts=counts
+        )
         engine = self.engine
         with engine.lock:
             is_soon = state.next_at <= self._clock.now() + HORIZON_S
@@ -192,7 +197,9 @@ class LeasedJobs:
         outcome = self._client.outcome(step.after)
         if outcome.state is State.CANCELLED:  # by this process, which stops: another continues
             self._leases.release([leased.claim])
-        elif self._leases.save_outcome(leased.claim, step.after, outcome, counts):
+        elif self._leases.save_outcome(
+            leased.claim, step.after, outcome, origin=leased.origin, counts=counts
+        ):
             self.finished.append(outcome.state)
             if self._on_finished is not None:
                 call_safely(self._on_finished, outcome, "on_finished failed")

@@ -16,8 +16,8 @@ from ..core.units import NEVER, to_seconds
 from ..core.wait_settings import LEDGER_DEFAULTS
 from ..edges.clock import Clock
 from ..edges.history_file import History
-from ..edges.ledger.leases import Claim
 from ..edges.ledger.ledger import Ledger
+from ..edges.ledger.records import Claim
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError
 from .client import Client, Default, Timeout

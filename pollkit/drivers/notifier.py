@@ -15,7 +15,7 @@ import time
 from typing import Callable, Dict, List, Optional, Set
 
 from ..edges.ledger.ledger import Ledger
-from ..edges.ledger.notifications import Notification, NotificationFailed
+from ..edges.ledger.records import Notification, NotificationFailed
 from ..edges.notify import outbox as outboxes
 from ..edges.notify.program import Program
 from ..errors import LedgerError

@@ -75,7 +75,12 @@ class Report(NamedTuple):
         """The report on a poll; `whole` is the reading of the reply as a whole."""
         verdict = whole.verdict
         is_shared_fault = len(steps) > 1 and verdict is not Verdict.PENDING
-        counts = Counts(1, int(verdict is Verdict.FAULT), int(verdict is Verdict.LIMITED))
+        counts = Counts(
+            polls=1,
+            faults=int(verdict is Verdict.FAULT),
+            rate_limited=int(verdict is Verdict.LIMITED),
+            pauses=int(whole.retry_after is not None),
+        )
         return cls(steps, readings, is_shared_fault, counts, at)
 
 

@@ -18,8 +18,8 @@ from pollkit.cli.exit_codes import combine_exit_codes
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.ledger import rows as ledger_rows
-from pollkit.edges.ledger.leases import Leases
-from pollkit.edges.ledger.notifications import Notifications
+from pollkit.edges.ledger.records import Notifications
+from pollkit.edges.ledger.sqlite.leases import SqliteLeases
 from raw_server import RawServer, reply
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -326,7 +326,7 @@ def test_a_ledger_that_fails_during_a_run_is_one_line_and_exit_code_2(api, pollk
     def broken(self, *args):
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(Leases, "save_progress", broken)
+    monkeypatch.setattr(SqliteLeases, "save_progress", broken)
     assert pollkit("run", "jobs.db") == (2, "", "pollkit: the disk is full\n")
 
 

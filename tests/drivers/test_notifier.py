@@ -211,7 +211,9 @@ def test_a_program_that_hangs_at_the_end_of_a_run_is_a_failed_attempt(
 def test_a_program_that_hangs_is_given_up_after_a_day(ledger, place, start_notifier, failures):
     finish_jobs(ledger, "a")
     ledger._notifications.claim(1, -1)
-    ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_from = tell_from - 90000"))
+    ledger._storage.file.write(
+        lambda db: db.execute("UPDATE jobs SET notify_since = notify_since - 90000")
+    )
     start_notifier(Program([script(place, "sleep 60\n")], 0.2)).finish(0.1)
     assert [again for _, _, again in failures] == [False]
     assert [row.gave_up_notifying for row in ledger.rows()] == [True]
@@ -355,7 +357,7 @@ def test_an_outbox_that_was_locked_gets_the_notification_later(
         assert [error for _, error, _ in failures] == [
             "can't append to %s: another program has it locked" % outbox
         ]
-    ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_at = 0"))
+    ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET notify_at = 0"))
     start_notifier(outbox=outbox).finish(5)
     assert notified(ledger) == {"a": True}
 

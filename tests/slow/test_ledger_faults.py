@@ -87,9 +87,9 @@ def each_fault(place, monkeypatch, capsys, fault, words, *, code=0, least=10):
 
 def states(place):
     with Ledger(place.ledger) as ledger:
-        assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == (
-            "ok",
-        )
+        assert ledger._storage.file.read(
+            lambda db: db.execute("PRAGMA integrity_check").fetchone()
+        ) == ("ok",)
         return {row.job.id: row.state for row in ledger.rows()}
 
 

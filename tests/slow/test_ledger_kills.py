@@ -94,9 +94,9 @@ def check(place, names, notified, seed):
     with Ledger(place.ledger) as ledger:
         rows = {row.job.id: row for row in ledger.rows()}
         summary = ledger.summary()
-        assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == (
-            "ok",
-        )
+        assert ledger._storage.file.read(
+            lambda db: db.execute("PRAGMA integrity_check").fetchone()
+        ) == ("ok",)
     assert {name: rows[name].state for name in names} == {
         name: expected_state(name) for name in names
     }, seed

@@ -19,7 +19,7 @@ from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.clock import Clock
-from pollkit.edges.ledger.statistics import add_counts
+from pollkit.edges.ledger.sqlite.statistics import Source, add_counts
 
 HOUR = 3600.0
 DAY = 86400.0
@@ -180,9 +180,11 @@ def forked(work):
         os._exit(1)
 
 
-def count_polls(ledger, counts, profile=None):
+def count_polls(ledger, counts, profile=None, origin=None):
     """Add to the counts of this minute, as a run does with each poll."""
-    ledger._file.write(lambda db: add_counts(db, ledger._file.time(db), profile, counts))
+    file = ledger._storage.file
+    source = Source(profile, origin)
+    file.write(lambda db: add_counts(db, file.time(db), source, counts))
 
 
 def observe_finished(progress, rules, now, verdict=Verdict.DONE, **reading):
@@ -195,7 +197,7 @@ def observe_pending(progress, rules, now, **reading):
     )
 
 
-def poll_job(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
+def poll_job(ledger, claim, verdict=Verdict.PENDING, rules=RULES, origin=None, **reading):
     """Poll a claimed job as a run does; whether the ledger accepted the result."""
     now = ledger.clock.now()
     before = claim.resume("https://api.internal/" + claim.job.id, rules, now)
@@ -204,6 +206,6 @@ def poll_job(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
     else:
         after = observe_finished(before, rules, now, verdict, **reading)
     if after.ending is None:
-        return ledger._leases.save_progress(claim, after, before.url)
+        return ledger._leases.save_progress(claim, after, url=before.url, origin=origin)
     outcome = after.outcome(Profile(), ledger.clock.wall() - now)
-    return ledger._leases.save_outcome(claim, after, outcome)
+    return ledger._leases.save_outcome(claim, after, outcome, origin=origin)

@@ -34,8 +34,8 @@ from ...core.profile import Profile
 from ...core.units import Limit, to_seconds
 from ...drivers.ledger_runner import LedgerRunner
 from ...drivers.notifier import Notifier
-from ...edges.ledger.ledger import LEASED, WAITING, Ledger
-from ...edges.ledger.notifications import Notification
+from ...edges.ledger.ledger import Ledger
+from ...edges.ledger.records import LEASED, WAITING, Notification
 from ...edges.notify.program import Program
 from ...errors import ConfigError
 from .. import argument_types, options

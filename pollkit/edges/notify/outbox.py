@@ -7,7 +7,7 @@ import time
 from typing import Sequence
 
 from ..files import open_file
-from ..ledger.notifications import Notification, NotificationFailed
+from ..ledger.records import Notification, NotificationFailed
 
 LOCK_S = 5.0  # how long to wait while another program has the file locked
 RETRY_LOCK_S = 0.02

@@ -113,7 +113,7 @@ def test_a_wait_starts_when_its_job_is_added_and_a_passed_deadline_leaves_a_fina
 )
 def test_a_wait_whose_row_was_edited_by_hand_starts_over(ledger, leases, clock, saved, shown):
     ledger.add(["a"])
-    ledger._file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (saved,)))
+    ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (saved,)))
     assert next(ledger.rows()).progress == shown
     progress = leases.claim(1)[0].resume("u", RULES, clock.now())
     assert progress.polls == 0

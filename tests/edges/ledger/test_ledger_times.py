@@ -114,7 +114,7 @@ def test_ledger_time_never_goes_back(path):
                 clock.restart()
                 ledger.close()
                 ledger = Ledger(path, clock)
-            seen.append(ledger._file.write(ledger._file.time).now)
+            seen.append(ledger._storage.file.write(ledger._storage.file.time).now)
         assert seen == sorted(seen)
         ledger.close()
 

@@ -6,7 +6,7 @@ from ledger_host import DAY, RULES, count_polls, poll_job
 from pollkit import Job
 from pollkit.core.model import Counts
 from pollkit.core.reading.verdict import Verdict
-from pollkit.edges.ledger import statistics as statistics_module
+from pollkit.edges.ledger.sqlite import statistics as statistics_module
 
 
 def finish(ledger, claim, duration_s):
@@ -43,7 +43,9 @@ def test_the_jobs_that_started_last_are_kept_not_those_that_finished_last(
     claims = leases.claim(9)
     for i in (8, 5, 7, 2, 0, 6, 1, 4, 3):
         finish(ledger, claims[i], i)
-    rows = ledger._file.read(lambda db: db.execute("SELECT least_s FROM durations").fetchall())
+    rows = ledger._storage.file.read(
+        lambda db: db.execute("SELECT least_s FROM durations").fetchall()
+    )
     assert sorted(rows) == [(5,), (6,), (7,), (8,)]
     assert statistics.durations() == [(5, 5), (6, 6), (7, 7), (8, 8)]
 
@@ -105,12 +107,23 @@ def test_polls_are_counted_per_minute_for_thirty_days(ledger, leases, statistics
     ledger.add(["a"])
     (claim,) = leases.claim(1)
     progress = claim.resume("u", RULES, clock.now())
-    leases.save_progress(claim, progress, "u", Counts(1))
-    count_polls(ledger, Counts(3, 2, 1), "p")
-    count_polls(ledger, Counts(1, 0, 1), "p")
+    leases.save_progress(claim, progress, url="u", counts=Counts(1))
+    count_polls(ledger, Counts(3, 2, 1, 1), "p", "https://a")
+    count_polls(ledger, Counts(1, 0, 1), "p", "https://a")
+    count_polls(ledger, Counts(1, 1), "p", "https://b")
     start = clock.wall() // 60 * 60
-    assert statistics.minutes() == [(start, None, (1, 0, 0)), (start, "p", (4, 2, 2))]
+    assert statistics.minutes() == [
+        (start, None, None, (1, 0, 0, 0)),
+        (start, "p", "https://a", (4, 2, 2, 1)),
+        (start, "p", "https://b", (1, 1, 0, 0)),
+    ]
     assert statistics.minutes(since=start + 60) == []
     clock.pass_s(31 * DAY)
     count_polls(ledger, Counts(1))
     assert [minute.at for minute in statistics.minutes()] == [start + 31 * DAY]
+    assert statistics.totals() == {"": (2, 0, 0, 0), "p": (5, 3, 2, 1)}
+    assert statistics.totals_by_origin() == {
+        "": (2, 0, 0, 0),
+        "https://a": (4, 2, 2, 1),
+        "https://b": (1, 1, 0, 0),
+    }

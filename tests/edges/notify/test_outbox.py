@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pollkit.edges.ledger.notifications import Notification, NotificationFailed
+from pollkit.edges.ledger.records import Notification, NotificationFailed
 from pollkit.edges.notify import outbox as outboxes
 from pollkit.edges.notify.outbox import append
 
