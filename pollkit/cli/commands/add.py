@@ -22,7 +22,7 @@ from typing import List, Optional, Union
 from ...core.model import NO_TIMEOUT, Job
 from ...core.profile import Profile
 from ...core.units import NEVER
-from ...edges.ledger.ledger import Added
+from ...edges.ledger.records import Added
 from ...edges.ledger.rows import job_to_row
 from ...errors import ConfigError
 from .. import options
