@@ -17,9 +17,10 @@ from pollkit import Job, Ledger, LedgerError
 from pollkit.cli.exit_codes import combine_exit_codes
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
-from pollkit.edges.ledger import rows as ledger_rows
-from pollkit.edges.ledger.records import Notifications
+from pollkit.edges.ledger.sqlite import rows as ledger_rows
+from pollkit.edges.ledger.sqlite.jobs import SqliteJobs
 from pollkit.edges.ledger.sqlite.leases import SqliteLeases
+from pollkit.edges.ledger.sqlite.notifications import SqliteNotifications
 from raw_server import RawServer, reply
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -323,7 +324,7 @@ def test_a_deadline_that_passes_between_runs_leaves_one_final_poll(pollkit):
 def test_a_ledger_that_fails_during_a_run_is_one_line_and_exit_code_2(api, pollkit, monkeypatch):
     added(api, 3, lasts=60)
 
-    def broken(self, *args):
+    def broken(self, *args, **options):
         raise LedgerError("the disk is full")
 
     monkeypatch.setattr(SqliteLeases, "save_progress", broken)
@@ -335,10 +336,10 @@ def test_a_ledger_that_can_not_record_notifications_stops_the_run(api, pollkit, 
     api.add("late", lasts=600)
     pollkit("add", "jobs.db", "late", "--profile", "fake")
 
-    def broken(self, *args):
+    def broken(self, *args, **options):
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(Notifications, "mark_notified", broken)
+    monkeypatch.setattr(SqliteNotifications, "mark_notified", broken)
     assert pollkit("run", "jobs.db", "--timeout", "never", "--outbox", "out.jsonl") == (
         2,
         "",
@@ -512,8 +513,8 @@ def test_status_counts_many_jobs_without_reading_them(described, pollkit, monkey
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("job_%d" % i, profile="fake") for i in range(1000)])
     read = []
-    real = Ledger._job_row
-    monkeypatch.setattr(Ledger, "_job_row", lambda *args: read.append(1) or real(*args))
+    real = SqliteJobs._job_row
+    monkeypatch.setattr(SqliteJobs, "_job_row", lambda *args: read.append(1) or real(*args))
     for words in ([], ["--state", "waiting"], ["--profile", "fake"]):
         code, out, _ = pollkit("status", "jobs.db", "--rows", "5", *words)
         assert code == 5 and out.startswith("1000 waiting") and "and 995 more" in out
