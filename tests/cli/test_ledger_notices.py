@@ -2,9 +2,7 @@
 
 import os
 import re
-import stat
 import sys
-import time
 
 import pytest
 
@@ -74,47 +72,6 @@ def test_a_slow_program_delays_no_poll(api, pollkit):
 
 
 # Metrics
-
-SAMPLE = re.compile(r'pollkit_([a-z_]+)\{((?:[a-z]+="(?:[^"\\]|\\.)*",?)+)\} ([0-9.]+)')
-
-
-def test_metrics_are_in_the_format_of_prometheus(api, pollkit):
-    added(api, 2, ledger='a"b\\.db')
-    api.add("late", lasts=60)
-    api.fault(500, "late")
-    pollkit("add", 'a"b\\.db', "late", "--profile", "fake")
-    assert pollkit("run", 'a"b\\.db', "--once", "--metrics", "m.prom") == (0, "", "")
-    ledger = os.path.realpath('a"b\\.db').replace("\\", "\\\\").replace('"', '\\"')
-    kinds = {}
-    values = {}
-    with open("m.prom") as file:
-        for line in file.read().splitlines():
-            if line.startswith("# TYPE "):
-                _, _, name, kind = line.split()
-                assert name not in kinds
-                kinds[name] = kind
-            elif not line.startswith("# HELP "):
-                name, labels, value = SAMPLE.fullmatch(line).groups()
-                assert 'ledger="%s"' % ledger in labels
-                assert "pollkit_" + re.sub("_(sum|count)$", "", name) in kinds
-                label = re.search('(?:state|profile|quantile)="([^"]*)"', labels)
-                values[name, label and label.group(1)] = float(value)
-    assert {name for name, kind in kinds.items() if kind == "counter"} == {
-        "pollkit_polls_total",
-        "pollkit_faults_total",
-        "pollkit_rate_limited_total",
-    }
-    assert (
-        values["jobs", "done"],
-        values["jobs", "waiting"],
-        values["polls_total", "fake"],
-        values["faults_total", "fake"],
-        values["notice_delay_seconds_count", None],
-    ) == (2, 1, 3, 1, 2)
-    assert values["notice_delay_seconds", "0.5"] <= values["notice_delay_seconds", "1"] < 5
-    assert abs(values["last_run_timestamp_seconds", None] - time.time()) < 60
-    assert stat.S_IMODE(os.stat("m.prom").st_mode) == 0o644
-    assert [name for name in os.listdir(".") if name.endswith(".tmp")] == []
 
 
 @posix
