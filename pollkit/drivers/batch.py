@@ -17,13 +17,15 @@ from typing import (
     Union,
 )
 
-from ..core.agenda import Step
 from ..core.lane import Entry
 from ..core.machine import start
 from ..core.model import Counts, Job, Outcome, State, display_id
+from ..core.outages import Outage
 from ..core.pace import Pace
 from ..core.profile import Profile, validate_count
+from ..core.schedule import Step
 from ..core.units import NEVER, to_seconds
+from ..core.wait_settings import WaitSettings
 from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
@@ -159,6 +161,11 @@ class BatchPoller:
     def limit_delays(self, job_ids: Iterable[str]) -> Dict[str, float]:
         """About how many seconds the rate limit still delays these jobs; only those it delays."""
         return self._engine.limit_delays(job_ids)
+
+    @property
+    def outages(self) -> List[Outage]:
+        """The origins that are down; instants are on the clock of this BatchPoller."""
+        return self._engine.outages()
 
     def __len__(self) -> int:
         """The number of pending jobs."""
@@ -349,3 +356,6 @@ class _Sink:
         outcome = self._client.outcome(step.after)
         for owner in step.entry.owner:
             owner.deliver(step.after.job, outcome)
+
+    def on_outage(self, outage: Outage, settings: WaitSettings) -> None:
+        """Do nothing: the agenda knows it."""

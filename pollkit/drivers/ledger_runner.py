@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Union
 
 from ..core.model import NOTHING_COUNTED, Counts, Outcome, State
+from ..core.outages import Outage
 from ..core.pace import Pace
 from ..core.profile import Profile, validate_count
 from ..core.units import NEVER, to_seconds
@@ -137,6 +138,11 @@ class LedgerRunner:
         return {} if run is None else run.jobs.engine.limit_delays(job_ids)
 
     @property
+    def outages(self) -> List[Outage]:
+        """The origins that are down; instants are on the ledger's clock."""
+        return [] if self._run is None else self._run.jobs.outages.all()
+
+    @property
     def unpollable(self) -> List[str]:
         """The ids of the jobs that could not be polled in the current or latest run."""
         run = self._run
@@ -182,6 +188,7 @@ class _Run:
         jobs = self.jobs
         while True:
             jobs.renew()
+            self._poll_probes()
             claims = self._claim(HORIZON_S) if self._is_time_to_claim() else []
             unpollable = self._put_on_agenda(claims)
             is_idle = not jobs and not self._may_add_jobs()  # before the ledger is read
@@ -192,7 +199,7 @@ class _Run:
                 break
             next_claim_at = NEVER
             if due_at is not None and jobs.has_room:
-                next_claim_at = due_at - HORIZON_S  # jobs that are due before were claimed
+                next_claim_at = self._next_claim_at(due_at)
             # If none of the claimed jobs can be polled, claim others at once.
             are_all_unpollable = claims and unpollable == len(claims)
             pause_s = 0.0 if are_all_unpollable else SHORT_TURN_S
@@ -205,6 +212,7 @@ class _Run:
         jobs.keeps_jobs = False
         polled: Set[int] = set()
         has_more = True  # the ledger may have more due jobs
+        self._poll_probes()
         while has_more or jobs:
             jobs.renew()
             if has_more and self._is_time_to_claim():
@@ -256,6 +264,18 @@ class _Run:
         self._claim_at = self._clock.now() + TURN_S
         return self.jobs.claim(PORTION, horizon_s)
 
+    def _poll_probes(self) -> None:
+        """Poll one job of each origin that is down, if that is due."""
+        self.jobs.refresh_outages()
+        self._put_on_agenda(self.jobs.claim_probes(), are_probes=True)
+
+    def _next_claim_at(self, due_at: float) -> float:
+        """When to claim again; `due_at` is the next job's instant, or the next probe's."""
+        probe_at = self.jobs.outages.next_probe_at()
+        if probe_at is not None and probe_at <= due_at:
+            return probe_at
+        return due_at - HORIZON_S  # jobs that are due before were claimed
+
     def _claim_unpolled(self, polled: Set[int]) -> bool:
         """Claim jobs that this run has not polled; whether there may be more of them."""
         claims = self._claim(0.0)
@@ -266,12 +286,12 @@ class _Run:
         polled.update(claim.key for claim in new)
         return bool(new) and not again
 
-    def _put_on_agenda(self, claims: List[Claim]) -> int:
+    def _put_on_agenda(self, claims: List[Claim], are_probes: bool = False) -> int:
         """Poll these jobs; the number of those that can't be polled."""
         unpollable = []
         for claim in claims:
             try:
-                self.jobs.put_on_agenda(claim)
+                self.jobs.put_on_agenda(claim, are_probes)
             except ConfigError as error:
                 unpollable.append(claim)
                 if claim.key not in self.unpollable:

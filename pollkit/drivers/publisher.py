@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, List, NamedTuple, Opt
 
 from ..core import events
 from ..core.events import Event
+from ..core.machine import FAULT_VERDICTS
 from ..core.model import Counts
 from ..core.reading.verdict import Reading, Verdict
 from ..core.wait_settings import WaitSettings
@@ -15,7 +16,7 @@ from ..core.wait_state import WaitState
 if TYPE_CHECKING:
     import logging
 
-    from ..core.agenda import Step
+    from ..core.schedule import Step
 
 # The levels of the logging module, which takes long to import.
 DEBUG = 10
@@ -103,7 +104,7 @@ class Publisher:
         """Whether the events of a poll with this reading are needed."""
         if self.needs_every_event:
             return True
-        return bool(reading.warnings) or reading.verdict in events.FAULT_VERDICTS
+        return bool(reading.warnings) or reading.verdict in FAULT_VERDICTS
 
     def needs_report(self, report: Report) -> bool:
         """Whether some event of this report is needed."""
@@ -138,11 +139,11 @@ class Publisher:
         """Publish the events of a report; exceptions of `on_event` are logged."""
         if not report.readings:
             for step in report.steps:
-                self._publish_safely([events.end_event(step.after, report.at)])
+                self.publish_safely([events.end_event(step.after, report.at)])
         is_first = True
         for step, reading in zip(report.steps, report.readings):
             if step.before.ending is None:  # otherwise it was cancelled, and reported then
-                self._publish_safely(self._step_events(report, step, reading, is_first))
+                self.publish_safely(self._step_events(report, step, reading, is_first))
             is_first = False
 
     def _step_events(
@@ -156,6 +157,7 @@ class Publisher:
             return [events.end_event(step.after, report.at)]
         return ()
 
-    def _publish_safely(self, found: Iterable[Event]) -> None:
+    def publish_safely(self, found: Iterable[Event]) -> None:
+        """Publish events; exceptions of `on_event` are logged."""
         for event in found:
             call_safely(self.publish, event, "on_event failed")

@@ -129,8 +129,13 @@ class Display:
         poller = self._poller
         if poller is None:
             return None
-        stats = poller.stats
-        return Totals(self._jobs, stats.polls, stats.rate_limited, poller.limit_delays(due_ids))
+        return Totals(
+            jobs=self._jobs,
+            polls=poller.stats.polls,
+            rate_limited=poller.stats.rate_limited,
+            limit_delays=poller.limit_delays(due_ids),
+            outages=poller.outages,
+        )
 
 
 def display_from(

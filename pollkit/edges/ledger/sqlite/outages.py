@@ -91,7 +91,7 @@ class SqliteOutages(Outages):
             row = db.execute(
                 "SELECT %s FROM jobs WHERE free_at = (SELECT hold_until FROM outages "
                 "WHERE origin = ? AND ended_at IS NULL AND next_probe_at <= ?) "
-                "AND origin = ? AND token IS NULL LIMIT 1" % JOB_COLUMNS,
+                "AND origin = ? AND token IS NULL ORDER BY due_at LIMIT 1" % JOB_COLUMNS,
                 (origin, time.now, origin),
             ).fetchone()
             if row is None:
