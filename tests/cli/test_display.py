@@ -285,8 +285,21 @@ def test_an_outage_is_shown_above_the_jobs(columns, next_probe_at, expected):
     view.update(115.0, Totals(3, 3, outages=[outage]))
     shown = view.lines(115.0, Size(columns, 24), PLAIN)
     assert shown[2] == expected and shown[3].startswith("  job_1")
+    assert not shown[3].endswith("outage")  # it is not due yet
     view.update(116.0, Totals(3, 3))
     assert "is down" not in "".join(view.lines(116.0, Size(columns, 24), PLAIN))
+
+
+def test_a_due_job_whose_origin_is_down_waits_for_the_end_of_the_outage():
+    view = ManyJobs(100.0)
+    for name, url in (("a", "https://api.internal:443/a"), ("b", "http://api.internal/b")):
+        view.on_event(poll(101.0, name, url=url))
+    view.update(115.0, Totals(2, 2, outages=[Outage("https://api.internal", 70.0, "x", 127.0)]))
+    assert view.lines(115.0, Size(80, 24), PLAIN)[3:] == [
+        "  a  0:15  running  waits for the end of the outage",
+        "  b  0:15  running  polling now",
+    ]
+    assert view.lines(115.0, Size(40, 24), PLAIN)[3] == "  a  0:15  running  outage"
 
 
 def test_without_totals_polls_are_counted_from_events():

@@ -193,30 +193,42 @@ def test_after_a_resize_the_batch_fits_again_and_nothing_else_is_left(runs, name
         assert all(row.startswith("  slow-") for row in shown[2:])
 
 
+def read_display(folder, command, url, options, until):
+    """Run a command on three slow jobs until the condition is true of the screen, then press ^C."""
+    jobs = folder / "jobs"
+    jobs.write_text("slow-1\nslow-2\nslow-3")
+    profiles = folder / "profiles.ini"
+    profiles.write_text(PROFILE % url)
+    names = ["--profile", "fake", "--profiles", str(profiles)]
+    source = str(jobs)
+    if command == "run":
+        source = str(folder / "ledger.db")
+        words = ["-m", "pollkit", "add", source, "--from", str(jobs), "--quiet"]
+        subprocess.run([sys.executable] + words + names, check=True, cwd=ROOT)
+    words = ["-m", "pollkit", command, source, "--pace", "fixed 100ms"]
+    with InPty(words + names + options, 80) as terminal:
+        terminal.read(until=until)
+        terminal.type("\x03")
+        terminal.read()
+    assert terminal.process.returncode == 130
+
+
 @pytest.mark.parametrize("command", ["batch", "run"])
 def test_jobs_that_wait_for_the_rate_limit_say_so(tmp_path, command):
-    jobs = tmp_path / "jobs"
-    jobs.write_text("slow-1\nslow-2\nslow-3")
-    profiles = tmp_path / "profiles.ini"
+    def are_delayed(screen):
+        rows = [row for row in screen.shown() if row.startswith("  slow-")]
+        delayed = re.compile(r"  slow-\d .*  waits for the rate limit, about \d+s")
+        return len(rows) == 3 and all(delayed.fullmatch(row) for row in rows)
+
     with JobApi(answer) as api:
-        profiles.write_text(PROFILE % api.url + "limit = 3/m burst 3\n")
-        options = ["--profile", "fake", "--profiles", str(profiles)]
-        source = str(jobs)
-        if command == "run":
-            source = str(tmp_path / "ledger.db")
-            words = ["-m", "pollkit", "add", source, "--from", str(jobs)] + options
-            subprocess.run([sys.executable] + words, check=True, cwd=ROOT)
-        words = ["-m", "pollkit", command, source, "--pace", "fixed 100ms"] + options
-        with InPty(words, 80) as terminal:
-            terminal.read(
-                until=lambda screen: (
-                    sorted(
-                        re.sub(r" .*  waits for the rate limit, about \d+s", "", row.strip())
-                        for row in screen.shown()[2:]
-                    )
-                    == ["slow-1", "slow-2", "slow-3"]
-                )
-            )
-            terminal.type("\x03")
-            terminal.read()
-    assert terminal.process.returncode == 130
+        read_display(tmp_path, command, api.url, ["--limit", "3/m burst 3"], are_delayed)
+
+
+@pytest.mark.parametrize("command", ["batch", "run"])
+def test_an_outage_is_shown(tmp_path, command):
+    def is_down(screen):
+        rows = [row for row in screen.shown() if row.startswith("http://127.0.0.1:9 is down")]
+        return rows and re.fullmatch(r".* is down for 0:0[1-9], next try in \ds", rows[0])
+
+    options = ["--max-faults", "100"] if command == "batch" else []
+    read_display(tmp_path, command, "http://127.0.0.1:9", options, is_down)

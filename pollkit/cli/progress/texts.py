@@ -12,6 +12,7 @@ from ...core.wait_state import FAULT, LIMIT, RETRY_AFTER, WaitState
 from ..output import count_text
 
 RATE_TOLERANCE = 1.2  # replies that come late and together look like a higher rate
+POLLING_NOW = ["polling now", "now", ""]
 _REASONS = {RETRY_AFTER: "Retry-After", FAULT: "fault"}
 
 
@@ -28,9 +29,9 @@ def next_poll_texts(progress: WaitState, now: float, fault: str = "") -> List[st
     if progress.ending is not None:
         return [""]
     if delay_s <= 0:
-        return ["polling now", "now", ""]
+        return POLLING_NOW
     if progress.why == LIMIT:
-        return _limit_texts(delay_s)
+        return limit_texts(delay_s)
     if delay_s < 9.95:
         delay = "%.1fs" % max(0.1, delay_s)
     else:
@@ -45,7 +46,7 @@ def next_poll_texts(progress: WaitState, now: float, fault: str = "") -> List[st
     return [long, "in %s (%s)" % (delay, reason)] + short
 
 
-def _limit_texts(delay_s: float) -> List[str]:
+def limit_texts(delay_s: float) -> List[str]:
     """That the rate limit delays the next poll, and for how long; the longest text first."""
     delay = duration_text(max(1, round(delay_s)))
     return [

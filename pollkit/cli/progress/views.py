@@ -11,16 +11,20 @@ from typing import Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, T
 
 from ...core.events import END, FAULT, POLL, Event
 from ...core.model import State, display_id, one_line
+from ...core.origins import origin_text
 from ...core.outages import Outage
 from ...core.units import Limit
-from ...core.wait_state import LIMIT, WaitState
+from ...core.urls import is_url, parse_url
+from ...core.wait_state import WaitState
 from ..output import count_text
 from .terminal import Size, Style, clip, width_of
 from .texts import (
+    POLLING_NOW,
     Report,
     amount_texts,
     clock_text,
     eta,
+    limit_texts,
     next_poll_texts,
     outage_texts,
     percent_text,
@@ -219,14 +223,24 @@ class ManyJobs:
         has_fractions = any(progress.fraction is not None for progress in slowest)
         lines = []
         for progress in slowest:
-            limit_delay_s = self._totals.limit_delays.get(progress.job.id)
-            if limit_delay_s is not None:
-                progress = progress._replace(why=LIMIT, next_at=now + max(1.0, limit_delay_s))
             parts = _job_parts(progress, now, name_width, style)
+            if progress.next_at <= now:
+                parts[-1] = Part(3, self._due_texts(progress), "yellow")
             if not has_fractions:
                 del parts[1]
             lines.append(fit_line(parts, width, style))
         return lines
+
+    def _due_texts(self, progress: WaitState) -> List[str]:
+        """Why a due job has not been polled yet."""
+        limit_delay_s = self._totals.limit_delays.get(progress.job.id)
+        if limit_delay_s is not None:
+            return limit_texts(limit_delay_s)
+        if self._totals.outages and is_url(progress.url):
+            origin = origin_text(parse_url(progress.url))
+            if any(outage.origin == origin for outage in self._totals.outages):
+                return ["waits for the end of the outage", "outage", ""]
+        return POLLING_NOW
 
     def _jobs_line(self, now: float, width: int, style: Style) -> str:
         total = self._totals.jobs
