@@ -198,8 +198,9 @@ class LeasedJobs:
         with self.engine.lock:
             for entry in list(agenda):
                 leased: LeasedJob = entry.owner[0]
+                is_concerned = entry.origin == outage.origin and entry.settings.outlasts_outages
                 is_resting = not entry.is_in_flight and not leased.is_probe
-                if is_resting and self.outages.outage_of(entry.origin, entry.settings) is outage:
+                if is_concerned and is_resting:
                     agenda.withdraw(entry)
                     self._drop(leased)
                     resting.append(leased.claim)
