@@ -31,6 +31,7 @@ TURN_S = 1.0  # the longest time between two checks for jobs that other processe
 SHORT_TURN_S = 0.1  # the shortest time between two checks
 SOON_S = 10.0  # run(once=True) releases jobs that a limit delays for longer
 RECHECK_S = 15.0  # how often to check whether an unpollable job can be polled after all
+MAINTAIN_S = 5.0  # how often to look for the leases of processes that were killed
 LEAVE_S = 2.0  # how long to wait for exchanges in flight when time is up
 
 
@@ -42,7 +43,8 @@ class LedgerRunner:
     profiles are kept in the ledger, so that all runners share them. `on_finished` is called with
     each Outcome once it is written, `on_unpollable` with a message for each job that can't be
     polled, for example because its profile is missing (default: log it). `may_add_jobs` returns
-    True while this process may still add jobs to the ledger.
+    True while this process may still add jobs to the ledger. With `keep`, such as '30d', a run
+    ends by removing the jobs that finished this long ago; those whose notification is pending stay.
 
     >>> import os, tempfile
     >>> from pollkit.testing import FakeJobApi
@@ -73,6 +75,7 @@ class LedgerRunner:
         rng: Optional[Callable[[], float]] = None,
         profiles: Optional[str] = None,
         history: Optional[History] = None,
+        keep: Union[float, str, None] = None,
     ) -> None:
         if not isinstance(ledger, (Ledger, str, os.PathLike)):
             raise ConfigError("ledger must be a Ledger or the path of one, not %r" % (ledger,))
@@ -85,6 +88,7 @@ class LedgerRunner:
         self._on_finished = on_finished
         self._on_unpollable = on_unpollable or _log_unpollable
         self._may_add_jobs = may_add_jobs
+        self._keep_s = None if keep is None else to_seconds(keep, "keep")
         self._client_options: Dict[str, Any] = {
             "profile": profile,
             "pace": pace,
@@ -125,6 +129,8 @@ class LedgerRunner:
                 run.poll_until(NEVER)
             else:
                 run.poll_until(ledger.clock.now() + to_seconds(for_s, "for_s"))
+            if self._keep_s is not None:
+                ledger.forget_finished(self._keep_s, pending_too=False)
             return run.jobs.finished
 
     @property
@@ -177,16 +183,19 @@ class _Run:
     ) -> None:
         self.jobs = jobs
         self.unpollable: Dict[int, Claim] = {}  # by key; each is reported once
+        self._storage = ledger._storage
         self._leases = ledger._leases
         self._on_unpollable = on_unpollable
         self._may_add_jobs = may_add_jobs
         self._clock = ledger.clock
         self._claim_at = self._clock.now()  # claim again now, even if many jobs are unpolled
+        self._maintain_at = self._claim_at
 
     def poll_until(self, until: float) -> None:
         """Poll until no job waits that can be polled, or until an instant."""
         jobs = self.jobs
         while True:
+            self._maintain()
             jobs.renew()
             self._poll_probes()
             claims = self._claim(HORIZON_S) if self._is_time_to_claim() else []
@@ -214,6 +223,7 @@ class _Run:
         has_more = True  # the ledger may have more due jobs
         self._poll_probes()
         while has_more or jobs:
+            self._maintain()
             jobs.renew()
             if has_more and self._is_time_to_claim():
                 has_more = self._claim_unpolled(polled)
@@ -299,6 +309,12 @@ class _Run:
                 self.unpollable[claim.key] = claim
         self._leases.postpone(unpollable, HORIZON_S + RECHECK_S)  # the profile may be repaired
         return len(unpollable)
+
+    def _maintain(self) -> None:
+        now = self._clock.now()
+        if now >= self._maintain_at:
+            self._maintain_at = now + MAINTAIN_S
+            self._storage.maintain()
 
     # Waiting
 

@@ -73,6 +73,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="share the work between this many processes (default: 1)",
     )
+    parser.add_argument(
+        "--keep",
+        metavar="D",
+        type=to_seconds,
+        help="at the end, remove jobs that finished this long ago and were notified, such as 30d",
+    )
     options.add_polling_options(parser, many_jobs=True, from_ledger=True)
     _add_notification_options(parser.add_argument_group("notifications and metrics"))
     add_progress_options(parser, without_terminal="only problems")
@@ -122,6 +128,11 @@ def run(arguments: argparse.Namespace) -> int:
         Program(arguments.program, arguments.exec_timeout)  # raises ConfigError if it can't be run
     elif arguments.exec_env:
         raise ConfigError("--exec-env needs --exec PROGRAM")
+    if arguments.keep is not None and arguments.program is None and arguments.outbox is None:
+        raise ConfigError(
+            "--keep removes only jobs that were notified: give --exec or --outbox, too, "
+            "or remove jobs with pollkit forget --finished --older-than D"
+        )
     if arguments.metrics is not None:
         check_path(arguments.metrics)
     _check_files(arguments)
@@ -217,6 +228,7 @@ class _Run:
             ledger,
             self._profile,
             workers=arguments.workers,
+            keep=arguments.keep,
             on_event=display.on_event,
             on_finished=self._on_finished,
             on_unpollable=lambda text: display.write_line("pollkit: " + text),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ledger_host import DAY, HOUR, RULES, HostClock, poll_job, states
+from ledger_host import DAY, HOUR, RULES, poll_job, states
 from pollkit import Job, Ledger
 from pollkit.core.outages import Outage
 from pollkit.core.reading.verdict import Verdict
@@ -10,11 +10,6 @@ from pollkit.core.reading.verdict import Verdict
 ORIGIN = "https://api.internal"
 OTHER = "https://other.internal"
 REFUSED = "10.0.0.5:443 refused the connection"
-
-
-@pytest.fixture
-def outages(ledger):
-    return ledger._outages
 
 
 def begin(ledger, origin=ORIGIN, probe_in_s=1.0):
@@ -110,28 +105,6 @@ def test_held_jobs_are_not_taken_for_postponed_ones(ledger, leases):
     begin(ledger)
     hold(ledger, "a")
     assert not leases.has_only_postponed_jobs()
-
-
-def claim_steps(path, held):
-    """How many steps SQLite takes to claim jobs behind so many held ones."""
-    clock = HostClock()
-    steps = []
-    with Ledger(path, clock) as ledger:
-        begin(ledger, probe_in_s=HOUR)
-        if held:
-            hold(ledger, *["held %d" % i for i in range(held)])
-        clock.pass_s(1)
-        ledger.add(["job %d" % i for i in range(20)])
-        ledger._storage.file.read(
-            lambda db: db.set_progress_handler(lambda: steps.append(1) and 0, 10)
-        )
-        assert claimed(ledger, count=10) == ["job %d" % i for i in range(10)]
-        assert ledger._leases.next_due() is not None
-    return len(steps)
-
-
-def test_held_jobs_do_not_slow_down_a_claim(path):
-    assert 10 < claim_steps(path + "2", held=3000) < 1.2 * claim_steps(path, held=10)
 
 
 # Probes

@@ -6,24 +6,10 @@ from ledger_host import DAY, RULES, count_polls, poll_job
 from pollkit import Job
 from pollkit.core.model import Counts
 from pollkit.core.reading.verdict import Verdict
-from pollkit.edges.ledger.sqlite import statistics as statistics_module
 
 
 def finish(ledger, claim, duration_s):
     poll_job(ledger, claim, Verdict.DONE, duration_s=float(duration_s))
-
-
-def test_the_latest_durations_of_each_kind_are_kept(ledger, leases, statistics, clock, monkeypatch):
-    monkeypatch.setattr(statistics_module, "RECENT", 3)
-    for i in range(5):
-        ledger.add([Job("s%d" % i, label="small"), Job("l%d" % i, label="large", profile="p")])
-        for claim in leases.claim(2):
-            finish(ledger, claim, i)
-        clock.pass_s(1)
-    latest = [(2, 2), (3, 3), (4, 4)]
-    assert statistics.durations(None, "small") == statistics.durations("p", "large") == latest
-    assert statistics.durations() == []
-    assert statistics.durations_by_kind() == {("", "small"): latest, ("p", "large"): latest}
 
 
 def test_a_duration_that_no_reply_gives_lies_between_two_polls(ledger, leases, statistics, clock):
@@ -33,21 +19,6 @@ def test_a_duration_that_no_reply_gives_lies_between_two_polls(ledger, leases, s
     clock.pass_s(10)
     poll_job(ledger, claim, Verdict.DONE)
     assert statistics.durations() == [(0, 10)]
-
-
-def test_the_jobs_that_started_last_are_kept_not_those_that_finished_last(
-    ledger, leases, statistics, monkeypatch
-):
-    monkeypatch.setattr(statistics_module, "KEPT_DURATIONS", 4)
-    ledger.add(["job_%d" % i for i in range(9)])  # at once: the order of the list counts
-    claims = leases.claim(9)
-    for i in (8, 5, 7, 2, 0, 6, 1, 4, 3):
-        finish(ledger, claims[i], i)
-    rows = ledger._storage.file.read(
-        lambda db: db.execute("SELECT least_s FROM durations").fetchall()
-    )
-    assert sorted(rows) == [(5,), (6,), (7,), (8,)]
-    assert statistics.durations() == [(5, 5), (6, 6), (7, 7), (8, 8)]
 
 
 def test_durations_are_in_the_order_of_starts_and_wait_for_jobs_that_started_earlier(

@@ -5,6 +5,7 @@ dead; the leases of all others expire. A forked child is a process of its own.
 """
 
 import os
+from typing import Optional
 
 from ...sqlite_file import Connection
 from ..process_identity import ProcessIdentity, current_process, is_dead
@@ -19,21 +20,21 @@ class Owner:
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
-        self._become_current()
+        self._id = ""
+        self._process: Optional[ProcessIdentity] = None
 
     def register(self, db: Connection, now: float) -> str:
         """Make sure that this process is known; its id."""
-        if os.getpid() != self._process.pid:  # after a fork
-            self._become_current()
+        process = self._current_process()
         db.execute(
             "INSERT OR IGNORE INTO owners (id, host, pid, start, added_at) VALUES (?, ?, ?, ?, ?)",
-            (self._id, *self._process, now),
+            (self._id, *process, now),
         )
         return self._id
 
     def free_dead(self, db: Connection, now: float) -> None:
         """Free what dead processes of this host have claimed; forget the owners of old boots."""
-        here = current_process(self._file.boot)
+        here = self._current_process()
         for owner, *fields in db.execute("SELECT id, host, pid, start FROM owners").fetchall():
             if is_dead(ProcessIdentity._make(fields), here):
                 db.execute(
@@ -45,6 +46,8 @@ class Owner:
         # The leases of a removed owner expire, like those of any other host.
         db.execute("DELETE FROM owners WHERE host != ? AND added_at < ?", (here.host, now - KEPT_S))
 
-    def _become_current(self) -> None:
-        self._process = current_process(self._file.boot)
-        self._id = new_token()
+    def _current_process(self) -> ProcessIdentity:
+        if self._process is None or self._process.pid != os.getpid():  # after a fork
+            self._process = current_process(self._file.boot)
+            self._id = new_token()
+        return self._process

@@ -1,7 +1,6 @@
 """The file of a ledger: which files are accepted, how they are migrated, and their size."""
 
 import ast
-import itertools
 import json
 import os
 import re
@@ -15,7 +14,6 @@ from ledger_host import ROOT, FaultyConnection, poll_job, python
 from pollkit import Job, Ledger, LedgerError, PollkitError
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
-from pollkit.edges.ledger.sqlite import schema
 
 # The file
 
@@ -243,54 +241,7 @@ def test_a_full_disk_is_reported_and_loses_nothing(path):
         assert [row.job.id for row in ledger.rows()] == ["first", "second"]
 
 
-# Migrations
-
-
-@pytest.mark.parametrize("version", range(len(schema.MIGRATIONS) + 1))
-def test_a_file_of_every_older_version_is_migrated(path, version):
-    if version:
-        db = sqlite3.connect(path)
-        for statement in itertools.chain(*schema.MIGRATIONS[:version]):
-            db.execute(statement)
-        db.execute("PRAGMA user_version=%d" % version)
-        db.execute(
-            "INSERT INTO jobs (id, state, added_at, free_at, due_at) "
-            "VALUES ('old', 'waiting', 1, 1, 1)"
-        )
-        db.executemany(
-            "INSERT INTO durations (profile, label, least_s, most_s) VALUES ('p', '', ?, ?)",
-            [(9, 10), (5, 6), (7, 7)],
-        )
-        db.commit()
-        db.close()
-    else:
-        open(path, "w").close()  # as a process leaves it that is killed here
-    with Ledger(path) as ledger:
-        ledger.add(["new"])
-        assert {claim.job.id for claim in ledger._leases.claim(9)} == {"new"} | (
-            {"old"} if version else set()
-        )
-        assert ledger.statistics.durations("p") == ([(9, 10), (5, 6), (7, 7)] if version else [])
-
-
-def test_each_migration_is_applied_completely_or_not_at_all(path, monkeypatch):
-    with Ledger(path) as ledger:
-        ledger.add(["a"])
-    more = schema.MIGRATIONS + [
-        ("ALTER TABLE jobs ADD COLUMN colour TEXT",),
-        ("CREATE TABLE broken (",),
-    ]
-    monkeypatch.setattr(schema, "MIGRATIONS", more)
-    with pytest.raises(LedgerError, match="syntax|incomplete"):
-        Ledger(path)
-    more[-1] = ("CREATE TABLE shades (name)",)
-    with Ledger(path) as ledger:
-        assert ledger._storage.file.read(
-            lambda db: db.execute("PRAGMA user_version").fetchone()
-        ) == (len(more),)
-        assert ledger._storage.file.read(
-            lambda db: db.execute("SELECT id, colour FROM jobs").fetchall()
-        ) == [("a", None)]
+# SQL
 
 
 def test_old_versions_of_sqlite_understand_the_sql():

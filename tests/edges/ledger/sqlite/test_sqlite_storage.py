@@ -1,0 +1,102 @@
+"""What only holds for a ledger in SQLite: rows edited by hand, bounds, and its steps."""
+
+import pytest
+
+from ledger_host import DAY, HOUR, RULES, HostClock, poll_job
+from pollkit import Job, Ledger
+from pollkit.core.outages import Outage
+from pollkit.core.reading.verdict import Verdict
+from pollkit.edges.ledger.sqlite import statistics as statistics_module
+
+ORIGIN = "https://api.internal"
+
+
+def finish(ledger, claim, duration_s):
+    poll_job(ledger, claim, Verdict.DONE, duration_s=float(duration_s))
+
+
+@pytest.mark.parametrize(
+    "saved, shown",
+    [
+        ("{}", {}),
+        ('{"started_at": "soon"}', {}),
+        ('{"trouble": [1], "started_at": 1}', {"trouble": [1]}),
+        ("[]", {}),
+        ("7", {}),
+    ],
+)
+def test_a_wait_whose_row_was_edited_by_hand_starts_over(ledger, leases, clock, saved, shown):
+    ledger.add(["a"])
+    ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (saved,)))
+    assert next(ledger.rows()).progress == shown
+    progress = leases.claim(1)[0].resume("u", RULES, clock.now())
+    assert progress.polls == 0
+    assert progress.deadline == pytest.approx(clock.now() + 300)
+
+
+def test_the_latest_durations_of_each_kind_are_kept(ledger, leases, statistics, clock, monkeypatch):
+    monkeypatch.setattr(statistics_module, "RECENT", 3)
+    for i in range(5):
+        ledger.add([Job("s%d" % i, label="small"), Job("l%d" % i, label="large", profile="p")])
+        for claim in leases.claim(2):
+            finish(ledger, claim, i)
+        clock.pass_s(1)
+    latest = [(2, 2), (3, 3), (4, 4)]
+    assert statistics.durations(None, "small") == statistics.durations("p", "large") == latest
+    assert statistics.durations() == []
+    assert statistics.durations_by_kind() == {("", "small"): latest, ("p", "large"): latest}
+
+
+def test_the_jobs_that_started_last_are_kept_not_those_that_finished_last(
+    ledger, leases, statistics, monkeypatch
+):
+    monkeypatch.setattr(statistics_module, "KEPT_DURATIONS", 4)
+    ledger.add(["job_%d" % i for i in range(9)])  # at once: the order of the list counts
+    claims = leases.claim(9)
+    for i in (8, 5, 7, 2, 0, 6, 1, 4, 3):
+        finish(ledger, claims[i], i)
+    rows = ledger._storage.file.read(
+        lambda db: db.execute("SELECT least_s FROM durations").fetchall()
+    )
+    assert sorted(rows) == [(5,), (6,), (7,), (8,)]
+    assert statistics.durations() == [(5, 5), (6, 6), (7, 7), (8, 8)]
+
+
+def test_ledger_time_never_goes_back(path):
+    clock = HostClock()
+    with Ledger(path, clock) as ledger:
+        seen = []
+        for i, by in enumerate([0, 50, -20, HOUR, -DAY, 3, 7 * DAY]):
+            clock.set_wall(by)
+            clock.pass_s(15)
+            if i % 2:
+                clock.restart()
+                ledger.close()
+                ledger = Ledger(path, clock)
+            seen.append(ledger._storage.file.write(ledger._storage.file.time).now)
+        assert seen == sorted(seen)
+        ledger.close()
+
+
+def claim_steps(path, held):
+    """How many steps SQLite takes to claim jobs behind so many held ones."""
+    clock = HostClock()
+    steps = []
+    with Ledger(path, clock) as ledger:
+        now = clock.now()
+        ledger._outages.begin(Outage(ORIGIN, now, "", now + HOUR))
+        ledger.add("held %d" % i for i in range(held))
+        ledger._outages.hold(ledger._leases.claim(held), ORIGIN)
+        clock.pass_s(1)
+        ledger.add(["job %d" % i for i in range(20)])
+        ledger._storage.file.read(
+            lambda db: db.set_progress_handler(lambda: steps.append(1) and 0, 10)
+        )
+        claims = ledger._leases.claim(10)
+        assert [claim.job.id for claim in claims] == ["job %d" % i for i in range(10)]
+        assert ledger._leases.next_due() is not None
+    return len(steps)
+
+
+def test_held_jobs_do_not_slow_down_a_claim(path):
+    assert 10 < claim_steps(path + "2", held=3000) < 1.2 * claim_steps(path, held=10)
