@@ -10,6 +10,7 @@ from pollkit.core.agenda import Agenda
 from pollkit.core.lane import Lane
 from pollkit.core.limits.bucket import Bucket
 from pollkit.core.machine import start
+from pollkit.core.outages import Outage
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 
@@ -367,3 +368,16 @@ def test_one_request_for_many_shortens_the_delay_by_the_rate_limit():
     assert ids(take(agenda, 0.0)) == ["a", "b"]
     take(agenda, 0.0)
     assert agenda.limit_delays("cdef", 0.0) == {"c": 10.0, "d": 10.0, "e": 20.0, "f": 20.0}
+
+
+def test_the_rate_limit_does_not_delay_jobs_whose_origin_is_down():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
+    for name in "ab":
+        entry = agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
+        agenda.outages.assign_lane(entry, "http://x")
+    take(agenda, 0.0)
+    take(agenda, 0.0)
+    assert agenda.limit_delays("ab", 0.0) == {"b": 10.0}
+    agenda.outages.begin(Outage("http://x", 0.0, "refused", 5.0), 0.0)
+    assert agenda.limit_delays("ab", 0.0) == {}
