@@ -1,4 +1,4 @@
-"""When the jobs of a ledger time out, as far as this host's profiles tell.
+"""When the jobs of a ledger time out, according to this host's profiles.
 
 A wait knows its deadline once it has been polled. Before that, it follows from the job's own
 timeout, the timeout of its profile or the 24 hours of a ledger. `pollkit run --timeout` may change

@@ -129,7 +129,7 @@ class OneJob:
                 self._latest = report
 
     def due_ids(self, now: float) -> List[str]:
-        """None: the events of a single job tell whether the rate limit delays it."""
+        """None: the events of a single job say whether the rate limit delays it."""
         return []
 
     def update(self, now: float, totals: Optional[Totals]) -> None:
