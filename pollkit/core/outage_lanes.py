@@ -33,10 +33,6 @@ class OutageLanes:
         self._failures = FailureCounts()
         self._lanes: Dict[str, Lane] = {}  # by origin
 
-    def __bool__(self) -> bool:
-        """Whether some origin is down."""
-        return bool(self._lanes)
-
     def current(self) -> List[Outage]:
         """The current outages."""
         return [lane.outage for lane in self._lanes.values() if lane.outage is not None]
