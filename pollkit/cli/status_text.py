@@ -9,8 +9,8 @@ from ..core.units import NEVER, duration_text, percent
 from ..core.wait_state import FAULT
 from ..edges.ledger.records import JobRow, Summary
 from .deadlines import Deadlines, time_text
+from .fitted_table import EMPTY, Column, fit_table
 from .output import count_text
-from .tables import EMPTY, Column, format_table
 
 WIDEST_CELL = 60
 WIDEST_PROBLEM = 200
@@ -70,7 +70,7 @@ def _summary_text(summary: Summary) -> str:
 
 def job_table(cells: Sequence[Tuple[str, ...]], width: Optional[int] = None) -> List[str]:
     """The lines of the table, from the cells of each job."""
-    return format_table(COLUMNS, cells, width)
+    return fit_table(COLUMNS, cells, width)
 
 
 def job_cells(

@@ -11,7 +11,6 @@ examples:
 
 import argparse
 import sys
-import textwrap
 from typing import List, NamedTuple, Optional, Tuple, Union
 
 from ...core.model import Outcome, State
@@ -21,9 +20,11 @@ from ...testing import FakeJobApi
 from ..exit_codes import ALL_DONE, UNREACHABLE
 from ..progress.display import add_progress_options, display_from
 from ..progress.terminal import text_width
+from ..tables import wrap_line
 
 QUICK_SCALE = 0.2
 TABLE_WIDTH = 80
+NARROWEST = 20  # columns; on a narrower terminal, lines are not wrapped any further
 DELAYED_SHARE = 0.1  # of a job's wait: shorter delays by the rate limit are not mentioned
 DISTURBANCES = {0: "a broken connection", 429: "a 429 with Retry-After", 503: "a 503"}
 NEXT_STEPS = """
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
         answers = [(name, request.status) for request in api.requests for name in request.ids]
     expected = [State.FAILED if job.error else State.DONE for job in JOBS]
     is_as_planned = [outcome.state for outcome in outcomes] == expected
-    width = text_width(sys.stdout)
+    width = max(NARROWEST, text_width(sys.stdout))
     text = _summary(outcomes, answers, is_as_planned) + NEXT_STEPS
     sys.stdout.write(_table(outcomes, answers, width) + "\n" + _wrap_lines(text, width))
     return ALL_DONE if is_as_planned else UNREACHABLE
@@ -132,8 +133,7 @@ def _table(outcomes: List[Outcome], answers: Answers, width: int) -> str:
 
 
 def _wrap_lines(text: str, width: int) -> str:
-    lines = [textwrap.fill(line, width, subsequent_indent="    ") for line in text.splitlines()]
-    return "\n".join(lines) + "\n"
+    return "".join(wrap_line(line, width, 4) + "\n" for line in text.splitlines())
 
 
 def _disturbances(outcome: Outcome, answers: Answers) -> List[str]:

@@ -36,7 +36,7 @@ from ..deadlines import Deadlines
 from ..exit_codes import WAITING as JOBS_WAIT
 from ..exit_codes import exit_code
 from ..ledger_options import add_ids, add_ledger, open_ledger
-from ..progress.terminal import Terminal, can_draw, is_terminal, size_of, text_width
+from ..progress.terminal import Terminal, can_draw, size_of
 from ..status_text import (
     headline,
     job_cells,
@@ -46,6 +46,7 @@ from ..status_text import (
     last_poll_failed,
     next_poll_at,
 )
+from ..tables import terminal_width
 
 UNFINISHED = (WAITING, LEASED)
 WATCH_S = 2.0
@@ -103,8 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             view.print_json(summary)
         else:
-            width = text_width(sys.stdout) if is_terminal(sys.stdout) else None
-            output.write("\n".join(view.lines(summary, width)) + "\n")
+            output.write("\n".join(view.lines(summary, terminal_width())) + "\n")
     present = [state for state, number in summary.states.items() if number]
     if any(state in UNFINISHED for state in present):
         return JOBS_WAIT
