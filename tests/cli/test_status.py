@@ -146,7 +146,7 @@ def test_the_summary_has_no_jobs(api, pollkit):
         "",
     )
     code, found = status(pollkit, "--summary")
-    assert (code, list(found), found["summary"]["waiting"]) == (5, ["summary", "outages"], 2)
+    assert (code, found["summary"]["waiting"], found["jobs"]) == (5, 2, [])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ with 0 if no job failed, although others may still wait.
 The table leaves out columns in which no job has a value and, on a narrow terminal, the less
 important ones. PROBLEM is the fault of the last poll, the error of the job, or why its notification
 failed. The notification of a finished job is 'pending' until a run with --exec or --outbox
-delivers it. --json has everything: see pollkit help cron.
+delivers it. --json has everything: see pollkit help cron and pollkit help schema.
 
 examples:
   pollkit status jobs.db
@@ -212,12 +212,12 @@ class _StatusView:
         """Print one object, job by job: all of them may not fit into memory."""
         outages = self._ledger.outages()
         head = {"summary": summary.states, "outages": [_outage_as_dict(one) for one in outages]}
+        rows = self._rows()
         if self._arguments.summary:
-            sys.stdout.write(output.as_json(head))
-            return
+            rows = iter(())
         sys.stdout.write(output.as_json(head).rstrip("\n")[:-1] + ', "jobs": [')
         separator = "\n "
-        for row in self._rows():
+        for row in rows:
             job = _job_as_dict(row, outages, self._deadlines)
             sys.stdout.write(separator + output.as_json(job).rstrip("\n"))
             separator = ",\n "
