@@ -1,10 +1,10 @@
-"""What a run leaves in the ledger: finished jobs for a while, and the time of the run."""
+"""A run keeps finished jobs for a while, and records its time, its origins and its pauses."""
 
 import pytest
 
 from ledger_host import DAY, poll_job
 from ledger_shell import added
-from pollkit import ConfigError, LedgerRunner
+from pollkit import ConfigError, Ledger, LedgerRunner
 from pollkit.core.reading.verdict import Verdict
 
 
@@ -52,3 +52,16 @@ def test_a_run_records_its_time_in_the_ledger(ledger, statistics, clock):
     assert statistics.last_run_at() == pytest.approx(clock.wall())
     clock.pass_s(60)
     assert statistics.last_run_at() == pytest.approx(clock.wall() - 60)
+
+
+def test_a_run_records_requests_faults_and_pauses_per_origin(api, pollkit):
+    added(api, 1)
+    api.fault(503, retry_after=1)
+    assert pollkit("run", "jobs.db")[0] == 0
+    with Ledger("jobs.db") as ledger:
+        (row,) = ledger.rows()
+        assert row.origin == api.base
+        totals = ledger.statistics.totals_by_origin()
+    assert list(totals) == [api.base]
+    assert totals[api.base].polls == row.outcome["polls"] == 2
+    assert totals[api.base].pauses == 1

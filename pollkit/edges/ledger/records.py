@@ -44,8 +44,8 @@ class JobRow(NamedTuple):
     notify_error: Optional[str]
     gave_up_notifying: bool
     origin: Optional[str] = None  # None until the job was polled
-    # Extended by outages. None if there is none, if the job has finished, or if it is unknown: the
-    # run decides about a job that was never polled and has no timeout of its own.
+    # Extended by outages. None if there is none, if the job has finished, or if it is unknown: if
+    # a job was never polled and was added without a timeout, the run chooses one.
     deadline: Optional[float] = None
 
     @property
@@ -130,7 +130,7 @@ class NotificationFailed(Exception):
 
 
 class OutageReport(NamedTuple):
-    """An outage that a person should hear about; its instants are wall-clock time."""
+    """An outage to report to a person; its instants are wall-clock time."""
 
     outage: Outage
     waiting_jobs: int  # those known to be of this origin

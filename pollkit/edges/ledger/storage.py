@@ -1,12 +1,12 @@
 """Storage: all that a ledger keeps, behind one interface.
 
 `Storage` is the contract; each implementation has a folder (sqlite/). The ledger, the runner, the
-notifier and the shared rate limits use only what is declared here.
+notifier and the shared rate limits call only the methods declared in this module.
 
 House rules for an implementation and its callers:
 
   * Any number of threads, processes and hosts use one storage at the same time. Each call is
-    atomic by itself; nothing holds between two calls.
+    atomic; between two calls, anything may change.
   * A lease is an instant: a job is leased until then, and anyone may claim it afterwards. Each
     claim has its own token. Whatever is written later about a claimed job names the token, and
     changes nothing if another process has claimed the job meanwhile: so no outcome is written
@@ -165,7 +165,7 @@ class Outages:
 
     At most one outage per origin is current. For its first day, its jobs are held: no `claim`
     returns them, and one at a time can be leased as a probe. After that day they can be claimed
-    again, although the outage goes on, because outages extend a deadline by a day at most.
+    again, although the outage lasts, because outages extend a deadline by a day at most.
     """
 
     def current(self) -> List[Outage]:

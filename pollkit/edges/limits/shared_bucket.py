@@ -98,7 +98,7 @@ class SharedBucket(TokenBucket):
     def _take(
         self, found: Optional[StoredBucket], asked_at: float, latest: float, is_final: bool
     ) -> Tuple[Optional[StoredBucket], _Grant]:
-        """The bucket after a token or a block was taken, and what the caller gets."""
+        """Take a token or a block; the bucket to store, and the grant."""
         stored = self._check(found)
         now = max(asked_at, stored.read_at)  # waiting for the update may have taken a while
         latest = max(latest, now)

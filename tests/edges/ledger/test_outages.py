@@ -101,6 +101,17 @@ def test_an_outage_of_a_day_no_longer_holds_jobs_back(ledger, outages, clock):
     assert len(outages.current()) == 1
 
 
+def test_until_then_it_holds_jobs_that_become_due(ledger, leases, clock):
+    ledger.add(["a"])
+    (claim,) = leases.claim(1)
+    poll_job(ledger, claim, origin=ORIGIN)
+    begin(ledger)
+    leases.release([claim])
+    clock.pass_s(DAY - 30)
+    assert claimed(ledger, horizon_s=15) == []
+    assert leases.next_due() == pytest.approx(clock.now() - DAY + 31)  # a probe
+
+
 def test_held_jobs_are_not_taken_for_postponed_ones(ledger, leases):
     begin(ledger)
     hold(ledger, "a")
@@ -175,6 +186,20 @@ def test_the_deadline_of_a_job_is_extended_by_the_outages_of_its_origin(
     assert state.deadline == pytest.approx(clock.now() + 200)
     assert poll_job(ledger, claim)
     assert next(ledger.rows()).deadline == pytest.approx(clock.wall() + 200)
+
+
+def test_the_origin_that_was_polled_counts_not_the_one_of_the_profile(ledger, leases, clock):
+    """The server may have redirected the job."""
+    ledger.add(["a"])
+    (claim,) = leases.claim(1)
+    poll_job(ledger, claim, origin=OTHER)
+    begin(ledger, OTHER)
+    ledger._outages.hold([claim], OTHER)
+    clock.pass_s(60)
+    ledger._outages.end(OTHER, 0.0)
+    (claim,) = leases.claim(1)
+    state = claim.resume("https://api.internal/a", RULES, clock.now())
+    assert state.deadline == pytest.approx(clock.now() + 300)
 
 
 def test_an_outage_before_the_job_was_added_does_not_extend_its_deadline(ledger, leases, clock):

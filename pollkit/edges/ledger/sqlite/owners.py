@@ -1,7 +1,7 @@
 """The processes that own leases, so that those of a dead process can be freed at once.
 
-A process registers when it first claims something. process_identity.py tells when one is certainly
-dead; the leases of all others expire. A forked child is a process of its own.
+A process registers with each claim. process_identity.py decides whether one is certainly dead; the
+leases of all others expire. A forked child registers as another process.
 """
 
 import os

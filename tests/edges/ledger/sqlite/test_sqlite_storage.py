@@ -78,6 +78,19 @@ def test_ledger_time_never_goes_back(path):
         ledger.close()
 
 
+def test_two_processes_that_find_a_probe_due_at_the_same_time_claim_one(
+    ledger, outages, clock, monkeypatch
+):
+    """Both have read the outage before either writes."""
+    outages.begin(Outage(ORIGIN, clock.now(), "", clock.now()))
+    ledger.add(["a", "b"])
+    outages.hold(ledger._leases.claim(2), ORIGIN)
+    before = outages.current()
+    assert outages.claim_probe(ORIGIN) is not None
+    monkeypatch.setattr(outages, "current", lambda: before)
+    assert outages.claim_probe(ORIGIN) is None
+
+
 def claim_steps(path, held):
     """How many steps SQLite takes to claim jobs behind so many held ones."""
     clock = HostClock()
