@@ -69,6 +69,7 @@ class LeasedJobs:
         self.finished: List[State] = []
         self._jobs: Dict[str, LeasedJob] = {}
         self._token = new_token()  # of the latest claim
+        self._returned: List[Tuple[Outage, Claim]] = []  # claims whose origin is down
         self._renew_at = self._clock.now() + RENEW_S
         self._durations: Dict[Durations, List[Tuple[float, float]]] = {}  # as last read
 
@@ -106,7 +107,7 @@ class LeasedJobs:
     def put_on_agenda(self, claim: Claim, is_probe: bool = False) -> None:
         """Poll a job that was claimed, or raise a ConfigError.
 
-        If its origin is down, it goes back to the ledger, unless it is a probe.
+        If its origin is down, `return_claims` releases it again, unless it is a probe.
         """
         engine = self.engine
         job, url, endpoint = engine.admit(claim.job)
@@ -124,7 +125,7 @@ class LeasedJobs:
         if outage is not None and not is_probe:
             must_end = is_late and not self.outages.holds_jobs(outage)
             if not must_end and not self._needs_probe(outage):
-                self._return_to_outage(outage, [claim])
+                self._returned.append((outage, claim))
                 return
             is_probe = True
             is_late = False  # no final poll: the agenda ends the wait
@@ -137,6 +138,15 @@ class LeasedJobs:
             self._jobs[job.id] = leased
             engine.adopt(state, endpoint, (leased,), is_late=is_late)
             engine.wake()
+
+    def return_claims(self) -> None:
+        """Release the claims that `put_on_agenda` refused because their origin is down."""
+        by_outage: Dict[Outage, List[Claim]] = {}
+        for outage, claim in self._returned:
+            by_outage.setdefault(outage, []).append(claim)
+        for outage, claims in by_outage.items():
+            self._return_to_outage(outage, claims)
+        self._returned = []
 
     def refresh_outages(self) -> None:
         """Learn about the outages that other processes have found; release the jobs concerned."""

@@ -307,6 +307,7 @@ class _Run:
                 if claim.key not in self.unpollable:
                     self._on_unpollable("%s: %s" % (claim.job.id, error))
                 self.unpollable[claim.key] = claim
+        self.jobs.return_claims()
         self._leases.postpone(unpollable, HORIZON_S + RECHECK_S)  # the profile may be repaired
         return len(unpollable)
 

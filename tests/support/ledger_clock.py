@@ -1,5 +1,6 @@
 """A virtual clock for a LedgerRunner, whose two threads both wait for instants."""
 
+import threading
 import time
 
 from pollkit.testing import VirtualClock
@@ -16,10 +17,8 @@ class LedgerClock(VirtualClock):
     def __init__(self, **options):
         super().__init__(**options)
         self._engine_until = None  # the instant that the idle engine waits for
-        self._has_engine = False
 
     def wait_in(self, multiplexer, until, is_busy):
-        self._has_engine = True
         if is_busy:
             return multiplexer.wait(None)
         finished = multiplexer.wait(0.0)
@@ -32,7 +31,7 @@ class LedgerClock(VirtualClock):
     def wait(self, gate, until):
         while self.now() < until and not gate.acquire(blocking=False):
             engine_until = self._engine_until
-            if not self._has_engine:
+            if not any(each.name == "pollkit-engine" for each in threading.enumerate()):
                 self.sleep_until(until)
             elif engine_until is not None and engine_until > self.now():
                 self.sleep_until(min(until, engine_until))
