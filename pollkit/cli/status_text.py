@@ -8,8 +8,8 @@ from ..core.outages import Outage
 from ..core.units import NEVER, duration_text, percent
 from ..core.wait_state import FAULT
 from ..edges.ledger.records import JobRow, Summary
-from .deadlines import Deadlines, time_text
 from .fitted_table import EMPTY, Column, fit_table
+from .job_deadlines import Deadlines, time_text
 from .output import count_text
 
 WIDEST_CELL = 60

@@ -3,7 +3,7 @@
 import pytest
 
 from pollkit import Job
-from pollkit.cli.deadlines import Deadlines
+from pollkit.cli.job_deadlines import Deadlines
 from pollkit.cli.progress.terminal import width_of
 from pollkit.cli.status_text import (
     age_text,

@@ -27,8 +27,8 @@ from ...edges.ledger.rows import job_to_row
 from ...errors import ConfigError
 from .. import options
 from ..argument_types import path
-from ..deadlines import Deadlines, deadlines_text
 from ..exit_codes import ALL_DONE
+from ..job_deadlines import Deadlines, deadlines_text
 from ..job_lists import named_jobs, read_jobs
 from ..ledger_options import add_ids, add_ledger, open_ledger
 from ..output import join_names, write_message

@@ -32,9 +32,9 @@ from ...edges.ledger.records import LEASED, WAITING, JobRow, Summary
 from ...errors import ConfigError
 from .. import output
 from ..argument_types import count
-from ..deadlines import Deadlines
 from ..exit_codes import WAITING as JOBS_WAIT
 from ..exit_codes import exit_code
+from ..job_deadlines import Deadlines
 from ..ledger_options import add_ids, add_ledger, open_ledger
 from ..progress.terminal import Terminal, can_draw, size_of
 from ..status_text import (

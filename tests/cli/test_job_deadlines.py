@@ -7,7 +7,7 @@ import pytest
 
 from ledger_shell import profile
 from pollkit import Job
-from pollkit.cli.deadlines import Deadlines, deadlines_text
+from pollkit.cli.job_deadlines import Deadlines, deadlines_text
 
 NEVER = float("inf")
 NOW = 1800000000.0  # 2027-01-15 08:00 UTC
