@@ -51,8 +51,8 @@ class SqliteLeases(Leases):
         def work(db: Connection) -> List[Claim]:
             time = self._file.time(db)
             jobs = _find_due(db, count, time.now, time.now + horizon_s)
-            owner = self._owner.register(db, time.now)
-            write_leases(db, jobs, time.now + lease_s, used_token, owner)
+            until = time.now + lease_s
+            write_leases(db, jobs, until, used_token, self._owner.register(db, until))
             return make_claims(jobs, used_token, self._file, time, read_outages(db))
 
         # Usually no job is due, and to check that takes no lock.
@@ -118,6 +118,7 @@ class SqliteLeases(Leases):
 
         def work(db: Connection) -> List[Claim]:
             until = self._file.time(db).now + lease_s
+            self._owner.register(db, until)
             return [
                 claim
                 for claim in claims

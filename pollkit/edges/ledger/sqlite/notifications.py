@@ -30,7 +30,7 @@ class SqliteNotifications(Notifications):
 
         def work(db: Connection) -> Page:
             now = self._file.time(db).now
-            owner = self._owner.register(db, now)
+            owner = self._owner.register(db, now + lease_s)
             page = read_page(
                 db.execute(
                     "SELECT key, id, ended_at, notify_attempts + 1, metadata, "

@@ -102,7 +102,7 @@ class SqliteOutages(Outages):
                 (until, origin),
             )
             stored = StoredJob(*row)
-            write_leases(db, [stored], until, used_token, self._owner.register(db, time.now))
+            write_leases(db, [stored], until, used_token, self._owner.register(db, until))
             return make_claims([stored], used_token, self._file, time, read_outages(db))[0]
 
         probes = [outage.next_probe_at for outage in self.current() if outage.origin == origin]

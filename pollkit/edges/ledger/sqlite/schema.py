@@ -102,7 +102,7 @@ MIGRATIONS = [
             next_probe_at REAL NOT NULL, reported TEXT)""",
         """CREATE TABLE owners (
             id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, start TEXT NOT NULL,
-            added_at REAL NOT NULL)""",
+            leased_until REAL NOT NULL)""",
         "ALTER TABLE time ADD COLUMN run_at REAL",
     ),
 ]

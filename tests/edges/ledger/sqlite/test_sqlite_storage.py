@@ -1,9 +1,11 @@
 """What only holds for a ledger in SQLite: rows edited by hand, bounds, and its steps."""
 
+import os
+
 import pytest
 
-from ledger_host import DAY, HOUR, RULES, HostClock, poll_job
-from pollkit import Job, Ledger
+from ledger_host import DAY, HOUR, RULES, HostClock, forked, poll_job
+from pollkit import Fixed, Job, Ledger
 from pollkit.core.outages import Outage
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges.ledger.sqlite import statistics as statistics_module
@@ -91,10 +93,19 @@ def test_two_processes_that_find_a_probe_due_at_the_same_time_claim_one(
     assert outages.claim_probe(ORIGIN) is None
 
 
-def claim_steps(path, held):
-    """How many steps SQLite takes to claim jobs behind so many held ones."""
-    clock = HostClock()
+def count_steps(ledger, work):
+    """How many steps SQLite takes, in tens."""
     steps = []
+    read = ledger._storage.file.read
+    read(lambda db: db.set_progress_handler(lambda: steps.append(1) and 0, 10))
+    work()
+    read(lambda db: db.set_progress_handler(None, 10))
+    return len(steps)
+
+
+def claim_steps(path, held):
+    """The steps to claim jobs behind so many held ones."""
+    clock = HostClock()
     with Ledger(path, clock) as ledger:
         now = clock.now()
         ledger._outages.begin(Outage(ORIGIN, now, "", now + HOUR))
@@ -102,14 +113,35 @@ def claim_steps(path, held):
         ledger._outages.hold(ledger._leases.claim(held), ORIGIN)
         clock.pass_s(1)
         ledger.add(["job %d" % i for i in range(20)])
-        ledger._storage.file.read(
-            lambda db: db.set_progress_handler(lambda: steps.append(1) and 0, 10)
-        )
-        claims = ledger._leases.claim(10)
-        assert [claim.job.id for claim in claims] == ["job %d" % i for i in range(10)]
-        assert ledger._leases.next_due() is not None
-    return len(steps)
+
+        def work():
+            claims = ledger._leases.claim(10)
+            assert [claim.job.id for claim in claims] == ["job %d" % i for i in range(10)]
+            assert ledger._leases.next_due() is not None
+
+        return count_steps(ledger, work)
 
 
 def test_held_jobs_do_not_slow_down_a_claim(path):
     assert 10 < claim_steps(path + "2", held=3000) < 1.2 * claim_steps(path, held=10)
+
+
+def freeing_steps(path, waiting):
+    """The steps to free the lease of a dead process beside so many waiting jobs."""
+    with Ledger(path) as ledger:
+        ledger.add("job %d" % i for i in range(waiting))
+        claims = ledger._leases.claim(waiting)
+        for claim in claims:
+            poll_job(ledger, claim, rules=RULES._replace(pace=Fixed(HOUR)))
+        ledger._leases.release(claims)
+        ledger.add(["last"])
+        assert os.waitpid(forked(lambda: ledger._leases.claim(1)), 0)[1] == 0
+        assert ledger._leases.claim(1) == []
+        steps = count_steps(ledger, ledger._storage.maintain)
+        assert [claim.job.id for claim in ledger._leases.claim(1)] == ["last"]
+    return steps
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="for Linux only")
+def test_waiting_jobs_do_not_slow_down_a_run_that_looks_for_dead_processes(path):
+    assert freeing_steps(path + "2", waiting=500) < 2 * freeing_steps(path, waiting=5)
