@@ -171,11 +171,19 @@ class LeasedJobs:
                     self.engine.agenda.withdraw(entry)
                     self._drop(leased)
 
-    def release_resting(self) -> None:
-        """Release the jobs that are not being polled."""
+    def release_resting(self, keeps_probes: bool = False) -> None:
+        """Release the jobs that are not being polled.
+
+        With `keeps_probes`, jobs that were claimed as probes stay: they are polled at once, and to
+        release one would keep all processes from probing until its lease ends.
+        """
         engine = self.engine
         with engine.lock:
-            resting = [entry for entry in engine.agenda if not entry.is_in_flight]
+            resting = [
+                entry
+                for entry in engine.agenda
+                if not entry.is_in_flight and not (keeps_probes and entry.owner[0].is_probe)
+            ]
             for entry in resting:
                 engine.agenda.withdraw(entry)
                 self._drop(entry.owner[0])

@@ -346,7 +346,7 @@ class _Run:
     def _leave(self) -> None:
         """Release the jobs that are not being polled, and wait a little for the others."""
         self.jobs.keeps_jobs = False
-        self.jobs.release_resting()
+        self.jobs.release_resting(keeps_probes=True)
         until = self._clock.now() + LEAVE_S
         while self.jobs and self._clock.now() < until:
             self._wait(until)
