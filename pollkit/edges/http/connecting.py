@@ -41,6 +41,10 @@ class TlsSettings(NamedTuple):
     client_key: Optional[str] = None
     strict: bool = True
 
+    def without_client_certificate(self) -> "TlsSettings":
+        """The settings for another origin than the job's."""
+        return self._replace(client_cert=None, client_key=None)
+
 
 def open_connection(
     route: Route,

@@ -74,11 +74,21 @@ class Request:
         self.refused_link: Optional[Fault] = None
 
 
+class Hop(NamedTuple):
+    """The request to one URL; a redirect leads to another one."""
+
+    url: str
+    method: bytes
+    body: bytes
+    etag: Optional[str] = None
+
+
 class Site(NamedTuple):
     """An origin with the parts of a request that are the same for all of its URLs."""
 
     origin: str
     route: Route
+    headers: Mapping[str, str]
     before: bytes  # between the method and the target
     after: bytes  # after the target: the headers, each with its line end
 
@@ -142,10 +152,9 @@ class RequestBuilder:
             self._credential.header(parse_url(url).host, True, timeout)
             self._sites.clear()
 
-    def build(
-        self, url: str, home: str, method: bytes, body: bytes, etag: Optional[str]
-    ) -> Tuple[Site, bytes]:
+    def build(self, hop: Hop, home: str) -> Tuple[Site, bytes]:
         """The site of a URL, and the whole request."""
+        url, method, body, etag = hop
         site, target = self._site_and_target(url, home)
         headers = site.after
         if body or method in (b"POST", b"PUT", b"PATCH"):
@@ -154,6 +163,18 @@ class RequestBuilder:
             headers += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
         parts = (method, site.before, target.encode("ascii"), headers, body)
         return site, b"%s %s%s%s\r\n%s" % parts
+
+    def url_and_headers(self, hop: Hop, home: str) -> Tuple[str, Dict[str, str]]:
+        """The URL without its user and fragment, and the headers: for a client that is no socket.
+
+        Host and Content-Length are left to that client.
+        """
+        site, target = self._site_and_target(hop.url, home)
+        address = site.route.address
+        headers = dict(site.headers)
+        if hop.etag is not None and hop.etag.isprintable():
+            headers["If-None-Match"] = hop.etag
+        return "%s://%s%s" % (address.scheme, address.authority, target), headers
 
     def _site_and_target(self, url: str, home: str) -> Tuple[Site, str]:
         plain = _PLAIN_URL.match(url)
@@ -179,7 +200,7 @@ class RequestBuilder:
         before = "http://" + address.authority if route.is_forwarded else ""
         lines = "".join("%s: %s\r\n" % header for header in headers.items())
         after = " HTTP/1.1\r\nHost: %s\r\n%s" % (address.authority, lines)
-        return Site(address.origin, route, before.encode("ascii"), after.encode("latin-1"))
+        return Site(address.origin, route, headers, before.encode("ascii"), after.encode("latin-1"))
 
     def _headers_for(self, address: Address, home: str) -> Dict[str, str]:
         """The headers for an origin; only `home` gets credentials and the user's headers."""
