@@ -19,9 +19,19 @@ _ONE_PROFILE_ONLY = (
     "client_cert",
     "client_key",
     "proxy",
+    "transport",
 )
 # Options that replace the field of the same name.
-_REPLACING = ("pace", "limit", "max_faults", "ca_file", "client_cert", "client_key", "proxy")
+_REPLACING = (
+    "pace",
+    "limit",
+    "max_faults",
+    "ca_file",
+    "client_cert",
+    "client_key",
+    "proxy",
+    "transport",
+)
 
 
 def profile_from(arguments: argparse.Namespace, needs_credential: bool = True) -> Profile:

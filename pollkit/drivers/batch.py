@@ -4,6 +4,7 @@ import os
 from collections import deque
 from concurrent.futures import Future
 from typing import (
+    TYPE_CHECKING,
     Any,
     Callable,
     Deque,
@@ -34,6 +35,9 @@ from .engine import Engine
 from .futures import FutureOwner, JobSource, OnDone, OutcomeQueue
 from .publisher import OnEvent
 
+if TYPE_CHECKING:
+    from ..edges.http.adapters.interface import Adapter
+
 READ_AHEAD = 10000  # default of max_pending for iterators
 PORTION = 1000  # jobs that are added at once; fewer if reading them takes longer than READ_FOR_S
 READ_FOR_S = 0.02
@@ -63,6 +67,7 @@ class BatchPoller:
         *,
         batch_timeout: Union[float, str, None] = None,
         headers: Optional[Mapping[str, str]] = None,
+        transport: "Union[Adapter, str, None]" = None,
         max_faults: Optional[int] = None,
         max_pending: Optional[int] = None,
         on_event: Optional[OnEvent] = None,
@@ -81,6 +86,7 @@ class BatchPoller:
             max_faults=max_faults,
             bucket=bucket,
             headers=headers,
+            transport=transport,
             on_event=on_event,
             clock=clock,
             rng=rng,

@@ -1,7 +1,7 @@
 """One job at a time, in the caller's thread: `wait` and `Poller`."""
 
 import threading
-from typing import Any, Callable, Mapping, Optional, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Tuple, Type, Union
 
 from ..core import events, machine
 from ..core.model import Fault, FaultCode, Job, Outcome, Reply, State, one_line
@@ -19,6 +19,9 @@ from .client import Client, Default, Timeout
 from .endpoint import Endpoint, Target
 from .publisher import OnEvent
 
+if TYPE_CHECKING:
+    from ..edges.http.adapters.interface import Adapter
+
 _ERRORS = {State.FAILED: JobFailed, State.TIMED_OUT: JobTimedOut, State.UNREACHABLE: JobUnreachable}
 _RESPONSE_ATTRIBUTES = ("status_code", "headers", "content", "url")
 
@@ -34,6 +37,7 @@ def wait(
     *,
     bucket: Optional[TokenBucket] = None,
     headers: Optional[Mapping[str, str]] = None,
+    transport: "Union[Adapter, str, None]" = None,
     retry_on: Exceptions = (),
     max_faults: Optional[int] = None,
     on_event: Optional[OnEvent] = None,
@@ -61,6 +65,7 @@ def wait(
         timeout=timeout,
         bucket=bucket,
         headers=headers,
+        transport=transport,
         retry_on=retry_on,
         max_faults=max_faults,
         on_event=on_event,
@@ -82,7 +87,8 @@ class Poller:
     `profile` describes the API: a Profile, or the name of one that is built in or defined in the
     usual INI files or in `profiles`. The other arguments override it. `pace` decides when to poll
     (default: Adaptive()). `timeout` is in seconds or text ('10m'); None means no timeout, 0 a
-    single poll. `headers` are sent to the job's own origin only. `retry_on` names exceptions of a
+    single poll. `headers` are sent to the job's own origin only. `transport` is an adapter of
+    pollkit.adapters, or 'builtin', 'urllib', 'requests' or 'curl'. `retry_on` names exceptions of a
     callable that count as faults; all others propagate. `on_event` is called with each Event; if
     it raises, the wait ends with that exception. An adaptive pace learns from the jobs that this
     Poller has seen finish, and from `history`, a History that the caller saves. Several threads
@@ -101,6 +107,7 @@ class Poller:
         bucket: Optional[TokenBucket] = None,
         headers: Optional[Mapping[str, str]] = None,
         *,
+        transport: "Union[Adapter, str, None]" = None,
         retry_on: Exceptions = (),
         max_faults: Optional[int] = None,
         on_event: Optional[OnEvent] = None,
@@ -116,6 +123,7 @@ class Poller:
             max_faults=max_faults,
             bucket=bucket,
             headers=headers,
+            transport=transport,
             on_event=on_event,
             clock=clock,
             rng=rng,

@@ -34,6 +34,7 @@ _MAX_SITES = 512
 # A server can put hundreds of new secrets into every link, and scrubbing tries all that are known.
 _MAX_LINK_SECRETS = 200
 _MAX_SECRETS_PER_LINK = 20
+DEFAULT_HEADERS = {"Accept": "application/json, */*;q=0.5", "User-Agent": "pollkit/" + __version__}
 _SENT_EVERYWHERE = ("accept", "user-agent", "accept-encoding")
 
 
@@ -204,11 +205,7 @@ class RequestBuilder:
 
     def _headers_for(self, address: Address, home: str) -> Dict[str, str]:
         """The headers for an origin; only `home` gets credentials and the user's headers."""
-        headers = {
-            "Accept": "application/json, */*;q=0.5",
-            "Accept-Encoding": "identity",
-            "User-Agent": "pollkit/" + __version__,
-        }
+        headers = {**DEFAULT_HEADERS, "Accept-Encoding": "identity"}
         if self.body:
             headers["Content-Type"] = "application/json"
         if address.origin != home:
@@ -229,3 +226,12 @@ class RequestBuilder:
             headers = merge_headers(headers, {name: value})
             self._secrets.update(secrets_in_header(value))
         return merge_headers(headers, self._headers)
+
+
+def without_defaults(headers: Mapping[str, str], names: Set[str]) -> Dict[str, str]:
+    """The headers without pollkit's defaults for some names, which a client sets itself."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name.lower() not in names or DEFAULT_HEADERS.get(name) != value
+    }

@@ -27,7 +27,7 @@ from .connecting import ConnectError, TlsSettings, redirect_fault
 from .connection import DeadlinePassed, NoResponse
 from .faults import response_fault
 from .parser import BadResponse, Response
-from .proxies import proxy_refusal, route_to
+from .proxies import choose_proxy, proxy_refusal, shown_route
 from .redirects import Redirects
 from .request import Hop, Request, RequestBuilder
 from .socket_sender import SocketSender
@@ -213,17 +213,11 @@ class Transport:
 
     def _proxy_refusal(self, url: str) -> Optional[Fault]:
         """The fault for a 407; None if no proxy can have sent it."""
-        route = route_to(parse_url(url), self._profile.proxy)
-        if route.proxy is not None:
-            return proxy_refusal(route, 407)
-        if self._adapter is None:
+        address = parse_url(url)
+        proxy, _ = choose_proxy(address, self._profile.proxy)
+        if proxy is None and self._adapter is None:
             return None
-        return Fault(
-            "a proxy refused the request: 407",
-            "give its user name and password to the session or opener that you use",
-            final=True,
-            code=FaultCode.PROXY,
-        )
+        return proxy_refusal(shown_route(address, proxy), 407)
 
 
 def _has_to_wait(response: Union[Response, Reply]) -> bool:
