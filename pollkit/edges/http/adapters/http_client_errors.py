@@ -40,9 +40,11 @@ def fault_from_error(error: BaseException, route: Route, timeout_s: float) -> Fa
             return proxy_refusal(route, int(status.group(1)))
     if _find(causes, socket.timeout) is not None:
         return timeout_fault(host, timeout_s)
-    secure = _find(causes, ssl.SSLError) or _find(causes, ssl.CertificateError)
-    if secure is not None:
-        return handshake_fault(host, secure)
+    for cause in causes:
+        if isinstance(cause, (ssl.SSLError, ssl.CertificateError)):
+            return handshake_fault(host, cause)
+        if type(cause).__name__ == "CertificateError":  # urllib3 has its own on Python 3.6
+            return handshake_fault(host, ssl.CertificateError(str(cause)))
     if _find(causes, socket.gaierror) is not None:
         return name_fault(route.first_hop_name)
     for cause in causes:

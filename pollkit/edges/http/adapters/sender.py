@@ -5,6 +5,7 @@ from typing import Any
 
 from ....core.model import Fault, FaultCode, Reply, one_line
 from ....core.urls import parse_url, redact_url
+from ....errors import ConfigError
 from ...background import BlockingCalls, NotFinished, TooManyCalls
 from ...multiplexer import Steps
 from ..connecting import ConnectError, TlsSettings
@@ -54,6 +55,8 @@ class AdapterSender:
             answer = yield from self._calls.wait(
                 home, lambda: self._adapter.send(outgoing), deadline
             )
+        except ConfigError:
+            raise
         except NotFinished:
             raise DeadlinePassed() from None
         except TooManyCalls as error:
@@ -71,6 +74,8 @@ class AdapterSender:
     def _checked(self, answer: Any) -> Reply:
         """The reply of an adapter; its fault as an exception."""
         if isinstance(answer, Fault):
+            if answer.code is FaultCode.TIMEOUT:
+                raise DeadlinePassed()  # the fault names the whole time, also after a redirect
             raise ConnectError(answer)
         if not isinstance(answer, Reply):
             problem = "%s returned %s, not a Reply or a Fault" % (

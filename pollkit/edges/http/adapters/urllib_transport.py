@@ -22,7 +22,7 @@ from ..parser import (
     decompress,
     parse_length,
 )
-from ..proxies import choose_proxy, shown_route
+from ..proxies import Route, proxy_headers, route_to
 from ..request import without_defaults
 from ..tls import tls_context
 from .http_client_errors import fault_from_error
@@ -54,7 +54,7 @@ class UrllibTransport(Adapter):
                 "opener must be one that urllib.request.build_opener returns, not %r" % (opener,)
             )
         self._opener = opener
-        self._openers: Dict[Tuple[TlsSettings, Optional[str], bool], Any] = {}
+        self._openers: Dict[Tuple[TlsSettings, bool, bool], Any] = {}
 
     @property
     def description(self) -> str:
@@ -71,18 +71,11 @@ class UrllibTransport(Adapter):
     def send(self, request: HttpRequest) -> Union[Reply, Fault]:
         """Send one request."""
         until = time.monotonic() + request.timeout_s
-        proxy = self._proxy_for(request)
-        opener = self._opener_for(request, proxy)
-        headers = dict(request.headers)
-        if self._opener is not None and request.is_job_origin:
-            headers = without_defaults(headers, _own_header_names(self._opener))
-        data = request.body if request.has_body else None
-        outgoing = urllib.request.Request(
-            request.url, data=data, headers=headers, method=request.method
-        )
+        route = self._route(request)
         try:
             try:
-                response = opener.open(outgoing, timeout=request.timeout_s)
+                opener = self._opener_for(request)
+                response = opener.open(self._outgoing(request, route), timeout=request.timeout_s)
             except HTTPError as error:
                 response = error  # a response, too
             if response is None:
@@ -92,44 +85,47 @@ class UrllibTransport(Adapter):
         except (BadResponse, DeadlinePassed) as error:
             return response_fault(error, request.host, request.timeout_s)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            route = shown_route(parse_url(request.url), proxy)
             return fault_from_error(error, route, request.timeout_s)
 
-    def _proxy_for(self, request: HttpRequest) -> Optional[str]:
-        """The URL of the proxy; None if there is none, or if the opener knows it."""
-        if self._opener is not None and request.proxy == "env":
-            return None
-        return choose_proxy(parse_url(request.url), request.proxy)[0]
+    def _keeps_proxies(self, request: HttpRequest) -> bool:
+        """Whether the handlers of the user's opener choose the proxy."""
+        return self._opener is not None and request.proxy == "env"
 
-    def _opener_for(self, request: HttpRequest, proxy: Optional[str]) -> Any:
+    def _route(self, request: HttpRequest) -> Route:
+        address = parse_url(request.url)
+        return Route(address) if self._keeps_proxies(request) else route_to(address, request.proxy)
+
+    def _outgoing(self, request: HttpRequest, route: Route) -> urllib.request.Request:
+        headers = dict(request.headers)
+        if self._opener is not None and request.is_job_origin:
+            headers = without_defaults(headers, _own_header_names(self._opener))
+        headers.update(proxy_headers(route))  # for https, urllib sends them to the proxy only
+        outgoing = urllib.request.Request(
+            request.url,
+            data=request.body if request.has_body else None,
+            headers=headers,
+            method=request.method,
+        )
+        if route.proxy is not None:
+            # Not a ProxyHandler: it would apply no_proxy, even to the proxy of a profile.
+            outgoing.set_proxy(route.proxy.authority, route.address.scheme)
+        return outgoing
+
+    def _opener_for(self, request: HttpRequest) -> Any:
         """The opener for a request; built once for each combination of settings."""
-        keeps_proxies = self._opener is not None and request.proxy == "env"
-        key = (request.tls, "opener's own" if keeps_proxies else proxy, request.is_job_origin)
+        keeps_proxies = self._keeps_proxies(request)
+        key = (request.tls, keeps_proxies, request.is_job_origin)
         opener = self._openers.get(key)
         if opener is None:
-            opener = self._new_opener(request, proxy, keeps_proxies)
+            if self._opener is not None and request.is_job_origin:
+                kinds = () if keeps_proxies else (urllib.request.ProxyHandler,)
+                opener = _copy_without(self._opener, (urllib.request.HTTPRedirectHandler, *kinds))
+            else:
+                opener = _plain_opener(request.tls)
+                if keeps_proxies:
+                    _copy_handlers(self._opener, opener, _PROXY_HANDLERS)
+            opener.add_handler(_NoRedirects())
             self._openers[key] = opener
-        return opener
-
-    def _new_opener(self, request: HttpRequest, proxy: Optional[str], keeps_proxies: bool) -> Any:
-        if self._opener is not None and request.is_job_origin:
-            opener = _copy_without_redirects(self._opener, keeps_proxies)
-        else:
-            opener = urllib.request.OpenerDirector()
-            opener.addheaders = []
-            for handler in (
-                urllib.request.HTTPHandler(),
-                urllib.request.HTTPSHandler(context=tls_context(request.tls)),
-                urllib.request.HTTPDefaultErrorHandler(),
-                urllib.request.HTTPErrorProcessor(),
-            ):
-                opener.add_handler(handler)
-            if self._opener is not None and keeps_proxies:
-                _copy_handlers(self._opener, opener, _PROXY_HANDLERS)
-        opener.add_handler(_NoRedirects())
-        if not keeps_proxies:
-            proxies = {} if proxy is None else dict.fromkeys(("http", "https"), proxy)
-            opener.add_handler(urllib.request.ProxyHandler(proxies))
         return opener
 
 
@@ -140,8 +136,25 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Follow nothing."""
 
 
-def _copy_without_redirects(opener: Any, keeps_proxies: bool) -> Any:
-    """A copy of the user's opener; its handlers share passwords and cookies with the original."""
+def _plain_opener(tls: TlsSettings) -> urllib.request.OpenerDirector:
+    """An opener without redirects, proxies, authentication and cookies."""
+    opener = urllib.request.OpenerDirector()
+    opener.addheaders = []
+    for handler in (
+        urllib.request.HTTPHandler(),
+        urllib.request.HTTPSHandler(context=tls_context(tls)),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def _copy_without(opener: Any, kinds: Tuple[type, ...]) -> Any:
+    """A copy of the user's opener without the handlers of some kinds.
+
+    The copied handlers share passwords and cookies with the original ones.
+    """
     own = copy.copy(opener)
     own.handlers = []
     own.handle_open = {}
@@ -149,9 +162,7 @@ def _copy_without_redirects(opener: Any, keeps_proxies: bool) -> Any:
     own.process_request = {}
     own.process_response = {}
     for handler in opener.handlers:
-        is_redirect = isinstance(handler, urllib.request.HTTPRedirectHandler)
-        is_proxy = isinstance(handler, urllib.request.ProxyHandler)
-        if not is_redirect and (keeps_proxies or not is_proxy):
+        if not isinstance(handler, kinds):
             own.add_handler(copy.copy(handler))
     return own
 
