@@ -3,7 +3,6 @@
 import base64
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -16,9 +15,10 @@ from pollkit.core.urls import parse_url
 from pollkit.edges.http.proxies import choose_proxy
 from pollkit.edges.http.request import Request
 from pollkit.testing import VirtualClock
-from proxy_servers import tunnel
+from proxy_servers import listens, tunnel
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, redirect, reply, wait_for
 from tls_servers import CA, tls_server
+from transports import needs_program
 
 DONE = reply('{"status": "done"}')
 
@@ -477,10 +477,7 @@ def test_poller_waits_through_a_proxy(environment):
 @pytest.fixture
 def tinyproxy(tmp_path):
     """The authority of a running tinyproxy that wants user:pass."""
-    program = shutil.which("tinyproxy")
-    if program is None:
-        assert os.environ.get("CI") != "true", "CI must have tinyproxy: see .ci/run"
-        pytest.skip("tinyproxy is not installed")
+    program = needs_program("tinyproxy")
     for _ in range(5):  # its port is a free one, and may be taken before it gets there
         with contextlib.closing(socket.socket()) as probe:
             probe.bind(("127.0.0.1", 0))
@@ -505,18 +502,6 @@ def tinyproxy(tmp_path):
             process.terminate()
             process.wait(10)
     pytest.fail("tinyproxy does not start")
-
-
-def listens(port, process):
-    for _ in range(1000):
-        if process.poll() is not None:
-            return False
-        try:
-            socket.create_connection(("127.0.0.1", port), 10).close()
-            return True
-        except OSError:
-            time.sleep(0.01)
-    return False
 
 
 def test_tinyproxy_forwards_and_tunnels(tinyproxy, new_transport):

@@ -6,6 +6,7 @@ them in the list of processes, and the body of the request on stdin. Its output 
 the server sent it (`raw`), which pollkit's own parser reads.
 """
 
+import os
 import re
 import subprocess
 from typing import List, Optional, Union
@@ -102,7 +103,7 @@ class CurlTransport(Adapter):
         except (BadResponse, DeadlinePassed) as error:
             return response_fault(error, address.authority, request.timeout_s)
         except OSError as error:
-            problem = "can't run %s: %s" % (self._path, error.strerror)
+            problem = "can't run %s: %s" % (self._path, os.strerror(error.errno))
             return Fault(problem, code=FaultCode.OTHER)
         if result.response is not None:
             status, headers, body = result.response[:3]
@@ -204,7 +205,8 @@ def _find_version(path: str) -> str:
             timeout=_VERSION_TIMEOUT_S,
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        reason = getattr(error, "strerror", None) or one_line(str(error))
+        number = getattr(error, "errno", None)
+        reason = os.strerror(number) if number else one_line(str(error))
         raise ConfigError(
             "the transport curl can't run %s: %s; %s" % (path, reason, remedy)
         ) from None
