@@ -85,6 +85,11 @@ class Transport:
             self._adapter, self._builder, self._redirects, self._tls, self._profile.proxy
         )
 
+    @property
+    def client(self) -> Optional[str]:
+        """The client that sends the requests; None if pollkit's own sockets do."""
+        return None if self._adapter is None else self._adapter.description
+
     def check(self, url: str, timeout: Optional[float] = None) -> str:
         """The origin of a job's URL; a ConfigError if it, its proxy or credential is unusable.
 

@@ -103,7 +103,7 @@ class CurlTransport(Adapter):
         except (BadResponse, DeadlinePassed) as error:
             return response_fault(error, address.authority, request.timeout_s)
         except OSError as error:
-            problem = "can't run %s: %s" % (self._path, os.strerror(error.errno))
+            problem = "can't run %s: %s" % (self._path, os.strerror(error.errno or 0))
             return Fault(problem, code=FaultCode.OTHER)
         if result.response is not None:
             status, headers, body = result.response[:3]
