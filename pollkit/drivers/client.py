@@ -149,7 +149,8 @@ class Client:
     INI file `profiles`. `pace`, `timeout` and `max_faults` override every profile. `bucket` holds
     the limit of all jobs. Without it, each origin gets the limit of its profile: in a bucket of
     this client, or in the one that `shared_bucket_for(limit, name)` returns. `transport` is an
-    adapter for all requests, or the name of a transport; it overrides every profile.
+    adapter for all requests, or the name of a transport; it overrides every profile, and so do
+    `fields`, by the names of a profile's fields.
     """
 
     def __init__(
@@ -163,6 +164,7 @@ class Client:
         shared_bucket_for: Optional[SharedBucketFor] = None,
         headers: Optional[Mapping[str, str]] = None,
         transport: "Union[Adapter, str, None]" = None,
+        fields: Optional[Mapping[str, Any]] = None,
         on_event: Optional[OnEvent] = None,
         clock: Optional[Clock] = None,
         rng: Optional[Callable[[], float]] = None,
@@ -202,9 +204,9 @@ class Client:
         self._history = history or History()
         # Measured once: if the host's clock is set, waits must not change their order.
         self._wall_offset = self.clock.wall() - self.clock.now()
-        self._profiles = Profiles(
-            profile, profiles, _overrides(pace, timeout, max_faults, transport_name)
-        )
+        overrides = dict(fields or {})
+        overrides.update(_overrides(pace, timeout, max_faults, transport_name))
+        self._profiles = Profiles(profile, profiles, overrides)
         self._endpoints: Dict[Tuple[Optional[str], Optional[str], str, bool], Endpoint] = {}
         self._transports.for_profile(self._profiles.for_job(Job("")))  # reports bad settings now
 
@@ -225,12 +227,10 @@ class Client:
         origin = parse_url(polled_url).origin
         return Target(job, url, self._endpoint(job, profile, origin, asks_many))
 
-    def locate_callable(self, name: str) -> Target:
-        """The target of a wait that calls a function of the user's instead of sending requests."""
-        job = Job(name)
-        return Target(
-            job, "", self._endpoint(job, self._profiles.for_job(job), "", asks_many=False)
-        )
+    def endpoint_for_callables(self) -> Endpoint:
+        """The settings, the limit and the history of jobs that a function asks about."""
+        job = Job("")
+        return self._endpoint(job, self._profiles.for_job(job), "", asks_many=False)
 
     def list_endpoints(self) -> List[Endpoint]:
         """The endpoints of all jobs so far."""

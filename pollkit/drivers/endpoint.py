@@ -86,6 +86,10 @@ class Endpoint:
         reply = self.transport.fetch(request, self.settings.timeout)
         return self.read(reply, poll, request)
 
+    def exchange(self, request: Request) -> "Steps[Seen]":
+        """Send a request, for the multiplexer."""
+        return self.transport.exchange(request, self.settings.timeout)
+
     def read(self, seen: Seen, poll: Poll, request: Request) -> Reading:
         """Read the reply to a request for one job."""
         reading = self.reader.read(seen, poll.is_moved, poll.is_accepted)
@@ -174,7 +178,7 @@ class PollInFlight(NamedTuple):
 
     def exchange(self) -> "Steps[Seen]":
         """Send the request, for the multiplexer."""
-        return self.endpoint.transport.exchange(self.request, self.endpoint.settings.timeout)
+        return self.endpoint.exchange(self.request)
 
     def read(self, finished: "Finished") -> Readings:
         """Read the reply. After a bug every job gets a fault: otherwise it would wait for ever."""
