@@ -21,7 +21,7 @@ from deflate import deflate
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LARGEST_SIZE = 400000
 SHEBANG = b"#!/usr/bin/env python3\n"
-SHIPPED = (".py", ".ini", ".txt", "py.typed")
+SHIPPED = (".py", ".ini", ".json", ".txt", "py.typed")
 
 # Valid in Python 2, too, so that it can print the message.
 MAIN = b"""\

@@ -16,6 +16,8 @@ import pytest
 
 import pollkit
 from paths import ROOT
+from pollkit.cli import main
+from pollkit.cli.commands import unpack
 from pollkit.testing import FakeJobApi
 
 SCRIPTS = os.path.join(ROOT, "scripts")
@@ -136,6 +138,7 @@ def test_it_contains_the_whole_package_and_nothing_else(pyz):
     assert {
         "pollkit/py.typed",
         "pollkit/edges/profiles/builtin.ini",
+        "pollkit/cli/schema.json",
         "pollkit/cli/topics/profiles.txt",
     } < expected
 
@@ -328,3 +331,78 @@ def test_a_failed_build_is_one_line_and_leaves_no_file(copied, tmp_path, words, 
     assert (code, out) == (1, "")
     assert re.fullmatch(r"build_zipapp\.py: %s\n" % message, err), err
     assert list(here.iterdir()) == []
+
+
+def test_unpack_makes_a_folder_that_runs_with_bytecode(pyz, api, tmp_path):
+    code, out, err = run("-I", pyz, "unpack", "my pollkit", cwd=str(tmp_path))
+    folder = str(tmp_path / "my pollkit")
+    assert (code, err) == (0, "")
+    assert out == "pollkit %s is in %s. Use it as:\n  %s '%s' wait URL\n" % (
+        pollkit.__version__,
+        folder,
+        os.path.basename(sys.executable),
+        folder,
+    )
+    assert os.listdir(str(tmp_path)) == ["my pollkit"]
+    with zipfile.ZipFile(pyz) as archive:
+        for name in archive.namelist():
+            with open(os.path.join(folder, name), "rb") as file:
+                assert file.read() == archive.read(name)
+            if name.endswith(".py"):
+                where, module = os.path.split(os.path.join(folder, name))
+                cached = os.listdir(os.path.join(where, "__pycache__"))
+                assert any(each.startswith(module[:-2]) for each in cached), name
+    code, out, _ = run(folder, "wait", api.url("job_1"))
+    assert code == 0 and json.loads(out)["state"] == "done"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs modes")
+@pytest.mark.parametrize("umask, mode", [(0o022, 0o755), (0o077, 0o700)])
+def test_an_unpacked_folder_has_the_usual_mode_also_if_it_existed(pyz, tmp_path, umask, mode):
+    (tmp_path / "there").mkdir()
+    before = os.umask(umask)
+    try:
+        assert run("-I", pyz, "unpack", "there/", cwd=str(tmp_path))[0] == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(os.stat(str(tmp_path / "there")).st_mode) == mode
+
+
+@pytest.mark.parametrize(
+    "folder, message",
+    [
+        ("full", "full exists, and is not empty: name another folder"),
+        ("file", "file is not a folder: name another"),
+        ("no/such", "no: there is no such folder: create it first"),
+    ],
+)
+def test_unpack_refuses_a_folder_that_is_not_free_and_changes_nothing(
+    pyz, tmp_path, folder, message
+):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").write_text("x")
+    (tmp_path / "file").write_text("x")
+    before = sorted(str(path) for path in tmp_path.glob("**/*"))
+    code, out, err = run("-I", pyz, "unpack", folder, cwd=str(tmp_path))
+    assert (code, out, err.count("\n")) == (2, "", 1) and message in err
+    assert sorted(str(path) for path in tmp_path.glob("**/*")) == before
+
+
+def test_unpack_refuses_to_run_from_a_folder(tmp_path, capsys):
+    assert main(["unpack", str(tmp_path / "new")]) == 2
+    assert "does not run from a .pyz" in capsys.readouterr().err
+    assert os.listdir(str(tmp_path)) == []
+
+
+def test_a_failed_unpack_leaves_nothing(pyz, tmp_path, monkeypatch, capsys):
+    """Here the last file of the archive is damaged."""
+    damaged = tmp_path / "pollkit.pyz"
+    shutil.copy(pyz, str(damaged))
+    with zipfile.ZipFile(str(damaged)) as archive:
+        offset = archive.infolist()[-1].header_offset
+    data = damaged.read_bytes()
+    damaged.write_bytes(data[: offset + 60] + bytes(40) + data[offset + 100 :])
+    monkeypatch.setattr(unpack, "_running_archive", lambda: str(damaged))
+    assert main(["unpack", str(tmp_path / "new")]) == 2
+    assert "can't unpack to" in capsys.readouterr().err
+    assert os.listdir(str(tmp_path)) == ["pollkit.pyz"]

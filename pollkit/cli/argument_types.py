@@ -64,15 +64,29 @@ def token_variable(text: str) -> str:
     return text
 
 
+def auth(text: str) -> str:
+    """The scheme and the source of the credential, as in a profile."""
+    from ..edges.credentials import credential_variable  # late: many waits need no credential
+
+    variable = credential_variable(text)
+    if variable is not None:
+        token_variable(variable)
+    return text
+
+
 def header(text: str) -> Tuple[str, str]:
     """The name and the value of a header."""
     name, colon, value = map(str.strip, text.partition(":"))
     if not colon or not name:
         raise ConfigError("write it as 'Name: value'")
-    if is_secret(name) or re.match(r"(?:bearer|basic)\s", value, re.IGNORECASE):
+    scheme = re.match(r"(bearer|basic)\s", value, re.IGNORECASE)
+    if is_secret(name) or scheme:
+        kind = "header " + name
+        if scheme and name.lower() == "authorization":
+            kind = scheme.group(1).lower()
         raise ConfigError(
             "%s carries a secret, and others on this host can read the command line: "
-            "use --token-env, --token-file, or auth = in a profile" % name
+            "use --auth '%s env:VAR', or auth = in a profile" % (name, kind)
         )
     return name, value
 

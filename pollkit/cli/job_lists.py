@@ -2,11 +2,13 @@
 
 import argparse
 import json
+import os
 import sys
-from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from ..core.model import Job, display_id, job_timeout
 from ..core.profile import Profile, validate_size
+from ..core.urls import is_url
 from ..drivers.client import Client
 from ..errors import ConfigError
 from . import argument_types
@@ -16,6 +18,7 @@ from .profile_options import options_for_one_profile
 LARGEST_BYTES = 256 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 FIELDS = ("id", "url", "profile", "label", "size", "metadata", "timeout")
+FILE_ENDINGS = (".txt", ".jsonl", ".json", ".ndjson", ".csv", ".list")
 HOW_TO = 'write one id or URL per line, or JSON lines such as {"id": "job_1"}'
 
 
@@ -50,18 +53,61 @@ def read_jobs(
                 check(job)
         except ConfigError as error:
             raise ConfigError("%s, line %d: %s" % (name, number, error)) from None
-    if not jobs:
-        raise ConfigError("no jobs in %s: %s" % (name, HOW_TO))
     return [job for job, _ in jobs.values()]
 
 
-def named_jobs(names: Iterable[str], arguments: argparse.Namespace, profile: Profile) -> List[Job]:
-    """The jobs with these URLs or ids, each once."""
+def named_jobs(
+    names: Iterable[str], arguments: argparse.Namespace, profile: Profile, will_poll: bool = False
+) -> List[Job]:
+    """The jobs with these URLs or ids, each once; `will_poll` as for `read_jobs`."""
     client = _client(arguments, profile)
     jobs = {job.id: job for job in (job_from(arguments, name, profile) for name in names)}
     for job in jobs.values():
-        client.locate(job)
+        target = client.locate(job)
+        if will_poll:
+            target.endpoint.transport.check_origin(target.url)
     return list(jobs.values())
+
+
+def jobs_of_batch(words: List[str], arguments: argparse.Namespace, profile: Profile) -> List[Job]:
+    """The jobs that the words of `pollkit batch` name: a file, '-' for stdin, or ids and URLs."""
+    path = file_among(words)
+    if path is not None:
+        return read_jobs(path, arguments, profile, will_poll=True)
+    try:
+        return named_jobs(words, arguments, profile, will_poll=True)
+    except ConfigError as error:
+        if len(words) == 1 and not is_url(words[0]):
+            raise ConfigError("there is no file %.80r, and %s" % (words[0], error)) from None
+        raise
+
+
+def file_among(words: List[str]) -> Optional[str]:
+    """The path if the words name a file, or '-'; None if they are ids and URLs.
+
+    A single word that exists as a file is a file; of several words, none may be one.
+    """
+    if len(words) == 1:
+        word = words[0]
+        path = argument_types.path(word)
+        if word == "-" or os.path.exists(path):
+            return path
+        if _looks_like_path(word):
+            raise ConfigError(
+                "there is no file %r; if that is the id of a job, use pollkit wait" % word
+            )
+        return None
+    for word in words:
+        is_file = _looks_like_path(word) and os.path.exists(argument_types.path(word))
+        if word == "-" or is_file:
+            raise ConfigError(
+                "%r is a file: give one file and nothing else, or only ids and URLs" % word
+            )
+    return None
+
+
+def _looks_like_path(word: str) -> bool:
+    return not is_url(word) and ("/" in word or word.lower().endswith(FILE_ENDINGS))
 
 
 def _client(arguments: argparse.Namespace, profile: Profile) -> Client:
@@ -179,3 +225,7 @@ def _check_fields(fields: Dict[str, Any]) -> None:
         validate_size("size", fields["size"])
     if not isinstance(fields.get("metadata", {}), dict):
         raise ConfigError("metadata should be an object")
+    try:
+        json.dumps(fields.get("metadata"), allow_nan=False)
+    except ValueError as error:  # NaN or 1e400, which the outcome could not repeat as JSON
+        raise ConfigError("metadata: %s" % error) from None

@@ -4,24 +4,30 @@ Only `sys` and `typing` are imported at the top, so that --help and --version st
 """
 
 import sys
-from typing import Any, List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
 from .. import __version__
 
+if TYPE_CHECKING:
+    from .parser import Parser
+
 # Every command, in the order of the help text. Its module is in cli/commands.
 COMMANDS = {
-    "wait": "wait for one job and print its outcome as JSON",
-    "batch": "wait for many jobs; print one JSON outcome per line as they finish",
+    "wait": "wait for one job and print its outcome",
+    "batch": "wait for many jobs; print each outcome as the job finishes",
     "add": "put jobs in a ledger, a file from which they are polled later",
     "run": "poll the jobs of a ledger: until all have finished, once, or for a while (cron)",
     "status": "show the jobs of a ledger and their outcomes",
     "retry": "wait again for finished jobs of a ledger",
     "forget": "remove jobs from a ledger",
     "simulate": "compare paces in virtual time with the theoretical optimum",
-    "profiles": "list the profiles, show one, or check a file of profiles",
+    "history": "show or clear the durations that adaptive paces have learned",
+    "profiles": "list the profiles, show one, check a file, or suggest one for an API",
     "doctor": "check the way to a job step by step: DNS, proxy, TLS, credential, one poll",
+    "unpack": "unpack pollkit.pyz into a folder, from which it starts faster",
     "demo": "start a job API on this host and poll it, live",
-    "help": "show the longer documentation: help TOPIC",
+    "completion": "print the script with which bash, zsh or fish completes commands and flags",
+    "help": "show the longer documentation: help TOPIC, or help COMMAND",
 }
 
 HEAD = """\
@@ -60,7 +66,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
 
 def help_text() -> str:
     """The text of `pollkit --help`."""
-    return HEAD + "\n" + "".join("  %-10s %s\n" % line for line in COMMANDS.items()) + TAIL
+    return HEAD + "\n" + "".join("  %-11s %s\n" % line for line in COMMANDS.items()) + TAIL
 
 
 def _print(text: str) -> int:
@@ -70,24 +76,36 @@ def _print(text: str) -> int:
 
 def _run_command(name: str, words: List[str]) -> int:
     from ..errors import ConfigError
-    from .parser import Parser, unknown_name_error
+    from .parser import unknown_name_error
 
     if name not in COMMANDS:
         problem = unknown_name_error("command", name, list(COMMANDS))
         if name.startswith("-"):
             problem = "flags come after the command, as in pollkit wait URL -v"
         raise ConfigError(problem + "; see pollkit --help")
-    module = "%s.commands.%s" % (__package__, name)
-    __import__(module)
-    command: Any = sys.modules[module]
-    parser = Parser(prog="pollkit " + name, description=command.__doc__)
-    command.add_arguments(parser)
     try:
-        arguments = parser.parse_words(words)
+        arguments = build_parser(name).parse_words(words)
     except SystemExit as leaving:  # --help
         return int(leaving.code or 0)
-    code: int = command.run(arguments)
+    code: int = _load(name).run(arguments)
     return code
+
+
+def build_parser(name: str) -> "Parser":
+    """The parser of a command's arguments."""
+    from .parser import Parser
+
+    command = _load(name)
+    parser = Parser(prog="pollkit " + name, description=command.__doc__)
+    command.add_arguments(parser)
+    return parser
+
+
+def _load(name: str) -> Any:
+    """The module of a command."""
+    module = "%s.commands.%s" % (__package__, name)
+    __import__(module)
+    return sys.modules[module]
 
 
 def report_failure(error: BaseException) -> int:

@@ -16,6 +16,7 @@ from ..edges.history_file import History, default_path
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError
 from . import argument_types
+from .parser import FromEnvironment
 
 
 def add_polling_options(
@@ -36,7 +37,7 @@ def add_polling_options(
     if not from_ledger:
         _add_label_and_size(group, "each job" if many_jobs else "the job")
     _add_pace(parser.add_argument_group("when to poll"), many_jobs, from_ledger)
-    _add_connection(parser.add_argument_group("the connection"))
+    add_connection_options(parser.add_argument_group("the connection"))
     parser.add_argument(
         "--bucket",
         metavar="FILE",
@@ -48,8 +49,9 @@ def add_polling_options(
             "--history",
             metavar="FILE",
             type=argument_types.path,
+            default=FromEnvironment("POLLKIT_HISTORY"),
             help="save the durations of jobs in this file, for adaptive paces; none: don't save "
-            "them (default: ~/.local/state/pollkit/history.json)",
+            "them (default: $POLLKIT_HISTORY, or ~/.local/state/pollkit/history.json)",
         )
 
 
@@ -83,7 +85,8 @@ def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger:
     )
 
 
-def _add_connection(group: "argparse._ActionsContainer") -> None:
+def add_connection_options(group: "argparse._ActionsContainer") -> None:
+    """Add the headers, the credential, and the TLS and proxy settings."""
     group.add_argument(
         "--header",
         metavar="'K: V'",
@@ -97,6 +100,13 @@ def _add_connection(group: "argparse._ActionsContainer") -> None:
         metavar="VAR",
         type=argument_types.token_variable,
         help="the environment variable that holds the credential",
+    )
+    group.add_argument(
+        "--auth",
+        metavar="SPEC",
+        type=argument_types.auth,
+        help="how to send the credential, and its source: 'header X-API-Key env:VAR', "
+        "'basic file:PATH', 'bearer command:PROGRAM' or netrc",
     )
     for name, description in (
         ("--token-file", "the file that holds the credential"),
@@ -135,7 +145,10 @@ def add_ledger_job_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_profile(group: "argparse._ActionsContainer") -> None:
     group.add_argument(
-        "--profile", metavar="NAME", help="the profile of the API: see pollkit profiles"
+        "--profile",
+        metavar="NAME",
+        default=FromEnvironment("POLLKIT_PROFILE"),
+        help="the profile of the API: see pollkit profiles (default: $POLLKIT_PROFILE)",
     )
     group.add_argument(
         "--profiles",
@@ -278,13 +291,16 @@ def warn_about_secrets(arguments: argparse.Namespace, write_line: Callable[[str]
     if "@" in authority:
         write_line(
             "pollkit: warning: others on this host can read the password in the URL; "
-            "use --token-env, or auth = in a profile"
+            "use --token-env, --auth, or auth = in a profile"
         )
-    path = arguments.token_file
-    if path is not None:
-        from ..edges.credentials import Credential
+    auth = arguments.auth
+    if arguments.token_file is not None:
+        auth = "bearer file:" + arguments.token_file
+    if auth is not None:
+        from ..edges.credentials import Credential, parse_credential
 
-        if Credential("bearer file:" + path).is_readable_by_others:
+        if Credential(auth).is_readable_by_others:
+            path = parse_credential(auth).source.partition(":")[2] or "~/.netrc"
             write_line(
                 "pollkit: warning: others on this host can read %s; chmod 600 %s" % (path, path)
             )

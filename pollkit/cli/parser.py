@@ -4,8 +4,9 @@ import argparse
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Dict, List, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
 
+from ..core.spelling import similar_name
 from ..errors import ConfigError
 from .progress.terminal import text_width
 
@@ -23,14 +24,26 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, width=text_width(sys.stdout) - 2)
 
 
+class FromEnvironment(NamedTuple):
+    """The default of a flag: the value of an environment variable, if it is set and not empty.
+
+    pollkit help environment lists the variables.
+    """
+
+    variable: str
+    otherwise: Optional[str] = None
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser whose errors are ConfigErrors that say what to do.
 
-    It differs from its base in four more ways:
+    It differs from its base in five more ways:
     - Flags can't be abbreviated.
     - A flag with nargs=REMAINDER (--exec) takes all words that follow, '--' and our flags included.
     - A value may be a negative number: '--limit -1/m' names the limit, so the error is about that.
     - A list of positional arguments may continue after a flag: 'add jobs.db a --quiet b'.
+    - A default may come from the environment. The attribute `variables` of the parsed arguments has
+      the names of the variables that were used, by argument.
     """
 
     def __init__(self, prog: str, description: str = "") -> None:
@@ -44,6 +57,7 @@ class Parser(argparse.ArgumentParser):
         arguments, surplus = self.parse_known_args(self._words)
         for name, value in remainder.items():
             setattr(arguments, name, value)
+        self._read_environment(arguments)
         surplus_flags = [word for word in surplus[: _flags_end(surplus)] if word.startswith("-")]
         for action in self._actions:
             is_list = action.nargs == "*" and not action.option_strings
@@ -55,6 +69,28 @@ class Parser(argparse.ArgumentParser):
         if surplus:
             raise ConfigError(self._surplus_error(surplus))
         return arguments
+
+    def _read_environment(self, arguments: argparse.Namespace) -> None:
+        arguments.variables = {}
+        for action in self._actions:
+            default = action.default
+            is_given = getattr(arguments, action.dest, None) is not default
+            if not isinstance(default, FromEnvironment) or is_given:
+                continue
+            value: Any = default.otherwise
+            text = os.environ.get(default.variable, "").strip()
+            if text:
+                arguments.variables[action.dest] = default.variable
+                value = self._parse_variable(action, default.variable, text)
+            setattr(arguments, action.dest, value)
+
+    def _parse_variable(self, action: argparse.Action, variable: str, text: str) -> Any:
+        try:
+            value = self._get_value(action, _decode_argument(text))
+            self._check_value(action, value)
+        except argparse.ArgumentError as error:
+            raise ConfigError("%s: %s" % (variable, error.message)) from None
+        return value
 
     def error(self, message: str) -> "NoReturn":
         # An unknown flag may be the reason why a required argument is missing.
@@ -109,12 +145,19 @@ class Parser(argparse.ArgumentParser):
     def _surplus_error(self, words: List[str]) -> str:
         """The error about words without a meaning. Values are not repeated: they may be secret."""
         unknown = self._unknown_flags(words)
+        problem = "unrecognized arguments, from %r on" % words[0]
         if unknown:
-            known = [flag for flag in self._option_string_actions if flag.startswith("--")]
-            problem = unknown_name_error("flag", unknown[0], known)
-        else:
-            problem = "unrecognized arguments, from %r on" % words[0]
+            problem = self._unknown_flag_error(unknown[0])
         return "%s; see %s --help" % (problem, self.prog)
+
+    def _unknown_flag_error(self, flag: str) -> str:
+        from .flag_advice import advice_for  # late: only errors need it
+
+        known = self._option_string_actions
+        advice = advice_for(flag, known)
+        if advice is not None:
+            return advice
+        return unknown_name_error("flag", flag, [name for name in known if name.startswith("--")])
 
     def _unknown_flags(self, words: List[str]) -> List[str]:
         flags = [
@@ -126,14 +169,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def unknown_name_error(kind: str, name: str, known: List[str]) -> str:
-    """The error about an unknown name, with the most similar known one."""
-    import difflib
-
+    """The error about an unknown name, with a known one that is very similar, if there is one."""
     shown = name if kind == "flag" else repr(name)
     text = "there is no %s %s" % (kind, shown)
-    similar = difflib.get_close_matches(name, known, 1)
-    if similar:
-        text += " (did you mean %s?)" % similar[0]
+    similar = similar_name(name, known)
+    if similar is not None:
+        text += " (did you mean %s?)" % similar
     return text
 
 

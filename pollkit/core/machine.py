@@ -308,10 +308,18 @@ def _unauthorised(state: WaitState, seen: _Observation) -> WaitState:
 
 
 def _not_found(state: WaitState, seen: _Observation) -> WaitState:
-    grace_ends_at = min(state.deadline, state.started_at + seen.settings.not_found_grace)
+    # The grace period begins with the wait, or with the first 404 after the job was seen.
+    message = seen.reading.because
+    missing_age = 0.0
+    if state.seen_at is not None:
+        message += "; the server no longer knows it: expired or deleted?"
+        missing_age = state.retry.missing_age or seen.now - state.started_at
+    grace_ends_age = missing_age + seen.settings.not_found_grace
+    grace_ends_at = min(state.deadline, state.started_at + grace_ends_age)
     if seen.now >= grace_ends_at:
-        return _end(state, seen.now, State.UNREACHABLE, seen.reading.because)
-    after = _retry(state, seen, FAULT)
+        return _end(state, seen.now, State.UNREACHABLE, message)
+    missing = state._replace(retry=state.retry._replace(missing_age=missing_age))
+    after = _retry(missing, seen, FAULT)
     floor_at = seen.now + (seen.reading.retry_after or 0.0)
     return after._replace(next_at=max(floor_at, min(after.next_at, grace_ends_at)))
 

@@ -4,6 +4,7 @@ House rules: values are immutable and compare by content. Seconds are floats; `_
 instant, `_s` a duration.
 """
 
+import re
 from datetime import datetime, timedelta, timezone
 from enum import Enum
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Union
@@ -15,6 +16,8 @@ from .urls import is_url, redact_url
 NO_TIMEOUT = "never"  # a job's timeout: wait for it without a deadline
 LONGEST_TEXT = 10000  # characters of a server's message that are shown or stored
 
+_TRACEBACK = "Traceback (most recent call last):"
+_NOT_INDENTED = re.compile(r"\n(?=\S)")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -69,6 +72,11 @@ class Job(NamedTuple):
             raise ConfigError(
                 "a job's profile must be a name, not %s: pass a Profile to the poller"
                 % type(job.profile).__name__
+            )
+        if job.metadata is not None and not isinstance(job.metadata, Mapping):
+            raise ConfigError(
+                "a job's metadata must be a mapping such as {'customer': 7}, not %r"
+                % (job.metadata,)
             )
         if job.timeout is None:
             return job
@@ -211,12 +219,13 @@ class Slept(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of a wait, and its cost in polls and time."""
+    """The result of a wait, and its cost in polls and time; `metadata` is that of the job."""
 
     id: str
     url: Optional[str]
     profile: Optional[str]
     label: Optional[str]
+    metadata: Optional[Mapping[str, Any]]
     state: State
     status: Optional[str]
     result: Any
@@ -236,6 +245,7 @@ class Outcome(NamedTuple):
         slept_s = self.slept_s._asdict().items()
         fields = dict(self._asdict())
         fields.update(
+            metadata=None if self.metadata is None else dict(self.metadata),
             state=self.state.value,
             error=dict(self.error._asdict()) if self.error else None,
             waited_s=round(self.waited_s, 3),
@@ -255,13 +265,48 @@ class Outcome(NamedTuple):
 
 
 def one_line(text: str, longest: int = 300) -> str:
-    """Untrusted text, flattened to one line and truncated."""
+    """Untrusted text, flattened to one line and truncated.
+
+    A truncated text keeps its last line, and a traceback is reduced to its exception: in both
+    cases the last line has the news.
+
+    >>> one_line('Traceback (most recent call last):\\n  File "job.py"\\nValueError: page 3')
+    'ValueError: page 3'
+    """
+    text = _without_frames(text)
     start = text[: 20 * longest]  # to split 10 MB into words would take 500 MB
-    line = " ".join(start.split())
-    if not line.isprintable():
-        line = "".join(c if c.isprintable() else "?" for c in line)
-    is_whole = len(line) <= longest and len(start) == len(text)
-    return line if is_whole else line[: longest - 3] + "..."
+    line = _flatten(start)
+    if len(line) <= longest and len(start) == len(text):
+        return line
+    last = _flatten(last_line(text, 20 * longest))
+    if not last:
+        return line[: longest - 3] + "..."
+    most = longest // 2
+    if len(last) > most:
+        last = last[: most - 3] + "..."
+    return "%s... %s" % (line[: longest - len(last) - 4], last)
+
+
+def last_line(text: str, longest: int) -> str:
+    """The last line of a text that has several; empty if it is longer than `longest`."""
+    _, line_end, line = text[-longest:].rstrip().rpartition("\n")
+    return line if line_end else ""
+
+
+def _flatten(text: str) -> str:
+    line = " ".join(text.split())
+    if line.isprintable():
+        return line
+    return "".join(c if c.isprintable() else "?" for c in line)
+
+
+def _without_frames(text: str) -> str:
+    """A text without the frames of the Python tracebacks in it, if an exception follows them."""
+    start = text.find(_TRACEBACK)
+    if start < 0:
+        return text
+    exception = _NOT_INDENTED.search(text, text.rfind(_TRACEBACK))
+    return text[:start] + text[exception.start() :] if exception else text
 
 
 def display_id(job: Job) -> str:

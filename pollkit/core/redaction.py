@@ -7,20 +7,24 @@ text was truncated. The work is linear in the length of the text.
 import re
 from typing import Set
 
-from .model import LONGEST_TEXT
+from .model import LONGEST_TEXT, last_line
 from .urls import SHORTEST_SECRET, percent_encode
 
 _CUT = re.compile(r"\.\.\.|['\"]")  # the end of a text that was truncated or quoted
 
 
 def scrub(text: str, secrets: Set[str]) -> str:
-    """A text without the secrets, truncated.
+    """A text without the secrets, truncated; it keeps its last line, as in `one_line`.
 
     >>> scrub("no such token: s3cr3t", {"s3cr3t"})
     'no such token: ***'
     """
     if len(text) > LONGEST_TEXT:
-        text = text[:LONGEST_TEXT] + "..."
+        # The last line begins after a line end, so it can't begin within a secret.
+        last = last_line(text, LONGEST_TEXT // 2)
+        text = text[: LONGEST_TEXT - len(last)] + "..."
+        if last:
+            text += "\n" + last
     if "%" in text:
         encoded = [percent_encode(secret, safe) for secret in secrets for safe in ("", "/")]
         secrets = secrets.union(encoded)

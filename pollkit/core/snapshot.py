@@ -75,7 +75,8 @@ def state_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 0.0
     fields.setdefault("deadline", NEVER)
     for field, make in _TUPLES.items():
         if field in fields:
-            fields[field] = make._make(fields[field])
+            # Another version may have stored more or fewer values.
+            fields[field] = make(*fields[field][: len(make._fields)])
     fields["warnings"] = frozenset(row.get(STORED_NAMES["warnings"], ()))
     return WaitState(job, row.get("url", home), **fields)
 

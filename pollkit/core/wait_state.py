@@ -25,6 +25,7 @@ class RetryState(NamedTuple):
     hops: int = 0  # redirects (303) followed in a row
     has_renewed_credential: bool = False  # a 401 asked for a fresh credential
     has_polled_since: bool = False  # the job was polled with the fresh credential
+    missing_age: Optional[float] = None  # the age of the wait from which 404s count
 
     @property
     def needs_fresh_credential(self) -> bool:
@@ -104,6 +105,7 @@ class WaitState(NamedTuple):
             redact_url(self.url) or None,
             job.profile or profile.name,
             job.label,
+            job.metadata,
             ending.state,
             self.status,
             ending.result,

@@ -181,8 +181,37 @@ class History:
         report = self._on_trouble
         self._on_trouble = None
         if report is not None:
-            why = getattr(error, "strerror", None) or error
-            report("can't use the duration history in %s: %s" % (self._path, why))
+            report(str(_unusable(self._path or "", error)))
+
+
+def read_history(path: str) -> Dict[Kind, Durations]:
+    """All durations in a file, the kind that was updated last at the end; none without a file."""
+    try:
+        kinds = _read(path)
+        return {kind: _parse_durations(kinds, kind) for kind in kinds}
+    except (OSError, ValueError, _Damaged) as error:
+        raise _unusable(path, error) from None
+
+
+def remove_kinds(path: str, is_removed: Callable[[Kind], bool]) -> List[Kind]:
+    """Remove the durations of some kinds from a file; a damaged file is left as it is."""
+    if not os.path.exists(path):
+        return []  # the lock would create it
+    try:
+        with _lock_file(path) as is_locked:
+            kinds = _read(path)
+            removed = [kind for kind in kinds if is_removed(kind)]
+            if removed:
+                kept = {kind: kinds[kind] for kind in kinds if kind not in removed}
+                _write(path, kept, is_locked)
+            return removed
+    except (OSError, ValueError, _Damaged) as error:
+        raise _unusable(path, error) from None
+
+
+def _unusable(path: str, error: Exception) -> ConfigError:
+    why = getattr(error, "strerror", None) or error
+    return ConfigError("can't use the duration history in %s: %s" % (path, why))
 
 
 def default_path() -> Optional[str]:

@@ -24,9 +24,9 @@ import sys
 import threading
 import time
 import weakref
-from typing import Callable, Dict, Optional, Tuple, TypeVar
+from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
-from ..errors import LedgerError
+from ..errors import ConfigError, LedgerError
 from .files import check_links
 
 BUSY_S = 1.0  # how long SQLite waits for a lock at each attempt
@@ -72,7 +72,7 @@ class SqliteFile:
         create: bool = True,
         warn: Optional[Callable[[str], object]] = None,
     ) -> None:
-        self.path = _real_path(os.fspath(path))
+        self.path = _real_path(path)
         self._is_current = is_current
         self._prepare = prepare
         self._create = create
@@ -257,7 +257,14 @@ def _close_inherited() -> None:
         file._close_copy()
 
 
-def _real_path(path: str) -> str:
+def _real_path(path: Any) -> str:
+    """The path without links, or a ConfigError if it is not a path at all."""
+    try:
+        path = os.fspath(path)
+    except TypeError:
+        path = None
+    if not isinstance(path, str) or not path:
+        raise ConfigError("a ledger needs the path of its file, such as 'jobs.db'")
     try:
         check_links(path)
     except OSError as error:

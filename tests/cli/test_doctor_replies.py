@@ -85,7 +85,7 @@ REPLIES = {  # reply, level of the meaning, words in it, exit code
     "429": (reply(b"", "429 Slow", Retry_After="7"), "warning", "429: too many requests", 0),
     "503": (reply(b"", "503 Oops"), "problem", "the server answered 503", 4),
     "login page": (reply("<html>", Content_Type="text/html"), "problem", "a login or a proxy", 4),
-    "no status": (reply('{"a": 1}'), "problem", "name the status field in a profile", 4),
+    "no status": (reply('{"a": 1}'), "problem", "in the reply (--show-reply)", 4),
     "303": (redirect("/result", "303 See Other"), "ok", "/result", 0),
 }
 

@@ -5,12 +5,10 @@ import re
 
 import pytest
 
-from pollkit import Job, Ledger, Profile, Simulation
+from finished_ledger import make_ledger
+from pollkit import Simulation
 from pollkit.cli.duration_lists import read_durations
-from pollkit.core.machine import observe, start
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.wait_settings import WaitSettings
-from pollkit.testing import VirtualClock
 
 
 def test_durations_from_a_file_are_used_in_order(pollkit, tmp_path):
@@ -21,30 +19,6 @@ def test_durations_from_a_file_are_used_in_order(pollkit, tmp_path):
     assert (once["jobs"], once["paces"][0]["polls_per_job"]) == (3, round(14 / 3, 3))
     again = json.loads(pollkit("simulate", *words + ["--jobs", "6"])[1])
     assert (again["jobs"], again["paces"][0]["polls_per_job"]) == (6, round(14 / 3, 3))
-
-
-def make_ledger(path, jobs):
-    """A ledger of finished jobs, each given as (profile, label, last reading, seconds).
-
-    The seconds are those between the poll that saw it pending and the last one.
-    """
-    clock = VirtualClock()
-    with Ledger(str(path), clock=clock) as ledger:
-        for i, (profile, label, reading, later) in enumerate(jobs):
-            ledger.add([Job("job_%d" % i, profile=profile, label=label)])
-            (claim,) = ledger._leases.claim(1)
-            settings = WaitSettings()
-            progress = observe(
-                start(claim.job, "", settings, clock.now()),
-                settings,
-                Reading(Verdict.PENDING, "running"),
-                clock.now(),
-                0.5,
-            )
-            clock.sleep_until(clock.now() + later)
-            progress = observe(progress, settings, reading, clock.now(), 0.5)
-            ledger._leases.save_outcome(claim, progress, progress.outcome(Profile(), 0.0))
-    return "ledger:%s" % path
 
 
 def test_durations_from_a_ledger_are_those_of_its_jobs_by_profile_and_label(pollkit, tmp_path):

@@ -16,11 +16,10 @@ import pytest
 
 import pollkit
 import pollkit.testing
-from pollkit import ConfigError
+from paths import read_sources
 from pollkit.cli import exit_codes as exits
-from pollkit.cli.commands.help import TOPICS, text_of
-from pollkit.cli.main import COMMANDS, help_text, main
-from pollkit.cli.parser import Parser
+from pollkit.cli.commands.help import SCHEMA, TOPICS, see_also, text_of
+from pollkit.cli.main import COMMANDS, build_parser, help_text, main
 from pollkit.core.pace import parse_pace
 from pollkit.core.units import parse_limit
 from pollkit.edges.profiles.keys import HEADER, KEYS
@@ -39,12 +38,6 @@ SHELL_OPERATOR = re.compile(r"^(\d?[<>]|\||\|\||&&|;)")
 
 def command_module(command):
     return importlib.import_module("pollkit.cli.commands." + command)
-
-
-def command_parser(command):
-    parser = Parser(prog="pollkit " + command)
-    command_module(command).add_arguments(parser)
-    return parser
 
 
 def parse_example(line):
@@ -87,7 +80,7 @@ EXAMPLES = list(find_examples())
 def command_flags(command):
     return [
         action
-        for action in command_parser(command)._actions
+        for action in build_parser(command)._actions
         if action.option_strings and action.dest != "help"
     ]
 
@@ -123,7 +116,7 @@ def test_every_flag_has_a_description():
 
 def test_every_argument_has_a_description():
     for command in COMMANDS:
-        for action in command_parser(command)._actions:
+        for action in build_parser(command)._actions:
             assert action.help, (command, action.dest)
 
 
@@ -155,6 +148,8 @@ def test_a_flag_has_the_same_metavar_in_every_command():
         "--result",
         "--progress",
         "--history",
+        "--output",
+        "--resume",
     ],
 )
 def test_flags_that_need_more_than_one_line_are_explained_in_a_topic(flag):
@@ -216,7 +211,7 @@ def test_examples_are_found():
 @pytest.mark.parametrize("words", EXAMPLES)
 def test_every_example_parses(words):
     assert words[0] in COMMANDS
-    parser = command_parser(words[0])
+    parser = build_parser(words[0])
     try:
         arguments = parser.parse_words(words[1:])
     except SystemExit as exiting:
@@ -406,13 +401,7 @@ def test_messages_in_the_troubleshooting_topic_are_in_the_code(message):
         for piece in re.split(r"HOST|NAME|URL|ORIGIN|'WORD'|\b\d+ s\b|\(Retry-After\)", message)
         if len(piece.strip()) > 3
     ]
-    sources = []
-    for folder, _, names in os.walk(os.path.join(ROOT, "pollkit")):
-        for name in names:
-            if name.endswith(".py"):
-                with io.open(os.path.join(folder, name), encoding="utf-8") as file:
-                    sources.append(file.read())
-    assert pieces[0] in "\n".join(sources)
+    assert pieces[0] in read_sources()
 
 
 # The texts
@@ -454,27 +443,40 @@ def test_every_topic_that_is_referred_to_exists():
         + [command_module(command).__doc__ for command in COMMANDS]
         + [read_readme()]
     )
-    texts += [action.help for command in COMMANDS for action in command_parser(command)._actions]
+    texts += [action.help for command in COMMANDS for action in build_parser(command)._actions]
     named = {
         name for text in texts for name in re.findall(r"pollkit\s+help(?: |\n *)([a-z-]+)", text)
     }
-    assert named and named <= set(TOPICS)
+    assert named and named <= set(TOPICS) | set(SCHEMA) | set(COMMANDS)
 
 
-@pytest.mark.parametrize("topic", ["nonesuch", "pace", "wait", "../../setup"])
+@pytest.mark.parametrize("topic", ["nonesuch", "pace", "", "../../setup", "schema.json"])
 def test_an_unknown_topic_is_reported_in_one_line_with_exit_code_2(topic, capsys):
     assert main(["help", topic]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch("pollkit: .+\n", err)
-    with pytest.raises(ConfigError):
-        text_of(topic)
+    assert re.fullmatch("pollkit: there is no topic or command .+; pollkit help lists them\n", err)
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in TOPICS])
+def test_help_of_a_command_is_its_help_text(command, capsys):
+    assert main(["help", command]) == 0
+    shown = capsys.readouterr().out
+    assert main([command, "--help"]) == 0
+    assert shown == capsys.readouterr().out and shown.startswith("usage: pollkit " + command)
+
+
+@pytest.mark.parametrize("topic", [name for name in TOPICS if name in COMMANDS])
+def test_a_topic_with_the_name_of_a_command_refers_to_the_command(topic, capsys):
+    assert main(["help", topic]) == 0
+    reference = "\n\nThe flags of the command: pollkit %s --help\n" % topic
+    assert capsys.readouterr().out == TEXTS[topic].rstrip("\n") + reference
 
 
 def test_the_list_of_topics_is_complete(capsys):
     assert main(["help"]) == 0
     out = capsys.readouterr().out
-    for topic, about in TOPICS.items():
+    for topic, about in list(TOPICS.items()) + list(SCHEMA.items()):
         assert re.search(r"^  %s +%s$" % (topic, re.escape(about)), out, re.MULTILINE)
 
 
@@ -488,7 +490,7 @@ def zip_path(tmp_path_factory):
         )
         for folder, _, names in os.walk(os.path.join(ROOT, "pollkit")):
             for name in names:
-                if name.endswith((".py", ".ini", ".txt")):
+                if name.endswith((".py", ".ini", ".json", ".txt")):
                     file = os.path.join(folder, name)
                     archive.write(file, os.path.relpath(file, ROOT))
     return path
@@ -507,7 +509,8 @@ def test_topics_can_be_read_from_a_zip(zip_path, tmp_path):
         stderr=subprocess.STDOUT,
     )
     assert done.returncode == 0
-    assert done.stdout.decode().replace("\r\n", "\n") == "".join(TEXTS[topic] for topic in TOPICS)
+    shown = done.stdout.decode().replace("\r\n", "\n")
+    assert shown == "".join(TEXTS[topic] + see_also(topic) for topic in TOPICS)
 
 
 def test_topics_are_package_data():

@@ -1,5 +1,6 @@
 """Notifications by programs and outboxes, and the metrics of a run."""
 
+import json
 import os
 import re
 import stat
@@ -17,6 +18,7 @@ KEYS = [
     "url",
     "profile",
     "label",
+    "metadata",
     "state",
     "status",
     "result",
@@ -51,6 +53,19 @@ def test_a_failed_program_is_run_again_by_a_later_run(api, pollkit):
     assert pollkit("run", "jobs.db", "--once", "--exec", program) == (0, "", "")
     assert list(lines_of("got.json")[0]) == KEYS
     assert pollkit("status", "jobs.db")[1].splitlines()[-1].endswith("yes")
+
+
+@posix
+def test_an_outcome_has_the_metadata_of_its_job(api, pollkit):
+    api.add("a")
+    with open("jobs.jsonl", "w") as file:
+        file.write('{"id": "a", "metadata": {"to": "me"}}\n')
+    pollkit("add", "jobs.db", "--from", "jobs.jsonl", "--profile", "fake")
+    program = script("cat > got.json\n")
+    assert pollkit("run", "jobs.db", "--outbox", "out.jsonl", "--exec", program)[0] == 0
+    row = json.loads(pollkit("status", "jobs.db", "--json")[1])["jobs"][0]
+    outcomes = lines_of("out.jsonl") + lines_of("got.json") + [row["outcome"]]
+    assert [outcome["metadata"] for outcome in outcomes] == [{"to": "me"}] * 3
 
 
 def test_a_run_without_notifications_leaves_them_to_a_later_one(api, pollkit):

@@ -127,9 +127,17 @@ def by_file(folder, server):
     return [server.url(), "--token-file", str(folder / "token")]
 
 
+def by_auth(specification):
+    return lambda folder, server: [server.url(), "--auth", specification]
+
+
 SOURCES = {
     "--token-env": lambda folder, server: [server.url(), "--token-env", "MY_TOKEN"],
     "--token-file": by_file,
+    "--auth header": by_auth("header X-API-Key env:MY_TOKEN"),
+    "--auth basic": by_auth("basic env:MY_LOGIN"),
+    "--auth command": by_auth("bearer command:cat token"),
+    "--auth netrc": by_auth("netrc"),
     "bearer env": by_profile("bearer env:MY_TOKEN"),
     "bearer file": by_profile("bearer file:token"),
     "bearer command": by_profile("bearer command:cat token"),
@@ -234,8 +242,12 @@ def test_a_token_file_that_others_can_read_is_warned_of_once(here, capsys, mode,
     (here / "token").chmod(mode)
     with RawServer(answer("200 OK", status="done")) as server:
         (here / "jobs").write_text("%s\n%s\n" % (server.url("/1"), server.url("/2")))
-        for words in (["wait", server.url()], ["batch", "jobs"]):
-            assert main(words + ["--token-file", str(here / "token")] + flags) == 0
+        for words in (
+            ["wait", server.url(), "--token-file", "token"],
+            ["batch", "jobs", "--token-file", "token"],
+            ["wait", server.url(), "--auth", "header X-Key file:token"],
+        ):
+            assert main(words + flags) == 0
             err = capsys.readouterr().err
             assert err.count("others on this host can read") == warned and SECRET not in err
             assert err.count("chmod 600") == warned

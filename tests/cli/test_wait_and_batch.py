@@ -25,6 +25,7 @@ KEYS = [
     "url",
     "profile",
     "label",
+    "metadata",
     "state",
     "status",
     "result",
@@ -280,12 +281,11 @@ def test_flags_override_the_profile_that_a_job_names(api, capsys, monkeypatch):
     code, out, _ = run(
         capsys, ["batch", "-", "--timeout", "100ms"] + profile_file(api, more) + QUICK
     )
-    found = {
-        o["id"]: (o["state"], o["profile"], o["label"]) for o in map(json.loads, out.splitlines())
-    }
+    fields = ("state", "profile", "label", "metadata")
+    found = {o["id"]: tuple(map(o.get, fields)) for o in map(json.loads, out.splitlines())}
     assert code == 3 and found == {
-        "a": ("timed_out", "other", None),
-        "b": ("done", "fake", "small"),
+        "a": ("timed_out", "other", None, {"n": 1}),
+        "b": ("done", "fake", "small", None),
     }
 
 

@@ -252,8 +252,25 @@ def test_a_long_grace_period_is_not_cut_short_by_max_faults():
     assert state.ending is None and len(times) == 11
 
 
-def test_a_404_after_its_grace_ends_at_once():
-    assert ending_of([PENDING, PENDING, PENDING, NOT_FOUND]).at == 15
+def test_the_grace_period_of_a_job_that_was_seen_begins_with_its_first_404():
+    state, times = run([PENDING, PENDING, PENDING] + [NOT_FOUND] * 99)
+    assert times == [0, 5, 10, 15, 16, 18, 22, 25]
+    assert (state.ending.state, state.ending.at) == ("unreachable", 25)
+    assert state.ending.error.message == (
+        "404: not found; the server no longer knows it: expired or deleted?"
+    )
+
+
+def test_the_grace_period_goes_on_during_faults_and_ends_with_a_good_reply():
+    assert ending_of([PENDING, NOT_FOUND, FAULT, LIMITED] + [NOT_FOUND] * 9).at == 15
+    again = [PENDING, NOT_FOUND, PENDING, PENDING, PENDING, NOT_FOUND]
+    state, times = run(again + [NOT_FOUND] * 9)
+    assert times[:6] == [0, 5, 6, 11, 16, 21] and state.ending.at == 31
+
+
+def test_a_job_that_was_never_seen_is_not_said_to_be_deleted():
+    settings = STEADY._replace(not_found_grace=0.0)
+    assert ending_of([FAULT, NOT_FOUND], settings).error.message == "404: not found"
 
 
 def test_a_404_with_a_retry_after_is_not_polled_before():

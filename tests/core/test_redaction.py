@@ -40,8 +40,11 @@ def test_the_beginnings_of_a_secret_are_found_in_linear_time():
         ("x" * 9998 + "s3cr3t/1", "x" * 9998 + "s3..."),
         ("x" * 9995 + "s3cr3t/1", "x" * 9995 + "***..."),
         ("nothing to hide", "nothing to hide"),
+        ("x" * 9985 + "s3cr3t/1\n" * 3 + "ValueError", "x" * 9985 + "***...\nValueError"),
+        ("x" * 9999 + "\n" + "s3cr3t/1", "x" * 9992 + "...\n***"),
+        ("x" * 9999 + "\n" + "y" * 6000, "x" * 9999 + "\n..."),
     ],
-    ids=range(5),
+    ids=range(8),
 )
 def test_a_text_is_truncated_and_then_scrubbed(text, shown):
     """At most three characters of a truncated secret may remain."""

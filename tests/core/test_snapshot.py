@@ -42,7 +42,7 @@ FULL = WaitState(
     True,
     True,
     Slept(1.0, 2.0, 3.0, 4.0),
-    RetryState(2, 3, 1.5, 1, True, False),
+    RetryState(2, 3, 1.5, 1, True, False, 12.5),
     frozenset(["odd", "strange"]),
     seen_at=118.0,
     forecast=Forecast(1.0, 0.1, 18.0, 2, 70.0, 0.01, 1.5),
@@ -118,6 +118,12 @@ def test_two_versions_can_read_each_other():
     assert state_from_row(dict(row, unknown=[1, 2]), JOB, URL) == FULL
     del row["looks"], row["trouble"]
     assert state_from_row(row, JOB, URL).pending_polls == 0
+
+
+@pytest.mark.parametrize("stored", [[2, 3, 1.5, 1, True, False], [2, 3, 1.5, 1, True, False, 9, 8]])
+def test_a_tuple_of_another_version_may_have_more_or_fewer_values(stored):
+    row = dict(state_to_row(FULL, URL), trouble=stored)
+    assert state_from_row(row, JOB, URL).retry == RetryState(*stored[:7])
 
 
 def test_a_new_wait_takes_little_space():

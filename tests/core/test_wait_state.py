@@ -10,12 +10,14 @@ from pollkit.core.wait_state import WaitState
 
 def test_an_outcome_has_every_field():
     state, _ = run([PENDING, DONE._replace(notice_delay_s=1.25, fraction=1.0)], now=100.0)
+    state = state._replace(job=JOB._replace(metadata={"order": 7}))
     outcome = state.outcome(Profile(name="mine"), wall_offset=1800000000.0 - 100.0)
     assert outcome.as_dict() == {
         "id": "job_1",
         "url": URL,
         "profile": "mine",
         "label": None,
+        "metadata": {"order": 7},
         "state": "done",
         "status": "done",
         "result": 42,

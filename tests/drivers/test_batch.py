@@ -59,7 +59,7 @@ def test_an_outcome_of_any_state_is_a_result_not_an_exception():
         profile(api)
     ) as batch:
         outcome = batch.submit(Job("a", label="x", metadata={"k": 1})).result(timeout=10)
-    assert (outcome.state, outcome.label) == ("unreachable", "x")
+    assert (outcome.state, outcome.label, outcome.metadata) == ("unreachable", "x", {"k": 1})
 
 
 def test_urls_of_several_origins_each_have_their_own_limit():

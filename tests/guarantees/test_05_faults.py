@@ -68,5 +68,7 @@ def test_a_404_is_retried_for_a_while_and_a_410_is_not():
     assert poll(missing, missing, DONE).state == "done"
     outcome = poll(missing)
     assert outcome.state == "unreachable" and 10 <= outcome.waited_s < 20
+    late = [reply('{"status": "running"}')] * 20 + [missing] * 2
+    assert poll(*(late + [DONE])).state == "done"  # it was seen before, and is still retried
     outcome = poll(reply(b"", "410 Gone"), DONE)
     assert (outcome.state, outcome.polls) == ("unreachable", 1)

@@ -17,7 +17,6 @@ BAR = re.compile("[█░]{8,}")
 JOBS = 4
 POLLS = 8
 PROFILE = "[fake]\nurl = %s/jobs/{id}\nprogress = progress\n"
-ESCAPES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def answer(job_id, count):
@@ -148,13 +147,22 @@ def test_there_is_a_bar_and_then_a_clean_terminal(runs, command, columns):
     )
 
 
-@pytest.mark.parametrize("command", ["wait", "batch"])
-def test_data_on_the_same_terminal_is_complete(runs, command):
-    terminal = runs[command + ", one terminal"]
-    lines = ESCAPES.sub(b"", terminal.raw).replace(b"\r\n", b"\n").decode("utf-8").split("\n")
-    found = [json.loads(line[line.index('{"id"') :]) for line in lines if '{"id"' in line]
-    assert terminal.process.returncode == 0 and len(found) == (JOBS if command == "batch" else 1)
-    assert all(outcome["result"] == {"page": "é" * 30} for outcome in found)
+def test_a_wait_on_a_terminal_ends_with_a_summary(runs):
+    terminal = runs["wait, one terminal"]
+    shown = terminal.screen.shown()
+    assert terminal.process.returncode == 0
+    assert [line.split()[0] for line in shown] == ["job", "state", "result", "polls", "time"]
+    assert shown[1] == "state     done" and shown[2] == 'result    {"page": "%s"}' % ("é" * 30)
+    assert any(BAR.search(row) for frame in terminal.screen.frames for row in frame)
+    assert not has_bar(terminal.screen) and terminal.screen.column == 0
+
+
+def test_a_batch_on_a_terminal_ends_with_a_line_per_job(runs):
+    terminal = runs["batch, one terminal"]
+    shown = terminal.screen.shown()
+    lines = [line for line in shown if re.match(r"quick-\S+  done  .*  \d+ polls +\{", line)]
+    assert terminal.process.returncode == 0 and len(lines) == JOBS and len(shown) == JOBS + 1
+    assert all(len(line) < 80 for line in lines) and "é" in lines[0]
     assert any(BAR.search(row) for frame in terminal.screen.frames for row in frame)
     assert not has_bar(terminal.screen) and terminal.screen.column == 0
 

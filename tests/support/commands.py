@@ -8,7 +8,7 @@ from paths import ROOT
 
 
 def start_pollkit(folder, *words, **options):
-    """A running `python -m pollkit`; stdout and stderr are pipes with text."""
+    """A running `python -m pollkit`; stdout (unless given) and stderr are pipes with text."""
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "PYTHONPATH": ROOT}
     environ.update(options.pop("env", {}))
     return subprocess.Popen(
@@ -16,7 +16,7 @@ def start_pollkit(folder, *words, **options):
         cwd=str(folder),
         env=environ,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=options.pop("stdout", subprocess.PIPE),
         stderr=subprocess.PIPE,
         universal_newlines=True,
         **options,

@@ -1,13 +1,20 @@
-"""Wait for many jobs; print one JSON outcome per line as they finish.
+"""Wait for many jobs; print each outcome as the job finishes: JSON lines, or text on a terminal.
 
-FILE (or - for standard input) has one id or URL per line, or JSON lines such as
-{"id": "job_1", "label": "small"}, with the fields id, url, profile, label, size, metadata, timeout.
-Empty lines and lines that begin with # are skipped. The whole file is read before the first poll.
+The jobs are ids or URLs, or one FILE (- for standard input) with one id or URL per line, or JSON
+lines such as {"id": "job_1", "label": "small"}, with the fields id, url, profile, label, size,
+metadata, timeout. Empty lines and lines that begin with # are skipped. The whole file is read
+before the first poll. A single argument is a file if a file of that name exists.
 
 A job's own timeout ({"id": "job_1", "timeout": "10m"}) takes precedence over --timeout.
 
+--resume OUT continues an interrupted batch: it skips the jobs that OUT, the JSON lines of earlier
+runs, has as done or failed. Only new outcomes are printed, so append them to OUT. The exit code
+covers the jobs of this run.
+
 examples:
   pollkit batch jobs.txt --profile knowhere > outcomes.jsonl
+  pollkit batch job_1 job_2 job_3 --profile knowhere
+  pollkit batch jobs.txt --profile knowhere --resume outcomes.jsonl >> outcomes.jsonl
   pollkit batch - --profile model-tasks --base-url https://api.internal --limit 60/m < jobs.jsonl
 """
 
@@ -16,13 +23,17 @@ import sys
 from collections import Counter
 from typing import List
 
-from ...core.model import State, display_id
+from ...core.model import Job, State
+from ...core.profile import Profile
 from ...drivers.batch import BatchPoller
+from ...errors import ConfigError
 from .. import options
 from ..argument_types import path
-from ..exit_codes import exit_code
-from ..job_lists import read_jobs
-from ..output import as_json, count_text, join_names
+from ..batch_resume import Resumed, describe_unfinished, resume, unfinished_jobs
+from ..exit_codes import ALL_DONE, exit_code
+from ..job_lists import HOW_TO, jobs_of_batch
+from ..outcome_text import add_output_option, line_formatter, wants_text
+from ..output import count_text, write_message
 from ..profile_options import profile_from
 from ..progress.display import add_progress_options, display_from
 from ..progress.terminal import is_terminal
@@ -31,7 +42,19 @@ from ..progress.views import Totals
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("file", metavar="FILE|-", type=path, help="the jobs; - for standard input")
+    parser.add_argument(
+        "jobs",
+        metavar="FILE|-|ID",
+        nargs="*",
+        help="a file with the jobs; - for standard input; or the ids or URLs of the jobs",
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="FILE",
+        type=path,
+        help="skip the jobs that are done or failed in this file of outcomes (JSON lines)",
+    )
+    add_output_option(parser)
     options.add_workers(parser)
     options.add_polling_options(parser, many_jobs=True)
     add_progress_options(parser)
@@ -40,13 +63,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Wait for the jobs and print each outcome; return the exit code for all of them."""
     profile = profile_from(arguments)
-    if arguments.file == "-" and not arguments.quiet and is_terminal(sys.stdin):
+    jobs, notes, needs_line_break = _read(arguments, profile)
+    if not arguments.quiet:
+        for note in notes:
+            write_message(note)
+    if not jobs:
+        return ALL_DONE
+    if needs_line_break and not wants_text(arguments):
+        sys.stdout.write("\n")
+    return exit_code(_poll(jobs, arguments, profile))
+
+
+def _read(arguments: argparse.Namespace, profile: Profile) -> Resumed:
+    """The jobs to poll, without those that --resume skips."""
+    if not arguments.jobs:
+        raise ConfigError(
+            "there are no jobs: give a file, - for standard input, or ids and URLs; "
+            "see pollkit batch --help"
+        )
+    if arguments.jobs == ["-"] and not arguments.quiet and is_terminal(sys.stdin):
         sys.stderr.write("pollkit: type one id or URL per line; Ctrl-D ends the list\n")
-    jobs = read_jobs(arguments.file, arguments, profile, will_poll=True)
+    jobs = jobs_of_batch(arguments.jobs, arguments, profile)
+    if not jobs:
+        name = "standard input" if arguments.jobs == ["-"] else arguments.jobs[0]
+        return Resumed([], ["no jobs in %s: %s" % (name, HOW_TO)])
+    if arguments.resume is None:
+        return Resumed(jobs, [])
+    return resume(arguments.resume, jobs, profile.name)
+
+
+def _poll(jobs: List[Job], arguments: argparse.Namespace, profile: Profile) -> List[State]:
+    """Wait for the jobs and print each outcome; return their states."""
     display = display_from(arguments, batch=True, limit=profile.limit)
+    format_outcome = line_formatter(arguments, jobs)
     states: List[State] = []
     # A count, because URLs that differ only in a secret are shown alike.
-    unfinished = Counter(map(display_id, jobs))
+    finished: "Counter[str]" = Counter()
     with options.history_from(arguments, display.write_line) as history, display:
         try:
             with BatchPoller(
@@ -61,20 +113,17 @@ def run(arguments: argparse.Namespace) -> int:
                     len(jobs), batch.stats.polls, batch.stats.rate_limited
                 )
                 for outcome in batch.as_completed(jobs):
-                    display.write_data(as_json(outcome.as_dict()))
+                    display.write_data(format_outcome(outcome))
                     states.append(outcome.state)
-                    unfinished[outcome.id] -= 1
+                    finished[outcome.id] += 1
         except KeyboardInterrupt:
-            names = list(unfinished.elements())
-            display.write_line(
-                "pollkit: interrupted: %d of %d jobs have not finished: %s"
-                % (len(names), len(jobs), join_names(names))
-            )
+            unfinished = unfinished_jobs(jobs, finished)
+            display.write_line("pollkit: " + describe_unfinished(unfinished, len(jobs)))
             raise
         if not arguments.quiet:
             display.write_line(summary(states, batch.stats.polls, batch.stats.rate_limited))
         options.warn_about_secrets(arguments, display.write_line)
-    return exit_code(states)
+    return states
 
 
 def summary(states: List[State], polls: int, rate_limited: int) -> str:

@@ -8,10 +8,11 @@ succeeding. A failed job is not a problem; a job that the server does not know i
 
 doctor takes all flags of pollkit wait, so that you can reuse the command line. Flags that make no
 sense for a single poll are ignored: --pace, --timeout, --max-faults, --bucket, --history,
---result, --progress, --log-json, -v, --quiet.
+--result, --output, --progress, --log-json, -v, --quiet.
 
 examples:
   pollkit doctor https://api.internal/v1/jobs/42
+  pollkit doctor https://api.internal/v1/jobs/42 --show-reply
   pollkit doctor job_1 --profile knowhere
   pollkit doctor https://api.internal/v1/jobs/42 --token-env API_TOKEN --ca-file internal.pem
 """
@@ -25,7 +26,21 @@ from .. import options
 from ..exit_codes import ALL_DONE, UNREACHABLE
 from ..output import as_text
 from ..profile_options import profile_from
-from .wait import add_arguments as add_arguments
+from ..tables import terminal_width, wrap_line
+from . import wait
+
+NARROW = 70  # columns; on a narrower terminal, findings are not aligned
+TEXT_COLUMN = 21  # the column in which the text of a finding begins
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments: those of wait, and one more."""
+    wait.add_arguments(parser)
+    parser.add_argument(
+        "--show-reply",
+        action="store_true",
+        help="print the reply, too: shortened, and without secrets",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -37,10 +52,32 @@ def run(arguments: argparse.Namespace) -> int:
     findings: List[Finding] = []
     for finding in examination.run():
         findings.append(finding)
-        _print(str(finding))
+        _print(_finding_text(finding))
+    if arguments.show_reply:
+        _print_reply(examination.reply_lines())
     _print(summarise(findings))
     has_problem = any(finding.level is Level.PROBLEM for finding in findings)
     return UNREACHABLE if has_problem else ALL_DONE
+
+
+def _finding_text(finding: Finding) -> str:
+    """A finding in one line; on a terminal, wrapped to its width."""
+    width = terminal_width()
+    if width is None or width >= NARROW:
+        return wrap_line(str(finding), width, TEXT_COLUMN)
+    text = "%s %s: %s" % (finding.level.value, finding.step, finding.text)
+    if finding.advice:
+        text += " -> " + finding.advice
+    return wrap_line(text, width, 4)
+
+
+def _print_reply(lines: List[str]) -> None:
+    if not lines:
+        _print("the reply: none")
+        return
+    _print("the reply:")
+    for line in lines:
+        _print("  " + line)
 
 
 def _print(line: str) -> None:

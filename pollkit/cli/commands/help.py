@@ -1,16 +1,21 @@
 """Print the longer documentation, which is part of the program.
 
+pollkit help COMMAND prints the same text as pollkit COMMAND --help. If a topic and a command have
+the same name (profiles, simulate), the topic is printed.
+
 examples:
-  pollkit help              the topics
+  pollkit help              the commands and topics
   pollkit help profiles     how to describe an API
+  pollkit help batch        the flags of a command
   pollkit help library | less
+  pollkit help schema > pollkit-schema.json
 """
 
 import argparse
 from pkgutil import get_data
 
 from ...errors import ConfigError
-from ..main import COMMANDS, help_text
+from ..main import COMMANDS, build_parser, help_text
 from ..output import write
 from ..parser import unknown_name_error
 
@@ -21,6 +26,7 @@ TOPICS = {
     "proxies": "how to reach a server: proxies and TLS",
     "transports": "how to poll with the HTTP client that you have",
     "cron": "how to wait for jobs from cron, with a ledger",
+    "environment": "which environment variables set defaults",
     "exit-codes": "how a command went, for scripts",
     "library": "how to use pollkit from Python",
     "testing": "how to test code that waits for jobs",
@@ -28,30 +34,49 @@ TOPICS = {
     "troubleshooting": "what may be wrong, and what to do",
     "simulate": "how to find the best pace for your jobs",
 }
+SCHEMA = {"schema": "the JSON Schema of outcomes, log lines and status --json"}
 ALIASES = {"ledger": "cron"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("topic", nargs="?", help="one of: " + ", ".join(TOPICS))
+    names = ", ".join([*TOPICS, *SCHEMA])
+    parser.add_argument(
+        "topic", nargs="?", metavar="TOPIC|COMMAND", help="a command, or one of: " + names
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a topic, or the list of topics."""
-    if arguments.topic is None:
-        topics = "".join("  %-16s %s\n" % line for line in TOPICS.items())
+    """Print a topic, the help of a command, or the list of both."""
+    topic = ALIASES.get(arguments.topic, arguments.topic)
+    if topic is None:
+        names = dict(TOPICS, **SCHEMA)
+        topics = "".join("  %-16s %s\n" % line for line in names.items())
         write(help_text() + "\nTopics for pollkit help TOPIC:\n" + topics)
+    elif topic in SCHEMA:
+        write(_read_file("schema.json"))
+    elif topic in TOPICS:
+        write(text_of(topic) + see_also(topic))
+    elif topic in COMMANDS:
+        build_parser(topic).print_help()
     else:
-        write(text_of(arguments.topic))
+        problem = unknown_name_error("topic or command", topic, [*TOPICS, *SCHEMA, *COMMANDS])
+        raise ConfigError(problem + "; pollkit help lists them")
     return 0
 
 
 def text_of(topic: str) -> str:
-    """The text of a topic, from a file of the package, which may be a zip."""
-    topic = ALIASES.get(topic, topic)
-    if topic in COMMANDS and topic not in TOPICS:
-        raise ConfigError("%s is a command: see pollkit %s --help" % (topic, topic))
-    if topic not in TOPICS:
-        problem = unknown_name_error("topic", topic, list(TOPICS))
-        raise ConfigError(problem + "; pollkit help lists the topics")
-    return (get_data("pollkit.cli", "topics/%s.txt" % topic) or b"").decode("utf-8")
+    """The text of a topic."""
+    return _read_file("topics/%s.txt" % topic)
+
+
+def see_also(topic: str) -> str:
+    """A line about the command that has the same name as a topic, if there is one."""
+    if topic not in COMMANDS:
+        return ""
+    return "\nThe flags of the command: pollkit %s --help\n" % topic
+
+
+def _read_file(name: str) -> str:
+    """A file of the package, which may be a zip."""
+    return (get_data("pollkit.cli", name) or b"").decode("utf-8")

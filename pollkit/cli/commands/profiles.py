@@ -1,4 +1,8 @@
-"""List the profiles, show one in the format of a file, or check a file of profiles.
+"""List the profiles, show one as a file has it, check a file, or suggest a profile for an API.
+
+suggest polls one or two jobs, and prints a profile with the fields and values that it found.
+Guesses are marked by comments. Two URLs show which part is the id. A job that is done and one that
+is running, or has failed, show the most values.
 
 examples:
   pollkit profiles                             every profile, and its files
@@ -6,6 +10,8 @@ examples:
   pollkit profiles check ~/mine.ini            every mistake in a file, with its line
   pollkit profiles --profiles mine.ini         including those of another file
   pollkit profiles show mine --profiles mine.ini
+  pollkit profiles suggest https://api.internal/v1/jobs/42 https://api.internal/v1/jobs/43
+  pollkit profiles suggest https://api.internal/v1/jobs/42 --token-env API_TOKEN > mine.ini
 
 pollkit help profiles explains every key, and which files are read.
 """
@@ -22,8 +28,11 @@ from ...edges.profiles.catalog import (
 )
 from ...errors import ConfigError
 from ..argument_types import path
-from ..exit_codes import ALL_DONE, USAGE
-from ..output import write
+from ..exit_codes import ALL_DONE, UNREACHABLE, USAGE
+from ..options import add_connection_options
+from ..output import write, write_error
+from ..profile_options import connection_profile, given_connection_options
+from ..tables import format_table, terminal_width
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,11 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "action",
         nargs="?",
         default="list",
-        metavar="show|check",
-        help="show NAME prints a profile; check FILE finds mistakes; without either: a list",
+        metavar="show|check|suggest",
+        help="show NAME prints a profile; check FILE finds mistakes; suggest URL writes a profile; "
+        "without any of them: a list",
     )
     parser.add_argument(
-        "name", nargs="?", metavar="NAME|FILE", help="the profile to show, or the file to check"
+        "name",
+        nargs="?",
+        metavar="NAME|FILE|URL",
+        help="the profile to show, the file to check, or the URL of a job",
+    )
+    parser.add_argument(
+        "second_url", nargs="?", metavar="URL", help="for suggest: the URL of another job"
     )
     parser.add_argument(
         "--profiles",
@@ -44,12 +60,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=path,
         help="also read this file of profiles, after all others",
     )
+    add_connection_options(parser.add_argument_group("the connection, for suggest"))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, show or check."""
+    """List, show, check or suggest."""
     action = arguments.action
     name = arguments.name
+    if action == "suggest":
+        return _suggest(arguments)
+    if arguments.second_url is not None:
+        raise ConfigError("unrecognized arguments, from %r on" % arguments.second_url)
+    flags = given_connection_options(arguments)
+    if flags:
+        raise ConfigError("%s is only for profiles suggest: leave it out" % flags[0])
     if action == "list":
         if name is not None:
             raise ConfigError("profiles list takes no %r: use pollkit profiles show NAME" % name)
@@ -69,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise ConfigError("profiles check reads only its FILE: leave --profiles out")
         return _check(path(name))
     raise ConfigError(
-        "invalid choice %r: profiles can list, show NAME or check FILE; "
+        "invalid choice %r: profiles can list, show NAME, check FILE or suggest URL; "
         "for a profile of that name: pollkit profiles show %s" % (action, action)
     )
 
@@ -77,11 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
 def table(profiles: List[ListedProfile]) -> str:
     """One line per profile: name, labels, limit, and the files that define it."""
     rows = [("NAME", "LABELS", "LIMIT", "FROM")] + [_row(one) for one in profiles]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "".join(
-        "%-*s  %-*s  %-*s  %s\n" % (widths[0], name, widths[1], labels, widths[2], limit, source)
-        for name, labels, limit, source in rows
-    )
+    return format_table(rows, terminal_width())
 
 
 def _row(listed: ListedProfile) -> Tuple[str, str, str, str]:
@@ -101,4 +121,25 @@ def _check(path: str) -> int:
         return USAGE
     count = len(profile_names(path))
     write("%s: %d profile%s, no mistakes\n" % (path, count, "" if count == 1 else "s"))
+    return ALL_DONE
+
+
+def _suggest(arguments: argparse.Namespace) -> int:
+    from ...core.urls import is_url, redact_url
+    from ...drivers.doctor.suggestion import NoReply, suggest_profile
+
+    if arguments.name is None:
+        raise ConfigError("profiles suggest needs the URL of a job: pollkit profiles suggest URL")
+    urls = [arguments.name.strip()]
+    if arguments.second_url is not None:
+        urls.append(arguments.second_url.strip())
+    for url in urls:
+        if not is_url(url) or not url.isprintable():
+            raise ConfigError("%r is not a URL: give the whole URL of a job" % redact_url(url)[:80])
+    try:
+        text = suggest_profile(connection_profile(arguments), dict(arguments.header), urls)
+    except NoReply as error:
+        write_error("nothing to suggest: %s; try pollkit doctor URL" % error)
+        return UNREACHABLE
+    write(text)
     return ALL_DONE

@@ -66,7 +66,8 @@ def _add_job_arguments(group: "argparse._ArgumentGroup") -> None:
         "--durations",
         metavar="D",
         help="'uniform 2m..15m', 'lognormal 5m x1.6', a FILE with one duration per line, "
-        "used in order, or ledger:PATH for those of its jobs",
+        "used in order, ledger:PATH for those of its jobs, or history:PATH for those that wait "
+        "and batch saved (history: for the usual file)",
     )
     group.add_argument(
         "--jobs",

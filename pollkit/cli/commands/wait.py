@@ -1,4 +1,4 @@
-"""Wait for one job and print its outcome as JSON.
+"""Wait for one job and print its outcome: a short text on a terminal, JSON otherwise.
 
 examples:
   pollkit wait https://api.internal/v1/jobs/42
@@ -14,6 +14,7 @@ from ...core.urls import redact_url
 from ...drivers.single import Poller
 from .. import options
 from ..exit_codes import exit_code
+from ..outcome_text import add_output_option, outcome_summary, wants_text
 from ..output import as_json, as_text
 from ..profile_options import profile_from
 from ..progress.display import Display, add_progress_options, display_from
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--result", action="store_true", help="print only the result; if it is text, without quotes"
     )
+    add_output_option(parser)
     options.add_polling_options(parser)
     add_progress_options(parser)
 
@@ -52,14 +54,16 @@ def run(arguments: argparse.Namespace) -> int:
                 display.write_line("pollkit: interrupted: %s has not finished" % title)
                 raise
             options.warn_about_secrets(arguments, display.write_line)
-        _print(outcome, arguments.result, display)
+        _print(outcome, arguments, display)
     return exit_code([outcome.state])
 
 
-def _print(outcome: Outcome, only_result: bool, display: Display) -> None:
-    if not only_result:
-        display.write_data(as_json(outcome.as_dict()))
-    elif outcome.state is State.DONE:
+def _print(outcome: Outcome, arguments: argparse.Namespace, display: Display) -> None:
+    if arguments.result and outcome.state is State.DONE:
         display.write_data(as_text(outcome.result))
-    else:
+    elif arguments.result:
         display.write_line("pollkit: " + outcome.summary())
+    elif wants_text(arguments):
+        display.write_data(outcome_summary(outcome))
+    else:
+        display.write_data(as_json(outcome.as_dict()))

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Callable, Mapping, Optional, Union
 
 from ...core.events import Event
 from ...core.units import Limit, parse_limit
+from ..parser import FromEnvironment
 from .event_log import CHANGES, EVERYTHING, FAULTS, WARNINGS, EventLog
 from .terminal import REDRAW_S, Terminal, can_draw, size_of, style_for
 
@@ -32,8 +33,9 @@ def add_progress_options(
     group.add_argument(
         "--progress",
         choices=("auto", "bar", "log", "none"),
-        default="auto",
-        help="auto (the default): a live display on a terminal, %s otherwise" % without_terminal,
+        default=FromEnvironment("POLLKIT_PROGRESS", "auto"),
+        help="auto: a live display on a terminal, %s otherwise (default: $POLLKIT_PROGRESS, "
+        "or auto)" % without_terminal,
     )
     group.add_argument("--log-json", action="store_true", help="write the log as JSON lines")
     group.add_argument(

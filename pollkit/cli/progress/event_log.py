@@ -56,7 +56,10 @@ class EventLog:
     def _is_logged(self, event: Event) -> bool:
         progress = event.progress
         job_id = progress.job.id
-        if self.level == EVERYTHING or event.kind == WARNING:
+        if self.level == EVERYTHING:
+            # The line of the poll has the text of its fault. In JSON each kind has its own line.
+            return self._as_json or event.kind != FAULT
+        if event.kind == WARNING:
             return True
         if event.kind == END:
             self._reported.pop(job_id, None)

@@ -92,6 +92,11 @@ class Reader:
         readings = [self._read_item(items, job_id) for job_id in ids]
         return whole, [one._replace(retry_after=whole.retry_after) for one in readings]
 
+    def find_status_path(self, data: Any) -> Optional[str]:
+        """The path at which decoded data has its status; None if it has none."""
+        word, path = self._finder.find(data)
+        return path if word is not None and path else None
+
     def list_candidates(self, reply: Reply) -> List[Candidate]:
         """The fields of a 2xx reply that may be the status, if it is uncertain which one is."""
         if not _is_success(reply):

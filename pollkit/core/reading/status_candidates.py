@@ -20,8 +20,10 @@ import re
 from itertools import islice
 from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
+from ...errors import ConfigError
 from ..model import one_line
 from . import conventions
+from .json_paths import Path
 from .status_words import LONGEST_WORD, StatusWords
 
 DEEPEST_LEVEL = 4
@@ -66,8 +68,11 @@ class Candidate(NamedTuple):
         """Whether a profile can name the path: there is no way to quote a key."""
         if sum(map(len, self.steps)) > _LONGEST_PATH:
             return False
-        is_plain = all(step and "." not in step and "|" not in step for step in self.steps)
-        return is_plain and self.path == self.shown_path
+        try:
+            is_path = Path(self.path).steps == self.steps
+        except ConfigError:
+            return False
+        return is_path and self.path == self.shown_path
 
     @property
     def is_envelope(self) -> bool:
@@ -83,8 +88,13 @@ def is_envelope_word(word: str) -> bool:
     return word[:10].lower() in conventions.ENVELOPE_WORDS
 
 
-def search_levels(data: Any, words: StatusWords) -> Iterator[List[List[Candidate]]]:
-    """Yield the candidates of each level, the top level first, in one list per object."""
+def search_levels(
+    data: Any, words: StatusWords, any_key: bool = False
+) -> Iterator[List[List[Candidate]]]:
+    """Yield the candidates of each level, the top level first, in one list per object.
+
+    With `any_key`, a known word is enough: its key need not be that of a status.
+    """
     level: List[_Part] = [((), data)] if isinstance(data, (dict, list)) else []
     for _ in range(DEEPEST_LEVEL + 1):
         candidates: List[List[Candidate]] = []
@@ -93,7 +103,8 @@ def search_levels(data: Any, words: StatusWords) -> Iterator[List[List[Candidate
         for steps, fields in _objects(level):
             if values_left <= 0:
                 break
-            candidates.append(list(_candidates(steps, fields, words, values_left)))
+            found = _candidates(steps, fields, words, values_left, any_key)
+            candidates.append(list(found))
             next_level += _inner_parts(steps, fields, values_left)
             values_left -= 1 + len(fields)
         yield candidates
@@ -131,7 +142,7 @@ def _is_searched(key: str) -> bool:
 
 
 def _candidates(
-    steps: _Steps, fields: Dict[Any, Any], words: StatusWords, most: int
+    steps: _Steps, fields: Dict[Any, Any], words: StatusWords, most: int, any_key: bool
 ) -> Iterator[Candidate]:
     """Yield the candidates among the fields of one object."""
     for key, value in islice(fields.items(), most):
@@ -139,11 +150,13 @@ def _candidates(
             yield Candidate(steps + (key,), "false")
         if not isinstance(value, str) or not isinstance(key, str):
             continue
-        if not _is_status_key(key, is_top_level=not steps) or len(value) > LONGEST_WORD:
+        has_status_key = _is_status_key(key, is_top_level=not steps)
+        if not (has_status_key or any_key) or len(value) > LONGEST_WORD:
             continue
         word = value.strip()
         is_known = words.meaning(word) is not None
-        if is_known or (_SINGLE_WORD.fullmatch(word) and not _is_federal_state(key, fields)):
+        is_word = _SINGLE_WORD.fullmatch(word) and not _is_federal_state(key, fields)
+        if is_known or (has_status_key and is_word):
             yield Candidate(steps + (key,), word)
 
 

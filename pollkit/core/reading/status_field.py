@@ -71,17 +71,23 @@ class StatusFinder:
     def list_candidates(self, data: Any) -> List[Candidate]:
         """The fields that may be the status, nearest first, if it is uncertain which one is.
 
-        That is if no status was found, or if it is inside an envelope. Only paths that a profile
-        can name are listed.
+        That is if no status was found, or if it is inside an envelope. If no key is that of a
+        status, the fields with a known status word are listed. Only paths that a profile can name
+        are listed.
         """
         word, _ = self.find(data)
         is_certain = not self.is_guess or not _has_envelope_word(data) or _has_finish_time(data)
         if word is not None and is_certain:
             return []
-        levels = search_levels(data, self._words)
-        candidates = (one for level in levels for group in level for one in group)
-        listed = list(islice((one for one in candidates if one.can_be_named), MOST_LISTED))
+        listed = self._list_candidates(data, any_key=False)
+        if word is None and not listed:
+            listed = self._list_candidates(data, any_key=True)
         return [] if all(one.is_envelope for one in listed) else listed
+
+    def _list_candidates(self, data: Any, any_key: bool) -> List[Candidate]:
+        levels = search_levels(data, self._words, any_key)
+        candidates = (one for level in levels for group in level for one in group)
+        return list(islice((one for one in candidates if one.can_be_named), MOST_LISTED))
 
     def _guess(self, data: Any) -> Optional[_Found]:
         envelope = None

@@ -21,6 +21,7 @@ from ...errors import ConfigError
 from ..client import Client
 from . import findings
 from .findings import Finding, Level
+from .reply_text import reply_lines
 
 LONGEST_TEXT = 600
 
@@ -60,6 +61,13 @@ class Examination:
                 )
         finally:
             self._client.close()
+
+    def reply_lines(self) -> List[str]:
+        """The reply to the poll as text, without secrets; empty if there was none."""
+        if self._reply is None:
+            return []
+        transport = self._endpoint.transport
+        return reply_lines(self._reply, lambda text: transport.scrub(text, self._url))
 
     def _findings(self) -> Iterator[Finding]:
         blocked_by = ""
@@ -166,9 +174,7 @@ class Examination:
             else:
                 transport.check(self._url)
         except ConfigError as error:
-            advice = (
-                "provide it, or name another: --token-env, --token-file, or auth = in a profile"
-            )
+            advice = "provide it, or name another: --token-env, --token-file, --auth, or a profile"
             return Finding(Level.PROBLEM, "credential", str(error), advice)
         return findings.credential_finding(
             credential.description, credential.is_readable_by_others, is_plain

@@ -215,11 +215,11 @@ def meaning_finding(
         if reading.error_message:
             text += ": " + reading.error_message
     if reading.verdict is Verdict.UNAUTHORISED and not has_credential:
-        advice = "no credential was sent: --token-env, --token-file, or auth = in a profile"
+        advice = "no credential was sent: --token-env, --token-file, --auth, or auth = in a profile"
     if reading.code is FaultCode.HTML:
         advice = "open the URL in a browser: is it the API's, or is there a login or a proxy page?"
     elif reading.code is FaultCode.NO_STATUS:
-        advice = "name the status field in a profile: pollkit help profiles"
+        advice = "look for the status in the reply (--show-reply), and name its field in a profile"
     elif reading.code is FaultCode.UNKNOWN_STATUS:
         level = Level.WARNING
         advice = "%s: name it in the profile's done, failed or pending" % reading.warnings[0]
@@ -237,7 +237,8 @@ def _with_candidates(finding: Finding, candidates: Sequence[Candidate]) -> Findi
     inside_envelope = [candidate for candidate in candidates if not candidate.is_envelope]
     if finding.level is Level.OK and len(inside_envelope) == 1:
         return finding._replace(text=text)
-    advice = "name the right one in a profile: status = PATH"
+    likely = (inside_envelope or candidates)[0]
+    advice = "name the right one in a profile, for example: status = %s" % likely.path
     if finding.level is Level.WARNING:
         advice = "%s; or %s" % (finding.advice, advice)
     level = Level.WARNING if finding.level is Level.OK else finding.level

@@ -15,6 +15,7 @@ from pkgutil import get_data
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from ...core.profile import Profile, needs_base, validate_base
+from ...core.spelling import similar_name
 from ...errors import ConfigError
 from ..http.user_headers import merge_headers
 from .ini import BUILT_IN, IniFile, Problem, Setting, parse_ini, read_text
@@ -135,14 +136,12 @@ def _config_error(problem: Problem) -> ConfigError:
 
 
 def _unknown_profile_message(name: str, known: List[str]) -> str:
-    import difflib
-
     profile, colon, label = name.partition(":")
     if colon and profile in known:
         hint = ": give the label separately, as --profile %s --label %s" % (profile, label)
     else:
-        similar = difflib.get_close_matches(name, known, 1)
-        hint = " (did you mean %s?)" % similar[0] if similar else ""
+        similar = similar_name(name, known)
+        hint = "" if similar is None else " (did you mean %s?)" % similar
     return "there is no profile %r%s; see pollkit profiles" % (name, hint)
 
 

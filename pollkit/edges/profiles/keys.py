@@ -21,6 +21,7 @@ from ...core.profile import (
 )
 from ...core.reading.json_paths import Path
 from ...core.reading.status_words import normalize_word
+from ...core.spelling import similar_name
 from ...core.units import duration_text, parse_limit, to_seconds
 from ...core.urls import PLACEHOLDER, is_secret, is_url, parse_url, redact_url
 from ...errors import ConfigError
@@ -58,11 +59,10 @@ def read_header(name: str, text: str) -> str:
 
 def unknown_key_message(key: str) -> str:
     """The message for an unknown key, with the most similar one as a hint."""
-    import difflib
-
-    similar = difflib.get_close_matches(key.lower(), KEYS + [HEADER + "NAME"], 1)
-    hint = ": did you mean %s?" % similar[0] if similar else "; see pollkit help profiles"
-    return "there is no such key" + hint
+    similar = similar_name(key, KEYS + [HEADER + "NAME"])
+    if similar is None:
+        return "there is no such key; see pollkit help profiles"
+    return "there is no such key: did you mean %s?" % similar
 
 
 def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Paths into decoded JSON."""
 
 import json
+import re
 
 import pytest
 
@@ -40,6 +41,32 @@ def test_a_path_finds_a_value_or_none(path, found):
 def test_a_bad_path_is_refused(path):
     with pytest.raises(ConfigError, match="path"):
         Path(path)
+
+
+@pytest.mark.parametrize(
+    "path, remedy",
+    [
+        ("$.data.state", "write it as data.state"),
+        ("items[0].id", "write it as items.0.id"),
+        ("$.items[12][3]", "write it as items.12.3"),
+        ("$['data'][\"state\"]", "write it as data.state"),
+        ("[0].status", "write it as 0.status"),
+        ("made[0]|json.urls[1]", "write it as made.0|json.urls.1"),
+        ("tasks[].state", "not supported: write it as data.state or items.0.id"),
+        ("$.tasks[*].state", "not supported: write it as data.state or items.0.id"),
+        ("items[-1]", "not supported: write it as data.state or items.0.id"),
+        ("$..state[?(@.x)]", "not supported: write it as data.state or items.0.id"),
+        ("$.", "not supported: write it as data.state or items.0.id"),
+    ],
+)
+def test_a_path_in_the_syntax_of_jsonpath_is_refused_with_the_right_form(path, remedy):
+    with pytest.raises(ConfigError, match=re.escape(remedy)) as raised:
+        Path(path)
+    assert repr(path) in str(raised.value)
+
+
+def test_keys_may_begin_with_a_dollar_sign():
+    assert Path("$type.$ref").find({"$type": {"$ref": 1}}) == 1
 
 
 @pytest.mark.parametrize(

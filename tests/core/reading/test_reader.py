@@ -347,3 +347,16 @@ def test_the_headers_of_a_reply_about_many_jobs_count_for_each():
         Reply(200, headers, b'{"items": [{"id": "a", "status": "x"}]}'), ["a", "b"]
     )
     assert whole.quota == Quota(3) and [reading.retry_after for reading in readings] == [9, 9]
+
+
+@pytest.mark.parametrize(
+    "data, path",
+    [
+        ({"status": "done"}, "status"),
+        ({"status": "success", "job": {"phase": "ORDERED"}}, "job.phase"),
+        ({"a": 1}, None),
+        ("done", None),
+    ],
+)
+def test_the_path_of_the_status_is_known_if_there_is_one(data, path):
+    assert GUESS.find_status_path(data) == path

@@ -27,6 +27,9 @@ def test_the_candidates_are_listed_if_it_is_uncertain_which_is_the_status():
         "job": {"phase": "ORDERED"},
         "a.b": {"state": "x"},
         "": {"state": "x"},
+        "$": {"state": "x"},
+        "a[0]": {"state": "x"},
+        "a|json": {"state": "x"},
     }
     assert candidates(data) == [
         'status "success"',
@@ -57,6 +60,12 @@ def test_nothing_is_listed_if_it_is_certain(data):
     assert candidates(data) == []
 
 
+def test_without_the_key_of_a_status_the_fields_with_a_status_word_are_listed():
+    data = {"id": "a", "step": "Running", "data": {"mode": "fast", "now": "queued"}}
+    assert candidates(data) == ['step "Running"', 'data.now "queued"']
+    assert candidates(dict(data, data={"phase": "ORDERED"})) == ['data.phase "ORDERED"']
+
+
 def test_nothing_is_listed_for_an_error_or_a_body_that_is_not_json():
     assert candidates({"status": "success", "job": {"phase": "ORDERED"}}, status=500) == []
     assert GUESS.list_candidates(Reply(200, {}, b"<html>")) == []
@@ -66,24 +75,25 @@ def test_nothing_is_listed_for_an_error_or_a_body_that_is_not_json():
 
 
 @pytest.mark.parametrize(
-    "data, level, has_advice",
+    "data, level, line",
     [
-        ({"status": "success", "data": {"state": "generating"}}, Level.OK, False),
+        ({"status": "success", "data": {"state": "generating"}}, Level.OK, None),
         (
             {"status": "success", "a": {"state": "done"}, "b": {"state": "queued"}},
             Level.WARNING,
-            True,
+            "status = a.state",
         ),
-        ({"status": "success", "job": {"phase": "ORDERED"}}, Level.WARNING, True),
-        ({"jobs": [{"job_state": "RUNNING"}]}, Level.PROBLEM, True),
+        ({"status": "success", "job": {"phase": "ORDERED"}}, Level.WARNING, "status = job.phase"),
+        ({"jobs": [{"job_state": "RUNNING"}]}, Level.PROBLEM, "status = jobs.0.job_state"),
+        ({"data": {"job": {"step": "Running"}}}, Level.PROBLEM, "status = data.job.step"),
     ],
 )
-def test_doctor_warns_if_the_status_is_uncertain(data, level, has_advice):
+def test_doctor_warns_if_the_status_is_uncertain_and_has_a_line_to_paste(data, level, line):
     reply = Reply(200, {}, json.dumps(data))
     found = meaning_finding(GUESS.read(reply), True, GUESS.list_candidates(reply))
     assert found.level is level
     assert "fields that look like a status: " in found.text
-    assert ("status = PATH" in found.advice) == has_advice
+    assert found.advice.endswith(": " + line) if line else found.advice == ""
 
 
 def test_a_202_without_a_status_needs_no_candidates():

@@ -278,9 +278,9 @@ def test_a_large_reply_neither_hides_the_job_nor_takes_long(filler, monkeypatch)
     searched = []
     search = status_candidates._candidates
 
-    def count(steps, fields, words, most):
+    def count(steps, fields, words, most, any_key):
         searched.append(1 + min(len(fields), most))
-        return search(steps, fields, words, most)
+        return search(steps, fields, words, most, any_key)
 
     monkeypatch.setattr(status_candidates, "_candidates", count)
     for data in (

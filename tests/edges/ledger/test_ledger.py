@@ -35,7 +35,7 @@ def test_adding_a_job_again_changes_nothing_and_is_reported(ledger, leases):
         (Job("x", "https://me:s3cr3t@api.internal/x"), "secret"),
         (Job.from_any("https://api.internal/?token=s3cr3t"), "secret"),
         (Job("x", metadata={"a": {1}}), "can't be put"),
-        (Job("x", metadata="text"), "can't be put"),
+        (Job("x", metadata="text"), "metadata must be a mapping"),
         (Job("x\ud800"), "can't be put"),
         (Job("x\0y"), "NUL"),
         (Job("x", size=10**400), "can't be put"),

@@ -12,7 +12,7 @@ import tempfile
 import pytest
 
 from ledger_host import ROOT, FaultyConnection, poll_job, python
-from pollkit import Job, Ledger, LedgerError, PollkitError
+from pollkit import ConfigError, Job, Ledger, LedgerError, PollkitError
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.ledger import schema
@@ -151,6 +151,12 @@ def test_a_file_that_is_no_ledger_is_a_one_line_error(path, make, message):
             ledger.add(["a"])
     assert "\n" not in str(raised.value) and isinstance(raised.value, PollkitError)
     assert make is write_damaged_ledger or content(path) == before
+
+
+@pytest.mark.parametrize("value", [None, 5, b"jobs.db", "", ["jobs.db"]])
+def test_a_value_that_is_no_path_is_a_one_line_error(value):
+    with pytest.raises(ConfigError, match="^a ledger needs the path of its file"):
+        Ledger(value)
 
 
 def test_a_removed_ledger_is_not_created_again(path):

@@ -51,6 +51,7 @@ def test_variables_of_the_profiles_in_use_are_not_inherited(run):
 
 def test_neither_the_variable_of_token_env_nor_the_one_it_replaces_is_inherited(run):
     assert run("--profile", "fake", "--token-env", "FLAG_TOKEN") == {"OTHER_TOKEN"}
+    assert run("--profile", "fake", "--auth", "basic env:FLAG_TOKEN") == {"OTHER_TOKEN"}
 
 
 def test_variables_named_by_exec_env_are_inherited(run):

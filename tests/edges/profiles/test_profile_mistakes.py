@@ -38,6 +38,13 @@ BROKEN = [
     ),
     (U + "retry = fixed", ":3: [a] retry: pace 'fixed': write it as"),
     (U + "status = a..b", ":3: [a] status: path 'a..b': write it as"),
+    (U + "status = $.a.b", ":3: [a] status: path '$.a.b' is JSONPath: write it as a.b"),
+    (U + "result = items[0]", ":3: [a] result: path 'items[0]' is JSONPath: write it as items.0"),
+    (
+        U + "status = tasks[].a",
+        ":3: [a] status: path 'tasks[].a' uses JSONPath, which is not supported",
+    ),
+    (U + "progress = $.a / b[1]", ":3: [a] progress: path '$.a' is JSONPath: write it as a"),
     (U + "result = a|yaml.b", ":3: [a] result: path 'a|yaml.b'"),
     (U + "progress = a /", ":3: [a] progress: path '': write it as"),
     (U + "done = a,,b", ":3: [a] done: has an empty word"),

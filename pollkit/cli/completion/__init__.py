@@ -1,0 +1,1 @@
+"""Completion scripts for shells, generated from the parsers of the commands."""
