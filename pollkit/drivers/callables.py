@@ -8,7 +8,7 @@ import time
 from enum import Enum
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Type, Union
 
-from ..core.model import Fault, FaultCode, Reply, one_line
+from ..core.model import Fault, FaultCode, Job, Reply, one_line
 from ..core.profile import Profile
 from ..core.reading.job_fields import JobFields
 from ..core.reading.json_paths import Path
@@ -74,7 +74,7 @@ def validate_retry_on(retry_on: Exceptions) -> Tuple[Type[BaseException], ...]:
 
 
 class CallableEndpoint(Endpoint):
-    """Polls one job by calling a function."""
+    """Polls one job by calling a function; `shared` has the settings of all such jobs."""
 
     def __init__(
         self,
@@ -86,19 +86,15 @@ class CallableEndpoint(Endpoint):
         fields: ValueFields = NO_FUNCTIONS,
         calls: Optional[BackgroundCalls] = None,
     ) -> None:
-        super().__init__(
-            shared.profile,
-            shared.transport,
-            origin=shared.origin,
-            asks_many=False,
-            kind=shared.kind,
-            bucket=shared.bucket,
-            settings=shared.settings,
-        )
+        vars(self).update(vars(shared))  # the profile, the limit, the history
         self.check = check
         self._retry_on = retry_on
         self._calls = calls or BackgroundCalls()
         self._values = _ValueReader(self, fields, clock)
+
+    def place(self, job: Job, url: str = "") -> Tuple[object, Optional[str]]:
+        """Two jobs with one id are the same job only if they have the same function."""
+        return (self.check, self.profile.name)
 
     def poll(self, poll: Poll) -> Reading:
         """Call the function in the caller's thread; only exceptions in `retry_on` are faults."""

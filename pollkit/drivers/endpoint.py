@@ -76,6 +76,10 @@ class Endpoint:
         """The request for one job."""
         return Request(poll.url, self.origin, poll.etag, poll.needs_fresh_credential, poll.is_moved)
 
+    def place(self, job: Job, url: str = "") -> Tuple[object, Optional[str]]:
+        """Where a job is; two jobs with one id are the same job only if they are in one place."""
+        return (url or job_url(self.profile, job), self.profile.name)
+
     def batch_url(self, ids: List[str]) -> str:
         """The URL that asks about many jobs."""
         return fill_ids(self.profile.batch_url or "", ids)

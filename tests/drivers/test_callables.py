@@ -2,6 +2,7 @@
 
 import enum
 import threading
+import time
 from collections import namedtuple
 from types import MappingProxyType, SimpleNamespace
 
@@ -9,7 +10,8 @@ import pytest
 import requests
 import responses
 
-from pollkit import ConfigError, JobFailed, JobTimedOut, Poller, Reply, wait
+from pollkit import BatchPoller, ConfigError, JobFailed, JobTimedOut, Poller, Profile, Reply, wait
+from pollkit.edges.background import BackgroundCalls
 from pollkit.testing import FakeJobApi, VirtualClock
 
 
@@ -207,3 +209,172 @@ def test_a_callable_of_a_poller_runs_in_the_callers_thread():
 
     assert wait(check) is True
     assert threads == [threading.current_thread()]
+
+
+# Many callables
+
+
+@pytest.fixture
+def gate():
+    """An event that calls may wait for; set at the end of the test in any case."""
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_batch_polls_callables_beside_urls():
+    with FakeJobApi() as api:
+        api.add("job_1", result="from the API")
+        with BatchPoller(api.profile, "fixed 10ms") as batch:
+            futures = [
+                batch.submit(script("running", {"status": "done", "result": 7}), id="a"),
+                batch.submit("job_1"),
+            ]
+            outcomes = [future.result(10) for future in futures]
+    assert [(each.id, each.state, each.result) for each in outcomes] == [
+        ("a", "done", 7),
+        ("job_1", "done", "from the API"),
+    ]
+    assert (outcomes[0].polls, outcomes[0].url) == (2, None)
+
+
+def test_a_batch_of_callables_takes_no_real_time_on_a_virtual_clock():
+    clock = VirtualClock()
+    with BatchPoller(pace="fixed 1m", timeout="1h", clock=clock) as batch:
+        futures = [batch.submit(script("running", "running", "done"), id=str(i)) for i in range(20)]
+        outcomes = [future.result(10) for future in futures]
+    assert {(each.state, each.polls) for each in outcomes} == {("done", 3)}
+
+
+def test_on_done_nudge_and_cancel_work_for_a_callable(gate):
+    seen = []
+    calls = []
+
+    def check():
+        calls.append(1)
+        return "running"
+
+    with BatchPoller(pace="fixed 1h") as batch:
+        future = batch.submit(check, seen.append, id="a")
+        while len(calls) < 1:
+            time.sleep(0.001)
+        assert batch.nudge("a")
+        while len(calls) < 2:
+            time.sleep(0.001)
+        assert batch.cancel("a")
+        assert future.result(10).state == "cancelled"
+    assert [outcome.id for outcome in seen] == ["a"]
+
+
+def test_at_most_as_many_callables_run_at_once_as_there_are_workers():
+    running = set()
+    most = []
+    lock = threading.Lock()
+
+    def check():
+        me = object()
+        with lock:
+            running.add(me)
+            most.append(len(running))
+        time.sleep(0.01)
+        with lock:
+            running.remove(me)
+        return True
+
+    with BatchPoller(workers=3) as batch:
+        futures = [batch.submit(check, id=str(i)) for i in range(12)]
+        assert all(future.result(10).state == "done" for future in futures)
+    assert 1 < max(most) <= 3
+
+
+def test_a_callable_that_blocks_does_not_hold_up_the_batch(gate):
+    profile = Profile(request_timeout=0.1)
+    began_at = time.monotonic()
+    with BatchPoller(profile, "fixed 10ms", workers=2, max_faults=2) as batch:
+        stuck = batch.submit(lambda: gate.wait() and "done", id="stuck")
+        others = [batch.submit(lambda: True, id=str(i)) for i in range(20)]
+        assert all(future.result(10).state == "done" for future in others)
+        outcome = stuck.result(20)
+    assert outcome.state == "unreachable"
+    assert "the callable did not return within 0.1 s" in outcome.error.message
+    assert time.monotonic() - began_at < 15
+
+
+def test_a_late_call_is_joined_by_the_next_poll_and_not_repeated(gate, monkeypatch):
+    calls = []
+    waits = []
+    wait_for_call = BackgroundCalls.wait
+
+    def wait(self, *arguments):
+        """Open the gate once a second poll waits for the call of the first."""
+        waits.append(arguments)
+        steps = wait_for_call(self, *arguments)
+        if len(waits) < 2:
+            return (yield from steps)
+        needed = next(steps)
+        gate.set()
+        is_ready = yield needed
+        with pytest.raises(StopIteration) as stop:
+            steps.send(is_ready)
+        return stop.value.value
+
+    def check():
+        calls.append(1)
+        gate.wait()
+        return {"status": "done", "result": 7}
+
+    monkeypatch.setattr(BackgroundCalls, "wait", wait)
+    with BatchPoller(Profile(request_timeout=0.05)) as batch:
+        outcome = batch.submit(check, id="slow").result(20)
+    assert (outcome.state, outcome.result, outcome.faults) == ("done", 7, 1)
+    assert (len(calls), len(waits)) == (1, 2)
+
+
+def test_exceptions_in_retry_on_are_faults_and_others_end_the_wait():
+    clock = VirtualClock()
+    with BatchPoller(pace="fixed 1s", clock=clock, retry_on=(OSError,)) as batch:
+        retried = batch.submit(script(OSError("reset"), "done"), id="a").result(10)
+        ended = batch.submit(script(KeyError("phase"), "done"), id="b").result(10)
+        stopped = batch.submit(lambda: next(iter(())), id="c").result(10)
+    assert (retried.state, retried.faults) == ("done", 1)
+    assert (ended.state, ended.polls) == ("unreachable", 1)
+    assert "KeyError: 'phase' (name the exception in retry_on" in ended.error.message
+    assert "StopIteration" in stopped.error.message
+
+
+def test_a_value_that_cannot_be_read_ends_the_wait():
+    with BatchPoller() as batch:
+        outcome = batch.submit(lambda: object(), id="a").result(10)
+    assert outcome.state == "unreachable"
+    assert "the callable returned <object" in outcome.error.message
+
+
+@pytest.mark.parametrize("job_id", [None, "", 42])
+def test_a_callable_needs_an_id(job_id):
+    with BatchPoller() as batch, pytest.raises(ConfigError, match="a callable needs an id"):
+        batch.submit(lambda: True, id=job_id)
+
+
+def test_an_id_is_only_for_a_callable():
+    with BatchPoller() as batch, pytest.raises(ConfigError, match="id is only for a callable"):
+        batch.submit("http://api.test/1", id="a")
+
+
+def test_an_id_names_one_callable():
+    check = script("running")
+    with BatchPoller(Profile(url="http://api.test/{id}"), pace="fixed 1h") as batch:
+        first = batch.submit(check, id="a")
+        again = batch.submit(check, id="a")  # the same job: not added again
+        with pytest.raises(ConfigError, match="already pending, .* or as a callable"):
+            batch.submit(lambda: True, id="a")
+        with pytest.raises(ConfigError, match="already pending, .* or as a callable"):
+            batch.submit("a")
+        assert len(batch) == 1
+        batch.close(wait=False)
+    assert (first.result(1).state, again.result(1).state) == ("cancelled", "cancelled")
+
+
+@pytest.mark.parametrize("retry_on", [42, ("x",), [OSError]])
+def test_retry_on_must_be_exceptions(retry_on):
+    with pytest.raises(ConfigError, match="retry_on must be exception classes"):
+        BatchPoller(retry_on=retry_on)
