@@ -1,5 +1,7 @@
 """The built-in way to send a request: on sockets that are kept open and shared by all threads."""
 
+from typing import Set
+
 from ..background import BackgroundCalls
 from ..multiplexer import Steps
 from .connecting import TlsSettings, open_connection
@@ -51,6 +53,10 @@ class SocketSender:
         connection = yield from open_connection(site.route, tls, self._calls, deadline, only_public)
         self._redirects.remember_peer(site.route, connection)
         return (yield from self._send_on(connection, origin, data, request, deadline))
+
+    def secrets(self) -> Set[str]:
+        """Nothing: the builder knows all secrets."""
+        return set()
 
     def close(self) -> None:
         """Close the connections that no exchange uses."""

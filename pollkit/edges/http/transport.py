@@ -124,7 +124,8 @@ class Transport:
 
     def scrub(self, text: str, url: str) -> str:
         """A text that quotes a server, truncated, without the secrets that the server was sent."""
-        return scrub(text, self._builder.secrets.union(secrets_in_url(url)))
+        secrets = self._builder.secrets.union(self._sender.secrets(), secrets_in_url(url))
+        return scrub(text, secrets)
 
     def close(self) -> None:
         """Close the connections that no exchange uses."""

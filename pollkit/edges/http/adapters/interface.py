@@ -8,10 +8,10 @@ Rules
   * Network problems are Faults, not exceptions.
 """
 
-from typing import Mapping, NamedTuple, Union
+from typing import Iterable, Mapping, NamedTuple, Set, Tuple, Union
 
 from ....core.model import Fault, Reply
-from ....core.urls import parse_url
+from ....core.urls import is_secret, parse_url, secrets_in_header
 from ....errors import ConfigError
 from ..connecting import TlsSettings
 
@@ -61,6 +61,13 @@ class Adapter:
         """Raise a ConfigError if these settings of a profile can't be applied."""
         refuse_settings(self.description, tls, proxy)
 
+    def secrets(self) -> Set[str]:
+        """The secrets that the client adds to requests; they are removed from messages."""
+        return set()
+
+    def close(self) -> None:
+        """Close the connections that the adapter keeps open and no request uses."""
+
     def send(self, request: HttpRequest) -> Union[Reply, Fault]:
         """Send one request."""
         raise NotImplementedError
@@ -78,3 +85,12 @@ def refuse_settings(description: str, tls: TlsSettings, proxy: str = "env") -> N
             "%s can't apply %s: it has its own settings for connections, so change them there"
             % (description, " and ".join(given))
         )
+
+
+def secrets_in_headers(headers: Iterable[Tuple[str, str]]) -> Set[str]:
+    """The values of the headers whose names tell that they are secret."""
+    found: Set[str] = set()
+    for name, value in headers:
+        if is_secret(name):
+            found.update(secrets_in_header(str(value)))
+    return found

@@ -1,19 +1,19 @@
 """RequestsTransport: requests go through a Session of the package requests."""
 
 import time
-from typing import Any, Callable, Dict, List, Optional, Union
+from typing import Any, Callable, Dict, List, Optional, Set, Union
 
 from ....core.model import Fault, FaultCode, Reply
-from ....core.urls import parse_url
+from ....core.urls import SHORTEST_SECRET, parse_url, secrets_in_header
 from ....errors import ConfigError
 from ..connecting import TlsSettings
 from ..connection import DeadlinePassed
 from ..faults import response_fault, timeout_fault
 from ..parser import MAX_BODY, BadResponse, IncompleteResponse, ResponseTooLarge, parse_length
-from ..proxies import Route, shown_route
+from ..proxies import Route, basic, shown_route
 from ..request import without_defaults
 from .http_client_errors import fault_from_error
-from .interface import Adapter, HttpRequest, refuse_settings
+from .interface import Adapter, HttpRequest, refuse_settings, secrets_in_headers
 
 _READ_SIZE = 1024  # bytes: requests waits until it has read this many, however slowly they arrive
 
@@ -59,6 +59,26 @@ class RequestsTransport(Adapter):
         if tls.client_key and not tls.client_cert:
             raise ConfigError("client_key %s is of no use without client_cert" % tls.client_key)
         self._put_back(self._take())  # reports a function that returns no session
+
+    def secrets(self) -> Set[str]:
+        """The secrets in the headers, cookies and basic authentication of the sessions."""
+        found: Set[str] = set()
+        for session in [self._session, *self._idle]:
+            if session is None:
+                continue
+            found |= secrets_in_headers(session.headers.items())
+            found |= {str(cookie.value) for cookie in session.cookies}
+            if isinstance(session.auth, tuple):
+                found |= secrets_in_header(basic(":".join(map(str, session.auth))))
+        return {secret for secret in found if len(secret) >= SHORTEST_SECRET}
+
+    def close(self) -> None:
+        """Close the sessions of the function that no request uses."""
+        while self._idle:
+            try:
+                self._idle.pop().close()
+            except IndexError:  # another thread took the last one
+                return
 
     def send(self, request: HttpRequest) -> Union[Reply, Fault]:
         """Send one request."""

@@ -1,16 +1,17 @@
 """Sends requests through an adapter: in threads, because an adapter may block."""
 
 import time
-from typing import Any
+from typing import Any, Set
 
 from ....core.model import Fault, FaultCode, Reply, one_line
-from ....core.urls import parse_url, redact_url
+from ....core.urls import parse_url, redact_url, secrets_in_url
 from ....errors import ConfigError
 from ...background import BlockingCalls, NotFinished, TooManyCalls
 from ...multiplexer import Steps
 from ..connecting import ConnectError, TlsSettings
 from ..connection import DeadlinePassed
 from ..parser import MAX_BODY, ResponseTooLarge
+from ..proxies import choose_proxy
 from ..redirects import Redirects
 from ..request import Hop, Request, RequestBuilder
 from .interface import Adapter, HttpRequest
@@ -32,6 +33,7 @@ class AdapterSender:
         self._redirects = redirects
         self._tls = tls
         self._proxy = proxy
+        self._proxy_secrets: Set[str] = set()
         self._calls = BlockingCalls()
 
     def send(self, hop: Hop, request: Request, deadline: float) -> "Steps[Reply]":
@@ -40,6 +42,8 @@ class AdapterSender:
         is_job_origin = parse_url(hop.url).origin == home
         if not is_job_origin:
             yield from self._redirects.check_public(hop.url, home, deadline)
+        proxy, _ = choose_proxy(parse_url(hop.url), self._proxy)
+        self._proxy_secrets |= secrets_in_url(proxy or "")
         url, headers = self._builder.url_and_headers(hop, home)
         outgoing = HttpRequest(
             method=hop.method.decode("ascii"),
@@ -68,8 +72,13 @@ class AdapterSender:
             raise ConnectError(Fault(problem, code=FaultCode.CALL)) from None
         return self._checked(answer)
 
+    def secrets(self) -> Set[str]:
+        """The secrets that the adapter and its proxy get, besides those of the profile."""
+        return self._adapter.secrets() | self._proxy_secrets
+
     def close(self) -> None:
-        """Do nothing: the connections belong to the adapter's client."""
+        """Close the connections that no request uses."""
+        self._adapter.close()
 
     def _checked(self, answer: Any) -> Reply:
         """The reply of an adapter; its fault as an exception."""

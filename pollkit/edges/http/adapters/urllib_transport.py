@@ -26,7 +26,7 @@ from ..proxies import Route, proxy_headers, route_to
 from ..request import without_defaults
 from ..tls import tls_context
 from .http_client_errors import fault_from_error
-from .interface import Adapter, HttpRequest, refuse_settings
+from .interface import Adapter, HttpRequest, refuse_settings, secrets_in_headers
 
 _PROXY_HANDLERS = (
     urllib.request.ProxyHandler,
@@ -67,6 +67,10 @@ class UrllibTransport(Adapter):
             refuse_settings("an opener of urllib", tls)
         else:
             tls_context(tls)
+
+    def secrets(self) -> Set[str]:
+        """The secrets in the headers that the opener adds."""
+        return set() if self._opener is None else secrets_in_headers(self._opener.addheaders)
 
     def send(self, request: HttpRequest) -> Union[Reply, Fault]:
         """Send one request."""

@@ -107,6 +107,19 @@ def test_curlrc_is_not_read(curl, monkeypatch, tmp_path):
     assert "x-evil" not in server.requests[0].headers
 
 
+def test_the_password_of_a_proxy_is_not_in_messages(tmp_path):
+    """curl quotes a proxy that it can't use."""
+    path = write_program(
+        tmp_path / "curl",
+        "#!/bin/sh\n[ $2 = --version ] && echo curl 8.0.0 && exit\n"
+        "echo 'curl: (5) Unsupported proxy syntax in http://me:PASS-SECRET@x' >&2\nexit 97\n",
+    )
+    profile = Profile(proxy="http://me:PASS%2DSECRET@proxy.test")
+    outcome = Poller(profile, transport=CurlTransport(path), max_faults=1).poll("http://api.test/1")
+    assert "Unsupported proxy syntax" in outcome.error.message
+    assert "SECRET" not in str(outcome)
+
+
 @pytest.mark.parametrize("value", ['"', "\\", '\\"', 'a"\\b', "@/etc/passwd", "; x", "'", "{1,2}"])
 def test_a_header_value_arrives_as_it_is(value, curl):
     with RawServer(DONE) as server:

@@ -249,6 +249,36 @@ def test_a_function_gives_each_concurrent_request_its_own_session():
         session.close()
 
 
+def test_secrets_of_the_session_are_removed_from_messages(session):
+    session.auth = ("me", "PASS-SECRET")
+    session.headers["X-API-Key"] = "KEY-SECRET"
+    session.cookies.set("sid", "SID-SECRET")
+    text = "bWU6UEFTUy1TRUNSRVQ= PASS-SECRET KEY-SECRET SID-SECRET end"
+    answer = reply('{"status": "failed", "error": {"message": "%s"}}' % text)
+    with RawServer(answer) as server:
+        outcome = poll(server.url(), session)
+    assert outcome.state == "failed"
+    assert "SECRET" not in str(outcome) and "bWU6" not in str(outcome)
+    assert outcome.error.message.endswith(" end")
+
+
+def test_closing_the_poller_closes_the_sessions_of_a_function():
+    class Session(requests.Session):
+        closed = 0
+
+        def close(self):
+            Session.closed += 1
+            super().close()
+
+    with RawServer(DONE) as server:
+        with Poller(transport=RequestsTransport(Session)) as poller:
+            assert poller.poll(server.url()).state == "done"
+            assert Session.closed == 0
+        assert Session.closed == 1
+        assert poller.poll(server.url()).state == "done"  # it can still be used
+        poller.close()
+
+
 # Bad input
 
 
