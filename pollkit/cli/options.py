@@ -115,6 +115,10 @@ def add_connection_options(group: "argparse._ActionsContainer") -> None:
         ("--client-key", "the key of the client certificate, if it is in another file"),
     ):
         group.add_argument(name, metavar="F", type=argument_types.path, help=description)
+    _add_proxy_and_transport(group)
+
+
+def _add_proxy_and_transport(group: "argparse._ActionsContainer") -> None:
     group.add_argument(
         "--proxy",
         metavar="URL",

@@ -123,7 +123,7 @@ class BatchPoller:
         of a job cancels its wait. A job that is already pending is not added again.
 
         `job` may be a callable that asks about the job, as in Poller; it needs an `id`. It is
-        called in a thread of its own, never twice at the same time, and a call that takes longer
+        called in a background thread, never twice at the same time, and a call that takes longer
         than request_timeout is a fault.
         """
         target = self._locate_callable(job, id) if callable(job) else self._locate(job, id)

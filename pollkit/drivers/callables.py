@@ -1,7 +1,7 @@
 """Jobs that a function of the user's asks about, in place of a URL.
 
 The function returns a value: JSON data, a status, a bool, a response, or any object of a client
-library. `ValueFields` say where the status and the result are in an object, and when it is done.
+library. `ValueFields` find the status and the result in an object, and decide whether it is done.
 """
 
 import time

@@ -77,7 +77,7 @@ class Endpoint:
         return Request(poll.url, self.origin, poll.etag, poll.needs_fresh_credential, poll.is_moved)
 
     def place(self, job: Job, url: str = "") -> Tuple[object, Optional[str]]:
-        """Where a job is; two jobs with one id are the same job only if they are in one place."""
+        """The URL and the profile of a job; two jobs with one id must agree in both."""
         return (url or job_url(self.profile, job), self.profile.name)
 
     def batch_url(self, ids: List[str]) -> str:

@@ -23,7 +23,7 @@ from pollkit.cli.main import COMMANDS, build_parser, help_text, main
 from pollkit.core.pace import parse_pace
 from pollkit.core.units import parse_limit
 from pollkit.edges.profiles.keys import HEADER, KEYS
-from transports import needs_program
+from programs import needs_program
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(pollkit.__file__)))
 TEXTS = {topic: text_of(topic) for topic in TOPICS}

@@ -1,4 +1,4 @@
-"""A job API in a process of its own: `with JobServer() as server`.
+"""A job API in another process: `with JobServer() as server`.
 
 Each path behaves in its own way, listed in `Handler.answers`. The server listens on two ports,
 which are two origins. GET /log returns the requests so far.

@@ -3,7 +3,6 @@
 import contextlib
 import socket
 import threading
-import time
 
 from tls_servers import pass_on
 
@@ -20,16 +19,3 @@ def tunnel(connection, request):
         connection.wake()
         upward.join()
     connection.close()
-
-
-def listens(port, process):
-    """Wait until a process listens on a port; False if it has ended."""
-    for _ in range(1000):
-        if process.poll() is not None:
-            return False
-        try:
-            socket.create_connection(("127.0.0.1", port), 10).close()
-            return True
-        except OSError:
-            time.sleep(0.01)
-    return False

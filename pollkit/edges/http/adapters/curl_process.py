@@ -14,7 +14,7 @@ from .interface import HttpRequest
 
 TIMED_OUT = 28  # exit codes of curl
 _PARTIAL_BODY = 18
-_KILL_AFTER_S = 0.5  # curl ends by itself at --max-time; this much later it is killed
+_KILL_AFTER_S = 0.5  # curl ends at --max-time; it is killed this much later
 _MAX_MESSAGE = 4096
 _MESSAGE_START = re.compile(r"curl: \([0-9]+\) ")
 _STATUS_LINE = b"HTTP/1."
@@ -103,7 +103,7 @@ class _Output:
             end = HEAD_END.search(self._start)
 
     def _may_be_login(self) -> bool:
-        """Whether more bytes are needed to tell if a 407 is the final response."""
+        """Whether more bytes are needed to decide if a 407 is the final response."""
         if not self._is_407() or len(self._start) > MAX_HEAD:
             return False
         end = HEAD_END.search(self._start)

@@ -88,7 +88,7 @@ def refuse_settings(description: str, tls: TlsSettings, proxy: str = "env") -> N
 
 
 def secrets_in_headers(headers: Iterable[Tuple[str, str]]) -> Set[str]:
-    """The values of the headers whose names tell that they are secret."""
+    """The secrets in the headers whose names show that they hold one."""
     found: Set[str] = set()
     for name, value in headers:
         if is_secret(name):

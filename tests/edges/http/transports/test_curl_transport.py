@@ -16,9 +16,9 @@ from pollkit.edges.http.connecting import TlsSettings
 from pollkit.edges.http.parser import BadResponse
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.transport import Transport
+from programs import needs_program
 from raw_server import CLOSE, HANG, RawServer, reply, wait_for
 from tls_servers import CA, CLIENT_CERT, CLIENT_KEY, tls_server
-from transports import needs_program
 
 DONE = reply('{"status": "done"}')
 
@@ -64,7 +64,7 @@ def write_program(path, text):
 
 
 def test_no_secret_is_in_the_list_of_processes(curl):
-    """The process runs while the server hangs; its arguments are readable by everybody."""
+    """The process runs while the server hangs; every user can read its arguments."""
     headers = {"X-API-Key": "SECRET-1"}
     with RawServer(HANG) as server:
         url = server.url("/jobs?token=SECRET-2", "me:SECRET-3")

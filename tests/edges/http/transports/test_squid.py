@@ -4,7 +4,6 @@ import contextlib
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 
 import pytest
@@ -13,10 +12,10 @@ from pollkit import Profile
 from pollkit.core.model import FaultCode
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.transport import Transport
-from proxy_servers import listens
+from programs import running_server
 from raw_server import RawServer, redirect, reply
 from tls_servers import CA, tls_server
-from transports import NAMES, adapter_for, needs_program
+from transports import NAMES, adapter_for
 
 DONE = reply('{"status": "done"}')
 SETTINGS = """
@@ -45,34 +44,21 @@ done
 @pytest.fixture(scope="module")
 def squid():
     """The authority of a running squid that wants user:pass."""
-    program = needs_program("squid")
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o777)  # squid gives up its rights if it is started by root
     with open(os.path.join(folder, "check"), "w") as file:
         file.write(CHECK)
     os.chmod(file.name, 0o755)
+
+    def command_for(program, port):
+        path = os.path.join(folder, "conf")
+        with open(path, "w") as file:
+            file.write(SETTINGS.format(port=port, folder=folder))
+        return [program, "-N", "-f", path]
+
     try:
-        for _ in range(5):  # its port is a free one, and may be taken before it gets there
-            with contextlib.closing(socket.socket()) as probe:
-                probe.bind(("127.0.0.1", 0))
-                port = probe.getsockname()[1]
-            path = os.path.join(folder, "conf")
-            with open(path, "w") as file:
-                file.write(SETTINGS.format(port=port, folder=folder))
-            process = subprocess.Popen(
-                [program, "-N", "-f", path],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            try:
-                if listens(port, process):
-                    yield "127.0.0.1:%d" % port
-                    return
-            finally:
-                process.kill()
-                process.wait()
-        pytest.fail("squid does not start")
+        with running_server("squid", command_for) as port:
+            yield "127.0.0.1:%d" % port
     finally:
         shutil.rmtree(folder)
 
