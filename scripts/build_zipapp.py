@@ -3,7 +3,7 @@
 
 The same source gives the same bytes, on any Python, zlib and system, and for any dates, modes,
 order and line ends of the files. So you can compare its SHA-256, which is printed at the end, with
-that of another build.
+that of another build. Comments and docstrings are left out, apart from the help texts of commands.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import zlib
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from deflate import deflate
+from stripping import strip_source
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LARGEST_SIZE = 400000
@@ -96,7 +97,11 @@ def build_archive(root: str) -> bytes:
     required = {"LICENSE", "pollkit/__init__.py"}
     entries = [Entry.from_content("__main__.py", MAIN)]
     for name in sorted(required.union(_file_names(root))):
-        entries.append(Entry.from_content(name, _read_text(os.path.join(root, name))))
+        content = _read_text(os.path.join(root, name))
+        if name.endswith(".py"):
+            # The module docstring of a command is its help text.
+            content = strip_source(content, name.startswith("pollkit/cli/commands/"))
+        entries.append(Entry.from_content(name, content))
     parts = [SHEBANG]
     directory = []
     offset = len(SHEBANG)
