@@ -96,6 +96,10 @@ class CallableEndpoint(Endpoint):
         """Two jobs with one id are the same job only if they have the same function."""
         return (self.check, self.profile.name)
 
+    def polled_origin(self, url: str) -> str:
+        """A name that no other job has: the server behind a function is unknown."""
+        return "callable:%x" % id(self)
+
     def poll(self, poll: Poll) -> Reading:
         """Call the function in the caller's thread; only exceptions in `retry_on` are faults."""
         try:
