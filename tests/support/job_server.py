@@ -163,6 +163,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def answer_bomb(self):
         self.reply(gzip.compress(b" " * MANY), Content_Encoding="gzip")
 
+    def answer_badgzip(self):
+        self.reply(b"no gzip data", Content_Encoding="gzip")
+
     def answer_large(self):
         self.send_raw(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % MANY)
 

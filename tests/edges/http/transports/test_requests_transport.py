@@ -180,6 +180,16 @@ def test_a_hook_that_raises_for_a_status_is_harmless(session):
     assert (outcome.state, outcome.faults) == ("done", 1)
 
 
+def test_a_hook_that_raises_without_a_response_is_a_fault(session):
+    def refuse(response, **_):
+        raise requests.HTTPError("refused by a hook")
+
+    session.hooks["response"].append(refuse)
+    with RawServer(DONE) as server:
+        fault = fetch(server.url(), session)
+    assert "HTTPError: refused by a hook" in fault.message
+
+
 def test_mounted_adapters_are_used(session):
     class Canned(requests.adapters.HTTPAdapter):
         def send(self, request, **options):
@@ -209,6 +219,17 @@ def test_another_origin_is_reached_through_the_proxies_of_the_session(session):
         assert fetch("http://jobs.invalid/1", session, redirects="any").status == 200
     assert proxy.targets[1] == "http://elsewhere.invalid/1"
     assert proxy.requests[1].headers["proxy-authorization"] == "Basic dXNlcjpwYXNz"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_407_of_the_sessions_proxy_is_a_final_fault(scheme, session):
+    """pollkit does not know that proxy: the session does."""
+    with RawServer(reply("no", "407 No")) as proxy:
+        session.proxies = {scheme: "http://" + proxy.authority}
+        fault = fetch(scheme + "://jobs.invalid/1", session)
+    assert (fault.code, fault.final) == (FaultCode.PROXY, True)
+    assert fault.message == "the proxy refused: 407"
+    assert fault.advice == "give its user name and password to the session or opener that you use"
 
 
 def test_certificates_of_the_session_are_used(session, monkeypatch):

@@ -7,13 +7,13 @@ import time
 import pytest
 
 from job_server import JobServer
-from pollkit import Poller, Profile
+from pollkit import Fault, Poller, Profile
 from pollkit.core.model import FaultCode
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.transport import Transport
 from pollkit.testing import VirtualClock
 from raw_server import RawServer, redirect, reply
-from tls_servers import CA, tls_server
+from tls_servers import CA, CLIENT_CERT, CLIENT_KEY, tls_server
 from transports import NAMES, adapter_for
 
 HEADERS = {"X-API-Key": "KEY-SECRET", "X-Empty": "", "X-Odd": 'a "b" \\ c:\t\xe9'}
@@ -112,6 +112,7 @@ def test_a_job_that_cannot_be_polled_is_unreachable(path, poll):
         ("/close", FaultCode.NO_REPLY, False),
         ("/truncated", FaultCode.BROKEN, False),
         ("/nohttp", FaultCode.BAD_HTTP, False),
+        ("/badgzip", FaultCode.BAD_HTTP, False),
         ("/large", FaultCode.TOO_LARGE, True),
         ("/flood", FaultCode.TOO_LARGE, True),
         ("/bomb", FaultCode.TOO_LARGE, True),
@@ -228,6 +229,16 @@ def test_a_redirect_from_https_to_http_is_refused(name, fetch, server):
 def test_https_with_a_ca_file_works(name, fetch):
     with tls_server(reply('{"status": "done"}')) as secure:
         assert fetch(secure.url(), ca_file=CA).body == b'{"status": "done"}'
+
+
+def test_a_client_certificate_is_presented_to_the_job_origin_only(name, fetch):
+    certificate = {"ca_file": CA, "client_cert": CLIENT_CERT, "client_key": CLIENT_KEY}
+    with tls_server(reply("{}"), client_ca=CA) as home:
+        assert fetch(home.url(), **certificate).status == 200
+        with tls_server(redirect(home.url("/there"))) as other:
+            fault = fetch(other.url(), **certificate)
+    assert isinstance(fault, Fault), fault
+    assert home.targets == ["/jobs/1"]
 
 
 @pytest.mark.parametrize("certificate", ["elsewhere", "expired"])
