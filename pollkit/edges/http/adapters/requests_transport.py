@@ -1,6 +1,7 @@
 """RequestsTransport: requests go through a Session of the package requests."""
 
 import time
+from base64 import b64encode
 from typing import Any, Callable, Dict, List, Optional, Set, Union
 
 from ....core.model import Fault, FaultCode, Reply
@@ -10,8 +11,9 @@ from ..connecting import TlsSettings
 from ..connection import DeadlinePassed
 from ..faults import response_fault, timeout_fault
 from ..parser import MAX_BODY, BadResponse, IncompleteResponse, ResponseTooLarge, parse_length
-from ..proxies import Route, basic, shown_route
+from ..proxies import Route, shown_route
 from ..request import without_defaults
+from ..tls import tls_context
 from .http_client_errors import fault_from_error
 from .interface import Adapter, HttpRequest, refuse_settings, secrets_in_headers
 
@@ -34,11 +36,11 @@ class RequestsTransport(Adapter):
 
     def __init__(self, session: Any = None) -> None:
         self._requests = _import_requests()
-        self._session: Any = None  # shared by all threads
-        self._new_session: Optional[Callable[[], Any]] = None
-        self._idle: List[Any] = []  # sessions of `_new_session`
+        self._new_session: Optional[Callable[[], Any]] = None  # None: all threads share one
+        self._sessions: List[Any] = []
+        self._idle: List[Any] = []  # those of `_new_session` that no request uses
         if isinstance(session, self._requests.Session):
-            self._session = session
+            self._sessions.append(session)
         elif session is None or callable(session):
             self._new_session = session or self._requests.Session
         else:
@@ -56,20 +58,18 @@ class RequestsTransport(Adapter):
         """Raise a ConfigError if these settings of a profile can't be applied."""
         if not tls.strict:
             refuse_settings("requests", TlsSettings(strict=False))
-        if tls.client_key and not tls.client_cert:
-            raise ConfigError("client_key %s is of no use without client_cert" % tls.client_key)
+        tls_context(tls)  # reports bad files
         self._put_back(self._take())  # reports a function that returns no session
 
     def secrets(self) -> Set[str]:
         """The secrets in the headers, cookies and basic authentication of the sessions."""
         found: Set[str] = set()
-        for session in [self._session, *self._idle]:
-            if session is None:
-                continue
+        for session in self._sessions:
             found |= secrets_in_headers(session.headers.items())
             found |= {str(cookie.value) for cookie in session.cookies}
             if isinstance(session.auth, tuple):
-                found |= secrets_in_header(basic(":".join(map(str, session.auth))))
+                login = ":".join(map(str, session.auth)).encode("utf-8")
+                found |= secrets_in_header("Basic " + b64encode(login).decode("ascii"))
         return {secret for secret in found if len(secret) >= SHORTEST_SECRET}
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class RequestsTransport(Adapter):
 
     def _take(self) -> Any:
         if self._new_session is None:
-            return self._session
+            return self._sessions[0]
         try:
             return self._idle.pop()
         except IndexError:
@@ -103,6 +103,7 @@ class RequestsTransport(Adapter):
                 "the function for RequestsTransport must return a requests.Session, not %r"
                 % (session,)
             )
+        self._sessions.append(session)
         return session
 
     def _put_back(self, session: Any) -> None:
@@ -165,10 +166,10 @@ class RequestsTransport(Adapter):
         tls = request.tls
         if tls.ca_file:
             options["verify"] = tls.ca_file
-        if tls.client_cert:
-            options["cert"] = (
-                (tls.client_cert, tls.client_key) if tls.client_key else tls.client_cert
-            )
+        if tls.client_key:
+            options["cert"] = (tls.client_cert, tls.client_key)
+        elif tls.client_cert:
+            options["cert"] = tls.client_cert
         return options
 
     def _fault(self, error: Exception, request: HttpRequest) -> Fault:

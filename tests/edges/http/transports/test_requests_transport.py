@@ -1,5 +1,6 @@
 """RequestsTransport: the user's session keeps working, and decides nothing about redirects."""
 
+import base64
 import builtins
 import io
 import threading
@@ -271,11 +272,12 @@ def test_a_function_gives_each_concurrent_request_its_own_session():
 
 
 def test_secrets_of_the_session_are_removed_from_messages(session):
-    session.auth = ("me", "PASS-SECRET")
+    session.auth = ("me", "PASS%2DSECRET")
     session.headers["X-API-Key"] = "KEY-SECRET"
     session.cookies.set("sid", "SID-SECRET")
-    text = "bWU6UEFTUy1TRUNSRVQ= PASS-SECRET KEY-SECRET SID-SECRET end"
+    text = "bWU6UEFTUyUyRFNFQ1JFVA== PASS%2DSECRET KEY-SECRET SID-SECRET end"
     answer = reply('{"status": "failed", "error": {"message": "%s"}}' % text)
+    assert base64.b64encode(b"me:PASS%2DSECRET").decode() in text
     with RawServer(answer) as server:
         outcome = poll(server.url(), session)
     assert outcome.state == "failed"
@@ -328,6 +330,13 @@ def test_tls_strict_is_refused(session):
 def test_a_key_without_a_certificate_is_refused(session):
     with pytest.raises(ConfigError, match="client_key key.pem is of no use without client_cert"):
         Poller(Profile(client_key="key.pem"), transport=RequestsTransport(session))
+
+
+def test_certificate_files_are_checked_before_the_first_request(session):
+    with pytest.raises(ConfigError, match="can't use the certificate files"):
+        Poller(Profile(ca_file="/none.pem"), transport=RequestsTransport(session))
+    with pytest.raises(ConfigError, match="only transport = curl can use"):
+        Poller(Profile(client_cert="pkcs11:token=x"), transport=RequestsTransport(session))
 
 
 def test_without_the_package_the_error_says_how_to_install_it(monkeypatch):
