@@ -84,8 +84,7 @@ def choose_proxy(address: Address, proxy: str) -> Tuple[Optional[str], str]:
     if not proxies.get(scheme):
         return None, not_set
     # no_proxy may list ::1 as [::1].
-    host = "[%s]" % address.host if ":" in address.host else address.host
-    if proxy_bypass("%s:%d" % (host, address.port)) or proxy_bypass(address.host):
+    if proxy_bypass(address.host_and_port) or proxy_bypass(address.host):
         return None, "no_proxy has %s" % address.host
     return proxies[scheme], "from " + _variable_with(scheme + "_proxy", proxies[scheme])
 
@@ -113,9 +112,7 @@ def basic(userinfo: str) -> str:
 
 def connect_request(route: Route) -> bytes:
     """The request that asks the proxy for a tunnel (RFC 9110, 9.3.6)."""
-    address = route.address
-    host = "[%s]" % address.host if ":" in address.host else address.host
-    target = "%s:%d" % (host, address.port)
+    target = route.address.host_and_port
     lines = ["CONNECT %s HTTP/1.1" % target, "Host: %s" % target]
     lines += ["%s: %s" % header for header in proxy_headers(route).items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")

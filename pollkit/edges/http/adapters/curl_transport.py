@@ -158,9 +158,8 @@ def _proxy_url(address: Address, proxy: str) -> str:
     found = shown_route(address, proxy).proxy
     if found is None:
         return proxy  # of a kind that only curl can use
-    host = "[%s]" % found.host if ":" in found.host else found.host
     userinfo = found.userinfo + "@" if found.userinfo else ""
-    return "http://%s%s:%d" % (userinfo, host, found.port)
+    return "http://%s%s" % (userinfo, found.host_and_port)
 
 
 def _option(name: str, value: str, encoding: str = "utf-8") -> bytes:

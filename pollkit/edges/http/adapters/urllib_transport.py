@@ -112,7 +112,7 @@ class UrllibTransport(Adapter):
         )
         if route.proxy is not None:
             # Not a ProxyHandler: it would apply no_proxy, even to the proxy of a profile.
-            outgoing.set_proxy(route.proxy.authority, route.address.scheme)
+            outgoing.set_proxy(route.proxy.host_and_port, route.address.scheme)
         return outgoing
 
     def _opener_for(self, request: HttpRequest) -> Any:
@@ -130,6 +130,8 @@ class UrllibTransport(Adapter):
                     _copy_handlers(self._opener, opener, _PROXY_HANDLERS)
             opener.add_handler(_NoRedirects())
             self._openers[key] = opener
+        if self._opener is not None and request.is_job_origin:
+            opener.addheaders = self._opener.addheaders  # they may have changed since
         return opener
 
 

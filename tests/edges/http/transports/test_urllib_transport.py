@@ -1,5 +1,6 @@
 """UrllibTransport: any opener works, and is not changed."""
 
+import http.client
 import http.cookiejar
 import urllib.request
 
@@ -58,6 +59,31 @@ def test_headers_of_the_opener_replace_only_pollkits_defaults():
     first, second = [request.headers for request in server.requests]
     assert (first["user-agent"], first["x-team"]) == ("mine/1", "blue")
     assert second["user-agent"].startswith("pollkit/")
+
+
+def test_headers_that_the_opener_gets_later_are_sent():
+    opener = urllib.request.build_opener()
+    transport = Transport(Profile(), None, UrllibTransport(opener))
+    with RawServer(DONE) as server:
+        for token in ("first", "second"):
+            opener.addheaders = [("X-Token", token)]
+            transport.fetch(Request(server.url(), server.origin))
+    assert [request.headers["x-token"] for request in server.requests] == ["first", "second"]
+
+
+def test_a_proxy_without_a_port_is_at_port_80(monkeypatch):
+    """Also for https, for which urllib has another default."""
+    asked = []
+
+    def connect(address, *_):
+        asked.append(address)
+        raise ConnectionRefusedError(111, "refused")
+
+    monkeypatch.setattr(http.client.socket, "create_connection", connect)
+    for scheme in ("http", "https"):
+        fault = fetch(scheme + "://jobs.invalid/1", None, proxy="http://proxy.invalid")
+        assert fault.message == "the proxy at proxy.invalid refused the connection"
+    assert asked == [("proxy.invalid", 80)] * 2
 
 
 def test_the_opener_itself_still_follows_redirects():
