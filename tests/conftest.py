@@ -141,11 +141,17 @@ def doctor(pollkit, environment):
     return examine
 
 
+@pytest.fixture(params=["sqlite"])
+def storage(request):
+    """The kind of storage: all tests of ledgers run with each (ledger_host.new_place)."""
+    return request.param
+
+
 @pytest.fixture
-def path():
-    """The path of a ledger that does not exist yet."""
-    with ledger_host.folder() as name:
-        yield os.path.join(name, "jobs.db")
+def path(storage):
+    """The place of a ledger that does not exist yet."""
+    with ledger_host.new_place(storage) as place:
+        yield place
 
 
 @pytest.fixture
@@ -159,6 +165,26 @@ def ledger(path, clock):
     """An empty ledger."""
     with Ledger(path, clock) as ledger:
         yield ledger
+
+
+@pytest.fixture
+def leases(ledger):
+    return ledger._leases
+
+
+@pytest.fixture
+def outages(ledger):
+    return ledger._outages
+
+
+@pytest.fixture
+def notifications(ledger):
+    return ledger._notifications
+
+
+@pytest.fixture
+def statistics(ledger):
+    return ledger.statistics
 
 
 @pytest.fixture

@@ -16,29 +16,26 @@ The phases of a job
   REMOVED    its wait has ended, or the driver has withdrawn it
 
 A lane holds the jobs that share one bucket: those of one origin, or all of them. lane.py decides
-the order within a lane; lanes take turns.
+the order within a lane; lanes take turns. The jobs of an origin that is down wait in their own lane
+(outage_lanes.py).
 """
 
-from heapq import heappop, heappush
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence
 
 from .lane import IN_FLIGHT, READY, REMOVED, SCHEDULED, Entry, Lane
 from .machine import cancel, give_up, hold, nudge, observe, start
 from .model import Job
+from .origins import origin_text
+from .outage_lanes import OutageLanes
+from .outages import is_failure, wait_for_probe
 from .reading.verdict import Reading
+from .schedule import Schedule, Step
 from .units import NEVER
+from .urls import parse_url
 from .wait_settings import WaitSettings
 from .wait_state import RETRY_AFTER, WaitState
 
 NEARLY_DUE = 0.25  # a request for many includes jobs with at most this share of their sleep left
-
-
-class Step(NamedTuple):
-    """The state of one wait before and after a change."""
-
-    entry: Entry
-    before: WaitState
-    after: WaitState
 
 
 class Agenda:
@@ -49,13 +46,11 @@ class Agenda:
 
     def __init__(self, slots: int, on_end: Callable[[Entry], object] = lambda entry: None) -> None:
         self._slots = slots
-        self._on_end = on_end
-        self._entries: Dict[str, Entry] = {}
-        self._schedule: List[Tuple[float, int, Entry]] = []
-        self._lanes: List[Lane] = []  # those with a job in their queue
+        self._schedule = Schedule(on_end)
+        self._entries = self._schedule.entries
+        self._lanes = self._schedule.lanes
         self._in_flight = 0
-        self._stamp = 0
-        self._expired: List[Step] = []
+        self.outages = OutageLanes(self._schedule)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -96,10 +91,12 @@ class Agenda:
         *,
         owner: Any = None,
         endpoint: Any = None,
+        origin: str = "",
         is_late: bool = False,
     ) -> Entry:
         """Continue a wait that began elsewhere; its job must not be on the agenda.
 
+        `origin` is that of the URL that it polls next.
         `is_late` means that its deadline has passed while no process polled it. It still gets its
         final poll, however long the rate limit delays that.
         """
@@ -107,23 +104,26 @@ class Agenda:
             state = state._replace(deadline=NEVER)
         entry = Entry(state, settings, lane, owner, endpoint)
         entry.is_late = is_late
+        self.outages.assign_lane(entry, origin)
         self._entries[state.job.id] = entry
-        self._reschedule(entry)
+        self._schedule.reschedule(entry)
         return entry
 
     def withdraw(self, entry: Entry) -> None:
         """Remove a job whose wait has not ended, so that another process can continue it."""
         if entry.phase is not REMOVED:
-            self._move(entry, REMOVED)
+            self._schedule.move(entry, REMOVED)
             del self._entries[entry.state.job.id]
 
     def candidate(self, now: float) -> Optional[Entry]:
         """The job to poll next, if its bucket grants a token; None if there is none now."""
-        self._queue_due_jobs(now)
+        self._schedule.queue_due_jobs(now)
         if self._in_flight >= self._slots:
             return None
         for lane in self._lanes[:]:
             if lane.blocked_until > now:
+                continue
+            if lane.outage is not None and not self.outages.may_probe(lane, now):
                 continue
             entry = self._most_urgent(lane, now)
             if entry is not None:
@@ -143,16 +143,18 @@ class Agenda:
             self._lanes.remove(lane)
             self._lanes.append(lane)
         self._start_poll(entry, now)
+        if lane.outage is not None:
+            lane.probe = entry
         entries = [entry]
         while len(entries) < lane.batch_size:
             companion = self._most_urgent(lane, now)
             if companion is not None:
                 self._start_poll(companion, now)
             else:
-                companion = self._first_scheduled()
+                companion = self._schedule.first()
                 if companion is None or not _is_nearly_due(companion, lane, now):
                     break
-                self._move(companion, IN_FLIGHT)
+                self._schedule.move(companion, IN_FLIGHT)
                 companion.state = nudge(companion.state, now)
             entries.append(companion)
         self._in_flight += 1
@@ -166,7 +168,7 @@ class Agenda:
         lane.refuse(now, interval)
         entry = lane.front()
         while entry is not None and entry.state.deadline <= now:
-            self._expire(entry, hold(entry.state, ready_at, 0.0, now))
+            self._schedule.expire(entry, hold(entry.state, ready_at, 0.0, now))
             entry = lane.front()
         lane.block(ready_at)
 
@@ -174,10 +176,7 @@ class Agenda:
         """The instant of the next candidate, unless a request ends before."""
         if self._in_flight >= self._slots:
             return NEVER
-        instants = [lane.blocked_until for lane in self._lanes]
-        if self._schedule:
-            instants.append(self._schedule[0][0])
-        return min(instants, default=NEVER)
+        return self._schedule.next_at()
 
     def apply_readings(
         self, entries: Sequence[Entry], readings: Sequence[Reading], now: float, rand: float
@@ -190,9 +189,13 @@ class Agenda:
         for entry, reading in zip(entries, readings):
             before = entry.state
             if entry.phase is IN_FLIGHT:  # otherwise it was cancelled meanwhile
-                after = observe(before, entry.settings, reading, now, rand)
+                if entry.settings.outlasts_outages and is_failure(reading):
+                    self.outages.outlast_failure(entry, now)
+                after = observe(entry.state, entry.settings, reading, now, rand)
                 entry.state = nudge(after, now) if entry.is_nudged else after
-                self._reschedule(entry)
+                if after.url is not before.url:
+                    self.outages.assign_lane(entry, origin_text(parse_url(after.url)))
+                self._schedule.reschedule(entry)
             steps.append(Step(entry, before, entry.state))
         return steps
 
@@ -207,11 +210,11 @@ class Agenda:
             return False
         if entry.phase is SCHEDULED:
             entry.state = nudge(entry.state, now)
-            self._reschedule(entry)
+            self._schedule.reschedule(entry)
             return True
         entry.is_nudged = True  # in flight: the poll may have been answered before the change
         if entry.phase is READY:
-            self._move(entry, READY)
+            self._schedule.move(entry, READY)
             entry.lane.push(entry, now)
         return True
 
@@ -222,60 +225,12 @@ class Agenda:
             return None
         before = entry.state
         entry.state = cancel(before, now)
-        self._reschedule(entry)
+        self._schedule.reschedule(entry)
         return Step(entry, before, entry.state)
 
     def take_expired(self) -> List[Step]:
         """The waits that ended since the last call because no poll was possible in time."""
-        expired = self._expired
-        self._expired = []
-        return expired
-
-    def _move(self, entry: Entry, phase: str) -> None:
-        """Put an entry into another phase; its items in heaps become stale."""
-        self._stamp += 1
-        entry.stamp = self._stamp
-        entry.phase = phase
-
-    def _reschedule(self, entry: Entry) -> None:
-        """Schedule the next poll of an entry, or remove it if its wait has ended."""
-        entry.is_nudged = False
-        if entry.state.ending is None:
-            self._move(entry, SCHEDULED)
-            heappush(self._schedule, (entry.state.next_at, entry.stamp, entry))
-            return
-        # First from the index: an exception in between, such as Ctrl-C, must not leave it there.
-        self._entries.pop(entry.state.job.id, None)
-        self._move(entry, REMOVED)
-        self._on_end(entry)
-
-    def _expire(self, entry: Entry, after: WaitState) -> None:
-        """End a wait without a poll."""
-        step = Step(entry, entry.state, after)
-        entry.state = after
-        self._reschedule(entry)
-        self._expired.append(step)
-
-    def _first_scheduled(self) -> Optional[Entry]:
-        """The first job of the schedule."""
-        schedule = self._schedule
-        while schedule:
-            _, stamp, entry = schedule[0]
-            if stamp == entry.stamp:
-                return entry
-            heappop(schedule)
-        return None
-
-    def _queue_due_jobs(self, now: float) -> None:
-        """Move the due jobs from the schedule to the queues of their lanes."""
-        entry = self._first_scheduled()
-        while entry is not None and entry.state.next_at <= now:
-            self._move(entry, READY)
-            lane = entry.lane
-            if lane.is_empty and lane not in self._lanes:
-                self._lanes.append(lane)
-            lane.push(entry, now)
-            entry = self._first_scheduled()
+        return self._schedule.take_expired()
 
     def _most_urgent(self, lane: Lane, now: float) -> Optional[Entry]:
         """The job of a lane to poll next; it stays in the queue.
@@ -286,10 +241,10 @@ class Agenda:
         while entry is not None:
             after = give_up(entry.state, entry.settings, now)
             if after.ending is not None:
-                self._expire(entry, after)
+                self._schedule.expire(entry, after)
             elif _must_save_final_poll(entry, now):
                 entry.state = hold(after, now, lane.interval, after.next_at)
-                self._reschedule(entry)
+                self._schedule.reschedule(entry)
             else:
                 break
             entry = lane.most_urgent(now)
@@ -299,13 +254,15 @@ class Agenda:
         """Move a job from the queue of its lane into flight."""
         state = entry.state
         lane = entry.lane
-        if lane.refused_at >= state.next_at:  # the time since then was spent on the rate limit
+        if lane.outage is not None:
+            state = wait_for_probe(state, now)
+        elif lane.refused_at >= state.next_at:  # the time since then was spent on the rate limit
             state = hold(state, min(now, state.deadline), 0.0, state.next_at)
         if entry.is_late:
             state = state._replace(deadline=now)
         entry.state = state
         entry.is_nudged = False
-        self._move(entry, IN_FLIGHT)
+        self._schedule.move(entry, IN_FLIGHT)
         lane.count_pop()
 
 

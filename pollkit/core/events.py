@@ -9,6 +9,7 @@ from typing import Iterator, NamedTuple, Optional
 from .learning.explanations import explain_next_poll
 from .machine import FAULT_VERDICTS, MAX_WARNINGS
 from .model import State, display_id, one_line
+from .outages import Outage
 from .reading.verdict import Reading
 from .units import rounded_duration
 from .urls import redact_url
@@ -28,7 +29,9 @@ class Event(NamedTuple):
     """Something that happened to one job.
 
     `kind` is poll, status, fault, pause, warning or end; `text` describes the event; `at` is an
-    instant on the driver's clock; `progress` is the state of the wait after the event.
+    instant on the driver's clock; `progress` is the state of the wait after the event. When an
+    outage begins or ends, there is a warning that has the origin as `id`; its `progress` is that
+    of the job whose poll found out.
     """
 
     kind: str
@@ -82,6 +85,19 @@ def end_event(state: WaitState, now: float) -> Event:
     if ending.error is not None and ending.state is not State.CANCELLED:
         text += ": " + one_line(ending.error.message)
     return Event(END, display_id(state.job), now, text, state)
+
+
+def outage_event(outage: Outage, progress: WaitState, now: float) -> Optional[Event]:
+    """The event of an outage that has begun or ended; None for a failed probe."""
+    if outage.ended_at is not None:
+        lasted = rounded_duration(outage.ended_at - outage.began_at)
+        text = "the server is back after %s" % lasted
+    elif outage.failed_probes == 0:
+        because = one_line(outage.last_fault)
+        text = "the server is down: %s; one request at a time until it replies" % because
+    else:
+        return None
+    return Event(WARNING, outage.origin, now, text, progress)
 
 
 def _poll_text(

@@ -11,6 +11,10 @@ for later, then a job that was nudged. Accrued delay changes with time, and diff
 job, so no heap stays in order; but it changes slowly, over minutes while tokens come every second.
 So the queue is a heap on ranks that are computed again, for all jobs, after every n/4 jobs that
 leave: four computations per job, however many are queued.
+
+While an origin is down (outages.py), its jobs are in a lane of their own, which has no bucket: each
+job needs a token of its home lane. One of them is polled at a time, in the order in which they
+became due, so that they take turns.
 """
 
 from heapq import heapify, heappop, heappush
@@ -18,6 +22,7 @@ from typing import Any, List, Optional, Tuple
 
 from .learning.curve import accrued_delay
 from .learning.durations import ENOUGH
+from .outages import Outage
 from .units import LONG_AGO, NEVER
 from .wait_settings import WaitSettings
 from .wait_state import WaitState
@@ -43,6 +48,8 @@ class Entry:
         "state",
         "settings",
         "lane",
+        "home",
+        "origin",
         "phase",
         "stamp",
         "owner",
@@ -53,11 +60,13 @@ class Entry:
     )
 
     def __init__(
-        self, state: WaitState, settings: WaitSettings, lane: "Lane", owner: Any, endpoint: Any
+        self, state: WaitState, settings: WaitSettings, home: "Lane", owner: Any, endpoint: Any
     ) -> None:
         self.state = state
         self.settings = settings
-        self.lane = lane
+        self.lane = home  # the lane of an outage while the origin is down
+        self.home = home  # the lane that has the job's bucket
+        self.origin = ""  # of the URL that is polled next
         self.phase = SCHEDULED
         self.stamp = 0  # of the one heap item of this entry that is current
         self.owner = owner
@@ -73,11 +82,16 @@ class Entry:
 
 
 class Lane:
-    """The due jobs that share one bucket; one request polls up to `batch_size` of them."""
+    """The due jobs that share one bucket; one request polls up to `batch_size` of them.
+
+    Or the due jobs of an origin that is down, if there is an `outage`.
+    """
 
     __slots__ = (
         "bucket",
         "batch_size",
+        "outage",
+        "probe",
         "blocked_until",
         "refused_at",
         "interval",
@@ -87,9 +101,11 @@ class Lane:
         "_next_deadline",
     )
 
-    def __init__(self, bucket: Any, batch_size: int = 1) -> None:
+    def __init__(self, bucket: Any, batch_size: int = 1, outage: Optional[Outage] = None) -> None:
         self.bucket = bucket
         self.batch_size = batch_size
+        self.outage = outage
+        self.probe: Optional[Entry] = None  # the job that is being polled during an outage
         self.blocked_until = LONG_AGO  # the bucket has no token before this instant
         self.refused_at = LONG_AGO
         self.interval = 0.0  # seconds between tokens when the bucket last refused one
@@ -126,6 +142,19 @@ class Lane:
                 return entry
             heappop(queue)
         return None
+
+    def first_overdue(self, now: float) -> Optional[Entry]:
+        """The first job whose deadline has passed."""
+        if now >= self._next_deadline:
+            self._reorder(now)
+        entry = self.front()
+        if entry is None or entry.state.deadline > now:
+            return None
+        return entry
+
+    def in_order(self) -> List[Entry]:
+        """The jobs of the queue, in the order in which they would be polled."""
+        return [entry for _, stamp, entry in sorted(self._queue) if stamp == entry.stamp]
 
     def most_urgent(self, now: float) -> Optional[Entry]:
         """The first job of the queue, which is reordered before if that is due."""
@@ -177,7 +206,7 @@ class Lane:
             return FINAL_POLL
         if entry.is_nudged:
             return NUDGED
-        if not self._is_short:
+        if not self._is_short or self.outage is not None:
             return IN_TURN
         return -_urgency(entry, now)
 

@@ -29,7 +29,7 @@ Transitions of an active wait. "Sleep" means that it stays active and `next_at` 
   REFUSED        unreachable
 
   At the deadline, each sleep becomes timed_out, or unreachable if the last poll was a fault.
-  A Retry-After that lies past the deadline becomes timed_out at once.
+  A Retry-After past the deadline becomes timed_out at once. For outages, see outages.py.
 
 Theory of the final poll. A sleep is clipped to the deadline, so the final poll happens exactly
 then and sees every job that finished in time. A Retry-After is never undercut: if it lies past the

@@ -184,11 +184,12 @@ class Fault(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """The number of requests, and of those that met a fault or the rate limit."""
+    """The number of requests, and of those that met a fault, the rate limit or a Retry-After."""
 
     polls: int = 0
     faults: int = 0
     rate_limited: int = 0
+    pauses: int = 0  # replies with a Retry-After
 
     def plus(self, other: "Counts") -> "Counts":
         """The sum of both."""
@@ -196,6 +197,7 @@ class Counts(NamedTuple):
             self.polls + other.polls,
             self.faults + other.faults,
             self.rate_limited + other.rate_limited,
+            self.pauses + other.pauses,
         )
 
 

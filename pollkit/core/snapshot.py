@@ -81,9 +81,15 @@ def state_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 0.0
     return WaitState(job, row.get("url", home), **fields)
 
 
-def with_current_deadline(state: WaitState, settings: WaitSettings) -> WaitState:
-    """A wait with the deadline of its job and the current settings, not the stored one."""
-    return _with_deadline(state, settings.deadline(state.job, state.started_at))
+def with_current_deadline(
+    state: WaitState, settings: WaitSettings, extended_s: float = 0.0
+) -> WaitState:
+    """A wait with the deadline of its job and the current settings, not the stored one.
+
+    `extended_s` is the time by which outages extend it (core/deadlines.py).
+    """
+    deadline = settings.deadline(state.job, state.started_at) + extended_s
+    return _with_deadline(state, deadline)
 
 
 def with_final_poll(state: WaitState, now: float) -> WaitState:

@@ -62,6 +62,11 @@ class WaitSettings(NamedTuple):
             is_fresh=is_fresh,
         )
 
+    @property
+    def outlasts_outages(self) -> bool:
+        """Whether a wait lasts until its origin is back, as in a ledger."""
+        return self.max_faults is None
+
     def deadline(self, job: Job, started_at: float) -> float:
         """The instant at which a wait times out; the job's own timeout takes precedence."""
         if job.timeout is None:

@@ -18,13 +18,15 @@ from typing import (
     Union,
 )
 
-from ..core.agenda import Step
 from ..core.lane import Entry
 from ..core.machine import start
 from ..core.model import Counts, Job, Outcome, State, display_id
+from ..core.outages import Outage
 from ..core.pace import Pace
 from ..core.profile import Profile, validate_count
+from ..core.schedule import Step
 from ..core.units import NEVER, to_seconds
+from ..core.wait_settings import WaitSettings
 from ..edges.background import MAX_CALLS, BackgroundCalls
 from ..edges.clock import Clock
 from ..edges.history_file import History
@@ -178,6 +180,11 @@ class BatchPoller:
     def stats(self) -> Counts:
         """The number of requests so far."""
         return self._engine.stats
+
+    @property
+    def outages(self) -> List[Outage]:
+        """The origins that are down; instants are on the clock of this BatchPoller."""
+        return self._engine.outages()
 
     def __len__(self) -> int:
         """The number of pending jobs."""
@@ -387,3 +394,6 @@ class _Sink:
         outcome = self._client.outcome(step.after)
         for owner in step.entry.owner:
             owner.deliver(step.after.job, outcome)
+
+    def on_outage(self, outage: Outage, settings: WaitSettings) -> None:
+        """Do nothing: the agenda knows it."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 
 from ..core.learning.completions import observed_duration
 from ..core.model import Job, Outcome
-from ..core.origins import credential_origins
+from ..core.origins import credential_origins, origin_text
 from ..core.pace import Adaptive, Pace
 from ..core.profile import TRANSPORTS, Profile, fill_base, profile_for_job, validate_profile
 from ..core.units import Limit
-from ..core.urls import fill_ids, parse_url
+from ..core.urls import Address, fill_ids, parse_url
 from ..core.wait_settings import DEFAULTS, Defaults, WaitSettings
 from ..core.wait_state import WaitState
 from ..edges.clock import Clock
@@ -224,13 +224,13 @@ class Client:
         # A job that has its own URL can't be polled together with others.
         asks_many = can_batch and job.url is None and profile.batch_url is not None
         polled_url = fill_ids(profile.batch_url or "", [job.id]) if asks_many else url
-        origin = parse_url(polled_url).origin
-        return Target(job, url, self._endpoint(job, profile, origin, asks_many))
+        address = parse_url(polled_url)
+        return Target(job, url, self._endpoint(job, profile, address, asks_many))
 
     def endpoint_for_callables(self) -> Endpoint:
         """The settings, the limit and the history of jobs that a function asks about."""
         job = Job("")
-        return self._endpoint(job, self._profiles.for_job(job), "", asks_many=False)
+        return self._endpoint(job, self._profiles.for_job(job), None, asks_many=False)
 
     def list_endpoints(self) -> List[Endpoint]:
         """The endpoints of all jobs so far."""
@@ -276,7 +276,10 @@ class Client:
             name = "%s:%s" % (name, profile.label)
         return self._shared_bucket_for(limit, name)
 
-    def _endpoint(self, job: Job, profile: Profile, origin: str, asks_many: bool) -> Endpoint:
+    def _endpoint(
+        self, job: Job, profile: Profile, address: Optional[Address], asks_many: bool
+    ) -> Endpoint:
+        origin = "" if address is None else address.origin
         key = (job.profile, job.label, origin, asks_many)
         endpoint = self._endpoints.get(key)
         if endpoint is None:
@@ -288,6 +291,7 @@ class Client:
                 profile,
                 self._transports.for_profile(profile),
                 origin=origin,
+                shown_origin="" if address is None else origin_text(address),
                 asks_many=asks_many,
                 kind=kind,
                 bucket=bucket,

@@ -5,9 +5,10 @@ The bucket is called outside of core and without the lock: it may be a file that
 
 from typing import ContextManager, List, NamedTuple, Sequence
 
-from ..core.agenda import Agenda, Step
+from ..core.agenda import Agenda
 from ..core.lane import Entry, Lane
 from ..core.reading.verdict import Reading, Verdict
+from ..core.schedule import Step
 
 SHORTEST_PAUSE_S = 1.0  # after a 429 without Retry-After
 
@@ -27,7 +28,7 @@ def next_work(agenda: Agenda, now: float, lock: ContextManager[object]) -> Work:
             if entry is None:
                 return Work([], agenda.next_at())
             is_final_poll = now >= entry.state.deadline
-        bucket = entry.lane.bucket
+        bucket = entry.home.bucket
         ready_at = bucket.reserve(now, now, is_final_poll)
         with lock:
             if ready_at > now:

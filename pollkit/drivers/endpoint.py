@@ -13,7 +13,7 @@ from ..core.profile import Profile, fill_base
 from ..core.reading.reader import Reader, Seen
 from ..core.reading.verdict import Reading, Verdict
 from ..core.units import NEVER
-from ..core.urls import fill_ids, fill_template, redact_url
+from ..core.urls import fill_ids, fill_template, parse_url, redact_url
 from ..core.wait_settings import WaitSettings
 from ..core.wait_state import Poll
 from ..edges.history_file import Kind
@@ -57,6 +57,7 @@ class Endpoint:
         transport: Transport,
         *,
         origin: str,
+        shown_origin: str,
         asks_many: bool,
         kind: Kind,
         bucket: TokenBucket,
@@ -65,6 +66,7 @@ class Endpoint:
         self.profile = profile
         self.transport = transport
         self.origin = origin  # the only one that gets credentials
+        self.shown_origin = shown_origin  # the same in its usual form, for displays and outages
         self.asks_many = asks_many  # one request asks about many jobs
         self.kind = kind  # the name of these jobs in the duration history
         self.bucket = bucket
@@ -79,6 +81,12 @@ class Endpoint:
     def place(self, job: Job, url: str = "") -> Tuple[object, Optional[str]]:
         """The URL and the profile of a job; two jobs with one id must agree in both."""
         return (url or job_url(self.profile, job), self.profile.name)
+
+    def polled_origin(self, url: str) -> str:
+        """The origin at which a job with this URL is polled, in its usual form."""
+        if self.asks_many or url.startswith(self.shown_origin + "/"):
+            return self.shown_origin
+        return origin_text(parse_url(url))
 
     def batch_url(self, ids: List[str]) -> str:
         """The URL that asks about many jobs."""

@@ -7,6 +7,8 @@ polls them and reports to a sink, an object with these methods:
     may_block(step)               whether one of the next two calls may block for this step
     on_progress(step, counts)     a poll left the job unfinished
     on_finished(step, counts)     the wait for the job has finished
+    on_outage(outage, settings)   an outage has begun, had a failed probe, or ended; the settings
+                                  are those of the job whose poll found out
 
 `counts` includes the request that caused the call. If one request asked about several jobs, only
 the call for the first includes it.
@@ -20,11 +22,14 @@ import threading
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
 
-from ..core.agenda import Agenda, Step
+from ..core.agenda import Agenda
+from ..core.events import Event, outage_event
 from ..core.lane import Entry, Lane
 from ..core.limits.overload import Overloads
-from ..core.model import NOTHING_COUNTED, Counts, Job
+from ..core.model import NOTHING_COUNTED, Counts, Job, State
+from ..core.outages import Outage
 from ..core.reading.verdict import Reading, Verdict
+from ..core.schedule import Step
 from ..core.units import NEVER
 from ..core.wait_state import WaitState
 from ..edges.clock import SIGNAL_CHECK_S, Clock
@@ -66,6 +71,7 @@ class Engine:
         self._quiet_polls = 0  # polls that had nothing to report
         self._reported = NOTHING_COUNTED
         self._overloads = Overloads()
+        self.unreported_outages = 0  # changes that the sink does not know yet
         self._soon: Deque[Callable[[], object]] = deque()
         self._empty_bells: List[threading.Lock] = []
         self._reporter = Reporter(on_idle=self._wake_thread)
@@ -102,8 +108,19 @@ class Engine:
             batch_size = endpoint.profile.batch_size if endpoint.asks_many else 1
             lane = self._lanes[key] = Lane(endpoint.bucket, batch_size)
         return self.agenda.adopt(
-            state, endpoint.settings, lane, owner=owners, endpoint=endpoint, is_late=is_late
+            state,
+            endpoint.settings,
+            lane,
+            owner=owners,
+            endpoint=endpoint,
+            origin=endpoint.polled_origin(state.url),
+            is_late=is_late,
         )
+
+    def outages(self) -> List[Outage]:
+        """The origins that are down; instants are on the client's clock."""
+        with self.lock:
+            return self.agenda.outages.current()
 
     def cancel(self, job_id: str) -> bool:
         """Cancel the wait for a job; False if it is not pending.
@@ -252,29 +269,36 @@ class Engine:
     def _finish_exchange(self, finished: Finished) -> None:
         poll: PollInFlight = finished.tag
         entries = poll.entries
+        first = entries[0]
         whole, readings = poll.read(finished)
         now = self._clock.now()
-        reviewed = self._overloads.review(poll.endpoint.origin, entries[0].state, whole, now)
+        reviewed = self._overloads.review(poll.endpoint.origin, first.state, whole, now)
         if reviewed is not whole:
             whole = reviewed
             readings = [reviewed] * len(entries)
         with self.lock:
-            steps = self.agenda.apply_readings(entries, readings, now, self._client.rng())
+            rand = self._client.rng()
+            origin = first.origin  # the reply may lead to another one
+            steps = self.agenda.apply_readings(entries, readings, now, rand)
+            outage = self.agenda.outages.observe(first, origin, whole, now, rand)
             if self._writes_first:
                 self._withdraw_unfinished(steps)
             else:
                 self.agenda.release_slot()
             report = self._count(steps, readings, whole, now)
-            is_queued = False
-            if report is not None and not self._can_handle_here(report):
+            is_queued = report is not None and not self._can_handle_here(report)
+            if report is not None and is_queued:
                 self._put(report)
-                is_queued = True
+            if outage is not None:
+                self._put_outage(outage, first, now)
             self._ring_if_empty()
-        if is_queued:
-            self.deliver_reports()
-        elif report is not None:
+        if report is not None and not is_queued:
             self._handle(report, has_events=False)
-        apply_feedback(entries[0].lane, whole, steps, now)
+        if is_queued or outage is not None:
+            self.deliver_reports()
+        if outage is not None and outage.ended_at is not None:
+            first.home.bucket.restart()
+        apply_feedback(first.home, whole, steps, now)
 
     def _count(
         self, steps: List[Step], readings: List[Reading], whole: Reading, now: float
@@ -282,7 +306,8 @@ class Engine:
         """Count a poll; its report, or None if it has nothing to report, as most polls."""
         if whole.verdict is Verdict.PENDING and not self._writes_first:
             is_unfinished = len(steps) == 1 and steps[0].after.ending is None
-            if is_unfinished and not self._publisher.needs(whole):
+            is_paused = whole.retry_after is not None  # which the counts have to show
+            if is_unfinished and not is_paused and not self._publisher.needs(whole):
                 self._quiet_polls += 1
                 return None
         report = Report.from_poll(steps, readings, whole, now)
@@ -297,13 +322,34 @@ class Engine:
     # Reports. They are queued while the lock is held, so they keep the order in which the agenda
     # changed. The reporter's thread handles them; or the engine's, if that can't block.
 
-    def _put(self, report: Report) -> None:
-        has_events = self._publisher.needs_report(report)
+    def _put(self, report: Report, is_silent: bool = False) -> None:
+        has_events = not is_silent and self._publisher.needs_report(report)
         self._reporter.put(lambda: self._handle(report, has_events))
 
     def _put_unpolled(self, step: Step) -> None:
         """Report a wait that was cancelled, or whose deadline passed before a poll."""
-        self._put(Report([step], [], False, NOTHING_COUNTED, self._clock.now()))
+        ending = step.after.ending
+        is_cancelled = ending is not None and ending.state is State.CANCELLED
+        # A ledger's job is only released: it still waits, and another run polls it.
+        is_silent = self._writes_first and is_cancelled
+        self._put(Report([step], [], False, NOTHING_COUNTED, self._clock.now()), is_silent)
+
+    def _put_outage(self, outage: Outage, entry: Entry, now: float) -> None:
+        """Report an outage; the poll of `entry` found out about it."""
+        self.unreported_outages += 1
+        event = outage_event(outage, entry.state, now)
+        self._reporter.put(lambda: self._handle_outage(outage, entry, event))
+
+    def _handle_outage(self, outage: Outage, entry: Entry, event: Optional[Event]) -> None:
+        if event is not None:
+            self._publisher.publish_safely([event])
+        try:
+            self._sink.on_outage(outage, entry.settings)
+        except LedgerError as error:
+            self.fail(error)
+        finally:
+            with self.lock:
+                self.unreported_outages -= 1
 
     def _can_handle_here(self, report: Report) -> bool:
         """Whether handling a report calls only pollkit's own code, and writes no file."""

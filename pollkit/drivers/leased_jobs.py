@@ -3,20 +3,26 @@
 A job that was polled leaves the agenda until its progress is written. It comes back if it is due
 soon; otherwise it is released, so that any process may claim it. A process that is killed
 therefore repeats at most one poll per worker.
+
+Jobs of an origin that is down go back to the ledger, which holds them until the outage ends; only a
+job that was claimed as a probe is polled meanwhile.
 """
 
 from typing import Callable, Dict, List, Optional, Tuple
 
-from ..core.agenda import Step
 from ..core.lane import Entry
 from ..core.learning.durations import Durations
 from ..core.model import Counts, Outcome, State
-from ..edges.ledger.leases import Claim, new_token
+from ..core.outages import Outage
+from ..core.schedule import Step
+from ..core.wait_settings import WaitSettings
 from ..edges.ledger.ledger import Ledger
+from ..edges.ledger.records import Claim, new_token
 from .client import Client
 from .endpoint import Endpoint
 from .engine import Engine
 from .futures import new_bell, ring
+from .ledger_outages import LedgerOutages
 from .publisher import call_safely
 
 # HORIZON_S < RENEW_S < LEASE_S / 2: most jobs need no renewal, and a late one loses no lease.
@@ -24,16 +30,19 @@ LEASE_S = 60.0  # how long a job stays leased by a process that was killed
 RENEW_S = 20.0  # how often leases are renewed
 HORIZON_S = 15.0  # a job that is due sooner stays here; one that is due later is released
 MAX_LEASED = 2000  # jobs leased at once
+LONG_OUTAGE_S = 60.0  # how often jobs are claimed that an outage of over a day no longer holds
 
 
 class LeasedJob:
     """A job that this process has leased."""
 
-    __slots__ = ("claim", "url", "was_polled")
+    __slots__ = ("claim", "origin", "url", "is_probe", "was_polled")
 
-    def __init__(self, claim: Claim, url: str) -> None:
+    def __init__(self, claim: Claim, url: str, origin: str, is_probe: bool) -> None:
         self.claim = claim
         self.url = url
+        self.origin = origin
+        self.is_probe = is_probe  # it is polled although its origin is down
         self.was_polled = False
 
 
@@ -53,11 +62,14 @@ class LeasedJobs:
         self._clock = ledger.clock
         self._on_finished = on_finished
         self.engine = Engine(client, workers, self, writes_first=True)
+        self.outages = LedgerOutages(ledger, self.engine, client.rng)
+        self._storage = ledger._outages
         self.bell = new_bell()  # rings when a job is no longer leased
         self.keeps_jobs = True  # whether a job that is due soon stays leased after a poll
         self.finished: List[State] = []
         self._jobs: Dict[str, LeasedJob] = {}
         self._token = new_token()  # of the latest claim
+        self._returned: List[Tuple[Outage, Claim]] = []  # claims whose origin is down
         self._renew_at = self._clock.now() + RENEW_S
         self._durations: Dict[Durations, List[Tuple[float, float]]] = {}  # as last read
 
@@ -79,8 +91,24 @@ class LeasedJobs:
         room = min(most, MAX_LEASED - len(self._jobs))
         return self._leases.claim(room, LEASE_S, horizon_s, self._token)
 
-    def put_on_agenda(self, claim: Claim) -> None:
-        """Poll a job that was claimed, or raise a ConfigError."""
+    def claim_probes(self) -> List[Claim]:
+        """Claim a job of each origin that is down and whose next probe is due."""
+        claims = []
+        for outage in self.outages.due_probes():
+            self._token = new_token()
+            claim = self._storage.claim_probe(outage.origin, LEASE_S, self._token)
+            if claim is not None:
+                claims.append(claim)
+                with self.engine.lock:
+                    now = self._clock.now()
+                    self.engine.agenda.outages.begin(outage._replace(next_probe_at=now), now)
+        return claims
+
+    def put_on_agenda(self, claim: Claim, is_probe: bool = False) -> None:
+        """Poll a job that was claimed, or raise a ConfigError.
+
+        If its origin is down, `return_claims` releases it again, unless it is a probe.
+        """
         engine = self.engine
         job, url, endpoint = engine.admit(claim.job)
         durations = endpoint.settings.durations
@@ -89,16 +117,41 @@ class LeasedJobs:
         now = self._clock.now()
         claim = claim._replace(job=job)
         state = claim.resume(url, endpoint.settings, now)
-        leased = LeasedJob(claim, url)
+        is_late = state.deadline <= now  # it passed while no process ran: one poll is left
+        origin = endpoint.polled_origin(state.url)
+        if is_probe and claim.origin != origin:
+            self.outages.end(claim.origin or origin)  # the profile has another URL by now
+        outage = self.outages.outage_of(origin, endpoint.settings)
+        if outage is not None and not is_probe:
+            must_end = is_late and not self.outages.holds_jobs(outage)
+            if not must_end and not self._needs_probe(outage):
+                self._returned.append((outage, claim))
+                return
+            is_probe = True
+            is_late = False  # no final poll: the agenda ends the wait
+        leased = LeasedJob(claim, url, origin, is_probe)
         with engine.lock:
             known = engine.agenda.get(job.id)
             if known is not None:
                 # Its lease expired unnoticed (a laptop that slept), or the job was added again.
                 engine.agenda.withdraw(known)
             self._jobs[job.id] = leased
-            # If the deadline passed while no process ran, one poll is left.
-            engine.adopt(state, endpoint, (leased,), is_late=state.deadline <= now)
+            engine.adopt(state, endpoint, (leased,), is_late=is_late)
             engine.wake()
+
+    def return_claims(self) -> None:
+        """Release the claims that `put_on_agenda` refused because their origin is down."""
+        by_outage: Dict[Outage, List[Claim]] = {}
+        for outage, claim in self._returned:
+            by_outage.setdefault(outage, []).append(claim)
+        for outage, claims in by_outage.items():
+            self._return_to_outage(outage, claims)
+        self._returned = []
+
+    def refresh_outages(self) -> None:
+        """Read the outages that other processes have found; release the jobs concerned."""
+        for outage in self.outages.refresh():
+            self._hold_resting(outage)
 
     def renew(self) -> None:
         """Renew the leases every RENEW_S; drop the jobs that another process has claimed."""
@@ -135,6 +188,36 @@ class LeasedJobs:
         if was_interrupted:  # perhaps between a claim and `put_on_agenda`
             self._leases.release_token(self._token)
 
+    def _needs_probe(self, outage: Outage) -> bool:
+        """Whether the ledger grants no more probes, and this process has no job for one."""
+        leased_jobs = list(self._jobs.values())
+        has_probe = any(each.is_probe and each.origin == outage.origin for each in leased_jobs)
+        return not self.outages.holds_jobs(outage) and not has_probe
+
+    def _return_to_outage(self, outage: Outage, claims: List[Claim]) -> None:
+        """Release jobs whose origin is down."""
+        if self.outages.holds_jobs(outage):
+            self._storage.hold(claims, outage.origin)
+        else:
+            self._leases.postpone(claims, LONG_OUTAGE_S)
+
+    def _hold_resting(self, outage: Outage) -> None:
+        """Release the jobs of an origin that is down, apart from those in flight and probes."""
+        agenda = self.engine.agenda
+        resting = []
+        with self.engine.lock:
+            for entry in list(agenda):
+                leased: LeasedJob = entry.owner[0]
+                is_concerned = entry.origin == outage.origin and entry.settings.outlasts_outages
+                is_resting = not entry.is_in_flight and not leased.is_probe
+                if is_concerned and is_resting:
+                    agenda.withdraw(entry)
+                    self._drop(leased)
+                    resting.append(leased.claim)
+        if resting:
+            self._return_to_outage(outage, resting)
+            ring(self.bell)
+
     def _read_durations(self, endpoint: Endpoint) -> None:
         """Read from the ledger the durations that all processes have recorded."""
         durations = endpoint.settings.durations
@@ -170,18 +253,25 @@ class LeasedJobs:
         leased: LeasedJob = step.entry.owner[0]
         leased.was_polled = True
         state = step.after
-        is_ours = self._leases.save_progress(leased.claim, state, leased.url, counts)
+        is_ours = self._leases.save_progress(
+            leased.claim, state, url=leased.url, origin=leased.origin, counts=counts
+        )
+        leased.is_probe = False
+        leased.origin = step.entry.origin  # the reply may have led to another one
         engine = self.engine
+        outage = self.outages.outage_of(leased.origin, step.entry.settings)
         with engine.lock:
             is_soon = state.next_at <= self._clock.now() + HORIZON_S
             is_current = self._jobs.get(state.job.id) is leased
             # Without room, the jobs in the ledger take turns.
-            can_keep = self.keeps_jobs and self.has_room
+            can_keep = self.keeps_jobs and self.has_room and outage is None
             if is_ours and is_soon and is_current and can_keep:
                 engine.adopt(state, step.entry.endpoint, (leased,), step.entry.is_late)
                 engine.wake()
                 return
-        if is_ours:
+        if is_ours and outage is not None:
+            self._return_to_outage(outage, [leased.claim])
+        elif is_ours:
             self._leases.release([leased.claim])
         self._drop_and_ring(leased)
 
@@ -192,8 +282,20 @@ class LeasedJobs:
         outcome = self._client.outcome(step.after)
         if outcome.state is State.CANCELLED:  # by this process, which stops: another continues
             self._leases.release([leased.claim])
-        elif self._leases.save_outcome(leased.claim, step.after, outcome, counts):
+        elif self._leases.save_outcome(
+            leased.claim, step.after, outcome, origin=leased.origin, counts=counts
+        ):
             self.finished.append(outcome.state)
             if self._on_finished is not None:
                 call_safely(self._on_finished, outcome, "on_finished failed")
         self._drop_and_ring(leased)
+
+    def on_outage(self, outage: Outage, settings: WaitSettings) -> None:
+        """Write a change of an outage to the ledger, for the other processes."""
+        if outage.ended_at is not None:
+            self.outages.end(outage.origin)
+            ring(self.bell)
+        elif outage.failed_probes:
+            self.outages.fail_probe(outage)
+        elif settings.outlasts_outages:
+            self._hold_resting(self.outages.begin(outage))

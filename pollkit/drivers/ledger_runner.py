@@ -10,20 +10,22 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Set, Union
 
 from ..core.model import NOTHING_COUNTED, Counts, Outcome, State
+from ..core.outages import Outage
 from ..core.pace import Pace
 from ..core.profile import Profile, validate_count
 from ..core.units import NEVER, to_seconds
 from ..core.wait_settings import LEDGER_DEFAULTS
 from ..edges.clock import Clock
 from ..edges.history_file import History
-from ..edges.ledger.leases import Claim
 from ..edges.ledger.ledger import Ledger
+from ..edges.ledger.records import Claim
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, LedgerError
 from .client import Client, Default, Timeout
 from .futures import ring
 from .leased_jobs import HORIZON_S, LeasedJobs
 from .publisher import OnEvent, logger
+from .unpollable_jobs import UnpollableJobs
 
 if TYPE_CHECKING:
     from ..edges.http.adapters.interface import Adapter
@@ -33,6 +35,7 @@ TURN_S = 1.0  # the longest time between two checks for jobs that other processe
 SHORT_TURN_S = 0.1  # the shortest time between two checks
 SOON_S = 10.0  # run(once=True) releases jobs that a limit delays for longer
 RECHECK_S = 15.0  # how often to check whether an unpollable job can be polled after all
+MAINTAIN_S = 5.0  # how often to look for the leases of processes that were killed
 LEAVE_S = 2.0  # how long to wait for exchanges in flight when time is up
 
 
@@ -42,9 +45,11 @@ class LedgerRunner:
     `ledger` is a Ledger or the path of one. `profile` describes the API of the jobs that name no
     profile; the other arguments are those of BatchPoller. Without `bucket`, the limits of the
     profiles are kept in the ledger, so that all runners share them. `on_finished` is called with
-    each Outcome once it is written, `on_unpollable` with a message for each job that can't be
-    polled, for example because its profile is missing (default: log it). `may_add_jobs` returns
-    True while this process may still add jobs to the ledger.
+    each Outcome once it is written, `on_unpollable` with a message for each reason why jobs can't
+    be polled, for example because their profile is missing (default: log it). `may_add_jobs`
+    returns True while this process may still add jobs to the ledger. With `keep`, such as '30d', a
+    run ends by removing the jobs that finished this long ago; those whose notification is pending
+    stay.
 
     >>> import os, tempfile
     >>> from pollkit.testing import FakeJobApi
@@ -76,18 +81,28 @@ class LedgerRunner:
         rng: Optional[Callable[[], float]] = None,
         profiles: Optional[str] = None,
         history: Optional[History] = None,
+        keep: Union[float, str, None] = None,
     ) -> None:
         if not isinstance(ledger, (Ledger, str, os.PathLike)):
             raise ConfigError("ledger must be a Ledger or the path of one, not %r" % (ledger,))
         if isinstance(ledger, Ledger) and clock not in (None, ledger.clock):
             raise ConfigError("the ledger has another clock: give clock to the Ledger only")
         validate_count("workers", workers)
+        callables = (
+            ("on_finished", on_finished),
+            ("on_unpollable", on_unpollable),
+            ("may_add_jobs", may_add_jobs),
+        )
+        for name, value in callables:
+            if value is not None and not callable(value):
+                raise ConfigError("%s must be callable, not %r" % (name, value))
         self._ledger = ledger
         self._clock = clock
         self._workers = workers
         self._on_finished = on_finished
         self._on_unpollable = on_unpollable or _log_unpollable
         self._may_add_jobs = may_add_jobs
+        self._keep_s = None if keep is None else to_seconds(keep, "keep")
         self._client_options: Dict[str, Any] = {
             "profile": profile,
             "pace": pace,
@@ -129,6 +144,8 @@ class LedgerRunner:
                 run.poll_until(NEVER)
             else:
                 run.poll_until(ledger.clock.now() + to_seconds(for_s, "for_s"))
+            if self._keep_s is not None:
+                ledger.forget_finished(self._keep_s, pending_too=False)
             return run.jobs.finished
 
     @property
@@ -137,10 +154,15 @@ class LedgerRunner:
         return NOTHING_COUNTED if self._run is None else self._run.jobs.engine.stats
 
     @property
+    def outages(self) -> List[Outage]:
+        """The origins that are down; instants are on the ledger's clock."""
+        return [] if self._run is None else self._run.jobs.outages.all()
+
+    @property
     def unpollable(self) -> List[str]:
         """The ids of the jobs that could not be polled in the current or latest run."""
         run = self._run
-        return [] if run is None else [claim.job.id for claim in list(run.unpollable.values())]
+        return [] if run is None else [claim.job.id for claim in run.unpollable.claims]
 
     def wake(self) -> None:
         """Check the ledger for new jobs now; may be called from any thread."""
@@ -156,7 +178,8 @@ class LedgerRunner:
     def _new_run(self, ledger: Ledger) -> "_Run":
         client = Client(clock=ledger.clock, shared_bucket_for=ledger.bucket, **self._client_options)
         jobs = LeasedJobs(ledger, client, self._workers, self._on_finished)
-        return _Run(ledger, jobs, self._on_unpollable, self._may_add_jobs)
+        unpollable = UnpollableJobs(ledger, self._on_unpollable)
+        return _Run(ledger, jobs, unpollable, self._may_add_jobs)
 
 
 class _Run:
@@ -166,22 +189,25 @@ class _Run:
         self,
         ledger: Ledger,
         jobs: LeasedJobs,
-        on_unpollable: Callable[[str], object],
+        unpollable: UnpollableJobs,
         may_add_jobs: Callable[[], bool],
     ) -> None:
         self.jobs = jobs
-        self.unpollable: Dict[int, Claim] = {}  # by key; each is reported once
+        self.unpollable = unpollable
+        self._storage = ledger._storage
         self._leases = ledger._leases
-        self._on_unpollable = on_unpollable
         self._may_add_jobs = may_add_jobs
         self._clock = ledger.clock
         self._claim_at = self._clock.now()  # claim again now, even if many jobs are unpolled
+        self._maintain_at = self._claim_at
 
     def poll_until(self, until: float) -> None:
         """Poll until no job waits that can be polled, or until an instant."""
         jobs = self.jobs
         while True:
+            self._maintain()
             jobs.renew()
+            self._poll_probes()
             claims = self._claim(HORIZON_S) if self._is_time_to_claim() else []
             unpollable = self._put_on_agenda(claims)
             is_idle = not jobs and not self._may_add_jobs()  # before the ledger is read
@@ -192,7 +218,7 @@ class _Run:
                 break
             next_claim_at = NEVER
             if due_at is not None and jobs.has_room:
-                next_claim_at = due_at - HORIZON_S  # jobs that are due before were claimed
+                next_claim_at = self._next_claim_at(due_at)
             # If none of the claimed jobs can be polled, claim others at once.
             are_all_unpollable = claims and unpollable == len(claims)
             pause_s = 0.0 if are_all_unpollable else SHORT_TURN_S
@@ -205,7 +231,9 @@ class _Run:
         jobs.keeps_jobs = False
         polled: Set[int] = set()
         has_more = True  # the ledger may have more due jobs
+        self._poll_probes()
         while has_more or jobs:
+            self._maintain()
             jobs.renew()
             if has_more and self._is_time_to_claim():
                 has_more = self._claim_unpolled(polled)
@@ -242,7 +270,7 @@ class _Run:
                 engine.raise_error()
             return  # the leases expire
         jobs.release_all(was_interrupted=kind is not None)
-        self._leases.end_postponement(self.unpollable.values())  # the next run checks them at once
+        self._leases.end_postponement(self.unpollable.claims)  # the next run checks them at once
 
     # Claims
 
@@ -256,6 +284,18 @@ class _Run:
         self._claim_at = self._clock.now() + TURN_S
         return self.jobs.claim(PORTION, horizon_s)
 
+    def _poll_probes(self) -> None:
+        """Poll one job of each origin that is down, if that is due."""
+        self.jobs.refresh_outages()
+        self._put_on_agenda(self.jobs.claim_probes(), are_probes=True)
+
+    def _next_claim_at(self, due_at: float) -> float:
+        """When to claim again; `due_at` is the next job's instant, or the next probe's."""
+        probe_at = self.jobs.outages.next_probe_at()
+        if probe_at is not None and probe_at <= due_at:
+            return probe_at
+        return due_at - HORIZON_S  # jobs that are due before were claimed
+
     def _claim_unpolled(self, polled: Set[int]) -> bool:
         """Claim jobs that this run has not polled; whether there may be more of them."""
         claims = self._claim(0.0)
@@ -266,24 +306,29 @@ class _Run:
         polled.update(claim.key for claim in new)
         return bool(new) and not again
 
-    def _put_on_agenda(self, claims: List[Claim]) -> int:
+    def _put_on_agenda(self, claims: List[Claim], are_probes: bool = False) -> int:
         """Poll these jobs; the number of those that can't be polled."""
         unpollable = []
         for claim in claims:
             try:
-                self.jobs.put_on_agenda(claim)
+                self.jobs.put_on_agenda(claim, are_probes)
             except ConfigError as error:
                 unpollable.append(claim)
-                if claim.key not in self.unpollable:
-                    self._on_unpollable("%s: %s" % (claim.job.id, error))
-                self.unpollable[claim.key] = claim
+                self.unpollable.add(claim, error)
+        self.jobs.return_claims()
         self._leases.postpone(unpollable, HORIZON_S + RECHECK_S)  # the profile may be repaired
         return len(unpollable)
+
+    def _maintain(self) -> None:
+        now = self._clock.now()
+        if now >= self._maintain_at:
+            self._maintain_at = now + MAINTAIN_S
+            self._storage.maintain()
 
     # Waiting
 
     def _only_unpollable_left(self) -> bool:
-        return bool(self.unpollable) and self._leases.has_only_postponed_jobs()
+        return bool(self.unpollable.claims) and self._leases.has_only_postponed_jobs()
 
     def _is_held_back(self) -> bool:
         """Whether a limit holds all jobs back: none is being polled, nor will be soon."""

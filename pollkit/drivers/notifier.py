@@ -3,26 +3,29 @@
 A notification is claimed from the ledger with a lease, delivered, and only then marked as
 notified. If the process is killed in between, another run delivers it again: so each is delivered
 at least once, and a receiver must accept duplicates, which have the same id and `ended_at`. A
-notification that fails is retried after 10 s, 20 s, 40 s and so on up to an hour, by this or by a
-later run, for a day.
+notification that fails is retried, by this or by a later run, as its RetryPolicy says.
+
+With a program and an outbox, the line is written first and recorded apart: a program that fails
+does not withhold it, and the next attempt does not repeat it.
 
 Separate threads deliver them, so that a slow program delays no poll, no lease, and not all of the
 other notifications.
 """
 
+import re
 import threading
 import time
-from typing import Callable, Dict, List, Optional, Set
+from typing import Callable, Dict, List, NamedTuple, Optional, Set, Union
 
+from ..core.model import one_line
+from ..core.retry_policy import DEFAULT_RETRY, RetryPolicy
 from ..edges.ledger.ledger import Ledger
-from ..edges.ledger.notifications import Notification, NotificationFailed
+from ..edges.ledger.records import Notification, NotificationFailed
 from ..edges.notify import outbox as outboxes
 from ..edges.notify.program import Program
 from ..errors import LedgerError
 from .futures import new_bell, ring
 
-FIRST_RETRY_S = 10.0
-LAST_RETRY_S = 3600.0
 LEASE_S = 60.0
 TURN_S = 5.0  # how often to check for notifications that other processes have left
 SHORTEST_REST_S = 0.1
@@ -30,13 +33,32 @@ AT_ONCE = 100  # lines that are appended with one write; fewer if they are long
 PROGRAMS = 4  # programs that run at the same time
 STOP_S = 0.5  # how long to wait for the threads when they are stopped
 
-OnFailure = Callable[[Notification, str, bool], object]
+_NUMBER = re.compile(r"\d+")
+
+
+class Failure(NamedTuple):
+    """An attempt to deliver a notification that failed."""
+
+    id: str
+    attempt: int
+    error: str
+    will_retry: bool
+    is_new: bool  # the first failure of this job, or the first for this reason
+
+    @property
+    def reason(self) -> str:
+        """The error, with zeros instead of the numbers in the program's output.
+
+        Such a number may be the time: it does not make another reason.
+        """
+        return _reason(self.error)
 
 
 class Notifier:
     """Delivers the notifications of a ledger: in one thread, or in several if a program is run.
 
-    `on_failure(notification, error, will_retry)` is called for each attempt that failed.
+    `on_failure` is called with a Failure for each attempt that failed. `retry` is a policy or its
+    text, such as 'fixed 1m for 2h' or 'none'.
     """
 
     def __init__(
@@ -44,13 +66,17 @@ class Notifier:
         ledger: Ledger,
         program: Optional[Program],
         outbox: Optional[str],
-        on_failure: OnFailure,
+        on_failure: Callable[[Failure], object] = lambda failure: None,
+        *,
+        retry: Union[RetryPolicy, str] = DEFAULT_RETRY,
     ) -> None:
         self._notifications = ledger._notifications
         self._clock = ledger.clock
         self._program = program
         self._outbox = outbox
         self._on_failure = on_failure
+        self._retry = retry if isinstance(retry, RetryPolicy) else RetryPolicy.parse(retry)
+        self._failures: Dict[int, Failure] = {}  # by the key of the notification
         self._bell = new_bell()
         self._is_finishing = False  # the threads exit once no notification is due
         self._is_over = False  # the threads exit after the notification at hand
@@ -94,6 +120,14 @@ class Notifier:
         is_due = next_at is not None and next_at <= now
         is_busy = is_due or len(self._resting) < len(self._threads)
         return is_busy and now < self._busy_since + self._longest_delivery_s()
+
+    @property
+    def failures(self) -> List[Failure]:
+        """The latest failure of each notification that this notifier could not deliver so far.
+
+        It is new if this or an earlier attempt of this notifier failed for a new reason.
+        """
+        return list(self._failures.values())
 
     def finish(self, within_s: float) -> None:
         """Deliver the due notifications; leave those not begun in time to a later run."""
@@ -177,10 +211,12 @@ class Notifier:
         self._busy_since = self._clock.now()
         self._in_hand.update((each.key, each) for each in notifications)
         try:
+            if self._outbox is not None:
+                self._append(notifications)
             if self._program is not None:
                 self._program.run(notifications[0])
-            if self._outbox is not None:
-                outboxes.append(self._outbox, notifications)
+        except LedgerError:
+            raise
         except Exception as error:  # of any kind: the other notifications are still delivered
             if not self._is_stopped:
                 self._fail(notifications, _describe(error))
@@ -188,22 +224,41 @@ class Notifier:
         for notification in notifications:
             self._notifications.mark_notified(notification)
             self._in_hand.pop(notification.key, None)
+            self._failures.pop(notification.key, None)
+
+    def _append(self, notifications: List[Notification]) -> None:
+        """Append the lines that no earlier attempt has written, and record that they are there."""
+        new = [notification for notification in notifications if not notification.is_in_outbox]
+        if new:
+            outboxes.append(self._outbox or "", new)
+            self._notifications.mark_in_outbox(new)
 
     def _fail(self, notifications: List[Notification], why: str) -> None:
+        error = one_line(why)
         for notification in notifications:
             self._in_hand.pop(notification.key, None)
-            delay_s = retry_delay_s(notification.attempt)
-            will_retry = self._notifications.record_failure(notification, why, delay_s)
-            self._on_failure(notification, why, will_retry)
+            delay_s = self._retry.delay_s(notification.attempt)
+            give_up_s = 0.0 if delay_s is None else self._retry.give_up_s
+            will_retry = self._notifications.record_failure(
+                notification, error, delay_s or 0.0, give_up_s
+            )
+            last_error = notification.last_error
+            is_new = last_error is None or _reason(last_error) != _reason(error)
+            failure = Failure(notification.id, notification.attempt, error, will_retry, is_new)
+            earlier = self._failures.get(notification.key)
+            was_new = earlier is not None and earlier.is_new
+            self._failures[notification.key] = failure._replace(is_new=is_new or was_new)
+            self._on_failure(failure)
 
 
-def retry_delay_s(attempts: int) -> float:
-    """How long to wait after so many failed attempts.
+def _reason(error: str) -> str:
+    """See `Failure.reason`.
 
-    >>> [retry_delay_s(attempts) for attempts in (1, 2, 3, 10, 10000)]
-    [10.0, 20.0, 40.0, 3600.0, 3600.0]
+    >>> _reason("./notify exited with 75: no route at 12:01")
+    './notify exited with 75: no route at 0:0'
     """
-    return min(FIRST_RETRY_S * 2.0 ** min(attempts - 1, 20), LAST_RETRY_S)
+    problem, colon, output = error.partition(": ")
+    return problem + colon + _NUMBER.sub("0", output)
 
 
 def _describe(error: Exception) -> str:

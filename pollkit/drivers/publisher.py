@@ -16,7 +16,7 @@ from ..core.wait_state import WaitState
 if TYPE_CHECKING:
     import logging
 
-    from ..core.agenda import Step
+    from ..core.schedule import Step
 
 # The levels of the logging module, which takes long to import.
 DEBUG = 10
@@ -76,7 +76,12 @@ class Report(NamedTuple):
         """The report on a poll; `whole` is the reading of the reply as a whole."""
         verdict = whole.verdict
         is_shared_fault = len(steps) > 1 and verdict is not Verdict.PENDING
-        counts = Counts(1, int(verdict is Verdict.FAULT), int(verdict is Verdict.LIMITED))
+        counts = Counts(
+            polls=1,
+            faults=int(verdict is Verdict.FAULT),
+            rate_limited=int(verdict is Verdict.LIMITED),
+            pauses=int(whole.retry_after is not None),
+        )
         return cls(steps, readings, is_shared_fault, counts, at)
 
 
@@ -134,11 +139,11 @@ class Publisher:
         """Publish the events of a report; exceptions of `on_event` are logged."""
         if not report.readings:
             for step in report.steps:
-                self._publish_safely([events.end_event(step.after, report.at)])
+                self.publish_safely([events.end_event(step.after, report.at)])
         is_first = True
         for step, reading in zip(report.steps, report.readings):
             if step.before.ending is None:  # otherwise it was cancelled, and reported then
-                self._publish_safely(self._step_events(report, step, reading, is_first))
+                self.publish_safely(self._step_events(report, step, reading, is_first))
             is_first = False
 
     def _step_events(
@@ -152,6 +157,7 @@ class Publisher:
             return [events.end_event(step.after, report.at)]
         return ()
 
-    def _publish_safely(self, found: Iterable[Event]) -> None:
+    def publish_safely(self, found: Iterable[Event]) -> None:
+        """Publish events; exceptions of `on_event` are logged."""
         for event in found:
             call_safely(self.publish, event, "on_event failed")

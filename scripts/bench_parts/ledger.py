@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -114,13 +115,14 @@ def _create(path: str, due: int) -> None:
             Job(name(i), base + name(i), "knowhere", "small", 12, {"customer": i})
             for i in range(JOBS)
         )
-        ledger._file.write(
-            lambda db: db.execute(
-                "UPDATE jobs SET progress = ?, due_at = due_at + 3600 + key, "
-                "free_at = free_at + 3600 + key WHERE key > ?",
-                (json.dumps(PROGRESS), due),
-            )
+    db = sqlite3.connect(path)
+    with db:
+        db.execute(
+            "UPDATE jobs SET progress = ?, due_at = due_at + 3600 + key, "
+            "free_at = free_at + 3600 + key WHERE key > ?",
+            (json.dumps(PROGRESS), due),
         )
+    db.close()
 
 
 def _cases(some_due: str, none_due: str) -> Cases:

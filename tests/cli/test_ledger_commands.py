@@ -15,11 +15,13 @@ from ledger_host import ROOT, FaultyConnection, peak_of, poll_job, time_passes
 from ledger_shell import added, lines_of, posix, profile
 from pollkit import Job, Ledger, LedgerError
 from pollkit.cli.exit_codes import combine_exit_codes
+from pollkit.core.outages import Outage
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges import sqlite_file as sqlite_files
-from pollkit.edges.ledger import rows as ledger_rows
-from pollkit.edges.ledger.leases import Leases
-from pollkit.edges.ledger.notifications import Notifications
+from pollkit.edges.ledger.sqlite import rows as ledger_rows
+from pollkit.edges.ledger.sqlite.jobs import SqliteJobs
+from pollkit.edges.ledger.sqlite.leases import SqliteLeases
+from pollkit.edges.ledger.sqlite.notifications import SqliteNotifications
 from raw_server import RawServer, reply
 
 pytestmark = pytest.mark.usefixtures("place")
@@ -217,6 +219,29 @@ def test_once_polls_once_and_for_polls_for_a_while_and_waiting_jobs_exit_0(api, 
     assert pollkit("status", "jobs.db")[0] == 5
 
 
+@pytest.mark.parametrize("jobs, text", [(1, "1 still waits"), (2, "2 still wait")])
+def test_a_run_that_shows_progress_ends_with_the_number_of_jobs_that_wait(api, pollkit, jobs, text):
+    added(api, jobs, lasts=60)
+    _, _, err = pollkit("run", "jobs.db", "--once", "--progress", "log")
+    polls = "1 poll" if jobs == 1 else "2 polls"
+    assert err.splitlines()[-1] == "0 jobs; %s; %s" % (polls, text)
+
+
+def test_jobs_that_an_interrupted_run_releases_are_not_logged_as_cancelled(
+    api, pollkit, monkeypatch
+):
+    added(api, 2, lasts=60)
+
+    def interrupt(run, until):
+        if api.requests:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("pollkit.drivers.ledger_runner._Run._wait", interrupt)
+    code, _, err = pollkit("run", "jobs.db", "-v")
+    assert code == 130 and "cancelled" not in err
+    assert "pollkit: interrupted: 2 jobs still wait; run it again" in err
+
+
 def test_flags_apply_to_the_profile_that_is_named_with_them(api, pollkit, monkeypatch):
     added(api, 1)
     monkeypatch.setenv("TOKEN", "s3cret")
@@ -264,14 +289,37 @@ def test_flags_for_a_profile_that_no_job_has_are_a_warning(api, pollkit):
         ),
         (["mine.ini", "--processes", "3"], "is not a ledger"),
         (["jobs.db", "--metrics", "nowhere/x.prom"], "there is no directory nowhere"),
+        (["jobs.db", "--outbox", "nowhere/out"], "--outbox: there is no directory "),
+        (["jobs.db", "--outbox", "mine.ini/out"], "--outbox: there is no directory "),
+        (["jobs.db", "--outbox", "."], "--outbox: . is a directory: name a file in it"),
+        (["jobs.db", "--outbox", "dangling"], "/nowhere: create it, or name another"),
+        (["jobs.db", "--exec-retry", "often"], "--exec-retry: 'often' is no way to retry"),
+        (["jobs.db", "--exec-retry", "none"], "--exec-retry needs --exec PROGRAM or --outbox FILE"),
         (["jobs.db", "--processes", "0"], "is not a whole number"),
         (["mine.ini"], "is not a ledger"),
     ],
 )
 def test_a_run_that_can_not_start_is_one_line_and_exit_code_2(described, pollkit, words, message):
     pollkit("add", "jobs.db", "a", "--profile", "fake")
+    os.symlink("nowhere/out", "dangling")
+    names = set(os.listdir("."))
     code, out, err = pollkit("run", *words)
     assert (code, out) == (2, "") and message in err and err.count("\n") == 1
+    assert set(os.listdir(".")) == names
+
+
+@posix
+def test_an_outbox_that_this_user_may_not_write_is_refused(described, pollkit, monkeypatch):
+    pollkit("add", "jobs.db", "a", "--profile", "fake")
+    os.mkdir("locked")
+    os.chmod("locked", 0o500)
+    with open("read-only", "w"):
+        os.chmod("read-only", 0o400)
+    if os.geteuid() == 0:  # root may write anywhere
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+    for path in ("locked/out", "read-only"):
+        code, _, err = pollkit("run", "jobs.db", "--outbox", path)
+        assert code == 2 and "this user may not write to" in err and err.count("\n") == 1
 
 
 def test_a_job_whose_profile_is_missing_is_reported_and_the_others_are_polled(api, pollkit):
@@ -286,6 +334,29 @@ def test_a_job_whose_profile_is_missing_is_reported_and_the_others_are_polled(ap
     )
     with Ledger("jobs.db") as ledger:
         assert ledger.summary().states["done"] == 2
+
+
+def test_a_run_reports_an_outage_once_and_once_more_when_it_is_over(api, pollkit):
+    """cron runs it every minute: the outage is one mail, not one per minute."""
+    added(api, 1, lasts=600)
+    origin = "https://down.example"
+    with Ledger("jobs.db") as ledger:
+        now = ledger.clock.now()
+        ledger._outages.begin(Outage(origin, now - 720, "10.0.0.5:443 refused it", now + 9999))
+    words = ["run", "jobs.db", "--once"]
+    assert pollkit(*words, "--quiet") == (0, "", "")
+    _, _, err = pollkit(*words)
+    assert re.fullmatch(
+        r"pollkit: https://down.example has been down since (\d{4}-\d\d-\d\d )?\d\d:\d\d "
+        r"\(12m1?s?\): 10.0.0.5:443 refused it\n",
+        err,
+    )
+    assert pollkit(*words) == (0, "", "")
+    with Ledger("jobs.db") as ledger:
+        ledger._outages.end(origin, 0.0)
+    _, _, err = pollkit(*words)
+    assert err.startswith("pollkit: https://down.example is up again; it was down for 12m")
+    assert pollkit(*words) == (0, "", "")
 
 
 def test_a_profile_that_is_corrected_during_a_run_is_soon_used(monkeypatch, pollkit):
@@ -325,10 +396,10 @@ def test_a_deadline_that_passes_between_runs_leaves_one_final_poll(pollkit):
 def test_a_ledger_that_fails_during_a_run_is_one_line_and_exit_code_2(api, pollkit, monkeypatch):
     added(api, 3, lasts=60)
 
-    def broken(self, *args):
+    def broken(self, *args, **options):
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(Leases, "save_progress", broken)
+    monkeypatch.setattr(SqliteLeases, "save_progress", broken)
     assert pollkit("run", "jobs.db") == (2, "", "pollkit: the disk is full\n")
 
 
@@ -337,10 +408,10 @@ def test_a_ledger_that_can_not_record_notifications_stops_the_run(api, pollkit, 
     api.add("late", lasts=600)
     pollkit("add", "jobs.db", "late", "--profile", "fake")
 
-    def broken(self, *args):
+    def broken(self, *args, **options):
         raise LedgerError("the disk is full")
 
-    monkeypatch.setattr(Notifications, "mark_notified", broken)
+    monkeypatch.setattr(SqliteNotifications, "mark_notified", broken)
     assert pollkit("run", "jobs.db", "--timeout", "never", "--outbox", "out.jsonl") == (
         2,
         "",
@@ -515,8 +586,8 @@ def test_status_counts_many_jobs_without_reading_them(described, pollkit, monkey
     with Ledger("jobs.db") as ledger:
         ledger.add([Job("job_%d" % i, profile="fake") for i in range(1000)])
     read = []
-    real = Ledger._job_row
-    monkeypatch.setattr(Ledger, "_job_row", lambda *args: read.append(1) or real(*args))
+    real = SqliteJobs._job_row
+    monkeypatch.setattr(SqliteJobs, "_job_row", lambda *args: read.append(1) or real(*args))
     for words in ([], ["--state", "waiting"], ["--profile", "fake"]):
         code, out, _ = pollkit("status", "jobs.db", "--rows", "5", *words)
         assert code == 5 and out.startswith("1000 waiting") and "and 995 more" in out

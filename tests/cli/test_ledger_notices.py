@@ -45,7 +45,10 @@ def test_a_failed_program_is_run_again_by_a_later_run(api, pollkit):
     code, out, err = pollkit("run", "jobs.db", "--once", "--exec", program, "--", "-v", "--quiet")
     assert (code, out) == (0, "")
     error = "%s exited with 1: no mail today" % program
-    assert err == "pollkit: job_0: notification failed (attempt 1): %s\n" % error
+    assert err == (
+        "pollkit: 1 notification failed: job_0: %s; a later run retries it "
+        "(pollkit status jobs.db)\n" % error
+    )
     _, out, _ = pollkit("status", "jobs.db")
     assert "; 1 notification pending\n" in out
     assert re.search(r"pending \(attempt 1: .* exited with 1: no mail today\)", out)
@@ -53,6 +56,88 @@ def test_a_failed_program_is_run_again_by_a_later_run(api, pollkit):
     assert pollkit("run", "jobs.db", "--once", "--exec", program) == (0, "", "")
     assert list(lines_of("got.json")[0]) == KEYS
     assert pollkit("status", "jobs.db")[1].splitlines()[-1].endswith("yes")
+
+
+@posix
+def test_a_run_reports_failed_notifications_in_one_line_once_per_job_and_reason(api, pollkit):
+    """cron mails each line, so a failure is not reported again at each attempt."""
+    added(api, 4)
+    program = script(
+        "case $POLLKIT_ID.$POLLKIT_TRY in job_0.2) echo no route; exit 1;; job_2.*) exit 0;; esac\n"
+        'echo "no mail at $$"; exit 1\n'  # another number each time
+    )
+    words = ["run", "jobs.db", "--once", "--exec", program]
+    mailed = []
+    for _ in range(3):
+        code, _, err = pollkit(*words)
+        assert code == 0
+        mailed.append(re.sub("at [0-9]+", "at N", err))
+        time_passes("jobs.db", 3600)
+    problem = "%s exited with 1: " % program
+    remedy = "; a later run retries them (pollkit status jobs.db)\n"
+    assert re.fullmatch(
+        r"pollkit: 3 notifications failed: job_., job_., job_.: %sno mail at N%s"
+        % (re.escape(problem), re.escape(remedy)),
+        mailed[0],
+    )
+    assert mailed[1] == (
+        "pollkit: 3 notifications failed, 1 of them for the first time: job_0: "
+        + problem
+        + "no route"
+        + remedy
+    )
+    assert mailed[2].startswith("pollkit: 3 notifications failed, 1 of them")  # job_0, as at first
+    time_passes("jobs.db", 3600)
+    assert pollkit(*words) == (0, "", "")
+    time_passes("jobs.db", 86400)
+    code, _, err = pollkit("run", "jobs.db", "--once", "--quiet", "--exec", program)
+    assert code == 0 and err.startswith("pollkit: 3 notifications failed for the last time: job_")
+    assert err.endswith("; see pollkit status jobs.db\n")
+
+
+@posix
+def test_a_failure_that_a_retry_of_the_same_run_repairs_is_not_reported(api, pollkit):
+    added(api, 1)
+    api.add("late", lasts=1)
+    pollkit("add", "jobs.db", "late", "--profile", "fake")
+    program = script("[ $POLLKIT_TRY = 2 ] || [ $POLLKIT_ID = late ]\n")
+    words = ["--exec-retry", "fixed 50ms", "--exec", program]
+    assert pollkit("run", "jobs.db", "--for", "20s", *words) == (0, "", "")
+    assert "pending" not in pollkit("status", "jobs.db")[1]
+
+
+@posix
+def test_a_run_without_a_time_limit_and_a_verbose_one_report_failures_at_once(api, pollkit):
+    added(api, 2)
+    program = script("exit 1\n")
+    failed = "notification failed (attempt 1): %s exited with 1\n" % program
+    _, _, err = pollkit("run", "jobs.db", "--exec", program)
+    assert err.count(failed) == 1 and err.count("\n") == 2  # one line for both, and the summary
+    pollkit("retry", "jobs.db", "job_0", "job_1")
+    _, _, err = pollkit("run", "jobs.db", "--once", "-v", "--exec", program)
+    assert err.count(failed) == 2 and "pollkit: 2 notifications failed: job_" in err
+    pollkit("retry", "jobs.db", "job_0", "job_1")
+    assert pollkit("run", "jobs.db", "--quiet", "--exec", program) == (0, "", "")
+
+
+@posix
+def test_a_line_about_many_reasons_stays_short(api, pollkit):
+    added(api, 5)
+    text = 'echo "$(echo $POLLKIT_ID | tr 0-9 a-j) $(head -c 300 /dev/zero | tr "\\0" x)"'
+    program = script(text + "; exit 1\n")
+    _, _, err = pollkit("run", "jobs.db", "--once", "--exec", program)
+    assert err.startswith("pollkit: 5 notifications failed: job_") and err.count("\n") == 1
+    assert err.endswith("; ...; a later run retries them (pollkit status jobs.db)\n")
+    assert len(err) < 600
+
+
+@posix
+def test_notifications_are_given_up_after_the_first_failure_with_exec_retry_none(api, pollkit):
+    added(api, 1)
+    words = ["--exec-retry", "none", "--exec", script("exit 9\n")]
+    _, _, err = pollkit("run", "jobs.db", "--once", *words)
+    assert err.startswith("pollkit: 1 notification failed for the last time: job_0: ")
+    assert "gave up" in pollkit("status", "jobs.db")[1]
 
 
 @posix
@@ -200,7 +285,7 @@ def test_metrics_of_a_ledger_whose_path_is_not_utf8(api, pollkit):
 def test_totals_include_minutes_that_are_no_longer_stored(place):
     from ledger_host import HostClock, count_polls
     from pollkit.core.model import Counts
-    from pollkit.edges.ledger.statistics import KEPT_MINUTES
+    from pollkit.edges.ledger.sqlite.statistics import KEPT_MINUTES
 
     clock = HostClock()
     with Ledger("old.db", clock=clock) as ledger:

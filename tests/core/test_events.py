@@ -6,6 +6,7 @@ from machine_runs import DONE, FAILED, FAULT, JOB, LIMITED, PENDING, SEE_OTHER, 
 from pollkit import Job, Profile
 from pollkit.core import events, machine
 from pollkit.core.machine import cancel, hold, observe, start
+from pollkit.core.outages import Outage
 
 
 def kinds(before, after, reading):
@@ -83,3 +84,19 @@ def test_the_text_of_a_pause_has_the_time_that_the_server_asked_for(retry_after,
     after = observe(begin, STEADY, limited, 1.0, 0.9)
     found = events.poll_events(begin, after, limited, 1.0)
     assert [event.text for event in found if event.kind == "pause"] == [text]
+
+
+def test_the_begin_and_the_end_of_an_outage_are_warnings_about_the_origin():
+    begin = start(JOB, URL, STEADY, 0.0)
+    outage = Outage("https://api.internal", 10.0, "10.0.0.5:443 refused the connection", 12.0)
+    assert str(events.outage_event(outage, begin, 11.0)) == (
+        "https://api.internal: the server is down: 10.0.0.5:443 refused the connection; "
+        "one request at a time until it replies"
+    )
+    assert events.outage_event(outage._replace(failed_probes=1), begin, 12.0) is None
+    event = events.outage_event(outage._replace(failed_probes=5, ended_at=160.0), begin, 160.0)
+    assert (event.kind, event.id, event.text) == (
+        "warning",
+        "https://api.internal",
+        "the server is back after 2m30s",
+    )

@@ -26,7 +26,7 @@ from pollkit.core.snapshot import with_current_deadline
 from pollkit.core.units import NEVER
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.drivers.ledger_runner import LedgerRunner
-from pollkit.edges.ledger import schema as ledger_schema
+from pollkit.edges.ledger.sqlite import schema as ledger_schema
 from pollkit.testing import VirtualClock
 
 OLD_LEDGER = os.path.join(DATA, "ledger_version_3.sql")

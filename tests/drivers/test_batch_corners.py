@@ -8,6 +8,7 @@ import pytest
 
 from job_api import JobApi, http
 from pollkit import BatchPoller, ConfigError, Job, PollkitError, Profile, TokenBucket
+from pollkit.core.model import Counts
 from raw_server import RawServer, reply, wait_for
 
 QUICK = "fixed 20ms"
@@ -168,7 +169,7 @@ def test_a_failed_exchange_is_one_fault_for_each_job_and_one_in_the_stats(troubl
             assert [(outcome.state.value, outcome.faults) for outcome in outcomes] == [
                 ("done", 2)
             ] * 3
-            assert batch.stats == (3, 2, 0)
+            assert batch.stats == Counts(polls=3, faults=2)
 
 
 def test_a_job_with_its_own_url_is_polled_alone_despite_a_batch_url():

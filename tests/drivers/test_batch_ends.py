@@ -13,6 +13,7 @@ import pytest
 from job_api import JobApi, done_after, profile
 from paths import ROOT
 from pollkit import BatchPoller, Job, PollkitError, Profile, TokenBucket
+from pollkit.core.model import Counts
 from pollkit.drivers import engine
 from pollkit.testing import VirtualClock
 from raw_server import wait_for
@@ -134,7 +135,15 @@ def test_stats_count_exchanges():
     with JobApi(lambda name, count: answers.get(count, "done")) as api:
         with BatchPoller(profile(api)._replace(retry="fixed 10ms")) as batch:
             batch.run(["a"])
-            assert batch.stats == (3, 1, 1)
+            assert batch.stats == Counts(polls=3, faults=1, rate_limited=1, pauses=1)
+
+
+def test_stats_count_the_pauses_of_pending_jobs():
+    pending = (200, {"Retry-After": "0"}, {"status": "running"})
+    with JobApi(lambda name, count: "done" if count else pending) as api:
+        with BatchPoller(profile(api)) as batch:
+            batch.run(["a"])
+            assert batch.stats == Counts(polls=2, pauses=1)
 
 
 # One request, many jobs

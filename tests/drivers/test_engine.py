@@ -18,6 +18,7 @@ import pytest
 from paths import ROOT
 from pollkit import BatchPoller, LedgerError, PollkitError, Profile, TokenBucket
 from pollkit.core.agenda import Agenda
+from pollkit.core.model import Counts
 from pollkit.core.reading.reader import Reader
 from pollkit.drivers import engine as engine_module
 from pollkit.drivers.engine import Engine
@@ -104,7 +105,7 @@ def test_two_stalled_and_two_dripping_jobs_among_1000_go_unnoticed(repetition):
         try:
             completed = batch.as_completed(jobs)
             others = [next(completed) for _ in range(996)]
-            assert len(batch) == 4 and batch.stats == (996, 0, 0)
+            assert len(batch) == 4 and batch.stats == Counts(polls=996)
         finally:
             batch.close(wait=False)
         assert {outcome.id for outcome in others} == set(jobs) - set(stuck)

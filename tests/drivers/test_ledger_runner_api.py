@@ -97,6 +97,41 @@ def test_callbacks_get_events_outcomes_and_messages(api, path):
     assert runner.unpollable == ["other"]
 
 
+def test_each_reason_why_jobs_cannot_be_polled_is_reported_once_per_run(tmp_path):
+    path = str(tmp_path / "unpollable.db")
+    with Ledger(path) as ledger:
+        ledger.add(Job("m%d" % i, profile="missing") for i in range(3))
+        ledger.add([Job("other", profile="absent"), "no-url-1", "no-url-2"])
+    messages = []
+    remedy = "see pollkit profiles, or name its file with --profiles FILE"
+    runner = LedgerRunner(path, on_unpollable=messages.append)
+    for _ in range(2):
+        runner.run(once=True)
+        assert messages == [
+            "3 jobs: there is no profile 'missing'; " + remedy,
+            "other: there is no profile 'absent'; " + remedy,
+            "no-url-1: 'no-url-1' is not a URL, and no profile says where to find it",
+            "no-url-2: 'no-url-2' is not a URL, and no profile says where to find it",
+        ]
+        assert len(runner.unpollable) == 6
+        messages.clear()
+
+
+def test_jobs_that_a_run_only_releases_are_not_reported_as_cancelled(api, path):
+    with Ledger(path) as ledger:
+        ledger.forget(["quick", "failing"])
+    events = []
+
+    def interrupt(event):
+        events.append(event)
+        runner.fail(LedgerError("the disk is full"))
+
+    runner = LedgerRunner(path, api.profile, "fixed 20ms", on_event=interrupt)
+    with pytest.raises(LedgerError):
+        runner.run()
+    assert events and "end" not in [event.kind for event in events]
+
+
 def test_jobs_that_cannot_be_polled_are_logged_by_default(api, path, caplog):
     with Ledger(path) as ledger:
         ledger.add([Job("other", profile="missing")])
@@ -139,6 +174,9 @@ def test_bad_arguments_are_config_errors(path):
     for arguments in [{"pace": "bogus"}, {"workers": 0}, {"bucket": "60/m"}, {"rng": 0.5}]:
         with pytest.raises(ConfigError):
             LedgerRunner(path, Profile(url="http://127.0.0.1:9/{id}"), **arguments)
+    for name in ("on_finished", "on_unpollable", "may_add_jobs", "on_event"):
+        with pytest.raises(ConfigError, match="%s must be callable, not 5" % name):
+            LedgerRunner(path, **{name: 5})
     with pytest.raises(ConfigError, match="a Ledger or the path of one, not None"):
         LedgerRunner(None)
     with pytest.raises(ConfigError, match="for_s or once, not both"):

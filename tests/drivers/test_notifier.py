@@ -10,7 +10,7 @@ import time
 import pytest
 
 from ledger_host import folder, poll_job
-from pollkit import Job, Ledger, LedgerError
+from pollkit import ConfigError, Job, Ledger, LedgerError
 from pollkit.core.reading.verdict import Verdict
 from pollkit.drivers import notifier as notifiers
 from pollkit.drivers.notifier import Notifier
@@ -40,7 +40,7 @@ def ledger(place):
 
 @pytest.fixture
 def failures():
-    """The arguments of on_failure."""
+    """The failures that were passed to on_failure."""
     return []
 
 
@@ -48,8 +48,8 @@ def failures():
 def start_notifier(ledger, failures):
     started = []
 
-    def start(program=None, outbox=None):
-        notifier = Notifier(ledger, program, outbox, lambda *failure: failures.append(failure))
+    def start(program=None, outbox=None, **options):
+        notifier = Notifier(ledger, program, outbox, failures.append, **options)
         notifier.start()
         started.append(notifier)
         return notifier
@@ -104,20 +104,20 @@ def test_a_program_is_run_for_each_finished_job(ledger, place, start_notifier):
 
 
 def test_a_program_that_fails_is_run_again_later_and_its_last_line_is_kept(
-    ledger, place, start_notifier, failures, monkeypatch
+    ledger, place, start_notifier, failures
 ):
     finish_jobs(ledger, "a")
     program = script(
         place, 'echo working; echo "no route ($POLLKIT_TRY)" >&2; [ "$POLLKIT_TRY" = 3 ]\n'
     )
-    monkeypatch.setattr(notifiers, "FIRST_RETRY_S", 0.05)
-    notifier = start_notifier(Program([program], 10))
+    notifier = start_notifier(Program([program], 10), retry="fixed 50ms")
     wait_for(lambda: notified(ledger)["a"])
-    assert [(each.id, each.attempt, error, again) for each, error, again in failures] == [
+    assert [(each.id, each.attempt, each.error, each.will_retry) for each in failures] == [
         ("a", attempt, "%s exited with 1: no route (%d)" % (program, attempt), True)
         for attempt in (1, 2)
     ]
     notifier.finish(5)
+    assert notifier.failures == []
     (row,) = ledger.rows()
     assert (row.notify_attempts, row.notify_error) == (3, None)
 
@@ -143,7 +143,7 @@ def test_a_program_that_takes_too_long_is_killed_with_its_children(
         "echo started; if [ $POLLKIT_ID = a ]; then sleep 60 & echo $! > %s; wait; fi\n" % pid,
     )
     start_notifier(Program([program], 0.2)).finish(5)
-    assert [(each.id, error) for each, error, _ in failures] == [
+    assert [(each.id, each.error) for each in failures] == [
         ("a", program + " took longer than 200ms: started")
     ]
     assert notified(ledger) == {"a": False, "b": True}
@@ -178,7 +178,7 @@ def test_without_a_temporary_file_the_notification_is_retried(
     finish_jobs(ledger, "a")
     monkeypatch.setattr(tempfile, "tempdir", os.path.join(place, "nowhere"))
     start_notifier(Program([script(place, "exit 0\n")], 5)).finish(5)
-    assert [(error, again) for _, error, again in failures] == [
+    assert [(each.error, each.will_retry) for each in failures] == [
         ("can't make a temporary file: No such file or directory", True)
     ]
 
@@ -201,7 +201,7 @@ def test_a_program_that_hangs_at_the_end_of_a_run_is_a_failed_attempt(
     start_notifier(Program([program], 0.3)).finish(0.1)
     assert time.monotonic() - began < 3
     error = program + " took longer than 300ms: started"
-    assert [(each.id, why) for each, why, _ in failures] == [("a", error)]
+    assert [(each.id, each.error) for each in failures] == [("a", error)]
     first, second = ledger.rows()
     assert (first.notify_attempts, first.notify_error) == (1, error)
     assert second.notify_attempts == 0
@@ -211,9 +211,11 @@ def test_a_program_that_hangs_at_the_end_of_a_run_is_a_failed_attempt(
 def test_a_program_that_hangs_is_given_up_after_a_day(ledger, place, start_notifier, failures):
     finish_jobs(ledger, "a")
     ledger._notifications.claim(1, -1)
-    ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_from = tell_from - 90000"))
+    ledger._storage.file.write(
+        lambda db: db.execute("UPDATE jobs SET notify_since = notify_since - 90000")
+    )
     start_notifier(Program([script(place, "sleep 60\n")], 0.2)).finish(0.1)
-    assert [again for _, _, again in failures] == [False]
+    assert [each.will_retry for each in failures] == [False]
     assert [row.gave_up_notifying for row in ledger.rows()] == [True]
 
 
@@ -238,7 +240,7 @@ def test_only_the_end_of_a_programs_output_is_kept(
     wait_for(has_failed)
     notifier.finish(5)
     assert max(sizes) < 100000
-    assert [error for _, error, _ in failures] == [program + " exited with 1: the end"]
+    assert [each.error for each in failures] == [program + " exited with 1: the end"]
 
 
 def is_deleted(name):
@@ -263,7 +265,7 @@ def test_an_unexpected_error_does_not_stop_other_notifications(
 
     monkeypatch.setattr(Program, "run", run)
     start_notifier(Program([script(place, "exit 0\n")], 10)).finish(5)
-    assert [(each.id, error) for each, error, _ in failures] == [("a", "MemoryError: no memory")]
+    assert [(each.id, each.error) for each in failures] == [("a", "MemoryError: no memory")]
     assert notified(ledger) == {"a": False, "b": True}
 
 
@@ -304,12 +306,65 @@ def test_a_program_that_was_removed_is_a_failed_attempt(ledger, place, start_not
     program = Program([path], 10)
     os.unlink(path)
     start_notifier(program).finish(5)
-    assert [error for _, error, _ in failures] == ["can't run %s: No such file or directory" % path]
+    assert [each.error for each in failures] == ["can't run %s: No such file or directory" % path]
 
 
-def test_the_delays_between_attempts_grow_to_an_hour():
-    delays = [notifiers.retry_delay_s(attempts) for attempts in range(1, 12)]
-    assert delays == [10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
+@pytest.mark.parametrize("retry, attempts", [("none", 1), ("fixed 10ms attempts=3", 3)])
+def test_a_policy_limits_the_attempts(ledger, place, start_notifier, failures, retry, attempts):
+    finish_jobs(ledger, "a")
+    notifier = start_notifier(Program([script(place, "exit 1\n")], 10), retry=retry)
+    wait_for(lambda: next(ledger.rows()).gave_up_notifying)
+    notifier.finish(5)
+    assert [each.will_retry for each in failures] == [True] * (attempts - 1) + [False]
+    assert [row.notify_attempts for row in ledger.rows()] == [attempts]
+
+
+def test_a_policy_applies_to_an_outbox_and_to_earlier_failures_too(
+    ledger, place, start_notifier, failures
+):
+    finish_jobs(ledger, "a")
+    start_notifier(outbox=place).finish(5)
+    assert 8 < ledger._notifications.next_at() - ledger.clock.now() <= 10
+    ledger._storage.file.write(
+        lambda db: db.execute("UPDATE jobs SET notify_at = 0, notify_since = notify_since - 3600")
+    )
+    start_notifier(outbox=place, retry="fixed 1h for 1h").finish(5)
+    assert [each.will_retry for each in failures] == [True, False]
+
+
+def test_a_policy_that_is_not_one_is_a_config_error(ledger):
+    with pytest.raises(ConfigError, match="'often' is no way to retry"):
+        Notifier(ledger, None, "out", retry="often")
+
+
+def test_a_failure_is_new_if_the_last_attempt_failed_for_another_reason(
+    ledger, place, start_notifier, failures
+):
+    """Numbers that the program prints, such as the time, make no new reason."""
+    finish_jobs(ledger, "a")
+    program = script(
+        place,
+        "case $POLLKIT_TRY in 1|2) echo at 12:0$POLLKIT_TRY; exit 1;; 3) exit 2;;\n"
+        "4) echo at 12:04; exit 2;; 5) echo at 12:05; exit 2;; esac\n",
+    )
+    for attempt in range(1, 6):
+        notifier = start_notifier(Program([program], 10))
+        notifier.finish(5)
+        assert notifier.failures == failures[-1:] and len(failures) == attempt
+        ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET notify_at = 0"))
+    assert [each.is_new for each in failures] == [True, False, True, True, False]
+
+
+def test_a_new_failure_that_is_repeated_by_the_same_notifier_is_still_new(
+    ledger, place, start_notifier, failures
+):
+    finish_jobs(ledger, "a")
+    program = Program([script(place, "exit 1\n")], 10)
+    notifier = start_notifier(program, retry="fixed 10ms attempts=2")
+    wait_for(lambda: len(failures) == 2)
+    notifier.finish(5)
+    assert [each.is_new for each in failures] == [True, False]
+    assert [(each.attempt, each.is_new) for each in notifier.failures] == [(2, True)]
 
 
 # Outboxes
@@ -336,7 +391,7 @@ def test_an_outbox_that_can_not_be_written_is_retried(
     finish_jobs(ledger, "a")
     whole = os.path.join(place, path)
     start_notifier(outbox=whole).finish(5)
-    assert [(error, again) for _, error, again in failures] == [
+    assert [(each.error, each.will_retry) for each in failures] == [
         ("can't append to %s: %s" % (whole, message), True)
     ]
     assert notified(ledger) == {"a": False}
@@ -352,10 +407,10 @@ def test_an_outbox_that_was_locked_gets_the_notification_later(
     with open(outbox, "w") as holder:
         fcntl.flock(holder, fcntl.LOCK_EX)
         start_notifier(outbox=outbox).finish(5)
-        assert [error for _, error, _ in failures] == [
+        assert [each.error for each in failures] == [
             "can't append to %s: another program has it locked" % outbox
         ]
-    ledger._file.write(lambda db: db.execute("UPDATE jobs SET tell_at = 0"))
+    ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET notify_at = 0"))
     start_notifier(outbox=outbox).finish(5)
     assert notified(ledger) == {"a": True}
 
@@ -371,17 +426,45 @@ def test_a_pipe_that_no_program_empties_is_a_failed_attempt(
     start_notifier(outbox=pipe).finish(0.1)
     os.close(reader)
     error = "it took too long and was abandoned"
-    assert [why for _, why, _ in failures] == [error]
+    assert [each.error for each in failures] == [error]
     assert [row.notify_error for row in ledger.rows()] == [error]
 
 
-def test_with_a_program_and_an_outbox_the_program_must_succeed_first(
+def test_a_program_that_fails_neither_withholds_nor_repeats_the_line_in_the_outbox(
     ledger, place, outbox, start_notifier
 ):
     finish_jobs(ledger, "bad", "good")
-    program = script(place, "[ $POLLKIT_STATE = done ]\n")
+    program = script(place, "[ $POLLKIT_STATE = done ] || [ $POLLKIT_TRY = 3 ]\n")
+    for _ in range(3):
+        start_notifier(Program([program], 5), outbox).finish(5)
+        assert sorted(line["id"] for line in lines_of(outbox)) == ["bad", "good"]
+        ledger._storage.file.write(
+            lambda db: db.execute("UPDATE jobs SET notify_at = 0 WHERE notify_at > 0")
+        )
+    assert notified(ledger) == {"bad": True, "good": True}
+
+
+def test_the_program_is_run_once_the_line_is_in_the_outbox(
+    ledger, place, outbox, start_notifier, failures
+):
+    finish_jobs(ledger, "a")
+    mark = os.path.join(place, "mark")
+    program = script(place, "touch %s\n" % mark)
+    start_notifier(Program([program], 5), place).finish(5)  # a directory, which is no outbox
+    assert [each.will_retry for each in failures] == [True] and not os.path.exists(mark)
+    ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET notify_at = 0"))
     start_notifier(Program([program], 5), outbox).finish(5)
-    assert [line["id"] for line in lines_of(outbox)] == ["good"]
+    assert notified(ledger) == {"a": True} and os.path.exists(mark)
+
+
+def test_a_job_that_is_retried_has_a_new_line_in_the_outbox(ledger, outbox, start_notifier):
+    finish_jobs(ledger, "a")
+    start_notifier(outbox=outbox).finish(5)
+    ledger.retry(["a"])
+    (claim,) = ledger._leases.claim(1)
+    poll_job(ledger, claim, Verdict.DONE)
+    start_notifier(outbox=outbox).finish(5)
+    assert [line["id"] for line in lines_of(outbox)] == ["a", "a"]
 
 
 # The threads
@@ -404,13 +487,16 @@ def test_several_notifiers_share_the_work(ledger, outbox, start_notifier):
     assert sorted(line["id"] for line in lines_of(outbox)) == sorted(names)
 
 
-def test_a_ledger_that_breaks_is_reported_at_the_end(ledger, outbox, start_notifier, monkeypatch):
+@pytest.mark.parametrize("method", ["mark_in_outbox", "mark_notified"])
+def test_a_ledger_that_breaks_is_reported_at_the_end(
+    ledger, outbox, start_notifier, monkeypatch, method
+):
     finish_jobs(ledger, "a")
 
     def broken(*args):
         raise LedgerError("it broke")
 
-    monkeypatch.setattr(ledger._notifications, "mark_notified", broken)
+    monkeypatch.setattr(ledger._notifications, method, broken)
     notifier = start_notifier(outbox=outbox)
     with pytest.raises(LedgerError, match="it broke"):
         notifier.finish(5)

@@ -17,7 +17,7 @@ from pollkit.cli.metrics import write_metrics
 from pollkit.core.learning.durations import Completion
 from pollkit.edges import files
 from pollkit.edges.history_file import History, Kind
-from pollkit.edges.ledger.notifications import NotificationFailed
+from pollkit.edges.ledger.records import NotificationFailed
 from pollkit.edges.notify.outbox import append
 from pollkit.testing import FakeJobApi
 from stdlib_names import STDLIB

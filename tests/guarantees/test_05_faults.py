@@ -3,7 +3,9 @@
 import pytest
 
 from commands import read_json_lines, run_pollkit
-from pollkit import Poller, Profile
+from ledger_clock import LedgerClock
+from outage_api import OutageApi
+from pollkit import BatchPoller, Job, Ledger, LedgerRunner, Poller, Profile
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, RESET, RawServer, reply
 
@@ -72,3 +74,28 @@ def test_a_404_is_retried_for_a_while_and_a_410_is_not():
     assert poll(*(late + [DONE])).state == "done"  # it was seen before, and is still retried
     outcome = poll(reply(b"", "410 Gone"), DONE)
     assert (outcome.state, outcome.polls) == ("unreachable", 1)
+
+
+# An outage belongs to the origin
+
+
+def test_in_an_outage_one_job_at_a_time_is_polled_until_a_batch_gives_up():
+    clock = VirtualClock()
+    with OutageApi(clock, 0.0, 1e9) as api:
+        with BatchPoller(api.profile, clock=clock, timeout="1h") as batch:
+            outcomes = batch.run(api.add_jobs(100, lasts=60))
+        assert {(each.state.value, each.faults >= 10) for each in outcomes} == {
+            ("unreachable", True)
+        }
+        assert len(api.requests) < 25
+
+
+def test_in_a_ledger_an_outage_extends_the_timeout_of_its_jobs(tmp_path):
+    clock = LedgerClock()
+    with OutageApi(clock, 60.0, 3600.0) as api:
+        with Ledger(str(tmp_path / "jobs.db"), clock=clock) as ledger:
+            names = api.add_jobs(20, lasts=4200)
+            ledger.add([Job(name, timeout="20m") for name in names])
+            states = LedgerRunner(ledger, api.profile, "fixed 30s").run()
+        assert states == ["done"] * 20
+        assert len(api.requests_when_down()) < 80

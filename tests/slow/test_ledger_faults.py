@@ -87,9 +87,9 @@ def each_fault(place, monkeypatch, capsys, fault, words, *, code=0, least=10):
 
 def states(place):
     with Ledger(place.ledger) as ledger:
-        assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == (
-            "ok",
-        )
+        assert ledger._storage.file.read(
+            lambda db: db.execute("PRAGMA integrity_check").fetchone()
+        ) == ("ok",)
         return {row.job.id: row.state for row in ledger.rows()}
 
 
@@ -232,7 +232,7 @@ def test_files_that_can_not_grow_are_reported_and_nothing_is_lost(place, words):
     before = place.path
     codes = []
     log_page = 4120
-    for most in itertools.chain([0, 100, 16000], range(32000, 64000, log_page)):
+    for most in itertools.chain([0, 100, 16000], range(48000, 112000, log_page)):
         place.path = before
         place.move(os.path.join(before, str(most)), copied=("jobs.db", "outbox"))
         os.chdir(place.path)

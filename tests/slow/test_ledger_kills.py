@@ -18,7 +18,7 @@ from raw_server import wait_for
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
 LIFE_S = 0.4  # a run is killed within this time; Python's start takes about a third of it
-A_WHILE_S = 130  # leases have expired by then
+TAKE_OVER_S = 3.0  # in this time a run takes over all jobs of killed runs and finishes them
 PROFILE = "timeout = never\nlimit = 500/s burst 50\n[fake:brief]\ntimeout = 30m\n"
 HOW = [["--once"], ["--for", "100ms"], [], []]
 
@@ -94,9 +94,9 @@ def check(place, names, notified, seed):
     with Ledger(place.ledger) as ledger:
         rows = {row.job.id: row for row in ledger.rows()}
         summary = ledger.summary()
-        assert ledger._file.read(lambda db: db.execute("PRAGMA integrity_check").fetchone()) == (
-            "ok",
-        )
+        assert ledger._storage.file.read(
+            lambda db: db.execute("PRAGMA integrity_check").fetchone()
+        ) == ("ok",)
     assert {name: rows[name].state for name in names} == {
         name: expected_state(name) for name in names
     }, seed
@@ -168,7 +168,14 @@ def test_after_kills_a_clean_run_finishes_and_notifies_all_and_few_polls_are_rep
                 new,
             )
             assert workers > 1 or new - lasts == {}, (seed, number)
-            place.time_passes(A_WHILE_S)
+        take_over = ["run", place.ledger, "--quiet", "--for", "%ss" % TAKE_OVER_S]
+        assert place.start(*take_over, *words).communicate(timeout=30) == ("", ""), seed
+        with Ledger(place.ledger) as ledger:
+            waiting = [row.job.id for row in ledger.rows(["waiting", "leased"])]
+            assert waiting == ["late_1"], seed
+            assert ledger.summary().pending_notifications == 0, seed
+        before, _ = lost_polls(place, api)
+        place.time_passes(1800.0)
         clean = place.start("run", place.ledger, "--quiet", *words)
         assert clean.communicate(timeout=30) == ("", "") and clean.returncode in (0, 1, 3), seed
         check(place, names, place.lines("outbox"), seed)

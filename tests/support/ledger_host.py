@@ -12,14 +12,14 @@ import warnings
 from contextlib import contextmanager
 
 from paths import ROOT
-from pollkit import Fixed, Ledger  # noqa: F401 (for the processes that tests start)
+from pollkit import Fixed, Job, Ledger  # noqa: F401 (for the processes that tests start)
 from pollkit.core.machine import observe
 from pollkit.core.profile import Profile
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.clock import Clock
-from pollkit.edges.ledger.statistics import add_counts
+from pollkit.edges.ledger.records import Claim, new_token
 
 HOUR = 3600.0
 DAY = 86400.0
@@ -32,6 +32,15 @@ def folder():
     shm = "/dev/shm"
     has_shm = os.path.isdir(shm) and os.access(shm, os.W_OK)
     return tempfile.TemporaryDirectory(dir=shm if has_shm else None)
+
+
+@contextmanager
+def new_place(storage):
+    """A place for a ledger in this kind of storage; it is removed afterwards."""
+    if storage != "sqlite":
+        raise ValueError("there is no storage %r" % storage)
+    with folder() as name:
+        yield os.path.join(name, "jobs.db")
 
 
 @contextmanager
@@ -180,9 +189,11 @@ def forked(work):
         os._exit(1)
 
 
-def count_polls(ledger, counts, profile=None):
-    """Add to the counts of this minute, as a run does with each poll."""
-    ledger._file.write(lambda db: add_counts(db, ledger._file.time(db), profile, counts))
+def count_polls(ledger, counts, profile=None, origin=None):
+    """Add to the counts of this minute, as a run does with a poll after it has lost the lease."""
+    claim = Claim(0, new_token(), Job("lost", profile=profile), ledger.clock.now(), None, 0.0)
+    state = claim.resume("https://api.internal/lost", RULES, ledger.clock.now())
+    assert not ledger._leases.save_progress(claim, state, origin=origin, counts=counts)
 
 
 def observe_finished(progress, rules, now, verdict=Verdict.DONE, **reading):
@@ -195,7 +206,7 @@ def observe_pending(progress, rules, now, **reading):
     )
 
 
-def poll_job(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
+def poll_job(ledger, claim, verdict=Verdict.PENDING, rules=RULES, origin=None, **reading):
     """Poll a claimed job as a run does; whether the ledger accepted the result."""
     now = ledger.clock.now()
     before = claim.resume("https://api.internal/" + claim.job.id, rules, now)
@@ -204,6 +215,6 @@ def poll_job(ledger, claim, verdict=Verdict.PENDING, rules=RULES, **reading):
     else:
         after = observe_finished(before, rules, now, verdict, **reading)
     if after.ending is None:
-        return ledger._leases.save_progress(claim, after, before.url)
+        return ledger._leases.save_progress(claim, after, url=before.url, origin=origin)
     outcome = after.outcome(Profile(), ledger.clock.wall() - now)
-    return ledger._leases.save_outcome(claim, after, outcome)
+    return ledger._leases.save_outcome(claim, after, outcome, origin=origin)

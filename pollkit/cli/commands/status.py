@@ -19,8 +19,9 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from ...core.model import State, iso_text, one_line
 from ...core.units import duration_text, percent
-from ...edges.ledger import ledger as states
-from ...edges.ledger.ledger import JobRow, Ledger, Summary
+from ...edges.ledger import records as states
+from ...edges.ledger.ledger import Ledger
+from ...edges.ledger.records import JobRow, Summary
 from ...errors import ConfigError
 from .. import output
 from ..argument_types import count

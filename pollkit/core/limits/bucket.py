@@ -127,6 +127,11 @@ def pause(bucket: Bucket, now: float, until: float) -> Bucket:
     )
 
 
+def restart(bucket: Bucket) -> Bucket:
+    """Start slowly again, if no limit is known: many jobs may have become due in an outage."""
+    return bucket._replace(flow=0.0) if bucket.rate is None else bucket
+
+
 def apply_feedback(bucket: Bucket, reading: Reading, now: float, until: float) -> Bucket:
     """Update the bucket after a reply: a 429, or a quota that runs low.
 

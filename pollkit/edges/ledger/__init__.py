@@ -1,1 +1,1 @@
-"""The ledger: a durable list of jobs in one SQLite file."""
+"""The ledger: a durable list of jobs, and the storage that keeps it."""

@@ -1,12 +1,11 @@
 """SharedBucket: one rate limit for all processes that name the same file.
 
-The arithmetic is that of core/limits/bucket.py. The Bucket is a row in the file. Its instants are
-stored in seconds from the Moment of writing, so that setting the clock moves none of them (see
-ledger_clock.py). To get a token, a process reads the row and writes it back in one transaction.
-Nothing is held in between: a process that dies loses only the tokens it had not used, and a pause
-applies to every process at its next request.
+The arithmetic is that of core/limits/bucket.py. The storage of a ledger keeps the Bucket. To get a
+token, a process reads it and writes it back in one atomic update. Nothing is held in between: a
+process that dies loses only the tokens it had not used, and a pause applies to every process at
+its next request.
 
-Theory of blocks. If the rate is high, one transaction per token would cost more than the poll. So
+Theory of blocks. If the rate is high, one update per token would cost more than the poll. So
 a process takes `block` tokens at once, uses them within `block / rate` seconds (at most BLOCK_S,
 so that a pause is noticed soon) and discards the rest. The tokens used in any window of W seconds
 were therefore taken within W + block/rate seconds: at most rate·W + block + burst. To stay within
@@ -14,30 +13,19 @@ rate·W + burst, the row is kept for a burst that is smaller by one block. If th
 for that, tokens are taken one by one.
 """
 
-import json
-from typing import Any, Callable, Dict, NamedTuple, Optional, Union
+from typing import Callable, NamedTuple, Optional, Tuple, Union
 
 from ...core.limits import bucket as arithmetic
 from ...core.limits.bucket import Bucket
 from ...core.units import LONG_AGO, NEVER, Limit, parse_limit
 from ...errors import LedgerError
 from ..clock import Clock
-from ..ledger.ledger_clock import Moment, convert_moment
-from ..ledger.ledger_file import LedgerFile
-from ..sqlite_file import Connection
+from ..ledger.opening import open_storage
+from ..ledger.records import StoredBucket
+from ..ledger.storage import Storage
 from .token_bucket import TokenBucket
 
 BLOCK_S = 0.05
-INSTANTS = ("full_at", "paused_until", "slow_until", "slow_next", "flow_from", "flow_at", "rate_at")
-
-
-class _Stored(NamedTuple):
-    """A bucket as the file has it."""
-
-    rule: str  # its limit as text
-    bucket: Bucket  # its instants are on our clock
-    at: Moment  # when it was read
-    clock_changed: bool  # since it was written: a reboot, or a wall clock that was set back
 
 
 class _Grant(NamedTuple):
@@ -64,24 +52,26 @@ class SharedBucket(TokenBucket):
 
     def __init__(
         self,
-        path: Union[str, LedgerFile],
+        path: Union[str, Storage],
         limit: Union[str, Limit, None] = None,
         name: str = "default",
         clock: Optional[Clock] = None,
     ) -> None:
         super().__init__(clock=clock)
-        self._file = path if isinstance(path, LedgerFile) else LedgerFile(path, self._clock)
+        self._storage = path if isinstance(path, Storage) else open_storage(path, self._clock)
+        self._buckets = self._storage.buckets
         self._name = name
         self._spare = 0  # tokens left of a block
         self._spare_until = LONG_AGO
         if isinstance(limit, str):
             limit = parse_limit(limit)
-        if limit is not None or self._file.read(self._select) is None:
-            self._file.write(lambda db: self._apply_limit(db, limit))
+        if limit is not None or self._buckets.read(name) is None:
+            now = self._clock.now()
+            self._buckets.update(name, lambda stored: (_apply_limit(stored, limit, now), None))
 
     def close(self) -> None:
         """Close the file; it is opened again when it is next used."""
-        self._file.close()
+        self._storage.close()
 
     def reserve(self, now: float, latest: float = NEVER, is_final: bool = False) -> float:
         """Reserve the next slot and return its instant; if that is after `latest`, reserve none.
@@ -93,24 +83,29 @@ class SharedBucket(TokenBucket):
             if self._spare and max(now, self._clock.now()) <= self._spare_until:
                 self._spare -= 1
                 return now
-            # A caller that gets no slot asks often: to refuse it takes no transaction.
+            # A caller that gets no slot asks often: to refuse it takes no update.
             bucket = _without_block(self._current())
             _, ready_at = arithmetic.reserve(bucket, now, latest, is_final)
             if ready_at > latest:
                 return ready_at
-            grant = self._file.write(lambda db: self._take(db, now, latest, is_final))
+            grant = self._buckets.update(
+                self._name, lambda stored: self._take(stored, now, latest, is_final)
+            )
             self._spare = grant.spare
             self._spare_until = grant.spare_until
         return grant.ready_at
 
-    def _take(self, db: Connection, asked_at: float, latest: float, is_final: bool) -> _Grant:
-        stored = self._load(db)
-        now = max(asked_at, stored.at.now)  # waiting for the transaction may have taken a while
+    def _take(
+        self, found: Optional[StoredBucket], asked_at: float, latest: float, is_final: bool
+    ) -> Tuple[Optional[StoredBucket], _Grant]:
+        """Take a token or a block; the bucket to store, and the grant."""
+        stored = self._check(found)
+        now = max(asked_at, stored.read_at)  # waiting for the update may have taken a while
         latest = max(latest, now)
         bucket = _without_block(stored.bucket)
         bucket, ready_at = arithmetic.reserve(bucket, now, latest, is_final)
         if ready_at > latest:
-            return _Grant(ready_at)
+            return None, _Grant(ready_at)
         block = _block_size(stored.bucket)
         spare = 0
         while ready_at <= now and spare < block - 1:
@@ -118,100 +113,71 @@ class SharedBucket(TokenBucket):
             if next_at > now:
                 break
             spare += 1
-        self._store(db, stored.rule, bucket._replace(burst=stored.bucket.burst), stored.at)
+        after = stored._replace(bucket=bucket._replace(burst=stored.bucket.burst))
         if ready_at > now:
-            return _Grant(ready_at)
+            return after, _Grant(ready_at)
         if stored.bucket.rate is None or not spare:
-            return _Grant(asked_at)
-        return _Grant(asked_at, spare, now + block / stored.bucket.rate)
+            return after, _Grant(asked_at)
+        return after, _Grant(asked_at, spare, now + block / stored.bucket.rate)
 
     def _change(self, change: Callable[[Bucket], Bucket]) -> None:
-        def work(db: Connection) -> None:
-            stored = self._load(db)
+        def work(found: Optional[StoredBucket]) -> Tuple[Optional[StoredBucket], None]:
+            stored = self._check(found)
             before = _without_block(stored.bucket)
             after = change(before)
             if after is before:
-                return
+                return None, None
             if _block_size(stored.bucket):
                 after = after._replace(burst=stored.bucket.burst)
-            self._store(db, stored.rule, after, stored.at)
+            return stored._replace(bucket=after), None
 
         with self._lock:
             self._spare = 0
-            self._file.write(work)
-
-    def _apply_limit(self, db: Connection, limit: Optional[Limit]) -> None:
-        """Create the bucket, or change its limit if another one is given."""
-        rule = str(limit or "")
-        bucket = arithmetic.bucket_from_limit(limit)
-        if self._select(db) is None:
-            self._store(db, rule, bucket, self._file.moment())
-            return
-        stored = self._load(db)
-        if limit is None or stored.rule == rule:
-            return
-        now = stored.at.now
-        latest_full_at = now + bucket.burst * arithmetic.grant_interval(bucket)
-        bucket = bucket._replace(
-            full_at=min(max(stored.bucket.full_at, now), latest_full_at),
-            paused_until=stored.bucket.paused_until,
-            pause_count=stored.bucket.pause_count + 1,  # slots under the old limit are void
-        )
-        self._store(db, rule, bucket, stored.at)
+            self._buckets.update(self._name, work)
 
     def _current(self) -> Bucket:
-        stored = self._file.read(self._load)
-        if stored.clock_changed:
-            stored = self._file.write(self._store_again)
-        return stored.bucket
+        return self._check(self._buckets.read(self._name)).bucket
 
-    def _store_again(self, db: Connection) -> _Stored:
-        """Write the bucket with the current Moment, so that time counts from here."""
-        stored = self._load(db)
-        self._store(db, stored.rule, stored.bucket, stored.at)
-        return stored
-
-    def _select(self, db: Connection) -> Any:
-        return db.execute(
-            "SELECT rule, boot, now, wall, state FROM buckets WHERE name = ?", (self._name,)
-        ).fetchone()
-
-    def _load(self, db: Connection) -> _Stored:
-        row = self._select(db)
-        if row is None:
+    def _check(self, stored: Optional[StoredBucket]) -> StoredBucket:
+        if stored is None:
             raise LedgerError(
                 "%s no longer has the bucket %r: was the file replaced?"
-                % (self._file.path, self._name)
+                % (self._storage.name, self._name)
             )
-        rule, *moment, text = row
-        at = self._file.moment()
-        written = Moment(*moment)
-        clock_changed = written.boot != at.boot or written.wall > at.wall
-        bucket = self._parse(text, convert_moment(written, at))
-        return _Stored(rule, bucket, at, clock_changed)
+        return stored
 
-    def _parse(self, text: str, written_at: float) -> Bucket:
-        try:
-            state: Dict[str, Any] = json.loads(text)
-            for field in INSTANTS:
-                if field in state:
-                    state[field] += written_at
-            known = {field: state[field] for field in state if field in Bucket._fields}
-            return Bucket(**known)
-        except (ValueError, TypeError):
-            raise LedgerError("%s is damaged: move it away" % self._file.path) from None
 
-    def _store(self, db: Connection, rule: str, bucket: Bucket, at: Moment) -> None:
-        state = {
-            field: value - at.now if field in INSTANTS else value
-            for field, value in bucket._asdict().items()
-            if value != LONG_AGO
-        }
-        db.execute(
-            "INSERT OR REPLACE INTO buckets (name, rule, boot, now, wall, state) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            (self._name, rule, *at, json.dumps(state, separators=(",", ":"))),
-        )
+def copy_bucket(
+    storage: Storage, limit: Union[str, Limit, None], name: str, clock: Clock
+) -> TokenBucket:
+    """A bucket of this process only, in the state in which a SharedBucket would be now."""
+    parsed = parse_limit(limit) if isinstance(limit, str) else limit
+    stored = storage.buckets.read(name)
+    current = _apply_limit(stored, parsed, clock.now()) or stored
+    copy = TokenBucket(clock=clock)
+    if current is not None:
+        copy._bucket = current.bucket
+    return copy
+
+
+def _apply_limit(
+    stored: Optional[StoredBucket], limit: Optional[Limit], now: float
+) -> Optional[StoredBucket]:
+    """A new bucket, or the stored one with another limit; None if nothing changes."""
+    rule = str(limit or "")
+    bucket = arithmetic.bucket_from_limit(limit)
+    if stored is None:
+        return StoredBucket(rule, bucket, now)
+    if limit is None or stored.rule == rule:
+        return None
+    now = stored.read_at
+    latest_full_at = now + bucket.burst * arithmetic.grant_interval(bucket)
+    bucket = bucket._replace(
+        full_at=min(max(stored.bucket.full_at, now), latest_full_at),
+        paused_until=stored.bucket.paused_until,
+        pause_count=stored.bucket.pause_count + 1,  # slots under the old limit are void
+    )
+    return stored._replace(rule=rule, bucket=bucket)
 
 
 def _block_size(bucket: Bucket) -> int:

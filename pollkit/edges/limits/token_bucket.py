@@ -94,6 +94,10 @@ class TokenBucket:
         if reading.verdict is Verdict.LIMITED or reading.quota is not None:
             self._change(lambda bucket: arithmetic.apply_feedback(bucket, reading, now, until))
 
+    def restart(self) -> None:
+        """Start slowly again after an outage, if no limit is known."""
+        self._change(arithmetic.restart)
+
     # A SharedBucket overrides these two, and `reserve`.
 
     def _current(self) -> Bucket:

@@ -5,7 +5,7 @@ from typing import Iterable, Optional, Set
 from ...core.profile import Profile
 from ...errors import ConfigError
 from ..credentials import credential_variable
-from ..ledger.notifications import Notification
+from ..ledger.records import Notification
 from ..profiles.catalog import find_profile
 
 

@@ -1,4 +1,10 @@
-"""The outbox: a file to which outcomes are appended as lines of JSON."""
+"""The outbox: a file to which outcomes are appended as lines of JSON.
+
+It can be rotated at any time: every write opens the file by its name, locks it, and begins again
+if it was renamed in between. So once a reader has renamed the file and has then had its lock for
+an instant, no line is added to it any more. A reader that copies and truncates the file has to
+hold the lock meanwhile.
+"""
 
 import errno
 import os
@@ -7,7 +13,7 @@ import time
 from typing import Sequence
 
 from ..files import open_file
-from ..ledger.notifications import Notification, NotificationFailed
+from ..ledger.records import Notification, NotificationFailed
 
 LOCK_S = 5.0  # how long to wait while another program has the file locked
 RETRY_LOCK_S = 0.02
@@ -16,15 +22,13 @@ RETRY_LOCK_S = 0.02
 def append(path: str, notifications: Sequence[Notification]) -> None:
     """Append outcomes with one write, and sync them to the disk.
 
-    The file is opened each time, as a reader may have moved it away. A line that was left
-    incomplete, by a process that was killed or a disk that was full, stays as it is: a new line
-    begins after it.
+    A line that was left incomplete, by a process that was killed or a disk that was full, stays
+    as it is: a new line begins after it.
     """
     data = b"".join(notification.to_line() for notification in notifications)
     try:
-        handle = _open(path)
+        handle = _open_and_lock(path)
         try:
-            _lock(handle, path)
             _write(handle, path, data)
         finally:
             os.close(handle)
@@ -48,13 +52,41 @@ def _write(handle: int, path: str, data: bytes) -> None:
         os.fsync(handle)
 
 
+def _open_and_lock(path: str) -> int:
+    while True:
+        handle = _open(path)
+        try:
+            _lock(handle, path)
+            if _has_name(handle, path):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def _has_name(handle: int, path: str) -> bool:
+    """Whether the open file still has this name: it may have been renamed or removed."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
 def _open(path: str) -> int:
     """Open a file to append to. A pipe is opened only for writing, and only if it has a reader."""
-    if not os.path.exists(path) or not stat.S_ISFIFO(os.stat(path).st_mode):
+    if not _is_pipe(path):
         return open_file(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     handle = open_file(path, os.O_WRONLY | os.O_NONBLOCK)
     os.set_blocking(handle, True)
     return handle
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.stat(path).st_mode)
+    except FileNotFoundError:  # a reader may have renamed it just now
+        return False
 
 
 def _lock(handle: int, path: str) -> None:

@@ -8,7 +8,7 @@ from typing import IO, Any, Callable, Container, Dict, Mapping, Optional, Sequen
 from ...core.model import one_line
 from ...core.units import duration_text
 from ...errors import ConfigError
-from ..ledger.notifications import Notification, NotificationFailed
+from ..ledger.records import Notification, NotificationFailed
 
 KEPT_OUTPUT = 2000  # bytes at the end of a program's output
 

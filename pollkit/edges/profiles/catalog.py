@@ -38,6 +38,10 @@ class ListedProfile(NamedTuple):
     problems: List[Problem]
 
 
+class UnknownProfile(ConfigError):
+    """No file defines the profile."""
+
+
 class _Entry:
     """The settings for one name in all files: those of [name] and of each [name:label]."""
 
@@ -57,7 +61,7 @@ def find_profile(name: str, path: Optional[str] = None) -> Profile:
     """
     entries = _collect_entries(_read_files(path))
     if name not in entries:
-        raise ConfigError(_unknown_profile_message(name, list(entries)))
+        raise UnknownProfile(_unknown_profile_message(name, list(entries)))
     profile, problems = _build_profile(name, entries[name])
     if problems:
         raise _config_error(problems[0])

@@ -226,7 +226,8 @@ def test_with_a_known_limit_every_poll_pauses_as_after_a_429():
     refused = [i for i, (_, _, is_refused) in enumerate(server.asked[:-1]) if is_refused]
     pauses = [server.asked[i + 1][0] - server.asked[i][0] for i in refused]
     assert stats.rate_limited > 10
-    assert sum(pause >= 0.5 for pause in pauses) == stats.rate_limited
+    # One more: the first three 503s in a row are an outage until the next reply.
+    assert sum(pause >= 0.5 for pause in pauses) == stats.rate_limited + 1
 
 
 def test_a_job_that_fails_alone_ends_as_unreachable_and_slows_down_no_other():
@@ -271,11 +272,13 @@ def test_a_ledger_slows_down_its_shared_bucket_and_counts_few_faults(clock, ledg
     run = runner._new_run(ledger)
     engine = run.jobs.engine
     engine.wake = lambda: None  # starts no thread
-    run._put_on_agenda(ledger._leases.claim(50, lease_s=600))
-    while run.jobs:
+    while ledger._leases.next_due() is not None:
+        run._poll_probes()  # the first three 503s in a row are an outage until the next reply
+        run._put_on_agenda(ledger._leases.claim(50, lease_s=600))
         work = next_work(engine.agenda, clock.now(), engine.lock)
         if not work.entries:
-            clock.pass_s(work.next_at - clock.now() + 0.001)
+            next_at = min(work.next_at, ledger._leases.next_due())
+            clock.pass_s(max(0.0, next_at - clock.now()) + 0.001)
             continue
         answer = server(work.entries[0].state.job.id, 0)
         seen = Reply(503) if isinstance(answer, tuple) else {"status": answer}

@@ -101,25 +101,6 @@ def test_a_wait_starts_when_its_job_is_added_and_a_passed_deadline_leaves_a_fina
     assert states(ledger) == {"waiting": 1, "done": 1, "timed_out": 1}
 
 
-@pytest.mark.parametrize(
-    "saved, shown",
-    [
-        ("{}", {}),
-        ('{"started_at": "soon"}', {}),
-        ('{"trouble": [1], "started_at": 1}', {"trouble": [1]}),
-        ("[]", {}),
-        ("7", {}),
-    ],
-)
-def test_a_wait_whose_row_was_edited_by_hand_starts_over(ledger, leases, clock, saved, shown):
-    ledger.add(["a"])
-    ledger._file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (saved,)))
-    assert next(ledger.rows()).progress == shown
-    progress = leases.claim(1)[0].resume("u", RULES, clock.now())
-    assert progress.polls == 0
-    assert progress.deadline == pytest.approx(clock.now() + 300)
-
-
 def test_postponed_jobs_come_after_all_others_that_are_due(ledger, leases, clock):
     """However many can't be polled, and however old they are: the next run begins with others."""
     ledger.add(["a", "b"])

@@ -5,8 +5,8 @@ import pytest
 from ledger_host import RULES, peak_of, poll_job, states
 from pollkit import ConfigError, Job
 from pollkit.core.reading.verdict import Verdict
-from pollkit.edges.ledger import ledger as ledger_module
-from pollkit.edges.ledger import rows as row_module
+from pollkit.edges.ledger.sqlite import jobs as job_module
+from pollkit.edges.ledger.sqlite import rows as row_module
 
 # Adding
 
@@ -120,7 +120,7 @@ def test_the_row_of_a_waiting_job_shows_its_progress(ledger, leases, clock):
 def test_rows_are_filtered_by_state_profile_label_and_id_and_keep_their_order(
     ledger, leases, monkeypatch
 ):
-    monkeypatch.setattr(ledger_module, "PAGE_ROWS", 3)
+    monkeypatch.setattr(job_module, "PAGE_ROWS", 3)
     jobs = [Job("job %d" % i, profile="p%d" % (i % 2), label="l%d" % (i % 3)) for i in range(10)]
     ledger.add(jobs)
     poll_job(ledger, leases.claim(1)[0], Verdict.DONE)

@@ -103,22 +103,6 @@ def test_time_passes_while_the_machine_is_off(path, clock):
         assert all(poll_job(ledger, claim, Verdict.DONE) for claim in claims)
 
 
-def test_ledger_time_never_goes_back(path):
-    clock = HostClock()
-    with Ledger(path, clock) as ledger:
-        seen = []
-        for i, by in enumerate([0, 50, -20, HOUR, -DAY, 3, 7 * DAY]):
-            clock.set_wall(by)
-            clock.pass_s(15)
-            if i % 2:
-                clock.restart()
-                ledger.close()
-                ledger = Ledger(path, clock)
-            seen.append(ledger._file.write(ledger._file.time).now)
-        assert seen == sorted(seen)
-        ledger.close()
-
-
 class WallClock(Clock):
     def now(self):
         return time.time()

@@ -59,6 +59,36 @@ def test_a_notification_that_fails_is_retried_for_a_day_and_then_given_up(
     assert (summary.pending_notifications, summary.gave_up_notifying) == (0, 1)
 
 
+def test_the_caller_decides_when_to_give_up(ledger, notifications, clock):
+    finish(ledger, "a", "b")
+    a, b = notifications.claim(9)
+    assert not notifications.record_failure(a, "exit status 1", 10.0, give_up_s=0.0)
+    assert notifications.record_failure(b, "exit status 1", 10.0, give_up_s=15.0)
+    clock.pass_s(16)
+    (b,) = notifications.claim(9)
+    assert not notifications.record_failure(b, "exit status 1", 10.0, give_up_s=15.0)
+    assert ledger.summary().gave_up_notifying == 2
+
+
+def test_a_line_in_the_outbox_is_recorded_apart_from_the_notification(ledger, notifications, clock):
+    finish(ledger, "a", "b")
+    first = notifications.claim(9)
+    assert [each.is_in_outbox for each in first] == [False, False]
+    notifications.mark_in_outbox(first[:1])
+    notifications.mark_in_outbox([])
+    for each in first:
+        assert notifications.record_failure(each, "exit status 1", retry_in_s=10.0)
+    clock.pass_s(10)
+    again = notifications.claim(9)
+    assert [(each.id, each.is_in_outbox) for each in again] == [("a", True), ("b", False)]
+    notifications.mark_notified(again[0])
+    clock.pass_s(1)
+    ledger.retry(["a"])
+    finish(ledger, "a")
+    notifications.mark_in_outbox(again)  # the line of the earlier outcome
+    assert [each.is_in_outbox for each in notifications.claim(9)] == [False]
+
+
 def test_a_failure_after_success_does_not_count(ledger, notifications):
     finish(ledger, "a")
     (notification,) = notifications.claim(9)

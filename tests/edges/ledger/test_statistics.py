@@ -6,24 +6,10 @@ from ledger_host import DAY, RULES, count_polls, poll_job
 from pollkit import Job
 from pollkit.core.model import Counts
 from pollkit.core.reading.verdict import Verdict
-from pollkit.edges.ledger import statistics as statistics_module
 
 
 def finish(ledger, claim, duration_s):
     poll_job(ledger, claim, Verdict.DONE, duration_s=float(duration_s))
-
-
-def test_the_latest_durations_of_each_kind_are_kept(ledger, leases, statistics, clock, monkeypatch):
-    monkeypatch.setattr(statistics_module, "RECENT", 3)
-    for i in range(5):
-        ledger.add([Job("s%d" % i, label="small"), Job("l%d" % i, label="large", profile="p")])
-        for claim in leases.claim(2):
-            finish(ledger, claim, i)
-        clock.pass_s(1)
-    latest = [(2, 2), (3, 3), (4, 4)]
-    assert statistics.durations(None, "small") == statistics.durations("p", "large") == latest
-    assert statistics.durations() == []
-    assert statistics.durations_by_kind() == {("", "small"): latest, ("p", "large"): latest}
 
 
 def test_a_duration_that_no_reply_gives_lies_between_two_polls(ledger, leases, statistics, clock):
@@ -33,19 +19,6 @@ def test_a_duration_that_no_reply_gives_lies_between_two_polls(ledger, leases, s
     clock.pass_s(10)
     poll_job(ledger, claim, Verdict.DONE)
     assert statistics.durations() == [(0, 10)]
-
-
-def test_the_jobs_that_started_last_are_kept_not_those_that_finished_last(
-    ledger, leases, statistics, monkeypatch
-):
-    monkeypatch.setattr(statistics_module, "KEPT_DURATIONS", 4)
-    ledger.add(["job_%d" % i for i in range(9)])  # at once: the order of the list counts
-    claims = leases.claim(9)
-    for i in (8, 5, 7, 2, 0, 6, 1, 4, 3):
-        finish(ledger, claims[i], i)
-    rows = ledger._file.read(lambda db: db.execute("SELECT least_s FROM durations").fetchall())
-    assert sorted(rows) == [(5,), (6,), (7,), (8,)]
-    assert statistics.durations() == [(5, 5), (6, 6), (7, 7), (8, 8)]
 
 
 def test_durations_are_in_the_order_of_starts_and_wait_for_jobs_that_started_earlier(
@@ -105,12 +78,23 @@ def test_polls_are_counted_per_minute_for_thirty_days(ledger, leases, statistics
     ledger.add(["a"])
     (claim,) = leases.claim(1)
     progress = claim.resume("u", RULES, clock.now())
-    leases.save_progress(claim, progress, "u", Counts(1))
-    count_polls(ledger, Counts(3, 2, 1), "p")
-    count_polls(ledger, Counts(1, 0, 1), "p")
+    leases.save_progress(claim, progress, url="u", counts=Counts(1))
+    count_polls(ledger, Counts(3, 2, 1, 1), "p", "https://a")
+    count_polls(ledger, Counts(1, 0, 1), "p", "https://a")
+    count_polls(ledger, Counts(1, 1), "p", "https://b")
     start = clock.wall() // 60 * 60
-    assert statistics.minutes() == [(start, None, (1, 0, 0)), (start, "p", (4, 2, 2))]
+    assert statistics.minutes() == [
+        (start, None, None, (1, 0, 0, 0)),
+        (start, "p", "https://a", (4, 2, 2, 1)),
+        (start, "p", "https://b", (1, 1, 0, 0)),
+    ]
     assert statistics.minutes(since=start + 60) == []
     clock.pass_s(31 * DAY)
     count_polls(ledger, Counts(1))
     assert [minute.at for minute in statistics.minutes()] == [start + 31 * DAY]
+    assert statistics.totals() == {"": (2, 0, 0, 0), "p": (5, 3, 2, 1)}
+    assert statistics.totals_by_origin() == {
+        "": (2, 0, 0, 0),
+        "https://a": (4, 2, 2, 1),
+        "https://b": (1, 1, 0, 0),
+    }

@@ -130,8 +130,10 @@ def test_the_latest_limit_applies_to_all_and_voids_reserved_slots(path, clock):
 def test_at_a_high_rate_tokens_are_taken_in_blocks(path, clock, monkeypatch):
     bucket = SharedBucket(path, "1000/s burst 20", clock=clock)
     writes = []
-    write = bucket._file.write
-    monkeypatch.setattr(bucket._file, "write", lambda work: writes.append(1) or write(work))
+    update = bucket._buckets.update
+    monkeypatch.setattr(
+        bucket._buckets, "update", lambda name, work: writes.append(1) or update(name, work)
+    )
     granted = 0
     for _ in range(200):
         while bucket.reserve(clock.now(), clock.now()) <= clock.now():

@@ -4,7 +4,7 @@ import pytest
 
 from ledger_shell import added, posix, script
 from pollkit import Job, Ledger, Profile
-from pollkit.edges.ledger.notifications import Notification
+from pollkit.edges.ledger.records import Notification
 from pollkit.edges.notify.environment import CredentialVariables
 
 pytestmark = [pytest.mark.usefixtures("place"), posix]

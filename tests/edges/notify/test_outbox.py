@@ -6,9 +6,10 @@ import threading
 
 import pytest
 
-from pollkit.edges.ledger.notifications import Notification, NotificationFailed
+from pollkit.edges.ledger.records import Notification, NotificationFailed
 from pollkit.edges.notify import outbox as outboxes
 from pollkit.edges.notify.outbox import append
+from raw_server import wait_for
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
 
@@ -43,6 +44,33 @@ def test_an_outbox_that_was_moved_away_is_created_again(path):
     os.rename(path, path + ".1")
     append(path, [notification("b")])
     assert (ids_in(path + ".1"), ids_in(path)) == (["a"], ["b"])
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="reads /proc")
+def test_an_outbox_that_is_moved_away_while_its_lock_is_awaited_is_created_again(path):
+    """So the reader that has moved it, and had its lock, finds no line added later."""
+    import fcntl
+
+    append(path, [notification("a")])
+    with open(path) as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        writer = threading.Thread(target=append, args=(path, [notification("b")]))
+        writer.start()
+        wait_for(lambda: count_open(path) == 2)
+        os.rename(path, path + ".1")
+    writer.join()
+    assert (ids_in(path + ".1"), ids_in(path)) == (["a"], ["b"])
+
+
+def count_open(path):
+    """How often this process has the file open."""
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink("/proc/self/fd/" + name))
+        except OSError:  # closed meanwhile
+            pass
+    return links.count(path)
 
 
 def test_an_incomplete_line_stays_and_a_new_line_begins(path):

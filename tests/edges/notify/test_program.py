@@ -10,7 +10,7 @@ import pytest
 
 from paths import ROOT
 from pollkit import ConfigError
-from pollkit.edges.ledger.notifications import Notification, NotificationFailed
+from pollkit.edges.ledger.records import Notification, NotificationFailed
 from pollkit.edges.notify.program import Program
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="programs are shell scripts here")
@@ -104,7 +104,7 @@ def test_ids_and_programs_beyond_ascii_need_no_locale(script, locale):
     os.rename(program.encode(), program.encode() + "\u2603".encode("utf-8"))
     code = """
 import sys
-from pollkit.edges.ledger.notifications import Notification
+from pollkit.edges.ledger.records import Notification
 from pollkit.edges.notify.program import Program
 path = sys.argv[1].encode("utf-8", "surrogateescape").decode("utf-8") + "\\u2603"
 metadata = {"to": "\\u2603"}

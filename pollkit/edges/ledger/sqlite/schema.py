@@ -4,23 +4,30 @@ House rules: the SQL is that of SQLite 3.7, which old hosts have: no UPSERT, RET
 window functions, partial indexes or WITHOUT ROWID. A released migration never changes; a new one
 is appended. `user_version` counts the migrations that were applied.
 
-Instants (`_at`) are in ledger time (ledger_clock.py). The columns of a job:
+Instants (`_at`, `_until`, `_since`) are in ledger time (ledger_clock.py). The columns of a job:
 
-  state      'waiting', or the state of its outcome
-  due_at     when to poll it next
-  owner      the token of the claim, while the job is leased
-  free_at    when the job can be claimed: when it is due or, while it is leased, when the lease
-             expires; NULL once the job has finished. Jobs are found by this column alone.
-  tell_at    when a notification can be claimed, likewise; NULL when no notification is pending
-  tell_from  the first attempt to notify
-  tells      attempts to notify
-  tell_error why the last attempt failed
-  told_at    when the notification succeeded
-  timeout_s  the job's own timeout: NULL if the run or the profile decides, infinite for 'never'
+  state           'waiting', or the state of its outcome
+  origin          the origin that was last polled for it; NULL until it was polled
+  due_at          when to poll it next
+  token           the token of the claim, while the job is leased
+  owner           the process (owners.id) that has leased the job, or claimed its notification
+  free_at         when the job can be claimed: when it is due; while it is leased, when the lease
+                  expires; while its origin is down, `hold_until` of the outage. NULL once the job
+                  has finished. Jobs are found by this column alone.
+  notify_at       when a notification can be claimed, likewise; NULL when none is pending
+  notify_since    the first attempt to notify
+  notify_attempts attempts to notify
+  notify_error    why the last attempt failed
+  notified_at     when the notification succeeded
+  outbox_at       when the line was written to the outbox
+  timeout_s       the job's own timeout: NULL if the run or the profile decides, infinite for
+                  'never'
+
+`outages.reported` is NULL, then 'begin' and 'end' when a run has reported them to a person.
 """
 
-from ...errors import LedgerError
-from ..sqlite_file import Connection
+from ....errors import LedgerError
+from ...sqlite_file import Connection
 
 MIGRATIONS = [
     (
@@ -60,6 +67,43 @@ MIGRATIONS = [
     ),
     (  # A job may have its own timeout.
         "ALTER TABLE jobs ADD COLUMN timeout_s REAL",
+    ),
+    (  # Plain names; origins and their outages; processes that own leases; lines in the outbox.
+        "ALTER TABLE jobs RENAME TO old_jobs",
+        """CREATE TABLE jobs (
+            key INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE, url TEXT, profile TEXT, label TEXT, size REAL, metadata TEXT,
+            timeout_s REAL, state TEXT NOT NULL, added_at REAL NOT NULL, origin TEXT,
+            free_at REAL, due_at REAL, token TEXT, owner TEXT, progress TEXT,
+            ended_at REAL, notice_delay_s REAL,
+            notify_at REAL, notify_since REAL, notify_attempts INTEGER NOT NULL DEFAULT 0,
+            notify_error TEXT, notified_at REAL, outbox_at REAL)""",
+        """INSERT INTO jobs (
+            key, id, url, profile, label, size, metadata, timeout_s, state, added_at,
+            free_at, due_at, token, progress, ended_at, notice_delay_s,
+            notify_at, notify_since, notify_attempts, notify_error, notified_at)
+            SELECT key, id, url, profile, label, size, metadata, timeout_s, state, added_at,
+            free_at, due_at, owner, progress, ended_at, notice_delay_s,
+            tell_at, tell_from, tells, tell_error, told_at FROM old_jobs""",
+        "DROP TABLE old_jobs",
+        "CREATE INDEX jobs_free ON jobs (free_at)",
+        "CREATE INDEX jobs_notify ON jobs (notify_at)",
+        "ALTER TABLE minutes RENAME TO old_minutes",
+        """CREATE TABLE minutes (
+            minute INTEGER NOT NULL, profile TEXT NOT NULL, origin TEXT NOT NULL,
+            polls INTEGER NOT NULL, faults INTEGER NOT NULL, rate_limited INTEGER NOT NULL,
+            pauses INTEGER NOT NULL, PRIMARY KEY (minute, profile, origin))""",
+        """INSERT INTO minutes
+            SELECT minute, profile, '', polls, faults, rate_limited, 0 FROM old_minutes""",
+        "DROP TABLE old_minutes",
+        """CREATE TABLE outages (
+            key INTEGER PRIMARY KEY, origin TEXT NOT NULL, began_at REAL NOT NULL, ended_at REAL,
+            hold_until REAL NOT NULL, last_fault TEXT NOT NULL, failed_probes INTEGER NOT NULL,
+            next_probe_at REAL NOT NULL, reported TEXT)""",
+        """CREATE TABLE owners (
+            id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, start TEXT NOT NULL,
+            leased_until REAL NOT NULL)""",
+        "ALTER TABLE time ADD COLUMN run_at REAL",
     ),
 ]
 

@@ -1,32 +1,32 @@
-"""Statistics of a ledger: durations of jobs, polls per minute, notice delays."""
+"""Statistics in an SQLite file: durations of jobs, polls per minute, notice delays."""
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional
 
-from ...core.learning.completions import StartOrder
-from ...core.learning.durations import RECENT
-from ...core.model import NOTHING_COUNTED, Counts
-from ..sqlite_file import Connection
+from ....core.learning.completions import StartOrder
+from ....core.learning.durations import RECENT
+from ....core.model import NOTHING_COUNTED, Counts
+from ...sqlite_file import Connection
+from ..records import Duration, Kind, Minute
+from ..storage import Statistics
 from .ledger_file import LedgerFile, LedgerTime
 
 # Durations kept per profile and label: many more than RECENT, as jobs that started earlier and
 # still run may hold back the later ones.
 KEPT_DURATIONS = 2000
 KEPT_MINUTES = 30 * 1440
+_COUNTS = ", ".join(Counts._fields)
+_SUMS = ", ".join("SUM(%s)" % field for field in Counts._fields)
 
-Kind = Tuple[str, str]  # a profile and a label, '' for none
-Duration = Tuple[float, float]  # the job finished between these ages; equal if known exactly
 
+class Source(NamedTuple):
+    """The profile and the origin that were polled."""
 
-class Minute(NamedTuple):
-    """The polls of one minute; `at` is its start in wall-clock time."""
-
-    at: float
     profile: Optional[str]
-    counts: Counts
+    origin: Optional[str]
 
 
-class Statistics:
-    """Reads the statistics of a ledger."""
+class SqliteStatistics(Statistics):
+    """Reads the statistics in an SQLite file."""
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
@@ -34,16 +34,12 @@ class Statistics:
     def durations(
         self, profile: Optional[str] = None, label: Optional[str] = None
     ) -> List[Duration]:
-        """The durations of the latest jobs of a kind, in the order in which the jobs started.
-
-        A StartOrder holds back the durations of jobs that started with or after jobs which still
-        wait.
-        """
+        """The durations of the latest jobs of a kind; see Statistics."""
         kind = (profile or "", label or "")
         return self._file.read(lambda db: _durations_of(db, kind))
 
     def durations_by_kind(self) -> Dict[Kind, List[Duration]]:
-        """The `durations` of each profile and label that has any."""
+        """The durations of each kind; see Statistics."""
 
         def work(db: Connection) -> Dict[Kind, List[Duration]]:
             kinds = db.execute(
@@ -54,31 +50,44 @@ class Statistics:
         return {kind: found for kind, found in self._file.read(work).items() if found}
 
     def minutes(self, since: float = 0.0) -> List[Minute]:
-        """The polls per minute and profile, since an instant in wall-clock time."""
+        """The polls per minute, profile and origin; see Statistics."""
         rows = self._file.read(
             lambda db: db.execute(
-                "SELECT minute, profile, polls, faults, rate_limited FROM minutes "
-                "WHERE minute >= ? ORDER BY minute, profile",
+                "SELECT minute, profile, origin, %s FROM minutes "
+                "WHERE minute >= ? ORDER BY minute, profile, origin" % _COUNTS,
                 (max(1, int(since // 60)),),
             ).fetchall()
         )
         return [
-            Minute(minute * 60.0, profile or None, Counts(*counts))
-            for minute, profile, *counts in rows
+            Minute(minute * 60.0, profile or None, origin or None, Counts(*counts))
+            for minute, profile, origin, *counts in rows
         ]
 
     def totals(self) -> Dict[str, Counts]:
-        """All polls ever made, by profile ('' for none)."""
-        rows = self._file.read(
-            lambda db: db.execute(
-                "SELECT profile, SUM(polls), SUM(faults), SUM(rate_limited) FROM minutes "
-                "GROUP BY profile"
-            ).fetchall()
-        )
-        return {profile: Counts(*counts) for profile, *counts in rows}
+        """All polls ever made, by profile; see Statistics."""
+        return self._totals_by("profile")
+
+    def totals_by_origin(self) -> Dict[str, Counts]:
+        """All polls ever made, by origin; see Statistics."""
+        return self._totals_by("origin")
+
+    def _totals_by(self, column: str) -> Dict[str, Counts]:
+        query = "SELECT {0}, {1} FROM minutes GROUP BY {0}".format(column, _SUMS)
+        rows = self._file.read(lambda db: db.execute(query).fetchall())
+        return {name: Counts(*counts) for name, *counts in rows}
+
+    def last_run_at(self) -> Optional[float]:
+        """When a run was last active; see Statistics."""
+
+        def work(db: Connection) -> Optional[float]:
+            row = db.execute("SELECT run_at FROM time").fetchone()
+            run_at = None if row is None else row[0]
+            return self._file.time(db, record=False).to_wall(run_at)
+
+        return self._file.read(work)
 
     def notice_delays(self, count: int = 1000) -> List[float]:
-        """The known notice delays among the `count` jobs that finished last."""
+        """The known notice delays of the latest jobs; see Statistics."""
         rows = self._file.read(
             lambda db: db.execute(
                 "SELECT notice_delay_s FROM jobs WHERE ended_at IS NOT NULL "
@@ -89,18 +98,20 @@ class Statistics:
         return [delay for (delay,) in rows if delay is not None]
 
 
-def add_counts(db: Connection, time: LedgerTime, profile: Optional[str], counts: Counts) -> None:
+def add_counts(db: Connection, time: LedgerTime, source: Source, counts: Counts) -> None:
     """Add to the counts of this minute."""
     if counts == NOTHING_COUNTED:
         return
     minute = int((time.now + time.wall_offset) // 60)
+    key = (minute, source.profile or "", source.origin or "")
     updated = db.execute(
         "UPDATE minutes SET polls = polls + ?, faults = faults + ?, "
-        "rate_limited = rate_limited + ? WHERE minute = ? AND profile = ?",
-        (*counts, minute, profile or ""),
+        "rate_limited = rate_limited + ?, pauses = pauses + ? "
+        "WHERE minute = ? AND profile = ? AND origin = ?",
+        (*counts, *key),
     )
     if not updated.rowcount:
-        db.execute("INSERT INTO minutes VALUES (?, ?, ?, ?, ?)", (minute, profile or "", *counts))
+        db.execute("INSERT INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?)", (*key, *counts))
         _merge_old_minutes(db, minute - KEPT_MINUTES)
 
 
@@ -176,9 +187,9 @@ def _merge_old_minutes(db: Connection, before: int) -> None:
     if old is None:
         return
     sums = db.execute(
-        "SELECT 0, profile, SUM(polls), SUM(faults), SUM(rate_limited) FROM minutes "
-        "WHERE minute < ? GROUP BY profile",
+        "SELECT 0, profile, origin, %s FROM minutes "
+        "WHERE minute < ? GROUP BY profile, origin" % _SUMS,
         (before,),
     ).fetchall()
     db.execute("DELETE FROM minutes WHERE minute < ?", (before,))
-    db.executemany("INSERT INTO minutes VALUES (?, ?, ?, ?, ?)", sums)
+    db.executemany("INSERT INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?)", sums)

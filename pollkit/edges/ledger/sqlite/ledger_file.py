@@ -1,11 +1,11 @@
 """The SQLite file of a ledger, and ledger time (see ledger_clock.py)."""
 
 import json
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
-from ...errors import LedgerError
-from ..clock import Clock
-from ..sqlite_file import Connection, SqliteFile
+from ....errors import LedgerError
+from ...clock import Clock
+from ...sqlite_file import Connection, SqliteFile
 from .ledger_clock import Moment, convert_moment
 from .schema import is_current, migrate
 
@@ -36,12 +36,12 @@ class LedgerFile(SqliteFile):
         warn: Optional[Callable[[str], object]] = None,
     ) -> None:
         super().__init__(path, lambda db: is_current(db, path), migrate, create, warn)
-        self._boot = clock.boot()
+        self.boot = clock.boot()
         self.clock = clock
 
     def moment(self) -> Moment:
         """This instant on both clocks of the host."""
-        return Moment(self._boot, self.clock.now(), self.clock.wall())
+        return Moment(self.boot, self.clock.now(), self.clock.wall())
 
     def time(self, db: Connection, record: bool = True) -> LedgerTime:
         """The time, which is recorded if necessary; with `record=False` for use in a read."""
@@ -49,7 +49,9 @@ class LedgerFile(SqliteFile):
         row = db.execute("SELECT boot, now, wall, at FROM time").fetchone()
         if row is None:
             if record:
-                db.execute("INSERT INTO time VALUES (?, ?, ?, ?)", (*now, now.wall))
+                db.execute(
+                    "INSERT INTO time (boot, now, wall, at) VALUES (?, ?, ?, ?)", (*now, now.wall)
+                )
             return LedgerTime(now.wall, now.wall - now.now, 0.0, True)
         *moment, recorded_at = row
         last = Moment(*moment)
@@ -60,17 +62,18 @@ class LedgerFile(SqliteFile):
             db.execute("UPDATE time SET boot = ?, now = ?, wall = ?, at = ?", (*now, at))
         return LedgerTime(at, at - now.now, now.wall - at, clock_changed)
 
-    def earliest(self, column: str) -> Optional[float]:
-        """The earliest instant in a column of the jobs, on the ledger's clock."""
+    def read_instants(
+        self, work: Callable[[Connection], Sequence[Optional[float]]]
+    ) -> List[Optional[float]]:
+        """The instants in ledger time that `work` reads, on the ledger's clock."""
 
-        def work(db: Connection) -> Tuple[Optional[float], LedgerTime]:
-            (at,) = db.execute("SELECT MIN(%s) FROM jobs" % column).fetchone()
-            return at, self.time(db, record=False)
+        def read(db: Connection) -> Tuple[Sequence[Optional[float]], LedgerTime]:
+            return work(db), self.time(db, record=False)
 
-        at, time = self.read(work)
+        instants, time = self.read(read)
         if time.clock_changed:
             time = self.write(self.time)
-        return None if at is None else at - time.offset
+        return [None if at is None else at - time.offset for at in instants]
 
     def parse_json(self, text: Optional[str]) -> Any:
         """A stored JSON value, None if there is none; a LedgerError if it is damaged."""

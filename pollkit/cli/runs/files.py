@@ -1,0 +1,55 @@
+"""Checks of the files that a run writes, before it begins."""
+
+import argparse
+import os
+
+from ...edges.files import check_links
+from ...errors import ConfigError
+
+
+def check_outbox(path: str) -> None:
+    """Raise ConfigError if lines can't be appended to the file; a missing one can be created."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if os.path.isdir(target):
+        raise ConfigError("--outbox: %s is a directory: name a file in it" % path)
+    if not os.path.isdir(folder):
+        raise ConfigError("--outbox: there is no directory %s: create it, or name another" % folder)
+    try:
+        check_links(path)
+    except OSError as error:
+        raise ConfigError("--outbox: %s can't be written: %s" % (path, error.strerror)) from None
+    is_new = not os.path.exists(target)
+    is_writable = os.access(folder if is_new else target, os.W_OK)
+    if not is_writable:
+        raise ConfigError("--outbox: this user may not write to %s" % (folder if is_new else path))
+
+
+def check_files(arguments: argparse.Namespace) -> None:
+    """Raise ConfigError if the outbox or the metrics would overwrite another file of this run."""
+    used = []
+    for owner, path in (("the ledger", arguments.ledger), ("--bucket", arguments.bucket)):
+        if path is not None:
+            # SQLite creates its other files next to the real file, not next to a link.
+            for suffix in ("", "-wal", "-shm", "-journal"):
+                used.append((owner, os.path.realpath(path) + suffix))
+    for flag, path in (("--outbox", arguments.outbox), ("--metrics", arguments.metrics)):
+        if path is not None:
+            for owner, other in used:
+                if _is_same_file(path, other):
+                    raise ConfigError("%s: %s is a file of %s: name another" % (flag, path, owner))
+            used.append((flag, path))
+
+
+def _is_same_file(path: str, other: str) -> bool:
+    try:
+        return os.path.realpath(path) == os.path.realpath(other) or os.path.samefile(path, other)
+    except OSError:  # one of them does not exist yet
+        return False
+
+
+def is_same_inode(path: str, identity: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(identity, os.stat(path))
+    except OSError:  # it was removed
+        return False

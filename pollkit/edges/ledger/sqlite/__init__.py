@@ -1,0 +1,1 @@
+"""The storage of a ledger in one SQLite file."""

@@ -1,0 +1,229 @@
+"""Claims on the waiting jobs in an SQLite file."""
+
+import json
+from typing import Iterable, List, Optional, Sequence, Tuple
+
+from ....core.learning.completions import observed_duration
+from ....core.model import NOTHING_COUNTED, Counts, Outcome
+from ....core.snapshot import state_to_row
+from ....core.wait_state import WaitState
+from ....errors import ConfigError
+from ...sqlite_file import Connection
+from ..records import Claim, new_token
+from ..storage import LONGEST_LEASE_S, Leases
+from .claims import make_claims, write_leases
+from .ledger_file import LedgerFile
+from .outages import read_holds, read_next_probe, read_outages
+from .owners import Owner
+from .rows import JOB_COLUMNS, StoredJob
+from .statistics import Source, add_counts, record_duration
+
+
+class SqliteLeases(Leases):
+    """Claims on the waiting jobs in an SQLite file."""
+
+    def __init__(self, file: LedgerFile, owner: Owner) -> None:
+        self._file = file
+        self._owner = owner
+
+    def next_due(self) -> Optional[float]:
+        """When the next job or probe can be claimed; see Leases."""
+
+        def work(db: Connection) -> Tuple[Optional[float], Optional[float]]:
+            return _earliest_free(db), read_next_probe(db)
+
+        instants = [at for at in self._file.read_instants(work) if at is not None]
+        return min(instants, default=None)
+
+    def claim(
+        self, count: int, lease_s: float = 60.0, horizon_s: float = 0.0, token: Optional[str] = None
+    ) -> List[Claim]:
+        """Lease jobs that are due; see Leases.
+
+        `lease_s` is LEASE_S of drivers/leased_jobs.py, except in tests and benchmarks.
+        """
+        if count < 0:
+            raise ConfigError("%r jobs can't be claimed" % (count,))
+        if not 0 < lease_s <= LONGEST_LEASE_S:
+            raise ConfigError("a lease is for up to %.0f s, not %r" % (LONGEST_LEASE_S, lease_s))
+        used_token = token or new_token()
+
+        def work(db: Connection) -> List[Claim]:
+            time = self._file.time(db)
+            jobs = _find_due(db, count, time.now, time.now + horizon_s)
+            until = time.now + lease_s
+            write_leases(db, jobs, until, used_token, self._owner.register(db, until))
+            return make_claims(jobs, used_token, self._file, time, read_outages(db))
+
+        # Usually no job is due, and to check that takes no lock.
+        (due_at,) = self._file.read_instants(lambda db: (_earliest_free(db),))
+        if due_at is None or due_at > self._file.clock.now() + horizon_s:
+            return []
+        return self._file.write(work)
+
+    def save_progress(
+        self,
+        claim: Claim,
+        state: WaitState,
+        *,
+        url: str = "",
+        origin: Optional[str] = None,
+        counts: Counts = NOTHING_COUNTED,
+    ) -> bool:
+        """Save the progress of a wait; see Leases."""
+
+        def work(db: Connection) -> bool:
+            time = self._file.time(db)
+            add_counts(db, time, Source(claim.job.profile, origin), counts)
+            row = json.dumps(state_to_row(state, url, time.offset), separators=(",", ":"))
+            updated = db.execute(
+                "UPDATE jobs SET progress = ?, due_at = ?, origin = COALESCE(?, origin) "
+                "WHERE key = ? AND token = ?",
+                (row, state.next_at + time.offset, origin, claim.key, claim.token),
+            )
+            return updated.rowcount > 0
+
+        return self._file.write(work)
+
+    def save_outcome(
+        self,
+        claim: Claim,
+        state: WaitState,
+        outcome: Outcome,
+        *,
+        origin: Optional[str] = None,
+        counts: Counts = NOTHING_COUNTED,
+    ) -> bool:
+        """Save the outcome of a job; see Leases."""
+        text = json.dumps(outcome.as_dict(), separators=(",", ":"))
+        duration = observed_duration(state)
+        kind = (outcome.profile or "", outcome.label or "")
+
+        def work(db: Connection) -> bool:
+            time = self._file.time(db)
+            add_counts(db, time, Source(claim.job.profile, origin), counts)
+            if not _finish(db, claim, outcome, origin, time.now):
+                return False
+            db.execute(
+                "INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)", (claim.key, text)
+            )
+            if duration is not None:
+                record_duration(db, kind, duration, claim.added_at + claim.offset, claim.key)
+            return True
+
+        return self._file.write(work)
+
+    def renew(self, claims: Sequence[Claim], lease_s: float) -> List[Claim]:
+        """Extend leases; see Leases."""
+
+        def work(db: Connection) -> List[Claim]:
+            until = self._file.time(db).now + lease_s
+            self._owner.register(db, until)
+            return [
+                claim
+                for claim in claims
+                if db.execute(
+                    "UPDATE jobs SET free_at = ? WHERE key = ? AND token = ?",
+                    (until, claim.key, claim.token),
+                ).rowcount
+            ]
+
+        return self._file.write(work) if claims else []
+
+    def release(self, claims: Sequence[Claim]) -> None:
+        """Let any process claim these jobs once they are due; see Leases."""
+        if claims:
+            self._file.write(
+                lambda db: db.executemany(
+                    "UPDATE jobs SET token = NULL, owner = NULL, free_at = due_at "
+                    "WHERE key = ? AND token = ?",
+                    [(claim.key, claim.token) for claim in claims],
+                )
+            )
+
+    def release_token(self, token: str) -> None:
+        """Release all jobs that were claimed with this token; see Leases."""
+        self._file.write(
+            lambda db: db.execute(
+                "UPDATE jobs SET token = NULL, owner = NULL, free_at = due_at "
+                "WHERE free_at > ? AND token = ?",
+                (self._file.time(db).now, token),
+            )
+        )
+
+    def postpone(self, claims: Sequence[Claim], for_s: float) -> None:
+        """Release jobs for a later instant; see Leases."""
+
+        def work(db: Connection) -> None:
+            at = self._file.time(db).now + for_s
+            db.executemany(
+                "UPDATE jobs SET token = NULL, owner = NULL, free_at = MAX(due_at, ?) "
+                "WHERE key = ? AND token = ?",
+                [(at, claim.key, claim.token) for claim in claims],
+            )
+
+        if claims:
+            self._file.write(work)
+
+    def end_postponement(self, claims: Iterable[Claim]) -> None:
+        """Let postponed jobs be claimed again; see Leases."""
+        keys = [claim.key for claim in claims]
+
+        def work(db: Connection) -> None:
+            now = self._file.time(db).now
+            db.executemany(
+                "UPDATE jobs SET due_at = MAX(due_at, ?), free_at = MAX(due_at, ?) "
+                "WHERE key = ? AND token IS NULL AND free_at > due_at",
+                [(now, now, key) for key in keys],
+            )
+
+        if keys:
+            self._file.write(work)
+
+    def has_only_postponed_jobs(self) -> bool:
+        """Whether only postponed jobs wait; see Leases."""
+        other = self._file.read(
+            lambda db: db.execute(
+                "SELECT 1 FROM jobs WHERE free_at IS NOT NULL "
+                "AND (token IS NOT NULL OR free_at <= due_at OR free_at IN "
+                "(SELECT hold_until FROM outages WHERE ended_at IS NULL)) LIMIT 1"
+            ).fetchone()
+        )
+        return other is None
+
+
+def _earliest_free(db: Connection) -> Optional[float]:
+    (at,) = db.execute("SELECT MIN(free_at) FROM jobs").fetchone()
+    return None if at is None else float(at)
+
+
+def _find_due(db: Connection, count: int, now: float, until: float) -> List[StoredJob]:
+    """Up to `count` jobs that are due; those before them whose origin is down are held."""
+    holds = read_holds(db, until)
+    while True:
+        rows = db.execute(
+            "SELECT %s FROM jobs WHERE free_at <= ? AND (token IS NULL OR free_at <= ?) "
+            "ORDER BY free_at LIMIT ?" % JOB_COLUMNS,
+            (until, now, count),
+        ).fetchall()
+        jobs = [StoredJob(*row) for row in rows]
+        down = [job for job in jobs if job.origin in holds]
+        if not down:
+            return jobs
+        db.executemany(
+            "UPDATE jobs SET token = NULL, owner = NULL, free_at = MAX(due_at, ?) WHERE key = ?",
+            [(holds[job.origin or ""], job.key) for job in down],
+        )
+
+
+def _finish(
+    db: Connection, claim: Claim, outcome: Outcome, origin: Optional[str], now: float
+) -> bool:
+    """End the wait for a claimed job; False if the lease was lost."""
+    updated = db.execute(
+        "UPDATE jobs SET state = ?, ended_at = ?, notify_at = ?, free_at = NULL, due_at = NULL, "
+        "token = NULL, owner = NULL, progress = NULL, notice_delay_s = ?, "
+        "origin = COALESCE(?, origin) WHERE key = ? AND token = ?",
+        (outcome.state.value, now, now, outcome.notice_delay_s, origin, claim.key, claim.token),
+    )
+    return updated.rowcount > 0

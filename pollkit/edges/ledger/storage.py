@@ -1,0 +1,346 @@
+"""Storage: all that a ledger keeps, behind one interface.
+
+`Storage` is the contract; each implementation has a folder (sqlite/). The ledger, the runner, the
+notifier and the shared rate limits call only the methods declared in this module.
+
+House rules for an implementation and its callers:
+
+  * Any number of threads, processes and hosts use one storage at the same time. Each call is
+    atomic; between two calls, anything may change.
+  * A lease is an instant: a job is leased until then, and anyone may claim it afterwards. Each
+    claim has its own token. Whatever is written later about a claimed job names the token, and
+    changes nothing if another process has claimed the job meanwhile: so no outcome is written
+    twice. If the process dies, the lease expires and another process claims the job; if the
+    storage is certain that it is dead, `maintain` frees its leases at once.
+  * Instants that go in and out are on `clock`, which is monotonic as in any other wait, unless the
+    method says 'wall-clock time'. How an implementation stores them is its own business, but
+    deadlines count from when a job was added, also across restarts.
+  * Errors of the storage are LedgerErrors with a remedy, in one line.
+"""
+
+from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
+
+from ...core.model import NOTHING_COUNTED, Counts, Outcome
+from ...core.outages import Outage
+from ...core.wait_state import WaitState
+from ..clock import Clock
+from .records import (
+    Added,
+    Claim,
+    Duration,
+    JobRow,
+    Kind,
+    Minute,
+    Notification,
+    OutageReport,
+    StoredBucket,
+    Summary,
+)
+from .rows import NewJob
+
+LONGEST_LEASE_S = 600.0  # a longer one would hold back the jobs of a killed process for too long
+GIVE_UP_S = 86400.0
+_T = TypeVar("_T")
+
+
+class Jobs:
+    """The list of jobs."""
+
+    def add(self, jobs: Sequence[NewJob]) -> Added:
+        """Add jobs, all of them or none; a job that is there already does not change."""
+        raise NotImplementedError
+
+    def retry(self, ids: Iterable[str]) -> List[str]:
+        """Let finished jobs wait again, from the start; the ids of the jobs that do."""
+        raise NotImplementedError
+
+    def forget(self, ids: Iterable[str]) -> List[str]:
+        """Remove jobs in any state; the ids of the jobs that were there."""
+        raise NotImplementedError
+
+    def forget_finished(self, older_than_s: float, pending_too: bool) -> int:
+        """Remove jobs that finished at least this long ago; how many there were.
+
+        Without `pending_too`, jobs whose notification is pending stay.
+        """
+        raise NotImplementedError
+
+    def profiles_in_use(self) -> Set[Optional[str]]:
+        """The profiles of jobs that wait, or whose notification is pending."""
+        raise NotImplementedError
+
+    def summary(
+        self, states: Sequence[str], profile: Optional[str], label: Optional[str]
+    ) -> Summary:
+        """Count the jobs in these states (none: in any), of this profile and label."""
+        raise NotImplementedError
+
+    def rows(
+        self,
+        states: Iterable[str],
+        profile: Optional[str],
+        label: Optional[str],
+        ids: Sequence[str],
+        outcomes: bool,
+    ) -> Iterator[JobRow]:
+        """The jobs that match, in the order in which they were added; in memory a few at once.
+
+        Without `outcomes` the rows have none: outcomes may be large. With ids, in their order.
+        """
+        raise NotImplementedError
+
+
+class Leases:
+    """Claims on waiting jobs."""
+
+    def next_due(self) -> Optional[float]:
+        """When the next job or probe can be claimed; None if no job waits."""
+        raise NotImplementedError
+
+    def claim(
+        self, count: int, lease_s: float = 60.0, horizon_s: float = 0.0, token: Optional[str] = None
+    ) -> List[Claim]:
+        """Lease up to `count` jobs that are due within `horizon_s`, the earliest first.
+
+        Jobs whose recorded origin is down are not among them (see Outages). A caller that a signal
+        may interrupt passes a `new_token()`, and can `release_token` it.
+        """
+        raise NotImplementedError
+
+    def save_progress(
+        self,
+        claim: Claim,
+        state: WaitState,
+        *,
+        url: str = "",
+        origin: Optional[str] = None,
+        counts: Counts = NOTHING_COUNTED,
+    ) -> bool:
+        """Save the progress of a wait; False if the lease was lost and only the counts were saved.
+
+        `url` is the one that the job's profile gives: only a different one has to be saved.
+        `origin` is the one that was polled.
+        """
+        raise NotImplementedError
+
+    def save_outcome(
+        self,
+        claim: Claim,
+        state: WaitState,
+        outcome: Outcome,
+        *,
+        origin: Optional[str] = None,
+        counts: Counts = NOTHING_COUNTED,
+    ) -> bool:
+        """Save the outcome of a job; False if the lease was lost and only the counts were saved."""
+        raise NotImplementedError
+
+    def renew(self, claims: Sequence[Claim], lease_s: float) -> List[Claim]:
+        """Extend leases; the claims that are still valid."""
+        raise NotImplementedError
+
+    def release(self, claims: Sequence[Claim]) -> None:
+        """Let any process claim these jobs once they are due, with the progress last saved."""
+        raise NotImplementedError
+
+    def release_token(self, token: str) -> None:
+        """Release all jobs that were claimed with this token."""
+        raise NotImplementedError
+
+    def postpone(self, claims: Sequence[Claim], for_s: float) -> None:
+        """Release jobs that can't be polled, so that no process claims them for a while."""
+        raise NotImplementedError
+
+    def end_postponement(self, claims: Iterable[Claim]) -> None:
+        """Let postponed jobs be claimed again, after all jobs that are due by now."""
+        raise NotImplementedError
+
+    def has_only_postponed_jobs(self) -> bool:
+        """Whether no job waits, apart from those that are postponed; held jobs do wait."""
+        raise NotImplementedError
+
+
+class Outages:
+    """Outages of origins, and the jobs that they hold back.
+
+    At most one outage per origin is current. For its first day, its jobs are held: no `claim`
+    returns them, and one at a time can be leased as a probe. After that day they can be claimed
+    again, although the outage lasts, because outages extend a deadline by a day at most.
+    """
+
+    def current(self) -> List[Outage]:
+        """The outages that have not ended."""
+        raise NotImplementedError
+
+    def since(self, at: float) -> List[Outage]:
+        """The current outages, and those that ended after an instant; all in wall-clock time.
+
+        Outages are kept for 30 days after their end.
+        """
+        raise NotImplementedError
+
+    def begin(self, outage: Outage) -> bool:
+        """Record an outage; False if its origin has a current one, which then does not change."""
+        raise NotImplementedError
+
+    def hold(self, claims: Sequence[Claim], origin: str) -> None:
+        """Release jobs and record their origin, so that the origin's outage holds them.
+
+        If the origin is not down (any more), or for over a day, they can be claimed again at once.
+        """
+        raise NotImplementedError
+
+    def claim_probe(
+        self, origin: str, lease_s: float = 60.0, token: Optional[str] = None
+    ) -> Optional[Claim]:
+        """Lease one of the held jobs of an origin if the time for a probe has come.
+
+        It moves `next_probe_at` on by `lease_s`, so that no other process probes meanwhile. The
+        caller polls the job, then calls `end` or `record_failed_probe`, and `hold` if it failed.
+        """
+        raise NotImplementedError
+
+    def record_failed_probe(self, origin: str, last_fault: str, next_probe_at: float) -> None:
+        """Count a failed probe of a current outage, and set the time of the next one."""
+        raise NotImplementedError
+
+    def end(self, origin: str, spread_s: float) -> bool:
+        """End the outage of an origin; its jobs can be claimed again, spread over `spread_s`.
+
+        False if the origin has no current outage.
+        """
+        raise NotImplementedError
+
+    def take_reports(self) -> List[OutageReport]:
+        """The outages to report to a person, in wall-clock time.
+
+        These are the current outages that were not reported yet, and those that ended after their
+        begin was reported. Each is returned once, ever, whichever process asks.
+        """
+        raise NotImplementedError
+
+
+class Notifications:
+    """Notifications of finished jobs.
+
+    A notification is pending from the moment its job's outcome is written. It is claimed with a
+    lease, delivered, and only then marked as notified; so it is delivered at least once. A job's
+    line in an outbox is recorded apart, so that attempts which fail later don't repeat it.
+    """
+
+    def next_at(self) -> Optional[float]:
+        """When a notification can next be claimed; None if none is pending."""
+        raise NotImplementedError
+
+    def claim(self, count: int, lease_s: float = 60.0) -> List[Notification]:
+        """Claim up to `count` pending notifications, the oldest first; fewer if they are large.
+
+        If this process reports neither success nor failure, they are due again after `lease_s`.
+        """
+        raise NotImplementedError
+
+    def mark_in_outbox(self, notifications: Sequence[Notification]) -> None:
+        """Record that the outbox has the lines of these notifications."""
+        raise NotImplementedError
+
+    def mark_notified(self, notification: Notification) -> None:
+        """Record that a notification was delivered."""
+        raise NotImplementedError
+
+    def record_failure(
+        self,
+        notification: Notification,
+        error: str,
+        retry_in_s: float,
+        give_up_s: float = GIVE_UP_S,
+    ) -> bool:
+        """Record that a notification failed; whether it will be tried again.
+
+        It is given up if the first attempt was at least `give_up_s` ago.
+        """
+        raise NotImplementedError
+
+    def release(self, notifications: Sequence[Notification]) -> None:
+        """Let any process claim these at once, unless another process has claimed them since."""
+        raise NotImplementedError
+
+
+class Statistics:
+    """Durations of jobs, polls per minute, notice delays; the last 30 days of the minutes."""
+
+    def durations(
+        self, profile: Optional[str] = None, label: Optional[str] = None
+    ) -> List[Duration]:
+        """The durations of the latest jobs of a kind, in the order in which the jobs started.
+
+        A StartOrder holds back the durations of jobs that started with or after jobs which still
+        wait.
+        """
+        raise NotImplementedError
+
+    def durations_by_kind(self) -> Dict[Kind, List[Duration]]:
+        """The `durations` of each profile and label that has any."""
+        raise NotImplementedError
+
+    def minutes(self, since: float = 0.0) -> List[Minute]:
+        """The polls per minute, profile and origin, since an instant in wall-clock time."""
+        raise NotImplementedError
+
+    def totals(self) -> Dict[str, Counts]:
+        """All polls ever made, by profile ('' for none)."""
+        raise NotImplementedError
+
+    def totals_by_origin(self) -> Dict[str, Counts]:
+        """All polls ever made, by origin ('' for those of earlier versions)."""
+        raise NotImplementedError
+
+    def notice_delays(self, count: int = 1000) -> List[float]:
+        """The known notice delays among the `count` jobs that finished last."""
+        raise NotImplementedError
+
+    def last_run_at(self) -> Optional[float]:
+        """When a run was last active, in wall-clock time; None if there was none."""
+        raise NotImplementedError
+
+
+class Buckets:
+    """Rate limits that processes share, by name."""
+
+    def read(self, name: str) -> Optional[StoredBucket]:
+        """The bucket; None if there is none."""
+        raise NotImplementedError
+
+    def update(
+        self,
+        name: str,
+        change: Callable[[Optional[StoredBucket]], Tuple[Optional[StoredBucket], _T]],
+    ) -> _T:
+        """Replace the bucket by the one that `change` returns, if any; return its second value.
+
+        `change` gets the stored bucket. It may be called more than once, so it must be pure.
+        """
+        raise NotImplementedError
+
+
+class Storage:
+    """All that a ledger keeps."""
+
+    name: str  # for messages: the path of a file
+    clock: Clock
+    jobs: Jobs
+    leases: Leases
+    outages: Outages
+    notifications: Notifications
+    statistics: Statistics
+    buckets: Buckets
+
+    def maintain(self) -> None:
+        """Record that a run is active, free the leases of dead processes, remove old records.
+
+        A run calls this at its start and then every few seconds.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Close files and connections; they are opened again when they are next used."""
+        raise NotImplementedError

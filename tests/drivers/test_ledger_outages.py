@@ -1,0 +1,166 @@
+"""Outages in a ledger: jobs wait until the origin is back, and processes share one probe."""
+
+import os
+
+import pytest
+
+from ledger_clock import LedgerClock
+from ledger_host import home
+from outage_api import OutageApi
+from pollkit import Job, Ledger, LedgerRunner
+from pollkit.core.outages import Outage
+from pollkit.drivers import ledger_runner
+
+MINUTE = 60.0
+HOUR = 3600.0
+DAY = 24 * HOUR
+
+
+@pytest.fixture
+def clock():
+    return LedgerClock()
+
+
+@pytest.fixture
+def path(monkeypatch):
+    with home(monkeypatch) as place:
+        yield os.path.join(place, "jobs.db")
+
+
+@pytest.fixture
+def ledger(clock, path):
+    with Ledger(path, clock=clock) as opened:
+        yield opened
+
+
+def outcomes_of(ledger):
+    return {row.job.id: row.outcome for row in ledger.rows()}
+
+
+def states_of(ledger):
+    return {row.state for row in ledger.rows()}
+
+
+def test_1000_jobs_survive_an_outage_of_30_minutes_with_few_requests(clock, ledger):
+    with OutageApi(clock, 1 * MINUTE, 31 * MINUTE) as api:
+        ledger.add(api.add_jobs(1000, lasts=31 * MINUTE))
+        states = LedgerRunner(ledger, api.profile, "fixed 2m").run()
+        assert states == ["done"] * 1000
+        assert 20 < len(api.requests_when_down()) < 60
+        assert clock.now() < 32.5 * MINUTE  # a probe within a minute, then all jobs
+    (outage,) = ledger.outages(since=0.0)
+    assert outage.origin == api.base and ledger._outages.current() == []
+    assert 29 * MINUTE < outage.ended_at - outage.began_at < 32.5 * MINUTE
+
+
+def test_an_outage_extends_the_deadlines_of_jobs_that_are_due_or_overdue(clock, ledger):
+    with OutageApi(clock, 0.0, 3 * HOUR) as api:
+        api.add_jobs(20, lasts=4 * HOUR)
+        ledger.add([Job("job_%d" % i, timeout="2h") for i in range(10)])
+        ledger.add([Job("job_%d" % i, timeout=0) for i in range(10, 20)])
+        LedgerRunner(ledger, api.profile, "fixed 5m").run()
+    outcomes = outcomes_of(ledger)
+    for i in range(10):  # two hours for the job, and three for the outage
+        assert outcomes["job_%d" % i]["state"] == "done"
+    for i in range(10, 20):
+        outcome = outcomes["job_%d" % i]
+        assert (outcome["state"], outcome["status"]) == ("timed_out", "running")
+
+
+def test_jobs_end_without_a_poll_of_their_own_if_the_outage_lasts_for_over_a_day(
+    clock, ledger, monkeypatch
+):
+    monkeypatch.setattr(ledger_runner, "TURN_S", 30.0)  # for speed
+    with OutageApi(clock, 0.0, 1e9) as api:
+        api.add_jobs(100, lasts=60)
+        ledger.add([Job("job_%d" % i, timeout="2h") for i in range(100)])
+        states = LedgerRunner(ledger, api.profile, "fixed 5m").run()
+        assert states == ["unreachable"] * 100
+        assert 26 * HOUR <= clock.now() <= 26.1 * HOUR
+        assert len([each for each in api.requests if each.at > DAY]) < 2.1 * 80
+    for outcome in outcomes_of(ledger).values():
+        assert "%s has been down for 2" % api.base in outcome["error"]["message"]
+
+
+def test_with_max_faults_the_jobs_of_a_ledger_give_up_as_in_a_batch(clock, ledger):
+    with OutageApi(clock, 0.0, 1e9) as api:
+        ledger.add(api.add_jobs(100, lasts=60))
+        states = LedgerRunner(ledger, api.profile, "fixed 5m", max_faults=5).run()
+        assert states == ["unreachable"] * 100
+        assert len(api.requests) < 30 and clock.now() < 5 * MINUTE
+    assert ledger._outages.current() == []
+
+
+def test_a_run_that_is_over_leaves_the_outage_to_the_next_one(clock, ledger):
+    with OutageApi(clock, 0.0, 10 * MINUTE) as api:
+        ledger.add(api.add_jobs(100, lasts=60))
+        for _ in range(8):
+            assert LedgerRunner(ledger, api.profile).run(for_s=55) == []
+            clock.sleep(5)
+        assert len(api.requests) < 30
+        (outage,) = ledger._outages.current()
+        assert outage.failed_probes > 5
+        clock.sleep(3 * MINUTE)
+        assert LedgerRunner(ledger, api.profile).run() == ["done"] * 100
+
+
+def test_once_polls_at_most_the_probe_during_an_outage(clock, ledger):
+    with OutageApi(clock, 0.0, 10 * MINUTE) as api:
+        ledger.add(api.add_jobs(100, lasts=60))
+        LedgerRunner(ledger, api.profile).run(once=True)
+        first = len(api.requests)
+        assert first < 20
+        for _ in range(3):
+            clock.sleep(2 * MINUTE)
+            LedgerRunner(ledger, api.profile).run(once=True)
+        assert len(api.requests) == first + 3
+        assert states_of(ledger) == {"waiting"}
+
+
+def test_an_outage_that_another_process_has_recorded_is_respected_and_its_end_noticed(
+    clock, ledger
+):
+    with OutageApi(clock) as api:
+        ledger.add(api.add_jobs(20, lasts=60))
+        ledger._outages.begin(Outage(api.base, clock.now(), "refused", clock.now() + 90.0))
+        runner = LedgerRunner(ledger, api.profile)
+        runner.run(for_s=80)
+        assert api.requests == []
+        assert [each.origin for each in runner.outages] == [api.base]
+        runner.run(for_s=5)
+        assert ledger._outages.end(api.base, 0.0)
+        assert runner.run() == ["done"] * 20
+
+
+def test_jobs_of_another_origin_go_on(clock, ledger):
+    with OutageApi(clock, 0.0, 30 * MINUTE) as down, OutageApi(clock) as up:
+        ledger.add([Job(name, url=down.url(name)) for name in down.add_jobs(50, lasts=60)])
+        for i in range(50):
+            up.add("other_%d" % i, lasts=10)
+        ledger.add([Job("other_%d" % i, url=up.url("other_%d" % i)) for i in range(50)])
+        profile = down.profile._replace(url=None, name=None)
+        states = LedgerRunner(ledger, profile).run(for_s=5 * MINUTE)
+        assert states == ["done"] * 50
+        assert len(down.requests) < 25
+
+
+def test_an_outage_ends_if_its_jobs_are_polled_elsewhere_by_now(clock, ledger):
+    with OutageApi(clock) as api:
+        ledger.add(api.add_jobs(20, lasts=60))
+        gone = "http://127.0.0.1:9"
+        old = api.profile._replace(url=gone + "/jobs/{id}")
+        assert LedgerRunner(ledger, old).run(for_s=30) == []
+        assert [outage.origin for outage in ledger._outages.current()] == [gone]
+        assert LedgerRunner(ledger, api.profile).run() == ["done"] * 20
+        assert ledger._outages.current() == []
+
+
+def test_a_process_that_dies_while_it_probes_leaves_the_probe_to_another(clock, ledger):
+    with OutageApi(clock, 0.0, 2 * MINUTE) as api:
+        ledger.add(api.add_jobs(20, lasts=60))
+        LedgerRunner(ledger, api.profile).run(for_s=60)
+        clock.sleep(60)
+        assert ledger._outages.claim_probe(api.base) is not None  # then it is killed
+        assert LedgerRunner(ledger, api.profile).run(for_s=55) == []
+        assert len(api.requests) == len(api.requests_when_down())
+        assert LedgerRunner(ledger, api.profile).run() == ["done"] * 20
