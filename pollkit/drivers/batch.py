@@ -232,6 +232,7 @@ class BatchPoller:
         endpoint = CallableEndpoint(
             self._client.endpoint_for_callables(),
             check,
+            job_id,
             retry_on=self._retry_on,
             clock=self._clock,
             calls=self._calls,

@@ -80,6 +80,7 @@ class CallableEndpoint(Endpoint):
         self,
         shared: Endpoint,
         check: Check,
+        job_id: str,
         *,
         retry_on: Tuple[Type[BaseException], ...],
         clock: Clock,
@@ -88,6 +89,7 @@ class CallableEndpoint(Endpoint):
     ) -> None:
         vars(self).update(vars(shared))  # the profile, the limit, the history
         self.check = check
+        self._job_id = job_id
         self._retry_on = retry_on
         self._calls = calls or BackgroundCalls()
         self._values = _ValueReader(self, fields, clock)
@@ -98,7 +100,7 @@ class CallableEndpoint(Endpoint):
 
     def polled_origin(self, url: str) -> str:
         """A name that no other job has: the server behind a function is unknown."""
-        return "callable:%x" % id(self)
+        return "callable %s" % self._job_id
 
     def poll(self, poll: Poll) -> Reading:
         """Call the function in the caller's thread; only exceptions in `retry_on` are faults."""

@@ -189,14 +189,15 @@ class Poller:
         self.close()
 
     def _locate_callable(self, check: Check) -> Target:
+        name = getattr(check, "__name__", None) or type(check).__name__
         endpoint = CallableEndpoint(
             self._client.endpoint_for_callables(),
             check,
+            name,
             retry_on=self._retry_on,
             clock=self._clock,
             fields=self._fields,
         )
-        name = getattr(check, "__name__", None) or type(check).__name__
         return Target(Job(name), "", endpoint)
 
     def _run(self, target: Target, stop: Optional[threading.Event]) -> Outcome:

@@ -330,6 +330,21 @@ def test_a_late_call_is_joined_by_the_next_poll_and_not_repeated(gate, monkeypat
     assert (len(calls), len(waits)) == (1, 2)
 
 
+def test_an_outage_behind_one_callable_does_not_delay_another():
+    """Nothing shows that two callables ask the same server."""
+    lines = []
+    busy = [Reply(503)] * 5
+    clock = VirtualClock()
+    with BatchPoller(
+        pace="fixed 5s", clock=clock, on_event=lambda e: lines.append(str(e))
+    ) as batch:
+        bad = batch.submit(script(*busy, "done"), id="bad")
+        good = batch.submit(script("running", "running", "done"), id="good")
+        assert (bad.result(10).state, bad.result(10).faults) == ("done", 5)
+        assert (good.result(10).polls, round(good.result(10).waited_s)) == (3, 10)
+    assert [line for line in lines if line.startswith("callable bad: the server is down")]
+
+
 def test_exceptions_in_retry_on_are_faults_and_others_end_the_wait():
     clock = VirtualClock()
     with BatchPoller(pace="fixed 1s", clock=clock, retry_on=(OSError,)) as batch:
