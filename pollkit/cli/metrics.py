@@ -4,14 +4,22 @@ import os
 import threading
 import time
 from functools import partial
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
+from ..core.model import Counts
 from ..edges.files import check_links, replace_file
 from ..edges.ledger.ledger import Ledger
+from ..edges.ledger.records import Summary
 from ..errors import ConfigError, PollkitError
 
 EVERY_S = 15.0
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
+_COUNTER_TEXTS = {
+    "polls": "Requests sent",
+    "faults": "Requests without a usable reply",
+    "rate_limited": "Requests answered with 429",
+    "pauses": "Replies that asked for a pause (Retry-After)",
+}
 
 
 class Sample(NamedTuple):
@@ -106,32 +114,12 @@ def metrics_text(ledger: Ledger, name: str) -> str:
 
 
 def _metrics(ledger: Ledger) -> Iterator[Metric]:
-    summary = ledger.summary()
-    yield Metric(
-        "jobs",
-        "gauge",
-        "Jobs in the ledger, by state.",
-        [Sample(count, {"state": state}) for state, count in summary.states.items()],
+    now = time.time()
+    yield from _job_metrics(ledger.summary())
+    yield from _counters(
+        "", "profile", ledger.statistics.totals(), ("polls", "faults", "rate_limited")
     )
-    yield Metric(
-        "oldest_waiting_seconds",
-        "gauge",
-        "Age of the oldest unfinished job.",
-        [Sample(summary.oldest_s or 0)],
-    )
-    yield Metric(
-        "untold_jobs",
-        "gauge",
-        "Finished jobs whose notification is pending.",
-        [Sample(summary.pending_notifications)],
-    )
-    yield Metric(
-        "gave_up_notifying_jobs",
-        "gauge",
-        "Finished jobs whose notification was given up.",
-        [Sample(summary.gave_up_notifying)],
-    )
-    yield from _counters(ledger)
+    yield from _origin_metrics(ledger, now)
     yield Metric(
         "notice_delay_seconds",
         "summary",
@@ -139,20 +127,70 @@ def _metrics(ledger: Ledger) -> Iterator[Metric]:
         "for those of the last 1000 finished jobs where it is known.",
         _quantiles(sorted(ledger.statistics.notice_delays())),
     )
+    last_run_at = ledger.statistics.last_run_at()
     yield Metric(
-        "last_run_timestamp_seconds", "gauge", "Time of the last run.", [Sample(time.time())]
+        "last_run_timestamp_seconds",
+        "gauge",
+        "Time at which a run was last active.",
+        [] if last_run_at is None else [Sample(last_run_at)],
     )
 
 
-def _counters(ledger: Ledger) -> Iterator[Metric]:
-    totals = sorted(ledger.statistics.totals().items())
-    for field, description in (
-        ("polls", "Requests sent."),
-        ("faults", "Requests without a usable reply."),
-        ("rate_limited", "Requests answered with 429."),
+def _job_metrics(summary: Summary) -> Iterator[Metric]:
+    yield Metric(
+        "jobs",
+        "gauge",
+        "Jobs in the ledger, by state.",
+        [Sample(count, {"state": state}) for state, count in summary.states.items()],
+    )
+    for name, description, value in (
+        ("oldest_waiting_seconds", "Age of the oldest unfinished job.", summary.oldest_s or 0),
+        ("faulty_jobs", "Unfinished jobs whose last poll was a fault.", summary.faulty),
+        (
+            "pending_notifications",
+            "Finished jobs whose notification is pending.",
+            summary.pending_notifications,
+        ),
+        (
+            "failed_notifications",
+            "Finished jobs whose notification was given up.",
+            summary.gave_up_notifying,
+        ),
     ):
-        samples = [Sample(getattr(counts, field), {"profile": name}) for name, counts in totals]
-        yield Metric(field + "_total", "counter", description, samples)
+        yield Metric(name, "gauge", description, [Sample(value)])
+
+
+def _origin_metrics(ledger: Ledger, now: float) -> Iterator[Metric]:
+    totals = ledger.statistics.totals_by_origin()
+    totals.pop("", None)  # polls that an older pollkit counted
+    down_s = {outage.origin: now - outage.began_at for outage in ledger.outages()}
+    origins = sorted({*totals, *down_s})
+    yield from _counters("origin_", "origin", totals, Counts._fields)
+    yield Metric(
+        "origin_up",
+        "gauge",
+        "0 during an outage of the origin, otherwise 1.",
+        [Sample(0 if origin in down_s else 1, {"origin": origin}) for origin in origins],
+    )
+    yield Metric(
+        "origin_outage_seconds",
+        "gauge",
+        "Length of the present outage of the origin, 0 if there is none.",
+        [Sample(max(0.0, down_s.get(origin, 0.0)), {"origin": origin}) for origin in origins],
+    )
+
+
+def _counters(
+    prefix: str, label: str, totals: Dict[str, Counts], fields: Sequence[str]
+) -> Iterator[Metric]:
+    """One counter for each of these fields of Counts."""
+    for field in fields:
+        samples = [
+            Sample(getattr(counts, field), {label: value})
+            for value, counts in sorted(totals.items())
+        ]
+        description = "%s, by %s." % (_COUNTER_TEXTS[field], label)
+        yield Metric("%s%s_total" % (prefix, field), "counter", description, samples)
 
 
 def _quantiles(delays: List[float]) -> List[Sample]:

@@ -33,12 +33,12 @@ def as_text(value: Any) -> str:
     """A string as one line of text, any other value as one line of JSON."""
     if not isinstance(value, str):
         return as_json(value)
-    return _make_encodable(value) + "\n"
+    return make_encodable(value) + "\n"
 
 
 def write(text: str) -> None:
     """Write text to stdout."""
-    sys.stdout.write(_make_encodable(text))
+    sys.stdout.write(make_encodable(text))
 
 
 def write_message(text: str) -> None:
@@ -109,7 +109,8 @@ def discard(stream: Optional[IO[str]]) -> None:
         pass
 
 
-def _make_encodable(text: str) -> str:
+def make_encodable(text: str) -> str:
+    """Text that stdout can encode: other characters are spelled out."""
     encoding = _encoding()
     if getattr(sys.stdout, "errors", "") == "surrogateescape":
         # Python 3.6 without a locale, as in cron: write UTF-8.

@@ -20,7 +20,7 @@ the order within a lane; lanes take turns. The jobs of an origin that is down wa
 (outage_lanes.py).
 """
 
-from typing import Any, Callable, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 from .lane import IN_FLIGHT, READY, REMOVED, SCHEDULED, Entry, Lane
 from .machine import cancel, give_up, hold, nudge, observe, start
@@ -177,6 +177,23 @@ class Agenda:
         if self._in_flight >= self._slots:
             return NEVER
         return self._schedule.next_at()
+
+    def limit_delays(self, job_ids: Iterable[str], now: float) -> Dict[str, float]:
+        """About how many seconds the rate limit still delays these jobs; only those it delays.
+
+        The order of the queue may change, and other processes may share the limit.
+        """
+        delays = {}
+        for job_id in job_ids:
+            entry = self._entries.get(job_id)
+            if entry is None or entry.phase is not READY or entry.lane.outage is not None:
+                continue
+            lane = entry.lane
+            if lane.refused_at >= entry.state.next_at or lane.blocked_until > now:
+                requests_before = lane.count_before(entry) // lane.batch_size
+                next_token_s = max(0.0, lane.blocked_until - now)
+                delays[job_id] = next_token_s + requests_before * lane.interval
+        return delays
 
     def apply_readings(
         self, entries: Sequence[Entry], readings: Sequence[Reading], now: float, rand: float

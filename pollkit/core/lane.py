@@ -143,6 +143,12 @@ class Lane:
             heappop(queue)
         return None
 
+    def count_before(self, entry: Entry) -> int:
+        """How many jobs of the queue are now before this one, which is in it, too."""
+        current = [(rank, stamp) for rank, stamp, other in self._queue if stamp == other.stamp]
+        own = next(item for item in current if item[1] == entry.stamp)
+        return sum(item < own for item in current)
+
     def first_overdue(self, now: float) -> Optional[Entry]:
         """The first job whose deadline has passed."""
         if now >= self._next_deadline:

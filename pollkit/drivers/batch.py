@@ -181,6 +181,10 @@ class BatchPoller:
         """The number of requests so far."""
         return self._engine.stats
 
+    def limit_delays(self, job_ids: Iterable[str]) -> Dict[str, float]:
+        """About how many seconds the rate limit still delays these jobs; only those it delays."""
+        return self._engine.limit_delays(job_ids)
+
     @property
     def outages(self) -> List[Outage]:
         """The origins that are down; instants are on the clock of this BatchPoller."""

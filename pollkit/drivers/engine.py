@@ -20,7 +20,7 @@ thread, the reporter. The lock guards the agenda and is never held during a call
 
 import threading
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
 
 from ..core.agenda import Agenda
 from ..core.events import Event, outage_event
@@ -83,6 +83,11 @@ class Engine:
     def stats(self) -> Counts:
         """The number of requests so far."""
         return self._reported.plus(Counts(self._quiet_polls))
+
+    def limit_delays(self, job_ids: Iterable[str]) -> Dict[str, float]:
+        """About how many seconds the rate limit still delays these jobs; only those it delays."""
+        with self.lock:
+            return self.agenda.limit_delays(job_ids, self._clock.now())
 
     @property
     def has_failed(self) -> bool:

@@ -63,7 +63,6 @@ class LeasedJobs:
         self._on_finished = on_finished
         self.engine = Engine(client, workers, self, writes_first=True)
         self.outages = LedgerOutages(ledger, self.engine, client.rng)
-        self._storage = ledger._outages
         self.bell = new_bell()  # rings when a job is no longer leased
         self.keeps_jobs = True  # whether a job that is due soon stays leased after a poll
         self.finished: List[State] = []
@@ -96,12 +95,9 @@ class LeasedJobs:
         claims = []
         for outage in self.outages.due_probes():
             self._token = new_token()
-            claim = self._storage.claim_probe(outage.origin, LEASE_S, self._token)
+            claim = self.outages.claim_probe(outage, LEASE_S, self._token)
             if claim is not None:
                 claims.append(claim)
-                with self.engine.lock:
-                    now = self._clock.now()
-                    self.engine.agenda.outages.begin(outage._replace(next_probe_at=now), now)
         return claims
 
     def put_on_agenda(self, claim: Claim, is_probe: bool = False) -> None:
@@ -197,7 +193,7 @@ class LeasedJobs:
     def _return_to_outage(self, outage: Outage, claims: List[Claim]) -> None:
         """Release jobs whose origin is down."""
         if self.outages.holds_jobs(outage):
-            self._storage.hold(claims, outage.origin)
+            self.outages.hold(outage, claims)
         else:
             self._leases.postpone(claims, LONG_OUTAGE_S)
 
@@ -252,12 +248,12 @@ class LeasedJobs:
         """Write the progress of a job; keep the job if it is due soon, otherwise release it."""
         leased: LeasedJob = step.entry.owner[0]
         leased.was_polled = True
+        leased.is_probe = False
+        leased.origin = step.entry.origin  # the reply may have led to another one
         state = step.after
         is_ours = self._leases.save_progress(
             leased.claim, state, url=leased.url, origin=leased.origin, counts=counts
         )
-        leased.is_probe = False
-        leased.origin = step.entry.origin  # the reply may have led to another one
         engine = self.engine
         outage = self.outages.outage_of(leased.origin, step.entry.settings)
         with engine.lock:

@@ -8,12 +8,13 @@ Only jobs without `max_faults` share outages. Jobs with it end after so many fai
 each process counts for the jobs that it has leased, as a batch does.
 """
 
-from typing import Callable, Dict, List, Optional
+from typing import Callable, Dict, List, Optional, Sequence
 
 from ..core.deadlines import LONGEST_EXTENSION_S
 from ..core.outages import RESUME_S, Outage
 from ..core.wait_settings import WaitSettings
 from ..edges.ledger.ledger import Ledger
+from ..edges.ledger.records import Claim
 from .engine import Engine
 
 
@@ -68,6 +69,19 @@ class LedgerOutages:
                 engine.agenda.outages.begin(current[origin], now)
             self._current = current
         return list(current.values())
+
+    def hold(self, outage: Outage, claims: Sequence[Claim]) -> None:
+        """Return claimed jobs to the ledger, which holds them until the outage ends."""
+        self._storage.hold(claims, outage.origin)
+
+    def claim_probe(self, outage: Outage, lease_s: float, token: str) -> Optional[Claim]:
+        """Claim a job as a probe, unless another process is faster; the engine may poll it now."""
+        claim = self._storage.claim_probe(outage.origin, lease_s, token)
+        if claim is not None:
+            now = self._clock.now()
+            with self._engine.lock:
+                self._engine.agenda.outages.begin(outage._replace(next_probe_at=now), now)
+        return claim
 
     def begin(self, outage: Outage) -> Outage:
         """Write an outage that this process has found; the outage as others may know it."""

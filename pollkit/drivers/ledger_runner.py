@@ -7,7 +7,7 @@ the runner claims more anyway: there may be jobs of another API among them.
 
 import os
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Set, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Union
 
 from ..core.model import NOTHING_COUNTED, Counts, Outcome, State
 from ..core.outages import Outage
@@ -152,6 +152,11 @@ class LedgerRunner:
     def stats(self) -> Counts:
         """The number of requests in the current or latest run."""
         return NOTHING_COUNTED if self._run is None else self._run.jobs.engine.stats
+
+    def limit_delays(self, job_ids: Iterable[str]) -> Dict[str, float]:
+        """About how many seconds the rate limit still delays these jobs; only those it delays."""
+        run = self._run
+        return {} if run is None else run.jobs.engine.limit_delays(job_ids)
 
     @property
     def outages(self) -> List[Outage]:

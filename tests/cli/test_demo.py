@@ -16,17 +16,22 @@ def home(tmp_path_factory):
     return tmp_path_factory.mktemp("home")
 
 
-@pytest.fixture(scope="module")
-def ran(home):
+def run_demo(home, **environ):
     """One run with pipes, in an environment with nothing but proxies that don't work."""
+    proxies = {"http_proxy": NOWHERE, "HTTP_PROXY": NOWHERE, "all_proxy": NOWHERE}
     return subprocess.run(
         [sys.executable, "-m", "pollkit", "demo", "--quick", "--progress", "bar"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
-        env={"http_proxy": NOWHERE, "HTTP_PROXY": NOWHERE, "all_proxy": NOWHERE, "HOME": str(home)},
+        env=dict(proxies, HOME=str(home), **environ),
     )
+
+
+@pytest.fixture(scope="module")
+def ran(home):
+    return run_demo(home)
 
 
 def test_it_exits_with_0_although_one_job_fails_on_purpose(ran):
@@ -46,6 +51,14 @@ def test_the_table_has_one_row_per_job_aligned_and_within_80_columns(ran):
     for row in table[1:]:
         assert re.fullmatch(r".{8}  (done|failed)  +\d+  +\d\.\d s  +\d\.\d\d s(  .*)?", row), row
         assert row[table[0].index("noticed after") + 12] == "s"
+
+
+def test_in_a_narrow_terminal_no_line_is_wrapped_by_the_terminal(home):
+    lines = run_demo(home, COLUMNS="40").stdout.decode().splitlines()
+    assert max(map(len, lines)) <= 40
+    assert lines[0].split() == "job state polls waited".split()
+    row = next(number for number, line in enumerate(lines) if line.startswith("scan-8"))
+    assert lines[row + 1] == "  a 503" and lines[row + 2].startswith("video-1 ")
 
 
 def test_it_shows_the_disturbances_of_each_job(ran):

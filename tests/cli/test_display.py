@@ -12,10 +12,12 @@ from pollkit.cli.progress import terminal
 from pollkit.cli.progress.display import display_from
 from pollkit.cli.progress.event_log import CHANGES, EVERYTHING, WARNINGS, EventLog
 from pollkit.cli.progress.terminal import Size, Style, can_draw, clip, style_for, width_of
-from pollkit.cli.progress.views import ManyJobs, OneJob, Totals, clock_text, eta
+from pollkit.cli.progress.texts import clock_text, eta
+from pollkit.cli.progress.views import ManyJobs, OneJob, Totals
 from pollkit.core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event
 from pollkit.core.machine import start
 from pollkit.core.model import Job, State
+from pollkit.core.outages import Outage
 from pollkit.core.units import Limit
 from pollkit.core.wait_settings import WaitSettings
 from pollkit.core.wait_state import Ending
@@ -88,7 +90,7 @@ def test_a_single_job_shows_page_counts_if_the_api_reports_them(fraction, total,
     "why, event, expected",
     [
         ("pace", POLL, "next poll in 1.0s"),
-        ("limit", PAUSE, "next poll in 1.0s (rate limit)"),
+        ("limit", PAUSE, "waits for the rate limit, about 1s"),
         ("retry_after", PAUSE, "next poll in 1.0s (Retry-After)"),
         ("fault", FAULT, "next poll in 1.0s (the server answered 500)"),
     ],
@@ -215,6 +217,89 @@ def test_the_request_rate_is_that_of_the_last_minute():
             float(second), Totals(None, 1000 if second < 200 else 1000 + (second - 200) * 2)
         )
     assert "120 requests per minute" in view.lines(300.0, Size(80, 24), PLAIN)[1]
+
+
+@pytest.mark.parametrize(
+    "polls, within_s, limit, expected",
+    [
+        (1, 60, None, "1 request per minute"),
+        (6, 1, Limit(60, 60, burst=5), "60 requests per minute of 60 allowed"),
+        (5, 5, Limit(60, 60, burst=5), "30 requests per minute of 60 allowed"),
+        (42, 1, Limit(30, 1, burst=12), "1800 requests per minute of 1800 allowed"),
+        (64, 60, Limit(60, 60), "60 requests per minute of 60 allowed"),  # replies came late
+        (110, 60, Limit(60, 60), "110 requests per minute"),  # two origins with a limit each
+        (1, 60, Limit(60, 60), "1 request per minute of 60 allowed"),
+    ],
+)
+def test_no_rate_is_shown_above_the_limit(polls, within_s, limit, expected):
+    view = ManyJobs(100.0, limit)
+    view.update(100.0 + within_s, Totals(9, polls))
+    shown = view.lines(100.0 + within_s, Size(80, 24), PLAIN)[1]
+    assert shown == "%d request%s  %s" % (polls, "" if polls == 1 else "s", expected)
+
+
+@pytest.mark.parametrize(
+    "columns, expected",
+    [
+        (
+            80,
+            [
+                "  job_0  0:15  running  waits for the rate limit, about 40s",
+                "  job_1  0:15  running  waits for the rate limit, about 1s",
+                "  job_2  0:15  running  polling now",
+            ],
+        ),
+        (
+            40,
+            [
+                "  job_0  0:15  running  limit 40s",
+                "  job_1  0:15  running  limit 1s",
+                "  job_2  0:15  running  polling now",
+            ],
+        ),
+    ],
+)
+def test_jobs_that_the_rate_limit_delays_say_so(columns, expected):
+    view = ManyJobs(100.0)
+    for i in range(3):
+        view.on_event(poll(101.0, "job_%d" % i))
+    assert view.due_ids(111.0) == [] and view.due_ids(115.0) == ["job_0", "job_1", "job_2"]
+    view.update(115.0, Totals(3, 3, limit_delays={"job_0": 39.7, "job_1": 0.2}))
+    assert view.lines(115.0, Size(columns, 24), PLAIN)[2:] == expected
+
+
+@pytest.mark.parametrize(
+    "columns, next_probe_at, expected",
+    [
+        (80, 127.0, "https://api.internal is down for 0:45, next try in 12s"),
+        (80, 115.0, "https://api.internal is down for 0:45, trying now"),
+        (54, 127.0, "https://api.internal is down for 0:45, next in 12s"),
+        (40, 127.0, "https://api.internal is down for 0:45"),
+        (30, 127.0, "https://api.internal is dow.."),
+    ],
+)
+def test_an_outage_is_shown_above_the_jobs(columns, next_probe_at, expected):
+    view = ManyJobs(100.0)
+    view.on_event(poll(101.0))
+    outage = Outage("https://api.internal", 70.0, "refused", next_probe_at)
+    view.update(115.0, Totals(3, 3, outages=[outage]))
+    shown = view.lines(115.0, Size(columns, 24), PLAIN)
+    assert shown[2] == expected and shown[3].startswith("  job_1")
+    assert not shown[3].endswith("outage")  # it is not due yet
+    view.update(116.0, Totals(3, 3))
+    assert "is down" not in "".join(view.lines(116.0, Size(columns, 24), PLAIN))
+
+
+def test_a_due_job_whose_origin_is_down_waits_for_the_end_of_the_outage():
+    view = ManyJobs(100.0)
+    for name, url in (("a", "https://api.internal:443/a"), ("b", "http://api.internal/b")):
+        view.on_event(poll(101.0, name, url=url))
+    view.update(115.0, Totals(2, 2, outages=[Outage("https://api.internal", 70.0, "x", 127.0)]))
+    assert view.lines(115.0, Size(80, 24), PLAIN)[3:] == [
+        "  a  0:15  running  waits for the end of the outage",
+        "  b  0:15  running  polling now",
+    ]
+    assert view.lines(115.0, Size(40, 24), PLAIN)[3] == "  a  0:15  running  outage"
 
 
 def test_without_totals_polls_are_counted_from_events():

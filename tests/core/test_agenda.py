@@ -10,6 +10,7 @@ from pollkit.core.agenda import Agenda
 from pollkit.core.lane import Lane
 from pollkit.core.limits.bucket import Bucket
 from pollkit.core.machine import start
+from pollkit.core.outages import Outage
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.wait_settings import WaitSettings
 
@@ -333,3 +334,50 @@ def test_a_job_whose_deadline_passed_before_gets_one_final_poll_however_long_tha
     (entry,) = take(agenda, now)
     (step,) = reply(agenda, [entry], PENDING, now + 0.1)
     assert step.after.ending.state == "timed_out" and agenda.take_expired() == []
+
+
+def test_the_delay_by_the_rate_limit_is_estimated_from_the_place_in_the_queue():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
+    for name in "abcd":
+        agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
+    assert agenda.limit_delays("abcd", 0.0) == {}  # the bucket has not refused a token yet
+    assert ids(take(agenda, 0.0)) == ["a"]
+    take(agenda, 4.0)
+    assert agenda.limit_delays("abcdx", 4.0) == {"b": 6.0, "c": 16.0, "d": 26.0}
+    agenda.cancel("b", 4.0)
+    assert agenda.limit_delays(["c"], 4.0) == {"c": 6.0}
+
+
+def test_a_job_that_becomes_due_while_its_lane_has_no_token_is_delayed_by_the_limit():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
+    for name in "ab":
+        agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
+    reply(agenda, take(agenda, 0.0), PENDING, 0.0)
+    assert take(agenda, 0.0) == 5.0
+    assert take(agenda, 5.0) == 10.0
+    assert agenda.limit_delays("ab", 5.0) == {"a": 15.0, "b": 5.0}
+
+
+def test_one_request_for_many_shortens_the_delay_by_the_rate_limit():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1, batch_size=2)
+    for name in "abcdef":
+        agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
+    assert ids(take(agenda, 0.0)) == ["a", "b"]
+    take(agenda, 0.0)
+    assert agenda.limit_delays("cdef", 0.0) == {"c": 10.0, "d": 10.0, "e": 20.0, "f": 20.0}
+
+
+def test_the_rate_limit_does_not_delay_jobs_whose_origin_is_down():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
+    for name in "ab":
+        entry = agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
+        agenda.outages.assign_lane(entry, "http://x")
+    take(agenda, 0.0)
+    take(agenda, 0.0)
+    assert agenda.limit_delays("ab", 0.0) == {"b": 10.0}
+    agenda.outages.begin(Outage("http://x", 0.0, "refused", 5.0), 0.0)
+    assert agenda.limit_delays("ab", 0.0) == {}

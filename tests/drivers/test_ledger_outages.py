@@ -10,6 +10,7 @@ from outage_api import OutageApi
 from pollkit import Job, Ledger, LedgerRunner
 from pollkit.core.outages import Outage
 from pollkit.drivers import ledger_runner
+from pollkit.testing import Answer
 
 MINUTE = 60.0
 HOUR = 3600.0
@@ -164,3 +165,17 @@ def test_a_process_that_dies_while_it_probes_leaves_the_probe_to_another(clock, 
         assert LedgerRunner(ledger, api.profile).run(for_s=55) == []
         assert len(api.requests) == len(api.requests_when_down())
         assert LedgerRunner(ledger, api.profile).run() == ["done"] * 20
+
+
+def test_a_job_that_was_sent_to_another_origin_waits_for_that_one_only(clock, ledger):
+    """The first server is down, but the job is at the second by now."""
+    with OutageApi(clock) as second, OutageApi(clock, 10.0, 1e9) as first:
+        accepted = Answer(202, {"Location": second.url("moved")}, None)
+        second.add("moved", lasts=120)
+        first._answer_jobs = lambda path, ids, now: accepted
+        ledger.add(["moved"])
+        profile = first.profile._replace(status=None, done=None, failed=None)
+        assert LedgerRunner(ledger, profile, "fixed 20s").run(for_s=5) == []
+        ledger._outages.begin(Outage(first.base, clock.now(), "refused", clock.now()))
+        assert LedgerRunner(ledger, profile, "fixed 20s").run(for_s=200) == ["done"]
+        assert [outage.origin for outage in ledger._outages.current()] == [first.base]

@@ -103,6 +103,14 @@ def test_a_batch_is_drawn_in_place_and_cleared(runs, name):
 
 
 @pytest.mark.parametrize("columns", WIDTHS)
+def test_the_demo_shows_no_rate_above_its_limit(runs, columns):
+    frames = runs["batch %d" % columns].screen.frames
+    rates = [re.search(r"(\d+)(?:/| requests? per minute of )(\d+)", frame[1]) for frame in frames]
+    assert any(rates)
+    assert all(int(rate.group(1)) <= int(rate.group(2)) for rate in rates if rate)
+
+
+@pytest.mark.parametrize("columns", WIDTHS)
 def test_a_single_job_is_drawn_in_place_and_cleared(runs, columns):
     terminal = runs["single %d" % columns]
     screen = terminal.screen

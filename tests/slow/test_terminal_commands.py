@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+import sys
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 pytest.importorskip("pty")
 
 from job_api import JobApi
+from paths import ROOT
 from screen import InPty
 
 WIDTHS = [40, 80, 200]
@@ -52,10 +54,10 @@ def interrupt(terminal):
     read_to_end(terminal)
 
 
-def resize(terminal):
+def resize(terminal, wraps_again=False):
     for columns, fits in ((40, lambda row: len(row) < 40), (120, lambda row: len(row) > 50)):
         terminal.read(until=has_bar)
-        terminal.resize(columns)
+        terminal.resize(columns, wraps_again=wraps_again)
         terminal.read(
             until=lambda screen, fits=fits: any(
                 BAR.search(row) and fits(row) for row in screen.shown()
@@ -68,6 +70,10 @@ def resize(terminal):
             (columns, terminal.screen.wrapped - wrapped, terminal.screen.frames[-1])
         )
     interrupt(terminal)
+
+
+def resize_and_wrap_again(terminal):
+    resize(terminal, wraps_again=True)
 
 
 # Command, columns, whether the jobs finish, whether stdout is the same terminal, action.
@@ -83,6 +89,7 @@ RUNS.update(
         "wait interrupted": ("wait", 80, False, True, interrupt),
         "batch interrupted": ("batch", 40, False, True, interrupt),
         "batch resized": ("batch", 80, False, True, resize),
+        "batch wrapped again": ("batch", 80, False, True, resize_and_wrap_again),
     }
 )
 
@@ -173,6 +180,7 @@ def test_a_batch_on_a_terminal_ends_with_a_line_per_job(runs):
         ("wait interrupted", "pollkit: interrupted: slow-.* has not finished"),
         ("batch interrupted", "pollkit: interrupted: 4 of 4 jobs have not finished: slow-"),
         ("batch resized", "4 of 4 jobs"),
+        ("batch wrapped again", "4 of 4 jobs"),
     ],
 )
 def test_ctrl_c_clears_the_bar_and_lists_unfinished_jobs(runs, name, message):
@@ -183,10 +191,52 @@ def test_ctrl_c_clears_the_bar_and_lists_unfinished_jobs(runs, name, message):
     assert "Traceback" not in shown and "^C" not in shown
 
 
-def test_after_a_resize_the_batch_fits_again(runs):
-    fits = runs["batch resized"].fits
+@pytest.mark.parametrize("name", ["batch resized", "batch wrapped again"])
+def test_after_a_resize_the_batch_fits_again_and_nothing_else_is_left(runs, name):
+    fits = runs[name].fits
     assert [columns for columns, _, _ in fits] == [40, 120]
-    assert all(
-        wrapped == 0 and all(len(row) < columns for row in shown)
-        for columns, wrapped, shown in fits
-    )
+    for columns, wrapped, shown in fits:
+        assert wrapped == 0 and all(len(row) < columns for row in shown)
+        assert len(shown) == 5 and BAR.search(shown[0]) and "requests" in shown[1]
+        assert all(row.startswith("  slow-") for row in shown[2:])
+
+
+def read_display(folder, command, url, options, until):
+    """Run a command on three slow jobs until the condition is true of the screen, then press ^C."""
+    jobs = folder / "jobs"
+    jobs.write_text("slow-1\nslow-2\nslow-3")
+    profiles = folder / "profiles.ini"
+    profiles.write_text(PROFILE % url)
+    names = ["--profile", "fake", "--profiles", str(profiles)]
+    source = str(jobs)
+    if command == "run":
+        source = str(folder / "ledger.db")
+        words = ["-m", "pollkit", "add", source, "--from", str(jobs), "--quiet"]
+        subprocess.run([sys.executable] + words + names, check=True, cwd=ROOT)
+    words = ["-m", "pollkit", command, source, "--pace", "fixed 100ms"]
+    with InPty(words + names + options, 80) as terminal:
+        terminal.read(until=until)
+        terminal.type("\x03")
+        terminal.read()
+    assert terminal.process.returncode == 130
+
+
+@pytest.mark.parametrize("command", ["batch", "run"])
+def test_jobs_that_wait_for_the_rate_limit_say_so(tmp_path, command):
+    def are_delayed(screen):
+        rows = [row for row in screen.shown() if row.startswith("  slow-")]
+        delayed = re.compile(r"  slow-\d .*  waits for the rate limit, about \d+s")
+        return len(rows) == 3 and all(delayed.fullmatch(row) for row in rows)
+
+    with JobApi(answer) as api:
+        read_display(tmp_path, command, api.url, ["--limit", "3/m burst 3"], are_delayed)
+
+
+@pytest.mark.parametrize("command", ["batch", "run"])
+def test_an_outage_is_shown(tmp_path, command):
+    def is_down(screen):
+        rows = [row for row in screen.shown() if row.startswith("http://127.0.0.1:9 is down")]
+        return rows and re.fullmatch(r".* is down for 0:0[1-9], next try in \ds", rows[0])
+
+    options = ["--max-faults", "100"] if command == "batch" else []
+    read_display(tmp_path, command, "http://127.0.0.1:9", options, is_down)

@@ -79,7 +79,10 @@ class Connection:
         head, _, body = data.partition(b"\r\n\r\n")
         length = Request(head, b"", 0).headers.get("content-length", "0")
         while len(body) < int(length):
-            body += self.receive()
+            more = self.receive()
+            if not more:
+                return None
+            body += more
         self._ahead = body[int(length) :]
         return Request(head + b"\r\n\r\n", body[: int(length)], self.number)
 

@@ -96,13 +96,30 @@ class Screen:
             self.scrolled += 1
             self.cells = self.cells[1:] + [[]]
 
-    def resize(self, columns):
-        """Cut off lines that are too wide, like terminals that don't wrap again on a resize."""
+    def resize(self, columns, wraps_again=False):
+        """Cut off lines that are too wide, or wrap them again: terminals do one or the other."""
         self.columns = columns
+        if wraps_again:
+            self._wrap_again()
         for row in self.cells:
             del row[columns:]
         self.column = min(self.column, columns - 1)
         self.widest = 0
+
+    def _wrap_again(self):
+        """Split the lines that are too wide; the cursor stays at its character."""
+        rows = []
+        for number, row in enumerate(self.cells):
+            if number == self.row:
+                cursor_row = len(rows) + self.column // self.columns
+            rows += [row[i : i + self.columns] for i in range(0, len(row) or 1, self.columns)]
+        while len(rows) > self.lines and not rows[-1]:
+            rows.pop()
+        above = len(rows) - self.lines  # these rows scroll off the screen
+        self.scrolled += above
+        self.cells = rows[above:]
+        self.row = max(0, cursor_row - above)
+        self.column %= self.columns
 
     def shown(self):
         rows = ["".join(row).rstrip() for row in self.cells]
@@ -155,9 +172,9 @@ class InPty:
             self.process.stdout.close()
         os.close(self.master)
 
-    def resize(self, columns, lines=24):
+    def resize(self, columns, lines=24, wraps_again=False):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
-        self.screen.resize(columns)
+        self.screen.resize(columns, wraps_again)
 
     def type(self, text):
         os.write(self.master, text.encode())

@@ -3,19 +3,19 @@
 Arguments: options of the display, and 'polls=N', the number of polls until the job is done.
 """
 
-import argparse
 import sys
 import time
 
 import pollkit
+from pollkit.cli.parser import Parser
 from pollkit.cli.progress.display import add_progress_options, display_from
 
 
 def main():
     length = next(int(word[6:]) for word in sys.argv if word.startswith("polls="))
-    parser = argparse.ArgumentParser()
+    parser = Parser("single_display")
     add_progress_options(parser)
-    arguments = parser.parse_args([word for word in sys.argv[1:] if not word.startswith("polls=")])
+    arguments = parser.parse_words([word for word in sys.argv[1:] if not word.startswith("polls=")])
     polls = []
 
     def job():

@@ -1,7 +1,8 @@
 """Put jobs in a ledger, a file that is created if needed; pollkit run polls them.
 
 A job is stored with the name of its profile, its label, size, metadata and timeout, never with a
-credential. A job that is in the ledger already does not change. Timeouts count from now.
+credential. A job that is in the ledger already does not change. Timeouts count from now; pollkit
+prints when the jobs time out.
 
 --timeout is for jobs whose JSON line has no timeout. The timeout stored with a job takes precedence
 over --timeout of pollkit run and over the timeout of the profile.
@@ -15,16 +16,19 @@ examples:
 """
 
 import argparse
-from typing import Optional, Union
+import time
+from typing import List, Optional, Union
 
 from ...core.model import NO_TIMEOUT, Job
 from ...core.profile import Profile
 from ...core.units import NEVER
+from ...edges.ledger.records import Added
 from ...edges.ledger.rows import job_to_row
 from ...errors import ConfigError
 from .. import options
 from ..argument_types import path
 from ..exit_codes import ALL_DONE
+from ..job_deadlines import Deadlines, deadlines_text
 from ..job_lists import named_jobs, read_jobs
 from ..ledger_options import add_ids, add_ledger, open_ledger
 from ..output import join_names, write_message
@@ -45,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="read the jobs from a file or from standard input, as pollkit batch does",
     )
     options.add_ledger_job_options(parser)
-    parser.add_argument("--quiet", action="store_true", help="don't print how many were added")
+    parser.add_argument("--quiet", action="store_true", help="don't print what was added")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -60,14 +64,24 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         jobs = read_jobs(arguments.source, arguments, profile, check=job_to_row)
     timeout = NO_TIMEOUT if arguments.timeout == NEVER else arguments.timeout
+    jobs = [_with_defaults(job, profile.name, timeout) for job in jobs]
     with open_ledger(arguments, create=True) as ledger:
-        added = ledger.add(_with_defaults(job, profile.name, timeout) for job in jobs)
+        added = ledger.add(jobs)
     if not arguments.quiet:
-        text = "%d added" % added.new
-        if added.known:
-            text += ", %d known already (%s)" % (len(added.known), join_names(added.known, 5))
-        write_message(text)
+        _report(jobs, added, Deadlines(arguments.profiles))
     return ALL_DONE
+
+
+def _report(jobs: List[Job], added: Added, deadlines: Deadlines) -> None:
+    text = "%d added" % added.new
+    if added.known:
+        text += ", %d known already (%s)" % (len(added.known), join_names(added.known, 5))
+    if added.new:
+        now = time.time()
+        known = set(added.known)
+        instants = [deadlines.deadline(job, now) for job in jobs if job.id not in known]
+        text += "; " + deadlines_text(instants, now)
+    write_message(text)
 
 
 def _with_some_base(profile: Profile) -> Profile:

@@ -37,7 +37,6 @@ from ..output import count_text, write_message
 from ..profile_options import profile_from
 from ..progress.display import add_progress_options, display_from
 from ..progress.terminal import is_terminal
-from ..progress.views import Totals
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,9 +108,7 @@ def _poll(jobs: List[Job], arguments: argparse.Namespace, profile: Profile) -> L
                 bucket=options.bucket_from(arguments, options.limit_from(arguments, profile, jobs)),
                 **options.overrides_from(arguments),
             ) as batch:
-                display.totals = lambda: Totals(
-                    len(jobs), batch.stats.polls, batch.stats.rate_limited
-                )
+                display.follow(batch, len(jobs))
                 for outcome in batch.as_completed(jobs):
                     display.write_data(format_outcome(outcome))
                     states.append(outcome.state)

@@ -19,9 +19,12 @@ from ...drivers.batch import BatchPoller
 from ...testing import FakeJobApi
 from ..exit_codes import ALL_DONE, UNREACHABLE
 from ..progress.display import add_progress_options, display_from
-from ..progress.views import Totals
+from ..progress.terminal import text_width
+from ..tables import wrap_line
 
 QUICK_SCALE = 0.2
+TABLE_WIDTH = 80
+NARROWEST = 20  # columns; on a narrower terminal, lines are not wrapped any further
 DELAYED_SHARE = 0.1  # of a job's wait: shorter delays by the rate limit are not mentioned
 DISTURBANCES = {0: "a broken connection", 429: "a 429 with Retry-After", 503: "a 503"}
 NEXT_STEPS = """
@@ -82,14 +85,15 @@ def run(arguments: argparse.Namespace) -> int:
         with display, BatchPoller(
             profile, pace, workers=4, on_event=display.on_event, rng=rng
         ) as batch:
-            display.totals = lambda: Totals(len(JOBS), batch.stats.polls, batch.stats.rate_limited)
+            display.follow(batch, len(JOBS))
             _start_jobs(api, scale)
             outcomes = batch.run([job.id for job in JOBS])
         answers = [(name, request.status) for request in api.requests for name in request.ids]
     expected = [State.FAILED if job.error else State.DONE for job in JOBS]
     is_as_planned = [outcome.state for outcome in outcomes] == expected
-    sys.stdout.write(_table(outcomes, answers) + "\n")
-    sys.stdout.write(_summary(outcomes, answers, is_as_planned) + NEXT_STEPS)
+    width = max(NARROWEST, text_width(sys.stdout))
+    text = _summary(outcomes, answers, is_as_planned) + NEXT_STEPS
+    sys.stdout.write(_table(outcomes, answers, width) + "\n" + _wrap_lines(text, width))
     return ALL_DONE if is_as_planned else UNREACHABLE
 
 
@@ -102,7 +106,8 @@ def _start_jobs(api: FakeJobApi, scale: float) -> None:
             api.fault(job.fault, job.id, job.fault_at, retry_after)
 
 
-def _table(outcomes: List[Outcome], answers: Answers) -> str:
+def _table(outcomes: List[Outcome], answers: Answers, width: int) -> str:
+    """One row per job; in a narrow terminal, the disturbances have lines of their own."""
     rows = [("job", "state", "polls", "waited", "noticed after", "disturbed by")]
     for outcome in outcomes:
         delay_s = outcome.notice_delay_s
@@ -116,7 +121,19 @@ def _table(outcomes: List[Outcome], answers: Answers) -> str:
                 ", ".join(_disturbances(outcome, answers)),
             )
         )
-    return "".join(("%-8s  %-6s  %5s  %7s  %13s  %s" % row).rstrip() + "\n" for row in rows)
+    if width >= TABLE_WIDTH:
+        return "".join(("%-8s  %-6s  %5s  %7s  %13s  %s" % row).rstrip() + "\n" for row in rows)
+    lines = []
+    for row in rows:
+        lines.append("%-8s  %-6s  %5s  %7s" % row[:4])
+        disturbances = row[-1]
+        if disturbances and row is not rows[0]:
+            lines.append("  " + disturbances)
+    return _wrap_lines("\n".join(lines), width)
+
+
+def _wrap_lines(text: str, width: int) -> str:
+    return "".join(wrap_line(line, width, 4) + "\n" for line in text.splitlines())
 
 
 def _disturbances(outcome: Outcome, answers: Answers) -> List[str]:

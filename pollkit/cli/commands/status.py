@@ -1,37 +1,56 @@
-"""Show the jobs of a ledger: counts by state, then one line per job.
+"""Show the jobs of a ledger: outages, counts by state, then one line per job.
 
 The exit code is 5 while jobs wait (leased: a run is polling them). Otherwise it is that of the
-outcomes, as for pollkit batch. With ids or filters, only those jobs count.
+outcomes, as for pollkit batch. With ids or filters, only those jobs count: --state failed exits
+with 0 if no job failed, although others may still wait.
 
-The notification of a finished job is 'pending' until a run with --exec or --outbox delivers it.
+The table leaves out columns in which no job has a value and, on a narrow terminal, the less
+important ones. PROBLEM is the fault of the last poll, the error of the job, or why its notification
+failed. The notification of a finished job is 'pending' until a run with --exec or --outbox
+delivers it. --json has everything: see pollkit help cron and pollkit help schema.
 
 examples:
   pollkit status jobs.db
   pollkit status jobs.db --state failed --state unreachable --rows 500
   pollkit status jobs.db job_1 --json
+  pollkit status jobs.db --watch
+  pollkit status jobs.db --summary --watch 1m >> status.log
 """
 
 import argparse
+import os
 import sys
 import time
 from itertools import islice
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Sequence
 
-from ...core.model import State, iso_text, one_line
-from ...core.units import duration_text, percent
-from ...edges.ledger import records as states
-from ...edges.ledger.ledger import Ledger
-from ...edges.ledger.records import JobRow, Summary
+from ...core.model import State, iso_text
+from ...core.outages import Outage
+from ...core.units import to_seconds
+from ...edges.ledger.ledger import STATES, Ledger
+from ...edges.ledger.records import LEASED, WAITING, JobRow, Summary
 from ...errors import ConfigError
 from .. import output
 from ..argument_types import count
-from ..exit_codes import WAITING, exit_code
+from ..exit_codes import WAITING as JOBS_WAIT
+from ..exit_codes import exit_code
+from ..job_deadlines import Deadlines
 from ..ledger_options import add_ids, add_ledger, open_ledger
+from ..progress.terminal import Terminal, can_draw, size_of
+from ..status_text import (
+    headline,
+    job_cells,
+    job_deadline,
+    job_progress,
+    job_table,
+    last_poll_failed,
+    next_poll_at,
+)
+from ..tables import terminal_width
 
-UNFINISHED = (states.WAITING, states.LEASED)
-STATES = list(UNFINISHED) + [state.value for state in State]
-HEADINGS = ("ID", "STATE", "STATUS", "PROGRESS", "POLLS", "WHEN", "NOTIFIED")
-WIDEST_CELL = 60
+UNFINISHED = (WAITING, LEASED)
+WATCH_S = 2.0
+SHORTEST_WATCH_S = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,24 +75,50 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many jobs to show in the table (default: 50)",
     )
     parser.add_argument(
+        "--summary", action="store_true", help="only the outages and counts, without the jobs"
+    )
+    parser.add_argument(
+        "--watch",
+        metavar="D",
+        nargs="?",
+        type=_interval,
+        const=WATCH_S,
+        help="show it again every 2s, or after this time, until Ctrl-C; without a terminal, "
+        "print the summary each time",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print one JSON object with all of the jobs"
     )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the jobs; return 5 if any of them waits, otherwise the code of the outcomes."""
+    if arguments.json and arguments.watch is not None:
+        raise ConfigError("--watch shows text: leave out --json, or call status --json repeatedly")
     with open_ledger(arguments) as ledger:
         _check_filters(arguments, ledger)
-        summary = _summary(arguments, ledger)
-        rows = _rows(arguments, ledger)
+        view = _StatusView(arguments, ledger)
+        if arguments.watch is not None:
+            view.watch(arguments.watch)
+        summary = view.summary()
         if arguments.json:
-            _print_json(summary, rows)
+            view.print_json(summary)
         else:
-            _print_table(summary, islice(rows, arguments.rows))
+            output.write("\n".join(view.lines(summary, terminal_width())) + "\n")
     present = [state for state, number in summary.states.items() if number]
     if any(state in UNFINISHED for state in present):
-        return WAITING
+        return JOBS_WAIT
     return exit_code(State(state) for state in present)
+
+
+def _interval(text: str) -> float:
+    try:
+        interval = to_seconds(text)
+    except ConfigError as error:
+        raise ConfigError("%s; if it is the ledger, write it before --watch" % error) from None
+    if interval < SHORTEST_WATCH_S:
+        raise ConfigError("%s is too short: write 100ms or more" % text)
+    return interval
 
 
 def _check_filters(arguments: argparse.Namespace, ledger: Ledger) -> None:
@@ -90,182 +135,138 @@ def _check_filters(arguments: argparse.Namespace, ledger: Ledger) -> None:
             raise ConfigError("not in the ledger: " + output.join_names(missing))
 
 
-def _rows(arguments: argparse.Namespace, ledger: Ledger, outcomes: bool = True) -> Iterator[JobRow]:
-    ids = list(dict.fromkeys(arguments.ids))
-    return ledger.rows(arguments.state, arguments.profile, arguments.label, ids, outcomes)
+class _StatusView:
+    """Reads the jobs that the arguments select, and formats them."""
+
+    def __init__(self, arguments: argparse.Namespace, ledger: Ledger) -> None:
+        self._arguments = arguments
+        self._ledger = ledger
+        self._deadlines = Deadlines()
+
+    def summary(self) -> Summary:
+        """The counts of the jobs that the ids and filters select."""
+        arguments = self._arguments
+        if not arguments.ids:
+            return self._ledger.summary(arguments.state, arguments.profile, arguments.label)
+        rows = list(self._rows(outcomes=False))
+        counts = dict.fromkeys(STATES, 0)
+        for row in rows:
+            counts[row.state] += 1
+        added_at = [row.added_at for row in rows if row.ended_at is None]
+        return Summary(
+            counts,
+            max(0.0, time.time() - min(added_at)) if added_at else None,
+            sum(_notified(row) == "no" and row.ended_at is not None for row in rows),
+            sum(row.gave_up_notifying for row in rows),
+            sum(last_poll_failed(row) for row in rows),
+        )
+
+    def lines(
+        self, summary: Summary, width: Optional[int], most: Optional[int] = None
+    ) -> List[str]:
+        """The outages, the counts and the table; at most so many lines."""
+        now = time.time()
+        outages = self._ledger.outages()
+        lines = headline(summary, outages, now, width)
+        if self._arguments.summary:
+            return lines[:most]
+        rows_shown = self._arguments.rows
+        if most is not None:
+            rows_shown = max(0, min(rows_shown, most - len(lines) - 3))
+        # Only the cells are kept: the result of a job may be large.
+        rows = islice(self._rows(), rows_shown)
+        cells = [job_cells(row, outages, self._deadlines, now) for row in rows]
+        if cells:
+            lines += [""] + job_table(cells, width)
+        more = sum(summary.states.values()) - len(cells)
+        if more > 0:
+            lines.append("... and %d more: --rows N shows more, --json all" % more)
+        return lines[:most]
+
+    def watch(self, every_s: float) -> None:
+        """Show the status again and again, until a signal raises KeyboardInterrupt."""
+        if can_draw(sys.stdout, os.environ):
+            self._redraw(every_s)
+        while True:
+            now = time.time()
+            lines = headline(self.summary(), self._ledger.outages(), now)
+            output.write("%s %s\n" % (iso_text(now), "; ".join(lines)))
+            sys.stdout.flush()
+            time.sleep(every_s)
+
+    def _redraw(self, every_s: float) -> None:
+        """Draw in place, at the present size of the terminal; the last drawing stays."""
+        terminal = Terminal(sys.stdout)
+        lines: List[str] = []
+        try:
+            while True:
+                size = size_of(sys.stdout)
+                lines = self.lines(self.summary(), size.columns - 1, size.lines - 1)
+                terminal.draw([output.make_encodable(line) for line in lines])
+                time.sleep(every_s)
+        finally:
+            terminal.clear()
+            output.write("".join(line + "\n" for line in lines))
+
+    def print_json(self, summary: Summary) -> None:
+        """Print one object, job by job: all of them may not fit into memory."""
+        outages = self._ledger.outages()
+        head = {"summary": summary.states, "outages": [_outage_as_dict(one) for one in outages]}
+        rows = self._rows()
+        if self._arguments.summary:
+            rows = iter(())
+        sys.stdout.write(output.as_json(head).rstrip("\n")[:-1] + ', "jobs": [')
+        separator = "\n "
+        for row in rows:
+            job = _job_as_dict(row, outages, self._deadlines)
+            sys.stdout.write(separator + output.as_json(job).rstrip("\n"))
+            separator = ",\n "
+        sys.stdout.write("]}\n")
+
+    def _rows(self, outcomes: bool = True) -> Iterator[JobRow]:
+        arguments = self._arguments
+        ids = list(dict.fromkeys(arguments.ids))
+        return self._ledger.rows(arguments.state, arguments.profile, arguments.label, ids, outcomes)
 
 
-def _summary(arguments: argparse.Namespace, ledger: Ledger) -> Summary:
-    """The counts of the jobs that the ids and filters select."""
-    if not arguments.ids:
-        return ledger.summary(arguments.state, arguments.profile, arguments.label)
-    rows = list(_rows(arguments, ledger, outcomes=False))
-    counts = dict.fromkeys(STATES, 0)
-    for row in rows:
-        counts[row.state] += 1
-    added_at = [row.added_at for row in rows if row.ended_at is None]
-    return Summary(
-        counts,
-        max(0.0, time.time() - min(added_at)) if added_at else None,
-        sum(_is_pending(row) for row in rows),
-        sum(row.gave_up_notifying for row in rows),
-    )
-
-
-def _is_pending(row: JobRow) -> bool:
-    return row.ended_at is not None and row.notified_at is None and not row.gave_up_notifying
-
-
-def _print_table(summary: Summary, rows: Iterator[JobRow]) -> None:
-    now = time.time()
-    lines = [_cells(row, now) for row in rows]  # a row's result may be large: don't keep it
-    output.write(_headline(summary))
-    if lines:
-        output.write("\n" + _table([HEADINGS] + lines))
-    more = sum(summary.states.values()) - len(lines)
-    if more > 0:
-        output.write("... and %d more: --rows N shows more, --json all\n" % more)
-
-
-def _headline(summary: Summary) -> str:
-    counts = [
-        "%d %s" % (number, _state_text(state)) for state, number in summary.states.items() if number
-    ]
-    parts = [", ".join(counts) or "no jobs"]
-    if summary.oldest_s is not None:
-        parts.append("the oldest has waited for %s" % _age(summary.oldest_s))
-    notifications = {
-        "pending": summary.pending_notifications,
-        "given up": summary.gave_up_notifying,
-    }
-    for state, number in notifications.items():
-        if number:
-            parts.append("%s %s" % (output.count_text(number, "notification"), state))
-    return "; ".join(parts) + "\n"
-
-
-def _table(lines: List[Tuple[str, ...]]) -> str:
-    widths = [max(len(line[i]) for line in lines) for i in range(len(HEADINGS))]
-    return "".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() + "\n"
-        for line in lines
-    )
-
-
-def _cells(row: JobRow, now: float) -> Tuple[str, ...]:
-    progress = _progress(row)
-    fraction = progress["progress"]
-    return (
-        _truncate(row.job.id),
-        _state_text(row.state),
-        _truncate(_status_text(row, progress)) or "-",
-        "-" if fraction is None else "%d%%" % percent(fraction),
-        str(progress["polls"]),
-        _when_text(row, now),
-        _notified_text(row),
-    )
-
-
-def _status_text(row: JobRow, progress: Dict[str, Any]) -> str:
-    """The job's status and, unless the job is done, its error."""
-    parts = [progress["status"]]
-    error = progress["error"]
-    if error and row.state != State.DONE.value:
-        parts.append(error.get("message") or error.get("code"))
-    return ": ".join(str(part) for part in parts if part)
-
-
-def _when_text(row: JobRow, now: float) -> str:
-    """When the job finished, or when its next poll is due."""
-    if row.ended_at is not None:
-        return _age(now - row.ended_at) + " ago"
-    if row.due_at is None or row.due_at <= now:
-        return "now"
-    return "in " + _age(row.due_at - now)
-
-
-def _notified_text(row: JobRow) -> str:
-    if row.ended_at is None:
-        return "-"
-    if row.notified_at is not None:
-        return "yes"
-    text = "gave up" if row.gave_up_notifying else "pending"
-    if row.notify_error:
-        text += " (attempt %d: %s)" % (row.notify_attempts, _truncate(row.notify_error))
-    return text
-
-
-def _progress(row: JobRow) -> Dict[str, Any]:
-    """Status, progress, polls and error of a job, whether it has finished or not."""
-    if row.outcome is not None:
-        return {field: row.outcome.get(field) for field in ("status", "progress", "polls", "error")}
-    return {
-        "status": row.progress.get("status"),
-        "progress": row.progress.get("fraction"),
-        "polls": row.progress.get("polls", 0),
-        "error": None,
-    }
-
-
-def _print_json(summary: Summary, rows: Iterator[JobRow]) -> None:
-    """Print one object, job by job: all of them may not fit into memory."""
-    head = {
-        "states": summary.states,
-        "oldest_s": summary.oldest_s,
-        "untold": summary.pending_notifications,
-        "gave_up_telling": summary.gave_up_notifying,
-    }
-    sys.stdout.write(output.as_json(head).rstrip("\n")[:-1] + ', "jobs": [')
-    separator = "\n "
-    for row in rows:
-        sys.stdout.write(separator + output.as_json(_as_dict(row)).rstrip("\n"))
-        separator = ",\n "
-    sys.stdout.write("]}\n")
-
-
-def _as_dict(row: JobRow) -> Dict[str, Any]:
+def _job_as_dict(row: JobRow, outages: Sequence[Outage], deadlines: Deadlines) -> Dict[str, Any]:
     job = row.job
-    progress = _progress(row)
+    progress = job_progress(row)
     return {
         "id": job.id,
-        "url": job.url,
         "profile": job.profile,
         "label": job.label,
-        "size": job.size,
         "metadata": job.metadata,
         "state": row.state,
         "status": progress["status"],
         "progress": progress["progress"],
         "polls": progress["polls"],
+        "faults": progress["faults"],
+        "last_fault": row.last_fault,
         "added_at": iso_text(row.added_at),
-        "due_at": _iso_or_none(row.due_at),
+        "deadline": _iso_or_none(job_deadline(row, deadlines)),
+        "next_poll_at": _iso_or_none(next_poll_at(row, outages)),
         # The same instant as in the notification: with the id, it identifies the outcome.
         "ended_at": (row.outcome or {}).get("ended_at") or _iso_or_none(row.ended_at),
-        "told_at": _iso_or_none(row.notified_at),
-        "tells": row.notify_attempts,
-        "tell_error": row.notify_error,
-        "gave_up_telling": row.gave_up_notifying,
         "outcome": row.outcome,
+        "notified": _notified(row),
+        "notify_error": row.notify_error,
     }
+
+
+def _outage_as_dict(outage: Outage) -> Dict[str, Any]:
+    return {
+        "origin": outage.origin,
+        "since": iso_text(outage.began_at),
+        "last_fault": outage.last_fault,
+    }
+
+
+def _notified(row: JobRow) -> str:
+    if row.notified_at is not None:
+        return "yes"
+    return "gave_up" if row.gave_up_notifying else "no"
 
 
 def _iso_or_none(at: Optional[float]) -> Optional[str]:
     return None if at is None else iso_text(at)
-
-
-def _state_text(state: str) -> str:
-    return state.replace("_", " ")
-
-
-def _age(age_s: float) -> str:
-    """A rounded duration: days, or the two largest units."""
-    age_s = max(0.0, age_s)
-    if age_s >= 2 * 86400:
-        return "%dd" % (age_s // 86400)
-    if age_s >= 3600:
-        age_s = age_s // 60 * 60
-    return duration_text(float(int(age_s)))
-
-
-def _truncate(text: Optional[str]) -> str:
-    return one_line(text or "", WIDEST_CELL)

@@ -2,7 +2,7 @@
 
     display = display_from(arguments, batch=True)
     with display, BatchPoller(profile, on_event=display.on_event) as batch:
-        display.totals = lambda: Totals(jobs, batch.stats.polls, batch.stats.rate_limited)
+        display.follow(batch, len(jobs))
 
 views.py and event_log.py build the text; this module brings it to the terminal. A background
 thread draws, ten times per second, so that workers never wait for the terminal.
@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 import time
-from typing import IO, TYPE_CHECKING, Callable, Mapping, Optional, Union
+from typing import IO, TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Union
 
 from ...core.events import Event
 from ...core.units import Limit, parse_limit
@@ -22,6 +22,8 @@ from .event_log import CHANGES, EVERYTHING, FAULTS, WARNINGS, EventLog
 from .terminal import REDRAW_S, Terminal, can_draw, size_of, style_for
 
 if TYPE_CHECKING:
+    from ...drivers.batch import BatchPoller
+    from ...drivers.ledger_runner import LedgerRunner
     from .views import Totals, View
 
 
@@ -63,14 +65,19 @@ class Display:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread: Optional[threading.Thread] = None
-        #: Returns the totals of a batch; called for each drawing.
-        self.totals: "Optional[Callable[[], Totals]]" = None
+        self._poller: "Union[BatchPoller, LedgerRunner, None]" = None
+        self._jobs = 0
         #: For the driver; if no events are shown it is None, and the driver creates none.
         self.on_event: Optional[Callable[[Event], None]] = None
         if shows_events:
             self.on_event = self._show_event
         #: Whether each finished job gets a line in the log.
         self.logs_outcomes = shows_events and log.level >= CHANGES
+
+    def follow(self, poller: "Union[BatchPoller, LedgerRunner]", jobs: int) -> None:
+        """Show the requests of a poller that waits for this number of jobs."""
+        self._jobs = jobs
+        self._poller = poller
 
     def write_line(self, text: str) -> None:
         """Write a line to stderr, above the live display if there is one."""
@@ -109,14 +116,28 @@ class Display:
             self._draw(time.monotonic())
 
     def _draw(self, now: float) -> None:
-        assert self._view is not None
-        totals = None if self.totals is None else self.totals()
+        view = self._view
+        assert view is not None
         size = size_of(self._stream)  # each time: the user may resize the window
         with self._lock:
-            self._view.update(now, totals)
-            lines = self._view.lines(now, size, self._style)
+            view.update(now, self._totals(view.due_ids(now)))
+            lines = view.lines(now, size, self._style)
         # One line less than the terminal has: the line above, with the command, stays visible.
         self._terminal.draw(lines[: max(1, size.lines - 1)])
+
+    def _totals(self, due_ids: Sequence[str]) -> "Optional[Totals]":
+        from .views import Totals  # late: cron shows no live display
+
+        poller = self._poller
+        if poller is None:
+            return None
+        return Totals(
+            jobs=self._jobs,
+            polls=poller.stats.polls,
+            rate_limited=poller.stats.rate_limited,
+            limit_delays=poller.limit_delays(due_ids),
+            outages=poller.outages,
+        )
 
 
 def display_from(

@@ -178,8 +178,8 @@ class Terminal:
         text = (_ERASE_LINE + "\n").join(self._block)
         lines_below = len(self._block) - 1
         to_top = "\x1b[%dA" % lines_below if lines_below else ""
+        self._is_drawn = True  # before it is: a ^C may come right after the write
         self._write("\r" + _NO_WRAP + text + _ERASE_BELOW + _WRAP + "\r" + to_top)
-        self._is_drawn = True
         self._drawn_at = time.monotonic()
 
     def _erase(self) -> None:

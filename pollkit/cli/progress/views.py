@@ -7,23 +7,39 @@ the number of jobs, and `lines` reads only a few of them.
 
 from collections import deque
 from itertools import islice
-from typing import Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ...core.events import END, FAULT, POLL, Event
 from ...core.model import State, display_id, one_line
-from ...core.units import Limit, duration_text, percent
-from ...core.wait_state import FAULT as FOR_FAULT
-from ...core.wait_state import LIMIT, RETRY_AFTER, WaitState
+from ...core.origins import origin_text
+from ...core.outages import Outage
+from ...core.units import Limit
+from ...core.urls import is_url, parse_url
+from ...core.wait_state import WaitState
+from ..output import count_text
 from .terminal import Size, Style, clip, width_of
+from .texts import (
+    POLLING_NOW,
+    Report,
+    amount_texts,
+    clock_text,
+    eta,
+    limit_texts,
+    next_poll_texts,
+    outage_texts,
+    percent_text,
+    rate_texts,
+    spinner,
+)
 
 WIDEST_BAR = 40
 NARROWEST_BAR = 8
 SLOW_JOBS_SHOWN = 3
 SLOW_JOBS_READ = 50  # the jobs among which the slowest are found
+OUTAGES_SHOWN = 3
 RATE_WINDOW_S = 60
 ETA_MIN_FINISHED = 5  # jobs that must have finished before an ETA is shown
 GAP = "  "
-_REASONS = {LIMIT: "rate limit", RETRY_AFTER: "Retry-After", FOR_FAULT: "fault"}
 _STATES = (
     (State.DONE, "done", "green"),
     (State.FAILED, "failed", "red"),
@@ -34,18 +50,13 @@ _STATES = (
 
 
 class Totals(NamedTuple):
-    """Counts of a batch: its jobs (None if unknown), its requests, and their 429s."""
+    """The present state of a batch, as its poller knows it."""
 
-    jobs: Optional[int] = None
+    jobs: Optional[int] = None  # None if unknown
     polls: int = 0
-    rate_limited: int = 0
-
-
-class Report(NamedTuple):
-    """The progress of a job, and when it was reported."""
-
-    fraction: float
-    at: float
+    rate_limited: int = 0  # polls that were answered with 429
+    limit_delays: Mapping[str, float] = {}  # seconds, by the ids of jobs that the limit delays
+    outages: Sequence[Outage] = ()
 
 
 class Part(NamedTuple):
@@ -117,6 +128,10 @@ class OneJob:
             elif report.fraction > self._latest.fraction:
                 self._latest = report
 
+    def due_ids(self, now: float) -> List[str]:
+        """None: the events of a single job say whether the rate limit delays it."""
+        return []
+
     def update(self, now: float, totals: Optional[Totals]) -> None:
         """Do nothing: a single job has no totals."""
 
@@ -179,6 +194,10 @@ class ManyJobs:
             if progress.ending is None:
                 self._waiting[progress.job.id] = progress
 
+    def due_ids(self, now: float) -> List[str]:
+        """The ids of the jobs that are shown and are due by now."""
+        return [progress.job.id for progress in self._slowest() if progress.next_at <= now]
+
     def update(self, now: float, totals: Optional[Totals]) -> None:
         """Record the totals of the command; called before each drawing."""
         self._totals = totals or Totals(polls=self._polls)
@@ -192,13 +211,36 @@ class ManyJobs:
             self._jobs_line(now, width, style),
             fit_line(self._request_parts(now), width, style),
         ]
+        for outage in self._totals.outages[:OUTAGES_SHOWN]:
+            texts = outage_texts(outage, now)
+            lines.append(fit_line([Part(0, texts, "red")], width, style))
+        return lines + self._job_lines(now, width, style)
+
+    def _job_lines(self, now: float, width: int, style: Style) -> List[str]:
         slowest = self._slowest()
-        if slowest:
-            longest = max(width_of(display_id(progress.job)) for progress in slowest)
-            name_width = min(longest, max(8, width // 4))
-            for progress in slowest:
-                lines.append(fit_line(_job_parts(progress, now, name_width, style), width, style))
+        longest = max([width_of(display_id(progress.job)) for progress in slowest], default=0)
+        name_width = min(longest, max(8, width // 4))
+        has_fractions = any(progress.fraction is not None for progress in slowest)
+        lines = []
+        for progress in slowest:
+            parts = _job_parts(progress, now, name_width, style)
+            if progress.next_at <= now:
+                parts[-1] = Part(3, self._due_texts(progress), "yellow")
+            if not has_fractions:
+                del parts[1]
+            lines.append(fit_line(parts, width, style))
         return lines
+
+    def _due_texts(self, progress: WaitState) -> List[str]:
+        """Why a due job has not been polled yet."""
+        limit_delay_s = self._totals.limit_delays.get(progress.job.id)
+        if limit_delay_s is not None:
+            return limit_texts(limit_delay_s)
+        if self._totals.outages and is_url(progress.url):
+            origin = origin_text(parse_url(progress.url))
+            if any(outage.origin == origin for outage in self._totals.outages):
+                return ["waits for the end of the outage", "outage", ""]
+        return POLLING_NOW
 
     def _jobs_line(self, now: float, width: int, style: Style) -> str:
         total = self._totals.jobs
@@ -221,18 +263,10 @@ class ManyJobs:
 
     def _request_parts(self, now: float) -> List[Part]:
         totals = self._totals
-        parts = [Part(2, ["%d requests" % totals.polls])]
+        parts = [Part(2, [count_text(totals.polls, "request")])]
         since, polls_before = self._poll_counts[0]
         if now - since >= 1:
-            rate = (totals.polls - polls_before) / (now - since) * 60
-            texts = ["%.0f requests per minute" % rate, "%.0f/min" % rate]
-            if self._limit is not None:
-                allowed = self._limit.polls / self._limit.per * 60
-                texts = [
-                    "%.0f requests per minute of %.0f allowed" % (rate, allowed),
-                    "%.0f/%.0f per min" % (rate, allowed),
-                ]
-            parts.append(Part(1, texts))
+            parts.append(Part(1, rate_texts(totals.polls - polls_before, now - since, self._limit)))
         if totals.rate_limited:
             count = totals.rate_limited
             texts = ["rate limited (429): %d" % count, "429s: %d" % count]
@@ -265,64 +299,6 @@ def _job_parts(progress: WaitState, now: float, name_width: int, style: Style) -
         Part(1, [status, clip(status, 12), clip(status, 8)]),
         Part(3, next_poll_texts(progress, now), "yellow" if progress.why != "pace" else "faint"),
     ]
-
-
-def next_poll_texts(progress: WaitState, now: float, fault: str = "") -> List[str]:
-    """When the next poll is, and the reason if it is not the pace; the longest text first."""
-    delay_s = progress.next_at - now
-    if progress.ending is not None:
-        return [""]
-    if delay_s <= 0:
-        return ["polling now", "now", ""]
-    if delay_s < 9.95:
-        delay = "%.1fs" % max(0.1, delay_s)
-    else:
-        delay = duration_text(round(delay_s))
-    short = ["next in " + delay, "in " + delay, ""]
-    reason = _REASONS.get(progress.why)
-    if reason is None:
-        return ["next poll in " + delay] + short
-    long = "next poll in %s (%s)" % (delay, reason)
-    if fault and progress.why == FOR_FAULT:
-        return ["next poll in %s (%s)" % (delay, one_line(fault, 90)), long] + short
-    return [long, "in %s (%s)" % (delay, reason)] + short
-
-
-def eta(first: Optional[Report], latest: Optional[Report], now: float) -> Optional[float]:
-    """Seconds until the job finishes at the speed between two reports; None if that is unknown."""
-    if first is None or latest is None or first.at >= latest.at:
-        return None
-    speed = (latest.fraction - first.fraction) / (latest.at - first.at)
-    remaining_s = latest.at + (1 - latest.fraction) / speed - now
-    return remaining_s if remaining_s > 0 else None
-
-
-def percent_text(fraction: float) -> str:
-    """A fraction in percent."""
-    return "%d%%" % percent(min(1.0, max(0.0, fraction)))
-
-
-def amount_texts(fraction: float, total: Optional[float]) -> List[str]:
-    """A fraction in percent and, if the total is a whole number, in counts; the longest first."""
-    percentage = percent_text(fraction)
-    if total is None or total % 1:
-        return [percentage]
-    count = round(fraction * total)
-    return ["%s (%d of %d)" % (percentage, count, total), "%d/%d" % (count, total), percentage]
-
-
-def clock_text(duration: float) -> str:
-    """0:12, 12:34, 1:02:03."""
-    minutes, seconds = divmod(int(max(0.0, duration)), 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return "%d:%02d:%02d" % (hours, minutes, seconds)
-    return "%d:%02d" % (minutes, seconds)
-
-
-def spinner(now: float) -> str:
-    """A character that changes four times per second, to show that the command is running."""
-    return "|/-\\"[int(now * 4) % 4]
 
 
 def _width(texts: Sequence[str]) -> int:

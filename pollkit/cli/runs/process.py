@@ -119,10 +119,7 @@ class ProcessRun:
             **options.overrides_from(arguments),
         )
         if display.on_event is not None:
-            from ..progress.views import Totals  # late: cron shows no live display
-
-            jobs = _count_unfinished(ledger)
-            display.totals = lambda: Totals(jobs, runner.stats.polls, runner.stats.rate_limited)
+            display.follow(runner, _count_unfinished(ledger))
         finished = self._run_to_end(runner)
         if display.on_event is not None and arguments.processes == 1:
             from ..commands.batch import summary

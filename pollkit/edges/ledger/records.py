@@ -66,6 +66,7 @@ class Summary(NamedTuple):
     oldest_s: Optional[float]  # the age of the oldest job that has not finished
     pending_notifications: int
     gave_up_notifying: int
+    faulty: int  # jobs that have not finished and whose last poll was a fault
 
 
 def new_token() -> str:

@@ -8,6 +8,7 @@ from ....core.model import State
 from ....core.outages import Outage
 from ....core.snapshot import is_instant
 from ....core.units import NEVER
+from ....core.wait_state import FAULT
 from ....errors import ConfigError
 from ...sqlite_file import Connection
 from ..records import LEASED, WAITING, Added, JobRow, Summary
@@ -110,9 +111,11 @@ class SqliteJobs(Jobs):
             rows = db.execute(
                 "SELECT state, token IS NOT NULL AND free_at > ?, COUNT(*), MIN(added_at), "
                 "COUNT(notify_at), "
-                "SUM(ended_at IS NOT NULL AND notify_at IS NULL AND notified_at IS NULL) "
+                "SUM(ended_at IS NOT NULL AND notify_at IS NULL AND notified_at IS NULL), "
+                # Quotes within the texts of `progress` are escaped, so they can't match.
+                "SUM(progress IS NOT NULL AND progress LIKE ?) "
                 "FROM jobs WHERE %s GROUP BY 1, 2" % " AND ".join(conditions or ["1"]),
-                [now, *values],
+                [now, '%%"why":"%s"%%' % FAULT, *values],
             ).fetchall()
             return _summarize(rows, states, now)
 
@@ -248,13 +251,15 @@ def _summarize(rows: Iterable[Any], states: Sequence[str], now: float) -> Summar
     pending = 0
     gave_up = 0
     ages = []
-    for stored_state, is_leased, jobs, oldest_added_at, to_notify, not_notified in rows:
+    faulty = 0
+    for stored_state, is_leased, jobs, oldest_added_at, *numbers in rows:
         state = LEASED if is_leased else stored_state
         if states and state not in states:
             continue
         counts[state] += jobs
-        pending += to_notify
-        gave_up += not_notified
+        pending += numbers[0]
+        gave_up += numbers[1]
+        faulty += numbers[2]
         if stored_state == WAITING:
             ages.append(max(0.0, now - oldest_added_at))
-    return Summary(counts, max(ages, default=None), pending, gave_up)
+    return Summary(counts, max(ages, default=None), pending, gave_up, faulty)
