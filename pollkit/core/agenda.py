@@ -97,7 +97,7 @@ class Agenda:
         """Continue a wait that began elsewhere; its job must not be on the agenda.
 
         `origin` is that of the URL that it polls next.
-        `is_late` means that its deadline has passed while no process polled it. It still gets its
+        `is_late` means that its deadline has passed before it could be polled. It still gets its
         final poll, however long the rate limit delays that.
         """
         if is_late:

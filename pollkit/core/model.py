@@ -142,6 +142,7 @@ class FaultCode(Enum):
 
     NAME = "name"  # the host name was not resolved
     CONNECT = "connect"  # refused, unreachable, or no answer
+    NO_RESOURCES = "no resources"  # this host has no more files, sockets or memory
     PROXY = "proxy"  # the proxy refused, or opened no tunnel
     TLS = "tls"  # the TLS handshake failed
     HANDSHAKE = "handshake"  # the server aborted it, perhaps because we sent no certificate

@@ -41,6 +41,8 @@ class OutageLanes:
         """Note the origin that a job polls next; the job waits there if it is down."""
         entry.origin = origin
         entry.lane = self._lanes.get(origin, entry.home)
+        if entry.lane.outage is not None:
+            _restore_deadline(entry)
 
     def observe(
         self, entry: Entry, origin: str, reading: Reading, now: float, rand: float
@@ -74,6 +76,7 @@ class OutageLanes:
         for entry in self._schedule.entries.values():
             if entry.origin == outage.origin:
                 entry.lane = lane
+                _restore_deadline(entry)
                 if entry.phase is READY:
                     self._schedule.queue(entry, now)
 
@@ -181,3 +184,9 @@ def _remove_deadline(entry: Entry) -> None:
     """Let a wait have its final poll after the outage."""
     entry.is_late = True
     entry.state = entry.state._replace(deadline=NEVER)
+
+
+def _restore_deadline(entry: Entry) -> None:
+    """A single poll (timeout=0) that the rate limit has delayed does not wait for an outage."""
+    if entry.is_late and not entry.settings.outlasts_outages:
+        entry.state = entry.state._replace(deadline=entry.state.started_at)

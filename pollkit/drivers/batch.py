@@ -263,7 +263,9 @@ class BatchPoller:
                 entry = engine.agenda.get(job.id)
                 if entry is None:
                     state = start(job, url, endpoint.settings, now, latest)
-                    entry = engine.adopt(state, endpoint, owners)
+                    # With a timeout of 0 each job is polled once, when the limit allows it.
+                    is_polled_once = state.deadline <= now and latest == NEVER
+                    entry = engine.adopt(state, endpoint, owners, is_late=is_polled_once)
                     entry.turn = self._client.begin_wait(endpoint)
                 else:
                     entry.owner += owners

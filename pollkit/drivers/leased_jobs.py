@@ -12,6 +12,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 from ..core.lane import Entry
 from ..core.learning.durations import Durations
+from ..core.machine import nudge
 from ..core.model import Counts, Outcome, State
 from ..core.outages import Outage
 from ..core.schedule import Step
@@ -125,6 +126,8 @@ class LeasedJobs:
                 return
             is_probe = True
             is_late = False  # no final poll: the agenda ends the wait
+        if is_probe:
+            state = nudge(state, now)  # the outage sets the pace, not the faults of this job
         leased = LeasedJob(claim, url, origin, is_probe)
         with engine.lock:
             known = engine.agenda.get(job.id)

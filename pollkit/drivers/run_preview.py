@@ -19,7 +19,7 @@ from .unpollable_jobs import unpollable_text
 
 
 class DueJobs:
-    """The due jobs of one origin and profile; the instants of the outage are wall-clock time."""
+    """The due or held jobs of one origin and profile; the instants of the outage are wall-clock time."""
 
     def __init__(self, origin: str, profile: Optional[str], outage: Optional[Outage]) -> None:
         self.origin = origin
@@ -59,10 +59,12 @@ def preview_run(
     rows = [(row.due_at or 0.0, row) for row in ledger.rows([WAITING], outcomes=False)]
     rows.sort(key=lambda item: item[0])
     preview = _Preview(ledger, client, for_s, once)
+    later = []
     for due_at, row in rows:
-        if due_at <= now:
+        if due_at <= now or preview.is_held(row):
             preview.add(row)
-    later = [due_at - now for due_at, _ in rows if due_at > now]
+        else:
+            later.append(due_at - now)
     return RunPreview(
         due=list(preview.due.values()),
         unpollable=list(preview.unpollable.values()),
@@ -84,6 +86,10 @@ class _Preview:
         self._now = ledger.clock.now()
         self._until = NEVER if for_s is None else self._now + for_s
         self._longest_wait_s = SOON_S if once else NEVER
+
+    def is_held(self, row: JobRow) -> bool:
+        """Whether a job waits for the end of an outage, due or not."""
+        return row.origin in self._outages
 
     def add(self, row: JobRow) -> None:
         """Add a job, in the order in which jobs are due."""

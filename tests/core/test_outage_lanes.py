@@ -19,6 +19,7 @@ TIMEOUT = Reading(Verdict.FAULT, "no reply in time", code=FaultCode.TIMEOUT)
 BAD_GATEWAY = Reading(Verdict.FAULT, "502", code=FaultCode.HTTP_ERROR, http_status=502)
 BROKEN_JOB = Reading(Verdict.FAULT, "500", code=FaultCode.HTTP_ERROR, http_status=500)
 BAD_CERTIFICATE = Reading(Verdict.FAULT, "certificate expired", code=FaultCode.CERTIFICATE_DATE)
+NO_FILES = Reading(Verdict.FAULT, "too many open files", code=FaultCode.NO_RESOURCES)
 LIMITED = Reading(Verdict.LIMITED, "503", code=FaultCode.HTTP_ERROR, http_status=503)
 NOT_FOUND = Reading(Verdict.NOT_FOUND, "404")
 IN_LEDGER = WaitSettings(pace=Fixed(5), timeout=60.0, max_faults=None)
@@ -78,6 +79,7 @@ class Driver:
         (BAD_GATEWAY, True, False),
         (BROKEN_JOB, False, True),
         (BAD_CERTIFICATE, False, False),
+        (NO_FILES, False, False),
         (LIMITED, False, True),
         (NOT_FOUND, False, True),
         (PENDING, False, True),

@@ -141,7 +141,7 @@ def test_stats_count_exchanges():
 def test_stats_count_the_pauses_of_pending_jobs():
     pending = (200, {"Retry-After": "0"}, {"status": "running"})
     with JobApi(lambda name, count: "done" if count else pending) as api:
-        with BatchPoller(profile(api)) as batch:
+        with BatchPoller(profile(api), pace="fixed 50ms") as batch:
             batch.run(["a"])
             assert batch.stats == Counts(polls=2, pauses=1)
 
@@ -284,3 +284,11 @@ def test_logging_is_off_by_default(caplog):
     ) as batch:
         batch.run(["a"])
     assert caplog.records == []
+
+
+def test_a_timeout_of_0_polls_each_job_once_even_if_the_limit_delays_it():
+    with JobApi(lambda name, count: "running") as api:
+        bucket = TokenBucket(200, burst=1)
+        with BatchPoller(profile(api), timeout=0, bucket=bucket) as batch:
+            outcomes = batch.run(["job_%d" % i for i in range(10)])
+        assert [(outcome.state, outcome.polls) for outcome in outcomes] == [("timed_out", 1)] * 10

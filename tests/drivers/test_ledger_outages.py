@@ -42,11 +42,11 @@ def states_of(ledger):
     return {row.state for row in ledger.rows()}
 
 
-def test_1000_jobs_survive_an_outage_of_30_minutes_with_few_requests(clock, ledger):
+def test_jobs_survive_an_outage_of_30_minutes_with_few_requests(clock, ledger):
     with OutageApi(clock, 1 * MINUTE, 31 * MINUTE) as api:
-        ledger.add(api.add_jobs(1000, lasts=31 * MINUTE))
+        ledger.add(api.add_jobs(100, lasts=31 * MINUTE))
         states = LedgerRunner(ledger, api.profile, "fixed 2m").run()
-        assert states == ["done"] * 1000
+        assert states == ["done"] * 100
         assert 20 < len(api.requests_when_down()) < 60
         assert clock.now() < 32.5 * MINUTE  # a probe within a minute, then all jobs
     (outage,) = ledger.outages(since=0.0)
@@ -116,6 +116,16 @@ def test_once_polls_at_most_the_probe_during_an_outage(clock, ledger):
             LedgerRunner(ledger, api.profile).run(once=True)
         assert len(api.requests) == first + 3
         assert states_of(ledger) == {"waiting"}
+
+
+def test_a_single_job_is_probed_at_the_pace_of_the_outage_by_short_runs(clock, ledger):
+    """A run that ends soon must not keep others from probing for the length of its lease."""
+    with OutageApi(clock, 0.0, 1e9) as api:
+        ledger.add(api.add_jobs(1, lasts=2))
+        while clock.now() < 1 * MINUTE:
+            LedgerRunner(ledger, api.profile).run(for_s=2)
+        (outage,) = ledger._outages.current()
+        assert outage.failed_probes >= 4  # after about 1, 3, 7, 15 and 31 s
 
 
 def test_an_outage_that_another_process_has_recorded_is_respected_and_its_end_noticed(

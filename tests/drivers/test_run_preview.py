@@ -103,6 +103,18 @@ def test_jobs_of_an_origin_that_is_down_are_held_back(ledger, clock):
     assert down.outage.began_at == clock.wall() - 60
 
 
+def test_a_job_that_is_held_counts_as_held_even_if_it_is_not_due(api, ledger, clock):
+    ledger.add(["later"])
+    (claim,) = ledger._leases.claim(1)
+    poll_job(ledger, claim)  # its pace is 10 s
+    outage = Outage(api.base, clock.now(), "refused", clock.now() + 5)
+    ledger._outages.begin(outage)
+    ledger._outages.hold([claim], api.base)
+    result = preview(ledger, api.profile)
+    assert [(due.origin, due.jobs, due.polled) for due in result.due] == [(api.base, 1, 0)]
+    assert result.next_due_in_s is None
+
+
 def test_jobs_that_are_leased_or_not_due_yet_and_jobs_that_can_not_be_polled_are_counted(
     api, ledger, clock
 ):

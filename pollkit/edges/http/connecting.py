@@ -23,6 +23,7 @@ PKCS11 = "pkcs11:"  # begins the name of a key or certificate on a token (RFC 75
 FOLLOW_ANY = "redirects = any in a profile follows it, without credentials"
 
 FamilyAndAddress = Tuple[int, Any]
+_NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _IN_PROGRESS = (errno.EINPROGRESS, errno.EWOULDBLOCK, 10035)  # 10035: WSAEWOULDBLOCK
 
 
@@ -176,7 +177,9 @@ def connect_fault(name: str, problem: int) -> Fault:
     elif problem == errno.ECONNREFUSED:
         message = "%s refused the connection" % name
         advice = "is the server up, and the port right?"
-    return Fault(message, advice, code=FaultCode.CONNECT)
+    # If this host lacks something, that says nothing about the server.
+    code = FaultCode.NO_RESOURCES if problem in _NO_RESOURCES else FaultCode.CONNECT
+    return Fault(message, advice, code=code)
 
 
 def open_tunnel(connection: Connection, route: Route, deadline: float) -> "Steps[None]":

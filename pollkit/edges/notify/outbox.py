@@ -10,11 +10,12 @@ import errno
 import os
 import stat
 import time
-from typing import Sequence
+from typing import Sequence, Set
 
 from ..files import open_file
 from ..ledger.records import Notification, NotificationFailed
 
+TAIL_BYTES = 16 << 20  # of the file that are searched for a line that may have been written before
 LOCK_S = 5.0  # how long to wait while another program has the file locked
 RETRY_LOCK_S = 0.02
 
@@ -23,13 +24,15 @@ def append(path: str, notifications: Sequence[Notification]) -> None:
     """Append outcomes with one write, and sync them to the disk.
 
     A line that was left incomplete, by a process that was killed or a disk that was full, stays
-    as it is: a new line begins after it.
+    as it is: a new line begins after it. A line that a killed process has written, but could not
+    record, is not repeated if the file still has it.
     """
-    data = b"".join(notification.to_line() for notification in notifications)
     try:
         handle = _open_and_lock(path)
         try:
-            _write(handle, path, data)
+            written = _written_lines(handle, notifications)
+            lines = [notification.to_line() for notification in notifications]
+            _write(handle, path, b"".join(line for line in lines if line not in written))
         finally:
             os.close(handle)
     except OSError as error:
@@ -39,7 +42,20 @@ def append(path: str, notifications: Sequence[Notification]) -> None:
         raise NotificationFailed("can't append to %s: %s" % (path, why)) from None
 
 
+def _written_lines(handle: int, notifications: Sequence[Notification]) -> Set[bytes]:
+    """The last lines of the file, if one of these notifications may be among them."""
+    is_file = stat.S_ISREG(os.fstat(handle).st_mode)
+    if not is_file or all(notification.attempt == 1 for notification in notifications):
+        return set()
+    size = os.lseek(handle, 0, os.SEEK_END)
+    os.lseek(handle, max(0, size - TAIL_BYTES), os.SEEK_SET)
+    with os.fdopen(os.dup(handle), "rb") as file:
+        return set(file.read(TAIL_BYTES).splitlines(keepends=True))
+
+
 def _write(handle: int, path: str, data: bytes) -> None:
+    if not data:
+        return
     about = os.fstat(handle)
     is_file = stat.S_ISREG(about.st_mode)
     if is_file and about.st_size:

@@ -84,6 +84,25 @@ def test_an_incomplete_line_stays_and_a_new_line_begins(path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="has no /dev/full")
+def test_a_line_that_a_killed_process_has_written_is_not_repeated(path):
+    """It was killed before it could record that; the next process has the same notification."""
+    append(path, [notification("a"), notification("b")])
+    again = [notification(name)._replace(attempt=2) for name in ("a", "b", "c")]
+    append(path, again)
+    assert ids_in(path) == ["a", "b", "c"]
+    append(path, [notification("a", ended_at="later")._replace(attempt=2)])  # after pollkit retry
+    assert ids_in(path) == ["a", "b", "c", "a"]
+
+
+def test_an_incomplete_line_of_a_killed_process_is_written_again(path):
+    append(path, [notification("a")])
+    with open(path, "r+b") as file:
+        file.truncate(os.path.getsize(path) - 4)
+    append(path, [notification("a")._replace(attempt=2)])
+    with open(path) as file:
+        assert json.loads(file.readlines()[-1])["id"] == "a"
+
+
 def test_a_full_disk_is_an_error():
     with pytest.raises(NotificationFailed, match="can't append to /dev/full: No space left"):
         append("/dev/full", [notification()])
