@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, List
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from . import adapters as adapters
     from .core.events import Event as Event
     from .core.model import Fault as Fault
     from .core.model import Job as Job
@@ -67,6 +68,7 @@ _MODULES = {
     "JobTimedOut": "errors",
     "JobUnreachable": "errors",
     "LedgerError": "errors",
+    "adapters": "adapters",
 }
 __all__ = sorted(_MODULES)
 
@@ -79,6 +81,8 @@ class _LazyModule(types.ModuleType):
             raise AttributeError("module 'pollkit' has no attribute %r" % name)
         module = "pollkit." + _MODULES[name]
         __import__(module)
+        if _MODULES[name] == name:
+            return sys.modules[module]
         value = getattr(sys.modules[module], name)
         setattr(self, name, value)
         return value

@@ -25,9 +25,12 @@ MODULES = sorted(
 EXPORTS = """
     wait Poller BatchPoller Ledger LedgerRunner Simulation Job Profile Outcome State Event Reply
     Fault Fixed Backoff Adaptive TokenBucket SharedBucket History PollkitError ConfigError JobError
-    JobFailed JobTimedOut JobUnreachable LedgerError
+    JobFailed JobTimedOut JobUnreachable LedgerError adapters
 """.split()
 RECEIVED = ["Outcome", "State", "Event"]  # values that users receive but don't create
+CALLED = [getattr(pollkit, name) for name in EXPORTS if name not in RECEIVED + ["adapters"]]
+CALLED += [getattr(pollkit.adapters, name) for name in pollkit.adapters.__all__]
+CALLED.remove(pollkit.adapters.HttpRequest)  # received, too
 
 
 def test_the_package_exports_these_names_and_no_others():
@@ -57,9 +60,9 @@ def test_the_examples_in_docstrings_run(name):
     assert doctest.testmod(importlib.import_module(name)).failed == 0
 
 
-@pytest.mark.parametrize("name", [name for name in EXPORTS if name not in RECEIVED])
-def test_the_docstring_of_every_name_that_users_call_or_catch_has_an_example(name):
-    assert ">>>" in getattr(pollkit, name).__doc__
+@pytest.mark.parametrize("called", CALLED)
+def test_the_docstring_of_every_name_that_users_call_or_catch_has_an_example(called):
+    assert ">>>" in called.__doc__
 
 
 @pytest.mark.parametrize(

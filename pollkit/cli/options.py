@@ -9,7 +9,7 @@ import re
 from typing import Any, Callable, Dict, Iterable, Optional, Union
 
 from ..core.model import Job
-from ..core.profile import Profile, profile_for_job, to_pace, validate_base
+from ..core.profile import TRANSPORTS, Profile, profile_for_job, to_pace, validate_base
 from ..core.units import NEVER, Limit, parse_limit
 from ..core.urls import is_url, redact_url
 from ..edges.history_file import History, default_path
@@ -115,11 +115,22 @@ def add_connection_options(group: "argparse._ActionsContainer") -> None:
         ("--client-key", "the key of the client certificate, if it is in another file"),
     ):
         group.add_argument(name, metavar="F", type=argument_types.path, help=description)
+    _add_proxy_and_transport(group)
+
+
+def _add_proxy_and_transport(group: "argparse._ActionsContainer") -> None:
     group.add_argument(
         "--proxy",
         metavar="URL",
         type=argument_types.proxy,
         help="the URL of a proxy, none, or env (the default): from the environment",
+    )
+    group.add_argument(
+        "--transport",
+        metavar="NAME",
+        choices=TRANSPORTS,
+        help="the HTTP client: builtin (the default), urllib, requests or curl; "
+        "see pollkit help transports",
     )
 
 

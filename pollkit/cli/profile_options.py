@@ -10,7 +10,16 @@ from ..core.units import NEVER
 from ..errors import ConfigError
 
 # Options that describe the connection, besides --header.
-_CONNECTION = ("token_env", "token_file", "auth", "ca_file", "client_cert", "client_key", "proxy")
+_CONNECTION = (
+    "token_env",
+    "token_file",
+    "auth",
+    "ca_file",
+    "client_cert",
+    "client_key",
+    "proxy",
+    "transport",
+)
 _CREDENTIAL = _CONNECTION[:3]  # only one of them can be given
 # Options that change the profile of --profile and no other.
 _ONE_PROFILE_ONLY = ("base_url", "limit") + _CONNECTION

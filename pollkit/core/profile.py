@@ -9,6 +9,7 @@ from .reading.json_paths import Path
 from .units import Duration, Limit, is_number, parse_limit, to_seconds
 from .urls import is_secret, parse_url, redact_url
 
+TRANSPORTS = ("builtin", "urllib", "requests", "curl")
 DEFAULT_TIMEOUT = "default"  # no timeout is configured; None already means 'for ever'
 
 
@@ -68,6 +69,7 @@ class Profile(NamedTuple):
     client_cert: Optional[str] = None
     client_key: Optional[str] = None
     proxy: str = "env"
+    transport: str = "builtin"
     tls_strict: bool = True  # False: accept certificates that only Python 3.13 rejects
 
     # other origins that credentials may be sent to, and which redirects are followed
@@ -128,6 +130,9 @@ def validate_profile(profile: Profile) -> Profile:
     if profile.redirects not in REDIRECT_POLICIES:
         policies = " or ".join(REDIRECT_POLICIES)
         raise ConfigError("redirects must be %s, not %r" % (policies, profile.redirects))
+    if profile.transport not in TRANSPORTS:
+        names = " or ".join(TRANSPORTS)
+        raise ConfigError("transport must be %s, not %r" % (names, profile.transport))
     validate_count("batch_size", profile.batch_size)
     if profile.max_faults is not None:
         validate_count("max_faults", profile.max_faults)

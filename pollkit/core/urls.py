@@ -43,8 +43,15 @@ class Address(NamedTuple):
     @property
     def authority(self) -> str:
         """The Host header, without the port if it is the scheme's default (RFC 9110, 7.2)."""
+        if self.port != _PORTS[self.scheme]:
+            return self.host_and_port
+        return "[%s]" % self.host if ":" in self.host else self.host
+
+    @property
+    def host_and_port(self) -> str:
+        """The host, in brackets if it is an IPv6 address, and the port in any case."""
         host = "[%s]" % self.host if ":" in self.host else self.host
-        return host if self.port == _PORTS[self.scheme] else "%s:%d" % (host, self.port)
+        return "%s:%d" % (host, self.port)
 
 
 def is_url(text: str) -> bool:

@@ -4,6 +4,7 @@ import os
 from collections import deque
 from concurrent.futures import Future
 from typing import (
+    TYPE_CHECKING,
     Any,
     Callable,
     Deque,
@@ -26,15 +27,20 @@ from ..core.profile import Profile, validate_count
 from ..core.schedule import Step
 from ..core.units import NEVER, to_seconds
 from ..core.wait_settings import WaitSettings
+from ..edges.background import MAX_CALLS, BackgroundCalls
 from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
+from .callables import CallableEndpoint, Check, Exceptions, validate_retry_on
 from .client import Client, Default, Timeout
-from .endpoint import Target, job_url
+from .endpoint import Target
 from .engine import Engine
 from .futures import FutureOwner, JobSource, OnDone, OutcomeQueue
 from .publisher import OnEvent
+
+if TYPE_CHECKING:
+    from ..edges.http.adapters.interface import Adapter
 
 READ_AHEAD = 10000  # default of max_pending for iterators
 PORTION = 1000  # jobs that are added at once; fewer if reading them takes longer than READ_FOR_S
@@ -47,8 +53,10 @@ class BatchPoller:
 
     `profile` describes the API, as in Poller; the other arguments override it. `bucket` holds the
     limit for all jobs; without it, each origin gets the limit of its profile. `timeout` applies
-    to each job, `batch_timeout` to a `run` or an `as_completed` as a whole. Leaving the `with`
-    block waits for the pending jobs; leaving it by an exception cancels them.
+    to each job, `batch_timeout` to a `run` or an `as_completed` as a whole. `transport` is as in
+    Poller. `retry_on` names exceptions of callables that count as faults; any other one ends the
+    wait for its job. Leaving the `with` block waits for the pending jobs; leaving it by an
+    exception cancels them.
 
     >>> with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), timeout=0) as batch:
     ...     [outcome.state.value for outcome in batch.run(["job_1", "job_2"])]
@@ -65,6 +73,8 @@ class BatchPoller:
         *,
         batch_timeout: Union[float, str, None] = None,
         headers: Optional[Mapping[str, str]] = None,
+        transport: "Union[Adapter, str, None]" = None,
+        retry_on: Exceptions = (),
         max_faults: Optional[int] = None,
         max_pending: Optional[int] = None,
         on_event: Optional[OnEvent] = None,
@@ -83,6 +93,7 @@ class BatchPoller:
             max_faults=max_faults,
             bucket=bucket,
             headers=headers,
+            transport=transport,
             on_event=on_event,
             clock=clock,
             rng=rng,
@@ -94,24 +105,36 @@ class BatchPoller:
         if batch_timeout is not None:
             self._batch_timeout = to_seconds(batch_timeout, "batch_timeout")
         self._max_pending = max_pending
+        self._retry_on = validate_retry_on(retry_on)
+        self._calls = BackgroundCalls(workers + MAX_CALLS)  # of callables; some may be late
         self._engine = Engine(self._client, workers, _Sink(self._client))
         self._abandoned: Deque[OutcomeQueue] = deque()
         self._closed = False
         self._pid = os.getpid()
 
-    def submit(self, job: Union[Job, str], on_done: Optional[OnDone] = None) -> "Future[Outcome]":
+    def submit(
+        self,
+        job: Union[Job, str, Check],
+        on_done: Optional[OnDone] = None,
+        *,
+        id: Optional[str] = None,  # noqa: A002
+    ) -> "Future[Outcome]":
         """Wait for a job in the background; the Future's result is its Outcome.
 
         `on_done` is called with the outcome, in a thread of the batch. Cancelling the last Future
         of a job cancels its wait. A job that is already pending is not added again.
+
+        `job` may be a callable that asks about the job, as in Poller; it needs an `id`. It is
+        called in a background thread, never twice at the same time, and a call that takes longer
+        than request_timeout is a fault.
         """
-        job = Job.from_any(job)
+        target = self._locate_callable(job, id) if callable(job) else self._locate(job, id)
         owner = FutureOwner(on_done)
-        self._add([job], owner, self._deadline())
+        self._add_targets([target], owner, self._deadline())
 
         def cancel_if_cancelled(future: "Future[Outcome]") -> None:
             if future.cancelled():
-                self._cancel_future(job, owner)
+                self._cancel_future(target.job, owner)
 
         owner.future.add_done_callback(cancel_if_cancelled)
         return owner.future
@@ -202,10 +225,31 @@ class BatchPoller:
 
     # Adding jobs, and waiting for them
 
+    def _locate(self, job: Union[Job, str], job_id: Optional[str]) -> Target:
+        if job_id is not None:
+            raise ConfigError("id is only for a callable: a job has its own")
+        return self._engine.admit(Job.from_any(job))
+
+    def _locate_callable(self, check: Check, job_id: Optional[str]) -> Target:
+        if not isinstance(job_id, str) or not job_id:
+            raise ConfigError("a callable needs an id, a text that names its job: id='job_1'")
+        endpoint = CallableEndpoint(
+            self._client.endpoint_for_callables(),
+            check,
+            job_id,
+            retry_on=self._retry_on,
+            clock=self._clock,
+            calls=self._calls,
+        )
+        return Target(Job(job_id), "", endpoint)
+
     def _add(self, jobs: List[Job], owner: Any, latest: float) -> None:
         self._check_process()
+        self._add_targets([self._engine.admit(job) for job in jobs], owner, latest)
+
+    def _add_targets(self, targets: List[Target], owner: Any, latest: float) -> None:
+        self._check_process()
         engine = self._engine
-        targets = [engine.admit(job) for job in jobs]
         with engine.lock:
             if self._closed:
                 raise PollkitError("this BatchPoller is closed")
@@ -228,19 +272,18 @@ class BatchPoller:
 
     def _check_ids(self, targets: List[Target]) -> None:
         """Raise a ConfigError for a second job with the same id: it would get the first outcome."""
-        first: Dict[str, Tuple[str, Optional[str]]] = {}
+        first: Dict[str, Tuple[object, Optional[str]]] = {}
         for job, url, endpoint in targets:
-            place = (url, endpoint.profile.name)
+            place = endpoint.place(job, url)
             entry = self._engine.agenda.get(job.id)
             if entry is None:
                 first_place = first.setdefault(job.id, place)
             else:
-                profile = entry.endpoint.profile
-                first_place = (job_url(profile, entry.state.job), profile.name)
+                first_place = entry.endpoint.place(entry.state.job)
             if place != first_place:
                 raise ConfigError(
-                    "%r is already pending, with another URL or profile: an id names one job"
-                    % display_id(job)
+                    "%r is already pending, with another URL or profile, or as a callable: an id "
+                    "names one job" % display_id(job)
                 )
 
     def _outcomes(

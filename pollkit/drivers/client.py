@@ -3,13 +3,13 @@
 import enum
 import os
 import random
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from ..core.learning.completions import observed_duration
 from ..core.model import Job, Outcome
 from ..core.origins import credential_origins, origin_text
 from ..core.pace import Adaptive, Pace
-from ..core.profile import Profile, fill_base, profile_for_job, validate_profile
+from ..core.profile import TRANSPORTS, Profile, fill_base, profile_for_job, validate_profile
 from ..core.units import Limit
 from ..core.urls import Address, fill_ids, parse_url
 from ..core.wait_settings import DEFAULTS, Defaults, WaitSettings
@@ -23,6 +23,9 @@ from ..errors import ConfigError
 from .endpoint import Endpoint, Target, job_url
 from .publisher import OnEvent, Publisher
 
+if TYPE_CHECKING:
+    from ..edges.http.adapters.interface import Adapter
+
 # Profiles that agree in these fields share a transport, and so its connections.
 _CONNECTION_FIELDS = (
     "method",
@@ -33,6 +36,7 @@ _CONNECTION_FIELDS = (
     "client_cert",
     "client_key",
     "proxy",
+    "transport",
     "tls_strict",
     "redirects",
 )
@@ -92,10 +96,17 @@ class Profiles:
 
 
 class Transports:
-    """The transports of one client; `headers` are sent by all of them."""
+    """The transports of one client; `headers` are sent by all of them.
 
-    def __init__(self, headers: Optional[Mapping[str, str]]) -> None:
+    All requests go through `adapter`, if there is one; otherwise the profile names the transport.
+    """
+
+    def __init__(
+        self, headers: Optional[Mapping[str, str]], adapter: "Optional[Adapter]" = None
+    ) -> None:
         self._headers = headers
+        self._adapter = adapter
+        self._adapters: "Dict[str, Optional[Adapter]]" = {}  # those that profiles name
         self._transports: Dict[Tuple[Any, ...], Transport] = {}
 
     def for_profile(self, profile: Profile) -> Transport:
@@ -105,9 +116,19 @@ class Transports:
         key = fields + (tuple(headers.items()), credential_origins(profile))
         transport = self._transports.get(key)
         if transport is None:
+            adapter = self._adapter or self._named_adapter(profile.transport)
             # setdefault: several threads may create one at once, and all must use the same.
-            transport = self._transports.setdefault(key, Transport(profile, self._headers))
+            transport = self._transports.setdefault(key, Transport(profile, self._headers, adapter))
         return transport
+
+    def _named_adapter(self, name: str) -> "Optional[Adapter]":
+        if name == "builtin":
+            return None
+        if name not in self._adapters:
+            from ..edges.http.adapters.catalog import named_adapter
+
+            self._adapters.setdefault(name, named_adapter(name))
+        return self._adapters[name]
 
     def scrub(self, text: str) -> str:
         """Remove all secrets that were sent from a text."""
@@ -127,7 +148,9 @@ class Client:
     `profile` applies to every job that names none. Names of profiles are also looked up in the
     INI file `profiles`. `pace`, `timeout` and `max_faults` override every profile. `bucket` holds
     the limit of all jobs. Without it, each origin gets the limit of its profile: in a bucket of
-    this client, or in the one that `shared_bucket_for(limit, name)` returns.
+    this client, or in the one that `shared_bucket_for(limit, name)` returns. `transport` is an
+    adapter for all requests, or the name of a transport; it overrides every profile, and so do
+    `fields`, by the names of a profile's fields.
     """
 
     def __init__(
@@ -140,6 +163,8 @@ class Client:
         bucket: Optional[TokenBucket] = None,
         shared_bucket_for: Optional[SharedBucketFor] = None,
         headers: Optional[Mapping[str, str]] = None,
+        transport: "Union[Adapter, str, None]" = None,
+        fields: Optional[Mapping[str, Any]] = None,
         on_event: Optional[OnEvent] = None,
         clock: Optional[Clock] = None,
         rng: Optional[Callable[[], float]] = None,
@@ -169,7 +194,8 @@ class Client:
             raise ConfigError("headers must be a mapping of names to values")  # may be secret
         self.clock = clock or Clock()
         self.rng = rng or random.random
-        self._transports = Transports(headers)
+        adapter, transport_name = _parse_transport(transport)
+        self._transports = Transports(headers, adapter)
         self.publisher = Publisher(on_event, self._transports.scrub)
         self._defaults = defaults
         self._bucket = bucket
@@ -178,7 +204,9 @@ class Client:
         self._history = history or History()
         # Measured once: if the host's clock is set, waits must not change their order.
         self._wall_offset = self.clock.wall() - self.clock.now()
-        self._profiles = Profiles(profile, profiles, _overrides(pace, timeout, max_faults))
+        overrides = dict(fields or {})
+        overrides.update(_overrides(pace, timeout, max_faults, transport_name))
+        self._profiles = Profiles(profile, profiles, overrides)
         self._endpoints: Dict[Tuple[Optional[str], Optional[str], str, bool], Endpoint] = {}
         self._transports.for_profile(self._profiles.for_job(Job("")))  # reports bad settings now
 
@@ -199,12 +227,10 @@ class Client:
         address = parse_url(polled_url)
         return Target(job, url, self._endpoint(job, profile, address, asks_many))
 
-    def locate_callable(self, name: str) -> Target:
-        """The target of a wait that calls a function of the user's instead of sending requests."""
-        job = Job(name)
-        return Target(
-            job, "", self._endpoint(job, self._profiles.for_job(job), None, asks_many=False)
-        )
+    def endpoint_for_callables(self) -> Endpoint:
+        """The settings, the limit and the history of jobs that a function asks about."""
+        job = Job("")
+        return self._endpoint(job, self._profiles.for_job(job), None, asks_many=False)
 
     def list_endpoints(self) -> List[Endpoint]:
         """The endpoints of all jobs so far."""
@@ -277,11 +303,35 @@ class Client:
         return endpoint
 
 
+def _parse_transport(
+    transport: "Union[Adapter, str, None]",
+) -> "Tuple[Optional[Adapter], Optional[str]]":
+    """An adapter, or the name of a transport, or neither; otherwise a ConfigError."""
+    if transport is None or isinstance(transport, str):
+        return None, transport
+    from ..edges.http.adapters.interface import Adapter
+
+    if isinstance(transport, Adapter):
+        return transport, None
+    remedy = "wrap your client in an adapter of pollkit.adapters"
+    if hasattr(transport, "mount"):
+        remedy = "for a session, give pollkit.adapters.RequestsTransport(session)"
+    elif hasattr(transport, "add_handler"):
+        remedy = "for an opener, give pollkit.adapters.UrllibTransport(opener)"
+    raise ConfigError(
+        "transport must be %s or an adapter, not %s: %s"
+        % (", ".join(TRANSPORTS), type(transport).__name__, remedy)
+    )
+
+
 def _overrides(
-    pace: Union[Pace, str, None], timeout: Timeout, max_faults: Optional[int]
+    pace: Union[Pace, str, None],
+    timeout: Timeout,
+    max_faults: Optional[int],
+    transport: Optional[str],
 ) -> Dict[str, Any]:
     """The fields of a profile that the caller's arguments replace."""
-    given: Dict[str, Any] = {"pace": pace, "max_faults": max_faults}
+    given: Dict[str, Any] = {"pace": pace, "max_faults": max_faults, "transport": transport}
     overrides = {name: value for name, value in given.items() if value is not None}
     if timeout is not Default.AS_PROFILE:
         overrides["timeout"] = timeout

@@ -78,6 +78,10 @@ class Endpoint:
         """The request for one job."""
         return Request(poll.url, self.origin, poll.etag, poll.needs_fresh_credential, poll.is_moved)
 
+    def place(self, job: Job, url: str = "") -> Tuple[object, Optional[str]]:
+        """The URL and the profile of a job; two jobs with one id must agree in both."""
+        return (url or job_url(self.profile, job), self.profile.name)
+
     def polled_origin(self, url: str) -> str:
         """The origin at which a job with this URL is polled, in its usual form."""
         if self.asks_many or url.startswith(self.shown_origin + "/"):
@@ -93,6 +97,10 @@ class Endpoint:
         request = self.request(poll)
         reply = self.transport.fetch(request, self.settings.timeout)
         return self.read(reply, poll, request)
+
+    def exchange(self, request: Request) -> "Steps[Seen]":
+        """Send a request, for the multiplexer."""
+        return self.transport.exchange(request, self.settings.timeout)
 
     def read(self, seen: Seen, poll: Poll, request: Request) -> Reading:
         """Read the reply to a request for one job."""
@@ -182,7 +190,7 @@ class PollInFlight(NamedTuple):
 
     def exchange(self) -> "Steps[Seen]":
         """Send the request, for the multiplexer."""
-        return self.endpoint.transport.exchange(self.request, self.endpoint.settings.timeout)
+        return self.endpoint.exchange(self.request)
 
     def read(self, finished: "Finished") -> Readings:
         """Read the reply. After a bug every job gets a fault: otherwise it would wait for ever."""

@@ -7,7 +7,7 @@ the runner claims more anyway: there may be jobs of another API among them.
 
 import os
 from contextlib import ExitStack
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Union
 
 from ..core.model import NOTHING_COUNTED, Counts, Outcome, State
 from ..core.outages import Outage
@@ -26,6 +26,9 @@ from .futures import ring
 from .leased_jobs import HORIZON_S, LeasedJobs
 from .publisher import OnEvent, logger
 from .unpollable_jobs import UnpollableJobs
+
+if TYPE_CHECKING:
+    from ..edges.http.adapters.interface import Adapter
 
 PORTION = 50  # jobs claimed at once
 TURN_S = 1.0  # the longest time between two checks for jobs that other processes have added
@@ -68,6 +71,7 @@ class LedgerRunner:
         *,
         timeout: Timeout = Default.AS_PROFILE,
         headers: Optional[Mapping[str, str]] = None,
+        transport: "Union[Adapter, str, None]" = None,
         max_faults: Optional[int] = None,
         on_event: Optional[OnEvent] = None,
         on_finished: Optional[Callable[[Outcome], object]] = None,
@@ -106,6 +110,7 @@ class LedgerRunner:
             "max_faults": max_faults,
             "bucket": bucket,
             "headers": headers,
+            "transport": transport,
             "on_event": on_event,
             "rng": rng,
             "profiles": profiles,

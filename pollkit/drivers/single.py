@@ -1,29 +1,34 @@
 """One job at a time, in the caller's thread: `wait` and `Poller`."""
 
 import threading
-from typing import Any, Callable, Mapping, Optional, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
 
 from ..core import events, machine
-from ..core.model import Fault, FaultCode, Job, Outcome, Reply, State, one_line
+from ..core.model import Job, Outcome, State
 from ..core.pace import Pace
 from ..core.profile import Profile
-from ..core.reading.reader import Seen
-from ..core.reading.verdict import Reading
-from ..core.urls import redact_url
-from ..core.wait_state import Ending, Poll, Sleep, WaitState
+from ..core.wait_state import Ending, Sleep, WaitState
 from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
+from .callables import (
+    CallableEndpoint,
+    Check,
+    Exceptions,
+    PathOrFunction,
+    WordsOrFunction,
+    parse_fields,
+    validate_retry_on,
+)
 from .client import Client, Default, Timeout
-from .endpoint import Endpoint, Target
+from .endpoint import Target
 from .publisher import OnEvent
 
-_ERRORS = {State.FAILED: JobFailed, State.TIMED_OUT: JobTimedOut, State.UNREACHABLE: JobUnreachable}
-_RESPONSE_ATTRIBUTES = ("status_code", "headers", "content", "url")
+if TYPE_CHECKING:
+    from ..edges.http.adapters.interface import Adapter
 
-Check = Callable[[], Any]  # returns a Seen, or a response of requests or httpx
-Exceptions = Union[Type[BaseException], Tuple[Type[BaseException], ...]]
+_ERRORS = {State.FAILED: JobFailed, State.TIMED_OUT: JobTimedOut, State.UNREACHABLE: JobUnreachable}
 
 
 def wait(
@@ -34,7 +39,12 @@ def wait(
     *,
     bucket: Optional[TokenBucket] = None,
     headers: Optional[Mapping[str, str]] = None,
+    transport: "Union[Adapter, str, None]" = None,
     retry_on: Exceptions = (),
+    status: PathOrFunction = None,
+    done: WordsOrFunction = None,
+    failed: WordsOrFunction = None,
+    result: PathOrFunction = None,
     max_faults: Optional[int] = None,
     on_event: Optional[OnEvent] = None,
     clock: Optional[Clock] = None,
@@ -45,15 +55,21 @@ def wait(
     """Wait for one job and return its result.
 
     `job` is a URL, an id (with a profile that has a `url`), a Job, or a callable that asks about
-    the job and returns a dict, a status string, a bool, a Reply or a `requests.Response`. The
-    other parameters are those of Poller. To wait for many jobs, use one Poller or BatchPoller,
-    which keeps connections open and learns how long jobs take.
+    the job and returns a dict, a status string, a bool, a Reply, a `requests.Response`, or any
+    object if `status` or `done` says how to read it. The other parameters are those of Poller.
+    To wait for many jobs, use one Poller or BatchPoller, which keeps connections open and learns
+    how long jobs take.
 
     Raises JobFailed, JobTimedOut or JobUnreachable, which have the Outcome as `.outcome`.
 
     >>> replies = iter([{"status": "running"}, {"status": "done", "result": 42}])
     >>> wait(lambda: next(replies), pace="fixed 10ms")
     42
+    >>> class Task:
+    ...     phase = "Succeeded"
+    ...     output = [1, 2]
+    >>> wait(Task, status=lambda task: task.phase, done={"Succeeded"}, result="output")
+    [1, 2]
     """
     poller = Poller(
         profile,
@@ -61,7 +77,12 @@ def wait(
         timeout=timeout,
         bucket=bucket,
         headers=headers,
+        transport=transport,
         retry_on=retry_on,
+        status=status,
+        done=done,
+        failed=failed,
+        result=result,
         max_faults=max_faults,
         on_event=on_event,
         clock=clock,
@@ -82,8 +103,12 @@ class Poller:
     `profile` describes the API: a Profile, or the name of one that is built in or defined in the
     usual INI files or in `profiles`. The other arguments override it. `pace` decides when to poll
     (default: Adaptive()). `timeout` is in seconds or text ('10m'); None means no timeout, 0 a
-    single poll. `headers` are sent to the job's own origin only. `retry_on` names exceptions of a
-    callable that count as faults; all others propagate. `on_event` is called with each Event; if
+    single poll. `headers` are sent to the job's own origin only. `transport` is an adapter of
+    pollkit.adapters, or 'builtin', 'urllib', 'requests' or 'curl'. `retry_on` names exceptions of a
+    callable that count as faults; all others propagate. `status` and `result` are paths in the
+    reply, or functions of the value that a callable returned; `done` and `failed` are status
+    words, or functions that return True or False. A callable runs in the thread that calls poll,
+    and has no deadline. `on_event` is called with each Event; if
     it raises, the wait ends with that exception. An adaptive pace learns from the jobs that this
     Poller has seen finish, and from `history`, a History that the caller saves. Several threads
     may use one Poller at once.
@@ -101,7 +126,12 @@ class Poller:
         bucket: Optional[TokenBucket] = None,
         headers: Optional[Mapping[str, str]] = None,
         *,
+        transport: "Union[Adapter, str, None]" = None,
         retry_on: Exceptions = (),
+        status: PathOrFunction = None,
+        done: WordsOrFunction = None,
+        failed: WordsOrFunction = None,
+        result: PathOrFunction = None,
         max_faults: Optional[int] = None,
         on_event: Optional[OnEvent] = None,
         clock: Optional[Clock] = None,
@@ -109,6 +139,8 @@ class Poller:
         profiles: Optional[str] = None,
         history: Optional[History] = None,
     ) -> None:
+        self._fields, profile_fields = parse_fields(status, done, failed, result)
+        self._retry_on = validate_retry_on(retry_on)
         self._client = Client(
             profile,
             pace=pace,
@@ -116,6 +148,8 @@ class Poller:
             max_faults=max_faults,
             bucket=bucket,
             headers=headers,
+            transport=transport,
+            fields=profile_fields,
             on_event=on_event,
             clock=clock,
             rng=rng,
@@ -124,10 +158,6 @@ class Poller:
         )
         self._clock = self._client.clock
         self._publisher = self._client.publisher
-        self._retry_on = retry_on if isinstance(retry_on, tuple) else (retry_on,)
-        for kind in self._retry_on:
-            if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-                raise ConfigError("retry_on must be exception classes, not %r" % (retry_on,))
 
     def poll(self, job: Union[Job, str, Check], stop: Optional[threading.Event] = None) -> Outcome:
         """Wait until a job has finished; its Outcome, whatever its state is.
@@ -138,13 +168,15 @@ class Poller:
         if stop is not None and not hasattr(stop, "is_set"):
             raise ConfigError("stop must be a threading.Event, not %r" % (stop,))
         if callable(job):
-            check = job
-            name = getattr(check, "__name__", None) or type(check).__name__
-            target = self._client.locate_callable(name)
-            return self._run(target, lambda poll: self._call(check, target.endpoint, poll), stop)
+            return self._run(self._locate_callable(job), stop)
+        if any(self._fields):
+            raise ConfigError(
+                "%s can be a function only if the job is a callable: for a URL or an id, "
+                "give paths and words" % self._fields.names
+            )
         target = self._client.locate(Job.from_any(job))
         target.check()
-        return self._run(target, target.endpoint.poll, stop)
+        return self._run(target, stop)
 
     def close(self) -> None:
         """Close the connections that are not in use; the Poller can still be used."""
@@ -156,9 +188,19 @@ class Poller:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _run(
-        self, target: Target, send_poll: Callable[[Poll], Reading], stop: Optional[threading.Event]
-    ) -> Outcome:
+    def _locate_callable(self, check: Check) -> Target:
+        name = getattr(check, "__name__", None) or type(check).__name__
+        endpoint = CallableEndpoint(
+            self._client.endpoint_for_callables(),
+            check,
+            name,
+            retry_on=self._retry_on,
+            clock=self._clock,
+            fields=self._fields,
+        )
+        return Target(Job(name), "", endpoint)
+
+    def _run(self, target: Target, stop: Optional[threading.Event]) -> Outcome:
         client = self._client
         clock = self._clock
         endpoint = target.endpoint
@@ -182,7 +224,7 @@ class Poller:
                 if state.ending is not None or _is_set(stop):
                     continue
                 before = state
-                reading = send_poll(action)
+                reading = endpoint.poll(action)
                 now = clock.now()
                 state = machine.observe(before, settings, reading, now, client.rng())
                 endpoint.bucket.apply_feedback(reading, now, state.next_at)
@@ -212,29 +254,6 @@ class Poller:
             self._clock.sleep_until(state.next_at, stop)
             now = self._clock.now()
         return state
-
-    def _call(self, check: Check, endpoint: Endpoint, poll: Poll) -> Reading:
-        """Call the user's function and read the value that it returns."""
-        try:
-            value = check()
-        except self._retry_on as error:
-            text = "%s: %s" % (type(error).__name__, redact_url(str(error)))
-            value = Fault(one_line(text), code=FaultCode.CALL)
-        reading = endpoint.reader.read(self._to_seen(value), poll.is_moved, poll.is_accepted)
-        return reading._replace(location=None)  # the function chooses its own URL
-
-    def _to_seen(self, value: Any) -> Seen:
-        if all(hasattr(value, name) for name in _RESPONSE_ATTRIBUTES):
-            # A response of requests, or of httpx, whose url is an object.
-            value = Reply(value.status_code, value.headers, value.content, str(value.url))
-        if isinstance(value, Reply) and value.received_at is None:
-            return value._replace(received_at=self._clock.wall())  # its dates need a clock
-        if isinstance(value, (Reply, Fault, dict, list, bool, str)):
-            return value
-        raise ConfigError(
-            "the callable returned %r: it should return a dict, a status string, a bool, a Reply "
-            "or a requests.Response" % (value,)
-        )
 
 
 def _is_set(stop: Optional[threading.Event]) -> bool:

@@ -23,6 +23,7 @@ from pollkit.cli.main import COMMANDS, build_parser, help_text, main
 from pollkit.core.pace import parse_pace
 from pollkit.core.units import parse_limit
 from pollkit.edges.profiles.keys import HEADER, KEYS
+from programs import needs_program
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(pollkit.__file__)))
 TEXTS = {topic: text_of(topic) for topic in TOPICS}
@@ -134,6 +135,7 @@ def test_a_flag_has_the_same_metavar_in_every_command():
         "--timeout",
         "--limit",
         "--proxy",
+        "--transport",
         "--ca-file",
         "--client-cert",
         "--client-key",
@@ -244,6 +246,8 @@ NETWORKED = [
 @pytest.mark.parametrize("words", NETWORKED)
 def test_examples_that_poll_an_api_run_up_to_the_connection(words, tmp_path, monkeypatch, capsys):
     """Flags, profiles and files are valid; only the proxy refuses the connection."""
+    if "curl" in words:
+        needs_program("curl")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "jobs.txt").write_text(
         "job_1\n" if "--profile" in words else "http://api.internal/1\n"
@@ -316,14 +320,15 @@ def find_python_blocks(topic):
             yield "".join(line[4:] or "\n" for line in block.splitlines(True))
 
 
-def test_python_in_the_library_topic_compiles():
-    blocks = list(find_python_blocks("library"))
-    assert len(blocks) >= 5
+@pytest.mark.parametrize("topic, least", [("library", 5), ("transports", 3)])
+def test_python_in_the_topics_compiles(topic, least):
+    blocks = [block for block in find_python_blocks(topic) if not block.startswith("[")]
+    assert len(blocks) >= least
     for block in blocks:
-        compile(block, "library.txt", "exec")
+        compile(block, topic + ".txt", "exec")
 
 
-@pytest.mark.parametrize("topic", ["library", "testing"])
+@pytest.mark.parametrize("topic", ["library", "testing", "transports"])
 def test_python_in_the_topics_uses_only_exported_names(topic):
     for name in re.findall(r"\bpollkit\.(\w+)", TEXTS[topic]):
         assert name in pollkit.__all__ or name == "testing", name

@@ -70,6 +70,7 @@ base = https://a
 origins = https://b, https://c:8443
 redirects = same-origin
 tls_strict = no
+transport = curl
 auth = bearer env:TOKEN
 method = POST
 body = {"a": 1,

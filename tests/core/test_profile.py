@@ -261,3 +261,9 @@ def test_a_profile_shows_no_secret():
         "hush" not in shown and "mine" in shown and "text/plain" in shown and "timeout=5" in shown
     )
     assert repr(Profile()) == "Profile()"
+
+
+def test_a_transport_is_one_of_four():
+    assert validate_profile(Profile(transport="curl")).transport == "curl"
+    with pytest.raises(ConfigError, match="transport must be builtin or urllib or .*, not 'x'"):
+        validate_profile(Profile(transport="x"))

@@ -49,6 +49,13 @@ def test_a_url_is_parsed(url, origin, authority, target):
     assert (address.origin, address.authority, address.target) == (origin, authority, target)
 
 
+@pytest.mark.parametrize(
+    "url, text", [("http://a/", "a:80"), ("https://a/", "a:443"), ("http://[::1]:81/", "[::1]:81")]
+)
+def test_host_and_port_name_the_port_in_any_case(url, text):
+    assert parse_url(url).host_and_port == text
+
+
 def test_user_and_password_are_not_part_of_the_origin():
     assert parse_url("http://me:p%40w@a/").userinfo == "me:p%40w"
 

@@ -10,7 +10,7 @@ import pytest
 
 from pollkit.core.units import NEVER
 from pollkit.edges import background
-from pollkit.edges.background import BackgroundCalls, NotFinished, TooManyCalls
+from pollkit.edges.background import BackgroundCalls, BlockingCalls, NotFinished, TooManyCalls
 from pollkit.edges.multiplexer import Multiplexer, run
 from raw_server import PATIENCE_S, wait_for
 
@@ -263,3 +263,75 @@ def test_many_exchanges_and_many_keys_all_get_their_own_result(calls):
             found[finished.tag] = finished
     multiplexer.close()
     assert all(finished.result == tag % 50 for tag, finished in found.items())
+
+
+# Calls that are not shared
+
+
+@pytest.fixture
+def requests():
+    return BlockingCalls()
+
+
+def test_blocking_calls_of_one_group_run_at_the_same_time(requests):
+    barrier = threading.Barrier(3)
+    multiplexer = Multiplexer()
+    for i in range(3):
+        multiplexer.start(i, requests.wait("host", lambda: barrier.wait(PATIENCE_S) >= 0, soon()))
+    found = []
+    while len(found) < 3:
+        found += multiplexer.wait(PATIENCE_S)
+    multiplexer.close()
+    assert all(finished.result for finished in found)
+
+
+def test_only_abandoned_calls_count_and_only_for_their_group(requests, gate, monkeypatch):
+    monkeypatch.setattr(background, "MAX_ABANDONED", 2)
+    multiplexer = Multiplexer()
+    for i in range(5):  # they are waited for
+        multiplexer.start(i, requests.wait("host", gate.wait, NEVER))
+    for _ in range(2):
+        with pytest.raises(NotFinished):
+            run(requests.wait("host", gate.wait, PAST))
+    with pytest.raises(TooManyCalls, match="2 earlier requests are still running"):
+        run(requests.wait("host", gate.wait, soon()))
+    assert run(requests.wait("other", lambda: 1, soon())) == 1
+    gate.set()
+    wait_for(lambda: not call_threads())
+    assert run(requests.wait("host", lambda: 1, soon())) == 1
+    multiplexer.close()
+
+
+def test_an_exchange_that_is_closed_abandons_its_call(requests, gate, monkeypatch):
+    monkeypatch.setattr(background, "MAX_ABANDONED", 1)
+    multiplexer = Multiplexer()
+    multiplexer.start("tag", requests.wait("host", gate.wait, NEVER))
+    multiplexer.close()
+    with pytest.raises(TooManyCalls):
+        run(requests.wait("host", gate.wait, soon()))
+
+
+def test_a_blocking_call_that_cannot_start_is_not_counted(requests, monkeypatch):
+    monkeypatch.setattr(background, "MAX_ABANDONED", 1)
+
+    def start(thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", start)
+        with pytest.raises(TooManyCalls, match="the system allows no more threads"):
+            run(requests.wait("host", lambda: 1, soon()))
+    assert run(requests.wait("host", lambda: 1, soon())) == 1
+
+
+def test_the_error_of_a_blocking_call_is_raised(requests):
+    with pytest.raises(OSError, match="no such host"):
+        run(requests.wait("host", lambda: fail(OSError("no such host")), soon()))
+
+
+def test_the_limit_of_background_calls_can_be_chosen(gate):
+    calls = BackgroundCalls(limit=1)
+    with pytest.raises(NotFinished):
+        run(calls.wait("one", gate.wait, PAST))
+    with pytest.raises(TooManyCalls, match="1 calls are running already"):
+        run(calls.wait("two", gate.wait, soon()))

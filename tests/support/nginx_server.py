@@ -1,13 +1,9 @@
 """A real nginx on a free port, with limit_req, in front of a job API."""
 
 import os
-import shutil
-import socket
-import subprocess
-import time
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 
-import pytest
+from programs import running_server
 
 # Without limit_req_status nginx refuses requests with 503. The log has one status per line.
 CONFIGURATION = """
@@ -59,14 +55,8 @@ class Nginx:
 @contextmanager
 def nginx_before(upstream, folder, rate, burst=""):
     """A running nginx in front of a URL: it forwards `rate` requests (10r/s) and refuses others."""
-    program = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
-    if program is None:
-        assert os.environ.get("CI") != "true", "CI must have nginx: see .ci/run"
-        pytest.skip("nginx is not installed")
-    for _ in range(5):  # another process may take the free port before nginx does
-        with closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+
+    def command_for(program, port):
         configuration = os.path.join(folder, "nginx.conf")
         with open(configuration, "w") as file:
             file.write(
@@ -78,28 +68,7 @@ def nginx_before(upstream, folder, rate, burst=""):
                     "upstream": upstream.partition("//")[2],
                 }
             )
-        command = [program, "-p", folder, "-c", configuration, "-e", "error.log"]
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        try:
-            if _listens(port, process):
-                yield Nginx(folder, port)
-                return
-        finally:
-            process.terminate()
-            process.wait(10)
-    pytest.fail("nginx does not start")
+        return [program, "-p", folder, "-c", configuration, "-e", "error.log"]
 
-
-def _listens(port, process):
-    """Whether nginx accepts connections, once it has had time to start."""
-    for _ in range(1000):
-        if process.poll() is not None:
-            return False
-        try:
-            socket.create_connection(("127.0.0.1", port), 10).close()
-            return True
-        except OSError:
-            time.sleep(0.01)
-    return False
+    with running_server("nginx", command_for) as port:
+        yield Nginx(folder, port)

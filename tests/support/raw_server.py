@@ -31,7 +31,8 @@ class Request:
         lines = raw.decode("latin-1").split("\r\n")
         self.line = lines[0]
         self.method, self.target, self.version = lines[0].split(" ")
-        self.fields = [tuple(line.split(": ", 1)) for line in lines[1:] if line]
+        self.fields = [(line + " ").split(": ", 1) for line in lines[1:] if line]
+        self.fields = [(name, value[:-1]) for name, value in self.fields]
         self.headers = {name.lower(): value for name, value in self.fields}
 
     def __repr__(self):
@@ -78,7 +79,10 @@ class Connection:
         head, _, body = data.partition(b"\r\n\r\n")
         length = Request(head, b"", 0).headers.get("content-length", "0")
         while len(body) < int(length):
-            body += self.receive()
+            more = self.receive()
+            if not more:
+                return None
+            body += more
         self._ahead = body[int(length) :]
         return Request(head + b"\r\n\r\n", body[: int(length)], self.number)
 

@@ -24,6 +24,7 @@ TOPICS = {
     "paces": "when to poll next",
     "limits": "how to stay within an API's rate limit",
     "proxies": "how to reach a server: proxies and TLS",
+    "transports": "how to poll with the HTTP client that you have",
     "cron": "how to wait for jobs from cron, with a ledger",
     "environment": "which environment variables set defaults",
     "exit-codes": "how a command went, for scripts",

@@ -93,6 +93,16 @@ class Examination:
 
     def _steps_to_reply(self) -> Iterator[_Step]:
         """The steps in order; those that depend on the route are added once it is known."""
+        client = self._endpoint.transport.client
+        if client is None:
+            yield from self._steps_to_connection()
+        else:
+            self._route = Route(self._address)
+            yield "transport", lambda: findings.transport_finding(client)
+        yield "credential", self._examine_credential
+        yield "poll", self._examine_poll
+
+    def _steps_to_connection(self) -> Iterator[_Step]:
         yield "proxy", self._examine_proxy
         route = self._route or Route(self._address)
         profile = self._profile
@@ -110,8 +120,6 @@ class Examination:
                 yield "TLS", lambda: self._examine_tls(probe)
         finally:
             probe.close()
-        yield "credential", self._examine_credential
-        yield "poll", self._examine_poll
 
     def _examine_proxy(self) -> Finding:
         try:

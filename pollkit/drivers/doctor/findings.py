@@ -74,6 +74,12 @@ def _timed_finding(step: str, text: str, took_s: float, advice: str) -> Finding:
     return Finding(Level.OK, step, text)
 
 
+def transport_finding(client: str) -> Finding:
+    """Another client than pollkit's own sockets: only the poll can be examined."""
+    text = "%s sends the requests: proxy, DNS, TCP and TLS are its own, not examined" % client
+    return Finding(Level.OK, "transport", text)
+
+
 def proxy_finding(host: str, proxy: Optional[str], reason: str) -> Finding:
     """Which proxy was chosen, if any."""
     if proxy is None:

@@ -19,6 +19,7 @@ from .connection import Connection, DeadlinePassed, NoResponse
 from .parser import BadResponse
 from .proxies import Route, basic, connect_request, proxy_refusal
 
+PKCS11 = "pkcs11:"  # begins the name of a key or certificate on a token (RFC 7512)
 FOLLOW_ANY = "redirects = any in a profile follows it, without credentials"
 
 FamilyAndAddress = Tuple[int, Any]
@@ -41,6 +42,10 @@ class TlsSettings(NamedTuple):
     client_cert: Optional[str] = None
     client_key: Optional[str] = None
     strict: bool = True
+
+    def without_client_certificate(self) -> "TlsSettings":
+        """The settings for another origin than the job's."""
+        return self._replace(client_cert=None, client_key=None)
 
 
 def open_connection(
@@ -112,9 +117,17 @@ def resolve(
         problem = "the name of %s can't be looked up: %s" % (name, error)
         advice = ""
     except (OSError, UnicodeError):
-        problem = "can't resolve the name of %s" % name
-        advice = "check the spelling, DNS, and whether a proxy is needed"
+        raise ConnectError(name_fault(name)) from None
     raise ConnectError(Fault(problem, advice, code=FaultCode.NAME))
+
+
+def name_fault(name: str) -> Fault:
+    """The fault for a host whose name has no address."""
+    return Fault(
+        "can't resolve the name of %s" % name,
+        "check the spelling, DNS, and whether a proxy is needed",
+        code=FaultCode.NAME,
+    )
 
 
 def connect(found: List[FamilyAndAddress], route: Route, deadline: float) -> "Steps[Connection]":
@@ -138,7 +151,7 @@ def connect(found: List[FamilyAndAddress], route: Route, deadline: float) -> "St
             connection.close()
             raise
         connection.close()
-    raise ConnectError(_connect_fault(route.first_hop_name, problem))
+    raise ConnectError(connect_fault(route.first_hop_name, problem))
 
 
 def _connect_one(connection: Connection, target: Any, until: float) -> "Steps[int]":
@@ -154,7 +167,8 @@ def _connect_one(connection: Connection, target: Any, until: float) -> "Steps[in
     return problem
 
 
-def _connect_fault(name: str, problem: int) -> Fault:
+def connect_fault(name: str, problem: int) -> Fault:
+    """The fault for a connection that failed with this errno."""
     message = "no connection to %s: %s" % (name, os.strerror(problem))
     advice = ""
     if problem == errno.ETIMEDOUT:

@@ -25,7 +25,7 @@ MAX_GZIP_MEMBERS = 100
 
 _START = "HTTP/1."
 _STATUS_LINE = re.compile(r"HTTP/1\.[0-9] [1-9][0-9][0-9](?![^ \r\n])")
-_HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may end a line
+HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may end a line
 _LONGEST_LENGTH = 18  # digits: more are too large in any case
 
 
@@ -125,7 +125,7 @@ class ResponseParser:
     def _read_head(self) -> bool:
         """Read the headers of the response, or of an interim response before it."""
         buffer = self._buffer
-        end = _HEAD_END.search(buffer, self._scanned)
+        end = HEAD_END.search(buffer, self._scanned)
         if end is None or end.end() > MAX_HEAD:
             self._check_unfinished_head()
             self._scanned = max(0, len(buffer) - 2)
@@ -181,7 +181,7 @@ class ResponseParser:
             self._buffer = bytearray(self._buffer)
             self._step = ResponseParser._read_chunk_size
         elif "content-length" in headers:
-            self._length = _parse_length(headers["content-length"])
+            self._length = parse_length(headers["content-length"])
             self._step = ResponseParser._read_length
         else:
             self._step = ResponseParser._read_until_closed
@@ -272,7 +272,7 @@ class ResponseParser:
     def _finish(self, body: bytes, is_delimited: bool) -> Response:
         headers = self._headers
         if "content-encoding" in headers and body:
-            body = _decompress(body, headers["content-encoding"])
+            body = decompress(body, headers["content-encoding"])
         has_surplus = is_delimited and bool(self._buffer)
         can_reuse = is_delimited and not has_surplus and self._stays_open()
         self._response = Response(self._status, headers, body, can_reuse, has_surplus)
@@ -323,7 +323,7 @@ def _is_chunked(coding: str) -> bool:
     return True
 
 
-def _parse_length(text: str) -> int:
+def parse_length(text: str) -> int:
     """Content-Length; several equal values count as one (RFC 9110, 8.6)."""
     digits = text
     if not text.isdecimal():
@@ -351,7 +351,8 @@ def _parse_chunk_size(line: bytes) -> int:
     return int(digits, 16)
 
 
-def _decompress(body: bytes, coding: str) -> bytes:
+def decompress(body: bytes, coding: str) -> bytes:
+    """A body without its content coding."""
     known = coding.strip().lower()
     if known in ("", "identity"):
         return body

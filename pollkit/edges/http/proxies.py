@@ -58,6 +58,14 @@ def route_to(address: Address, proxy: str) -> Route:
         raise ConfigError("the proxy can't be used: %s" % error) from None
 
 
+def shown_route(address: Address, proxy: Optional[str]) -> Route:
+    """A route for messages; without the proxy if it is of a kind that pollkit itself can't use."""
+    try:
+        return route_to(address, proxy or "none")
+    except ConfigError:
+        return Route(address)
+
+
 def choose_proxy(address: Address, proxy: str) -> Tuple[Optional[str], str]:
     """The proxy's URL (None: no proxy), and the reason for the choice."""
     if proxy == "none":
@@ -76,8 +84,7 @@ def choose_proxy(address: Address, proxy: str) -> Tuple[Optional[str], str]:
     if not proxies.get(scheme):
         return None, not_set
     # no_proxy may list ::1 as [::1].
-    host = "[%s]" % address.host if ":" in address.host else address.host
-    if proxy_bypass("%s:%d" % (host, address.port)) or proxy_bypass(address.host):
+    if proxy_bypass(address.host_and_port) or proxy_bypass(address.host):
         return None, "no_proxy has %s" % address.host
     return proxies[scheme], "from " + _variable_with(scheme + "_proxy", proxies[scheme])
 
@@ -105,9 +112,7 @@ def basic(userinfo: str) -> str:
 
 def connect_request(route: Route) -> bytes:
     """The request that asks the proxy for a tunnel (RFC 9110, 9.3.6)."""
-    address = route.address
-    host = "[%s]" % address.host if ":" in address.host else address.host
-    target = "%s:%d" % (host, address.port)
+    target = route.address.host_and_port
     lines = ["CONNECT %s HTTP/1.1" % target, "Host: %s" % target]
     lines += ["%s: %s" % header for header in proxy_headers(route).items()]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
@@ -116,25 +121,21 @@ def connect_request(route: Route) -> bytes:
 def proxy_refusal(route: Route, status: int) -> Fault:
     """The fault for a proxy that refuses a request or a tunnel."""
     proxy = route.proxy
-    authority = proxy.authority if proxy else "?"
+    name = "the proxy at %s" % proxy.authority if proxy else "the proxy"
     has_password = proxy is not None and proxy.userinfo != ""
     # tinyproxy answers 401 to a wrong password.
     needs_password = status == 407 or (status == 401 and has_password)
     if not needs_password:
-        refused = (authority, route.address.authority, status)
         return Fault(
-            "the proxy at %s refused a tunnel to %s: %d" % refused,
+            "%s refused a tunnel to %s: %d" % (name, route.address.authority, status),
             "does no_proxy lack this host?",
             code=FaultCode.PROXY,
         )
     if has_password:
         advice = "it does not accept the user name and password that it got"
+    elif proxy is None:
+        advice = "give its user name and password to the session or opener that you use"
     else:
-        example = "%s_proxy=http://user:password@%s" % (route.address.scheme, authority)
+        example = "%s_proxy=http://user:password@%s" % (route.address.scheme, proxy.authority)
         advice = "set its user name and password: " + example
-    return Fault(
-        "the proxy at %s refused: %d" % (authority, status),
-        advice,
-        final=True,
-        code=FaultCode.PROXY,
-    )
+    return Fault("%s refused: %d" % (name, status), advice, final=True, code=FaultCode.PROXY)

@@ -20,7 +20,7 @@ from ..background import BackgroundCalls
 from ..multiplexer import Steps
 from .connecting import FOLLOW_ANY, ConnectError, not_public, redirect_fault, resolve
 from .connection import Connection
-from .proxies import Route, route_to
+from .proxies import Route, choose_proxy
 
 _MAX_ORIGINS = 512
 _MAX_HOSTS = 100
@@ -104,13 +104,29 @@ class Redirects:
         """Whether an origin is public; its name is resolved if there was no connection yet."""
         hosts = self._hosts.get(origin)
         if hosts is None:
-            route = route_to(_address_of(origin), self._proxy)
-            hosts = {route.address.host}
-            if route.proxy is None:
-                found = yield from resolve(route, self._calls, deadline)
-                hosts = {target[0] for _, target in found}
+            hosts = yield from self._resolve(_address_of(origin), deadline)
             self._remember(origin, hosts)
         return not any(map(is_internal, hosts))
+
+    def check_public(self, url: str, home: str, deadline: float) -> "Steps[None]":
+        """Raise a ConnectError if a public server has pointed to this URL at an internal address.
+
+        For a client that opens its own connections: it may resolve the name differently later.
+        """
+        address = parse_url(url)
+        needs_public = yield from self.needs_public(home, address.origin, deadline)
+        if needs_public:
+            hosts = yield from self._resolve(address, deadline)
+            if any(map(is_internal, hosts)):
+                raise ConnectError(not_public(address))
+
+    def _resolve(self, address: Address, deadline: float) -> "Steps[Set[str]]":
+        """The addresses of a host; its name, if a proxy resolves it."""
+        proxy, _ = choose_proxy(address, self._proxy)
+        if proxy:
+            return {address.host}
+        found = yield from resolve(Route(address), self._calls, deadline)
+        return {target[0] for _, target in found}
 
     def _remember(self, origin: str, hosts: Set[str]) -> None:
         known = self._hosts.get(origin, set())

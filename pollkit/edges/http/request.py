@@ -34,6 +34,7 @@ _MAX_SITES = 512
 # A server can put hundreds of new secrets into every link, and scrubbing tries all that are known.
 _MAX_LINK_SECRETS = 200
 _MAX_SECRETS_PER_LINK = 20
+DEFAULT_HEADERS = {"Accept": "application/json, */*;q=0.5", "User-Agent": "pollkit/" + __version__}
 _SENT_EVERYWHERE = ("accept", "user-agent", "accept-encoding")
 
 
@@ -74,11 +75,21 @@ class Request:
         self.refused_link: Optional[Fault] = None
 
 
+class Hop(NamedTuple):
+    """The request to one URL; a redirect leads to another one."""
+
+    url: str
+    method: bytes
+    body: bytes
+    etag: Optional[str] = None
+
+
 class Site(NamedTuple):
     """An origin with the parts of a request that are the same for all of its URLs."""
 
     origin: str
     route: Route
+    headers: Mapping[str, str]
     before: bytes  # between the method and the target
     after: bytes  # after the target: the headers, each with its line end
 
@@ -142,10 +153,9 @@ class RequestBuilder:
             self._credential.header(parse_url(url).host, True, timeout)
             self._sites.clear()
 
-    def build(
-        self, url: str, home: str, method: bytes, body: bytes, etag: Optional[str]
-    ) -> Tuple[Site, bytes]:
+    def build(self, hop: Hop, home: str) -> Tuple[Site, bytes]:
         """The site of a URL, and the whole request."""
+        url, method, body, etag = hop
         site, target = self._site_and_target(url, home)
         headers = site.after
         if body or method in (b"POST", b"PUT", b"PATCH"):
@@ -154,6 +164,18 @@ class RequestBuilder:
             headers += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
         parts = (method, site.before, target.encode("ascii"), headers, body)
         return site, b"%s %s%s%s\r\n%s" % parts
+
+    def url_and_headers(self, hop: Hop, home: str) -> Tuple[str, Dict[str, str]]:
+        """The URL without its user and fragment, and the headers: for a client that is no socket.
+
+        Host and Content-Length are left to that client.
+        """
+        site, target = self._site_and_target(hop.url, home)
+        address = site.route.address
+        headers = dict(site.headers)
+        if hop.etag is not None and hop.etag.isprintable():
+            headers["If-None-Match"] = hop.etag
+        return "%s://%s%s" % (address.scheme, address.authority, target), headers
 
     def _site_and_target(self, url: str, home: str) -> Tuple[Site, str]:
         plain = _PLAIN_URL.match(url)
@@ -179,15 +201,11 @@ class RequestBuilder:
         before = "http://" + address.authority if route.is_forwarded else ""
         lines = "".join("%s: %s\r\n" % header for header in headers.items())
         after = " HTTP/1.1\r\nHost: %s\r\n%s" % (address.authority, lines)
-        return Site(address.origin, route, before.encode("ascii"), after.encode("latin-1"))
+        return Site(address.origin, route, headers, before.encode("ascii"), after.encode("latin-1"))
 
     def _headers_for(self, address: Address, home: str) -> Dict[str, str]:
         """The headers for an origin; only `home` gets credentials and the user's headers."""
-        headers = {
-            "Accept": "application/json, */*;q=0.5",
-            "Accept-Encoding": "identity",
-            "User-Agent": "pollkit/" + __version__,
-        }
+        headers = {**DEFAULT_HEADERS, "Accept-Encoding": "identity"}
         if self.body:
             headers["Content-Type"] = "application/json"
         if address.origin != home:
@@ -208,3 +226,12 @@ class RequestBuilder:
             headers = merge_headers(headers, {name: value})
             self._secrets.update(secrets_in_header(value))
         return merge_headers(headers, self._headers)
+
+
+def without_defaults(headers: Mapping[str, str], names: Set[str]) -> Dict[str, str]:
+    """The headers without pollkit's defaults for some names, which a client sets itself."""
+    return {
+        name: value
+        for name, value in headers.items()
+        if name.lower() not in names or DEFAULT_HEADERS.get(name) != value
+    }

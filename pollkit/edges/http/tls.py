@@ -13,7 +13,7 @@ from ...core.model import Fault, FaultCode
 from ...core.urls import Address
 from ...errors import ConfigError
 from ..multiplexer import READ, WRITE, Steps
-from .connecting import ConnectError, TlsSettings
+from .connecting import PKCS11, ConnectError, TlsSettings
 from .connection import (
     CERTIFICATE_REQUIRED,
     CLIENT_CERTIFICATE_ADVICE,
@@ -82,6 +82,11 @@ def _ends_within_record(data: bytes) -> bool:
 @functools.lru_cache(maxsize=16)
 def tls_context(settings: TlsSettings) -> ssl.SSLContext:
     """The context for these settings, built once: it takes 25 ms. OpenSSL reads SSL_CERT_FILE."""
+    for path in (settings.client_cert, settings.client_key):
+        if path and path.startswith(PKCS11):
+            raise ConfigError(
+                "%s is on a PKCS#11 token, which only transport = curl can use" % path
+            )
     if settings.client_key and not settings.client_cert:
         raise ConfigError("client_key %s is of no use without client_cert" % settings.client_key)
     has_passphrase = False
@@ -140,7 +145,8 @@ def secure(
     except BaseException as error:
         connection.close()
         if isinstance(error, (OSError, ssl.CertificateError)):
-            raise ConnectError(_handshake_fault(name, error, context)) from None
+            is_strict = bool(context.verify_flags & ssl.VERIFY_X509_STRICT)
+            raise ConnectError(handshake_fault(name, error, is_strict)) from None
         raise
 
 
@@ -160,30 +166,29 @@ def _shake_hands(secured: TlsConnection, name: str, deadline: float) -> "Steps[N
             )
 
 
-def _handshake_fault(name: str, error: Exception, context: ssl.SSLContext) -> Fault:
-    """Why the handshake failed."""
+def handshake_fault(name: str, error: BaseException, is_strict: bool = False) -> Fault:
+    """Why the handshake failed; `is_strict` if the rules of VERIFY_X509_STRICT applied."""
     reason = getattr(error, "reason", "")
     # Python 3.6 has no class for a certificate that was refused.
     if isinstance(error, ssl.CertificateError) or reason == "CERTIFICATE_VERIFY_FAILED":
-        return _certificate_fault(name, error, context)
+        return _certificate_fault(name, error, is_strict)
     if isinstance(error, ssl.SSLError):
         return _tls_fault(name, error)
     assert isinstance(error, OSError)
     return Fault("%s broke off the TLS handshake: %s" % (name, describe(error)), code=FaultCode.TLS)
 
 
-def _certificate_fault(name: str, error: Exception, context: ssl.SSLContext) -> Fault:
+def _certificate_fault(name: str, error: BaseException, is_strict: bool) -> Fault:
     """Why we don't accept the server's certificate."""
     reason = getattr(error, "verify_message", "") or str(error)
-    code = _certificate_code(error, context)
+    code = _certificate_code(error, is_strict)
     return Fault(
         "the certificate of %s was not accepted: %s" % (name, reason), _ADVICE[code], code=code
     )
 
 
-def _certificate_code(error: Exception, context: ssl.SSLContext) -> FaultCode:
+def _certificate_code(error: BaseException, is_strict: bool) -> FaultCode:
     number = getattr(error, "verify_code", None)  # of OpenSSL; Python 3.6 has none
-    is_strict = bool(context.verify_flags & ssl.VERIFY_X509_STRICT)
     # On 3.6, only the comparison of host names raises CertificateError.
     is_name_error = number is None and isinstance(error, ssl.CertificateError)
     if is_strict and number in _STRICT_ERRORS:

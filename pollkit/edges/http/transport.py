@@ -1,8 +1,9 @@
 """One poll over HTTP: a Reply, or a Fault that explains in plain words what happened.
 
-Connections are kept open and shared by all threads that use one Transport. Credentials go only
-to the origin of the job's URL; other origins get nothing but Accept and User-Agent. An exchange
-never raises because of the network.
+The Transport follows redirects, and sends credentials only to the origin of the job's URL; other
+origins get nothing but Accept and User-Agent. A sender carries each single request: a
+SocketSender, or an AdapterSender for a client that the user has chosen. An exchange never raises
+because of the network.
 
 `exchange` is a generator for the multiplexer (edges/multiplexer.py); `fetch` drives it to its end
 in the caller's thread.
@@ -10,7 +11,7 @@ in the caller's thread.
 
 import os
 import time
-from typing import Dict, Mapping, Optional, Type, Union
+from typing import TYPE_CHECKING, Mapping, Optional, Union
 
 from ...core.model import Fault, FaultCode, Reply
 from ...core.profile import Profile, validate_profile
@@ -22,47 +23,50 @@ from ...core.urls import join_url, parse_url, redact_url, secrets_in_url
 from ...errors import ConfigError
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..multiplexer import Steps, run
-from .connecting import ConnectError, TlsSettings, open_connection, redirect_fault
-from .connection import (
-    CERTIFICATE_REQUIRED,
-    CLIENT_CERTIFICATE_ADVICE,
-    Connection,
-    DeadlinePassed,
-    NoResponse,
-    describe,
-)
-from .parser import BadResponse, IncompleteResponse, Response, ResponseTooLarge
-from .pool import ConnectionPool, add_stray_sender, is_stray_sender
-from .proxies import proxy_refusal
+from .connecting import ConnectError, TlsSettings, redirect_fault
+from .connection import DeadlinePassed, NoResponse
+from .faults import response_fault
+from .parser import BadResponse, Response
+from .proxies import choose_proxy, proxy_refusal, shown_route
 from .redirects import Redirects
-from .request import Request, RequestBuilder, Site
+from .request import Hop, Request, RequestBuilder
+from .socket_sender import SocketSender
+
+if TYPE_CHECKING:
+    from .adapters.interface import Adapter
+    from .adapters.sender import AdapterSender
 
 _MAX_REDIRECTS = 5
-_SENT_AT_ONCE = 4096  # bytes: sending so few never blocks if the server has read all before them
-_FAULT_CODES: Dict[Type[Exception], FaultCode] = {
-    BadResponse: FaultCode.BAD_HTTP,
-    IncompleteResponse: FaultCode.BROKEN,
-    NoResponse: FaultCode.NO_REPLY,
-}
 
 Answer = Union[Reply, Fault]
 
 
 class Transport:
-    """Sends the requests of one profile."""
+    """Sends the requests of one profile; `adapter` sends them in place of pollkit's own sockets."""
 
-    def __init__(self, profile: Profile, headers: Optional[Mapping[str, str]] = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        headers: Optional[Mapping[str, str]] = None,
+        adapter: "Optional[Adapter]" = None,
+    ) -> None:
         profile = validate_profile(profile)
         self._timeout = to_seconds(profile.request_timeout)
-        self._builder = RequestBuilder(profile, headers or {})
+        self._profile = profile
+        self._adapter = adapter
         self._tls = TlsSettings(
             profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict
         )
-        if profile.ca_file or profile.client_cert or profile.client_key:
-            from .tls import tls_context
+        if adapter is not None:
+            adapter.check(self._tls, profile.proxy)
+            # The adapter chooses the proxy, and talks to it.
+            self._builder = RequestBuilder(profile._replace(proxy="none"), headers or {})
+        else:
+            self._builder = RequestBuilder(profile, headers or {})
+            if profile.ca_file or profile.client_cert or profile.client_key:
+                from .tls import tls_context
 
-            tls_context(self._tls)  # bad files are reported before the first poll
-        self._profile = profile
+                tls_context(self._tls)  # bad files are reported before the first poll
         self._start()
 
     def _start(self) -> None:
@@ -70,7 +74,21 @@ class Transport:
         self._pid = os.getpid()
         self._calls = BackgroundCalls()
         self._redirects = Redirects(self._profile.redirects, self._profile.proxy, self._calls)
-        self._pool = ConnectionPool()
+        self._sender = self._new_sender()
+
+    def _new_sender(self) -> "Union[SocketSender, AdapterSender]":
+        if self._adapter is None:
+            return SocketSender(self._builder, self._tls, self._redirects, self._calls)
+        from .adapters.sender import AdapterSender
+
+        return AdapterSender(
+            self._adapter, self._builder, self._redirects, self._tls, self._profile.proxy
+        )
+
+    @property
+    def client(self) -> Optional[str]:
+        """The client that sends the requests; None if pollkit's own sockets do."""
+        return None if self._adapter is None else self._adapter.description
 
     def check(self, url: str, timeout: Optional[float] = None) -> str:
         """The origin of a job's URL; a ConfigError if it, its proxy or credential is unusable.
@@ -91,7 +109,7 @@ class Transport:
     def exchange(self, request: Request, timeout: Optional[float] = None) -> "Steps[Answer]":
         """Send a request; `timeout` limits how long a fresh credential may take to read."""
         if self._pid != os.getpid():
-            self._pool.close()
+            self._sender.close()
             self._start()
         try:
             if request.fresh_credential:
@@ -106,11 +124,12 @@ class Transport:
 
     def scrub(self, text: str, url: str) -> str:
         """A text that quotes a server, truncated, without the secrets that the server was sent."""
-        return scrub(text, self._builder.secrets.union(secrets_in_url(url)))
+        secrets = self._builder.secrets.union(self._sender.secrets(), secrets_in_url(url))
+        return scrub(text, secrets)
 
     def close(self) -> None:
         """Close the connections that no exchange uses."""
-        self._pool.close()
+        self._sender.close()
 
     def _read_credential_again(self, request: Request, timeout: Optional[float]) -> "Steps[None]":
         """Read it in the background: a command or a pipe may take long."""
@@ -133,18 +152,18 @@ class Transport:
             body = b""
         etag = request.etag
         for _ in range(_MAX_REDIRECTS + 1):
-            site, data = self._builder.build(url, request.home, method, body, etag)
-            if body and site.origin != request.home:
+            if body and parse_url(url).origin != request.home:
                 return redirect_fault(
                     "redirected to %s: a body is not sent to another origin" % redact_url(url)
                 )
+            hop = Hop(url, method, body, etag)
             try:
-                response = yield from self._send(site, data, request, deadline)
+                response = yield from self._sender.send(hop, request, deadline)
             except (BadResponse, NoResponse, DeadlinePassed, OSError) as error:
-                return self._fault_from(error, url)
+                return response_fault(error, parse_url(url).authority, self._timeout)
             link = response.headers.get("location")
             if response.status not in REDIRECTS or not link or _has_to_wait(response):
-                return (yield from self._answer(response, url, site, request, deadline))
+                return (yield from self._answer(response, url, request, deadline))
             there = join_url(url, link)
             if there is None:
                 return redirect_fault(
@@ -164,49 +183,6 @@ class Transport:
             code=FaultCode.REDIRECT,
         )
 
-    def _send(
-        self, site: Site, data: bytes, request: Request, deadline: float
-    ) -> "Steps[Response]":
-        """Send on an idle connection, or on a new one."""
-        origin = site.origin
-        only_public = False
-        if origin != request.home:
-            only_public = yield from self._redirects.needs_public(request.home, origin, deadline)
-        if not only_public or self._redirects.is_known_public(origin):
-            connection = self._pool.take(origin)
-            if connection is not None:
-                try:
-                    response = yield from self._send_on(connection, origin, data, request, deadline)
-                    if not is_stray_sender(origin):
-                        return response
-                    # It may be the reply to an earlier request: poll again on a new connection.
-                except NoResponse:
-                    pass  # RFC 9112, 9.3.1: closed while idle; try once more on a new connection
-        tls = self._tls
-        if origin != request.home:  # a client certificate is a credential, too
-            tls = tls._replace(client_cert=None, client_key=None)
-        connection = yield from open_connection(site.route, tls, self._calls, deadline, only_public)
-        self._redirects.remember_peer(site.route, connection)
-        return (yield from self._send_on(connection, origin, data, request, deadline))
-
-    def _send_on(
-        self, connection: Connection, origin: str, data: bytes, request: Request, deadline: float
-    ) -> "Steps[Response]":
-        has_no_body = data.startswith(b"HEAD ")
-        try:
-            connection.set_blocking(request.may_block and len(data) <= _SENT_AT_ONCE)
-            response = yield from connection.exchange(data, has_no_body, deadline)
-        except BaseException:
-            connection.close()
-            raise
-        if response.can_reuse:
-            self._pool.put(origin, connection)
-        else:
-            connection.close()
-            if response.has_surplus:
-                add_stray_sender(origin)
-        return response
-
     def _check_hop(
         self, request: Request, url: str, there: str, deadline: float
     ) -> "Steps[Optional[Fault]]":
@@ -221,12 +197,14 @@ class Transport:
         return refusal
 
     def _answer(
-        self, response: Response, url: str, site: Site, request: Request, deadline: float
+        self, response: Union[Response, Reply], url: str, request: Request, deadline: float
     ) -> "Steps[Answer]":
         status = response.status
-        if status == 407 and site.route.proxy is not None:
-            return proxy_refusal(site.route, 407)
-        if status in (401, 403) and site.origin != request.home:
+        if status == 407:
+            refusal = self._proxy_refusal(url)
+            if refusal is not None:
+                return refusal
+        if status in (401, 403) and parse_url(url).origin != request.home:
             return redirect_fault(
                 "%d from %s, another origin than the job's" % (status, redact_url(url)),
                 "credentials go to %s only: no redirect or link to another origin "
@@ -239,26 +217,15 @@ class Transport:
             request.refused_link = yield from self._check_hop(request, url, link, deadline)
         return reply
 
-    def _fault_from(self, error: Exception, url: str) -> Fault:
-        host = parse_url(url).authority
-        if isinstance(error, DeadlinePassed):
-            return Fault(
-                "no complete reply from %s within %g s" % (host, self._timeout),
-                code=FaultCode.TIMEOUT,
-            )
-        if isinstance(error, OSError):
-            return Fault(
-                "the connection to %s broke: %s" % (host, describe(error)), code=FaultCode.BROKEN
-            )
-        if isinstance(error, ResponseTooLarge):
-            return Fault(str(error), final=True, code=FaultCode.TOO_LARGE)
-        problem = "%s: %s" % (host, error)
-        # TLS 1.3 demands a client certificate only after the handshake, in place of a reply.
-        if isinstance(error, NoResponse) and error.reason == CERTIFICATE_REQUIRED:
-            return Fault(problem, CLIENT_CERTIFICATE_ADVICE, code=FaultCode.CLIENT_CERTIFICATE)
-        return Fault(problem, code=_FAULT_CODES[type(error)])
+    def _proxy_refusal(self, url: str) -> Optional[Fault]:
+        """The fault for a 407; None if no proxy can have sent it."""
+        address = parse_url(url)
+        proxy, _ = choose_proxy(address, self._profile.proxy)
+        if proxy is None and self._adapter is None:
+            return None
+        return proxy_refusal(shown_route(address, proxy), 407)
 
 
-def _has_to_wait(response: Response) -> bool:
+def _has_to_wait(response: Union[Response, Reply]) -> bool:
     """RFC 9110, 10.2.3: a redirect with Retry-After is followed later, by the state machine."""
     return bool(parse_retry_after(response.headers, time.time())[0])

@@ -11,7 +11,14 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from ...core.origins import REDIRECT_POLICIES, credential_origins, parse_origin
 from ...core.pace import parse_pace
-from ...core.profile import Profile, needs_base, validate_base, validate_count, validate_size
+from ...core.profile import (
+    TRANSPORTS,
+    Profile,
+    needs_base,
+    validate_base,
+    validate_count,
+    validate_size,
+)
 from ...core.reading.json_paths import Path
 from ...core.reading.status_words import normalize_word
 from ...core.spelling import similar_name
@@ -19,6 +26,7 @@ from ...core.units import duration_text, parse_limit, to_seconds
 from ...core.urls import PLACEHOLDER, is_secret, is_url, parse_url, redact_url
 from ...errors import ConfigError
 from ..credentials import parse_credential
+from ..http.connecting import PKCS11
 from ..http.user_headers import validate_headers
 
 _METHOD = re.compile(r"[A-Z]{1,20}")
@@ -193,6 +201,8 @@ def _url_parser(required: str, *optional: str) -> Callable[[str], str]:
 
 
 def _absolute_path(text: str, folder: str) -> str:
+    if text.startswith(PKCS11):  # not a path, but the name of a key on a token
+        return text
     return os.path.join(folder, os.path.expanduser(text))
 
 
@@ -230,6 +240,7 @@ PARSERS: Dict[str, Callable[[str], Any]] = {
     "up_to": _parse_size,
     "proxy": _parse_proxy,
     "origins": _parse_origins,
+    "transport": _choice_parser(*TRANSPORTS),
     "redirects": _choice_parser(*REDIRECT_POLICIES),
     "tls_strict": _parse_yes_or_no,
     "batch_url": _url_parser("ids", "base"),

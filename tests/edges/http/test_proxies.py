@@ -3,9 +3,7 @@
 import base64
 import contextlib
 import os
-import shutil
 import socket
-import subprocess
 import time
 from urllib.parse import unquote
 
@@ -16,6 +14,7 @@ from pollkit.core.urls import parse_url
 from pollkit.edges.http.proxies import choose_proxy
 from pollkit.edges.http.request import Request
 from pollkit.testing import VirtualClock
+from programs import running_server
 from proxy_servers import tunnel
 from raw_server import CLOSE, DRIP, HANG, RESET, RawServer, redirect, reply, wait_for
 from tls_servers import CA, tls_server
@@ -477,46 +476,18 @@ def test_poller_waits_through_a_proxy(environment):
 @pytest.fixture
 def tinyproxy(tmp_path):
     """The authority of a running tinyproxy that wants user:pass."""
-    program = shutil.which("tinyproxy")
-    if program is None:
-        assert os.environ.get("CI") != "true", "CI must have tinyproxy: see .ci/run"
-        pytest.skip("tinyproxy is not installed")
-    for _ in range(5):  # its port is a free one, and may be taken before it gets there
-        with contextlib.closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+
+    def command_for(program, port):
         settings = tmp_path / "tinyproxy.conf"
         settings.write_text(
             "Port %d\nListen 127.0.0.1\nTimeout 60\nMaxClients 10\nAllow 127.0.0.1\n"
             'BasicAuth user pass\nLogFile "%s"\nPidFile "%s"\n'
             % (port, tmp_path / "log", tmp_path / "pid")
         )
-        process = subprocess.Popen(
-            [program, "-d", "-c", str(settings)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            if listens(port, process):
-                yield "127.0.0.1:%d" % port
-                return
-        finally:
-            process.terminate()
-            process.wait(10)
-    pytest.fail("tinyproxy does not start")
+        return [program, "-d", "-c", str(settings)]
 
-
-def listens(port, process):
-    for _ in range(1000):
-        if process.poll() is not None:
-            return False
-        try:
-            socket.create_connection(("127.0.0.1", port), 10).close()
-            return True
-        except OSError:
-            time.sleep(0.01)
-    return False
+    with running_server("tinyproxy", command_for) as port:
+        yield "127.0.0.1:%d" % port
 
 
 def test_tinyproxy_forwards_and_tunnels(tinyproxy, new_transport):

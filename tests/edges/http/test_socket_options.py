@@ -79,7 +79,7 @@ def test_only_a_fetch_lets_its_connection_block(new_transport):
     with RawServer(reply(b"{}")) as server:
 
         def is_blocking():
-            return os.get_blocking(transport._pool._idle[server.origin][-1].descriptor)
+            return os.get_blocking(transport._sender.pool._idle[server.origin][-1].descriptor)
 
         transport.fetch(Request(server.url(), server.origin))
         assert is_blocking()

@@ -71,7 +71,7 @@ def stray(new_transport, caplog):
         with RawServer([DONE, send_stray], DONE) as server:
             transport.fetch(Request(server.url("/1"), server.origin))
             assert has_sent.wait(10)
-            connection = transport._pool._idle[server.origin][-1]
+            connection = transport._sender.pool._idle[server.origin][-1]
             wait_for(lambda: select.select([connection.sock], [], [], 0)[0])
             got = [transport.fetch(Request(server.url("/2"), server.origin)) for _ in range(2)]
             origin = server.origin

@@ -1,0 +1,1 @@
+"""Other clients than pollkit's own sockets: urllib, requests and curl."""

@@ -1,0 +1,81 @@
+"""The built-in way to send a request: on sockets that are kept open and shared by all threads."""
+
+from typing import Set
+
+from ..background import BackgroundCalls
+from ..multiplexer import Steps
+from .connecting import TlsSettings, open_connection
+from .connection import Connection, NoResponse
+from .parser import Response
+from .pool import ConnectionPool, add_stray_sender, is_stray_sender
+from .redirects import Redirects
+from .request import Hop, Request, RequestBuilder
+
+_SENT_AT_ONCE = 4096  # bytes: sending so few never blocks if the server has read all before them
+
+
+class SocketSender:
+    """Sends requests on idle connections, or on new ones."""
+
+    def __init__(
+        self,
+        builder: RequestBuilder,
+        tls: TlsSettings,
+        redirects: Redirects,
+        calls: BackgroundCalls,
+    ) -> None:
+        self._builder = builder
+        self._tls = tls
+        self._redirects = redirects
+        self._calls = calls
+        self.pool = ConnectionPool()
+
+    def send(self, hop: Hop, request: Request, deadline: float) -> "Steps[Response]":
+        """Send a request to one URL and read the response."""
+        site, data = self._builder.build(hop, request.home)
+        origin = site.origin
+        only_public = False
+        if origin != request.home:
+            only_public = yield from self._redirects.needs_public(request.home, origin, deadline)
+        if not only_public or self._redirects.is_known_public(origin):
+            connection = self.pool.take(origin)
+            if connection is not None:
+                try:
+                    response = yield from self._send_on(connection, origin, data, request, deadline)
+                    if not is_stray_sender(origin):
+                        return response
+                    # It may be the reply to an earlier request: poll again on a new connection.
+                except NoResponse:
+                    pass  # RFC 9112, 9.3.1: closed while idle; try once more on a new connection
+        tls = self._tls
+        if origin != request.home:  # a client certificate is a credential, too
+            tls = tls.without_client_certificate()
+        connection = yield from open_connection(site.route, tls, self._calls, deadline, only_public)
+        self._redirects.remember_peer(site.route, connection)
+        return (yield from self._send_on(connection, origin, data, request, deadline))
+
+    def secrets(self) -> Set[str]:
+        """Nothing: the builder knows all secrets."""
+        return set()
+
+    def close(self) -> None:
+        """Close the connections that no exchange uses."""
+        self.pool.close()
+
+    def _send_on(
+        self, connection: Connection, origin: str, data: bytes, request: Request, deadline: float
+    ) -> "Steps[Response]":
+        has_no_body = data.startswith(b"HEAD ")
+        try:
+            connection.set_blocking(request.may_block and len(data) <= _SENT_AT_ONCE)
+            response = yield from connection.exchange(data, has_no_body, deadline)
+        except BaseException:
+            connection.close()
+            raise
+        if response.can_reuse:
+            self.pool.put(origin, connection)
+        else:
+            connection.close()
+            if response.has_surplus:
+                add_stray_sender(origin)
+        return response
