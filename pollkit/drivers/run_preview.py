@@ -19,7 +19,10 @@ from .unpollable_jobs import unpollable_text
 
 
 class DueJobs:
-    """The due or held jobs of one origin and profile; the instants of the outage are wall-clock time."""
+    """The due or held jobs of one origin and profile.
+
+    The instants of the outage are wall-clock time.
+    """
 
     def __init__(self, origin: str, profile: Optional[str], outage: Optional[Outage]) -> None:
         self.origin = origin
