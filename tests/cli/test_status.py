@@ -94,7 +94,7 @@ def test_status_begins_with_the_outage_and_json_lists_it(api, pollkit):
     code, out, _ = pollkit("status", "jobs.db")
     assert code == 5
     assert re.fullmatch(
-        r"http://127\.0\.0\.1:9 is down for 1m30s, since \S+ \S+ UTC: %s; next try in (30|29)s"
+        r"http://127\.0\.0\.1:9 has been down for 1m30s, since \S+ \S+ UTC: %s; next try in (30|29)s"
         % REFUSED,
         out.splitlines()[0],
     )
@@ -174,7 +174,7 @@ def test_without_a_terminal_watch_prints_one_summary_after_the_other(api, number
     assert wait_for_exit(process)[0] == code
     for line in lines:
         assert re.fullmatch(
-            INSTANT + r" http://127.0.0.1:9 is down for .*; 1 waiting; the oldest .*\n", line
+            INSTANT + r" http://127.0.0.1:9 has been down for .*; 1 waiting; the oldest .*\n", line
         )
 
 
