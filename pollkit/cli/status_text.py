@@ -44,7 +44,10 @@ def headline(
 
 
 def _outage_text(outage: Outage, now: float) -> str:
-    text = "%s has been down for %s" % (one_line(outage.origin, 200), age_text(now - outage.began_at))
+    text = "%s has been down for %s" % (
+        one_line(outage.origin, 200),
+        age_text(now - outage.began_at),
+    )
     text += ", since %s: %s" % (time_text(outage.began_at), one_line(outage.last_fault, 200))
     if outage.next_probe_at > now:
         text += "; next try in " + age_text(outage.next_probe_at - now)
