@@ -113,6 +113,12 @@ def test_the_next_poll_of_a_job_whose_origin_is_down_is_not_before_the_next_prob
     assert next_poll_at(row, [OUTAGE]) == (max(expected, NOW + 12) if is_held else expected)
 
 
+def test_after_a_fault_the_next_poll_is_the_next_probe_although_the_job_itself_is_due_later():
+    faulty = waiting(progress=FAULTY, due_at=NOW + 30)
+    assert next_poll_at(faulty, [OUTAGE]) == NOW + 12
+    assert next_poll_at(faulty, []) == NOW + 30
+
+
 def test_the_deadline_of_a_job_that_was_never_polled_is_computed():
     deadlines = Deadlines()
     unpolled = waiting(progress={}, deadline=None)
