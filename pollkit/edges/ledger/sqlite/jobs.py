@@ -198,18 +198,19 @@ def _deadline(
 ) -> Optional[float]:
     """The deadline of a waiting job in ledger time; None if there is none or it is unknown.
 
-    The saved deadline includes the outages before the last poll.
+    The saved deadline includes the outages before the last poll. None is saved if an outage has
+    postponed the final poll.
     """
     if stored.ended_at is not None:
         return None
     try:
-        if saved:
+        if "deadline" in saved:
             deadline = float(saved["deadline"])
             since = float(saved["wait_from"])
         else:
             deadline = NEVER if stored.timeout_s is None else stored.added_at + stored.timeout_s
             since = stored.added_at
-    except (KeyError, TypeError, ValueError):  # no deadline, or the row was edited by hand
+    except (KeyError, TypeError, ValueError):  # the row was edited by hand
         return None
     if not isfinite(deadline):
         return None
