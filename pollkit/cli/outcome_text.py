@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Optional
 
 from ..core.model import Job, Outcome, State, display_id, one_line
 from ..core.units import percent, rounded_duration
-from .output import as_json, as_text, count_text
+from .output import as_json, as_text, count_text, without_controls
 from .parser import FromEnvironment
 from .progress.terminal import clip, is_terminal, text_width, width_of
 
@@ -45,6 +45,13 @@ def line_formatter(arguments: argparse.Namespace, jobs: Iterable[Job]) -> Callab
         return lambda outcome: as_json(outcome.as_dict())
     widest = max((width_of(one_line(display_id(job))) for job in jobs), default=0)
     return lambda outcome: as_text(outcome_line(outcome, min(widest, WIDEST_ID), _columns()))
+
+
+def whole_result(result: Any) -> str:
+    """The result as the server sent it; on a terminal, a text without control characters."""
+    if isinstance(result, str) and is_terminal(sys.stdout):
+        result = without_controls(result)
+    return as_text(result)
 
 
 def outcome_line(outcome: Outcome, id_width: int, columns: int) -> str:

@@ -171,3 +171,30 @@ def test_the_result_alone_is_printed_whole_on_a_terminal(pollkit):
         api.add("1", result="x" * 5000)
         result = pollkit("wait", api.url("1"), "--quiet", "--result", "--output", "text")[1]
     assert result == "x" * 5000 + "\n"
+
+
+@pytest.mark.usefixtures("tty")
+def test_a_result_that_is_text_can_not_control_the_terminal(pollkit):
+    with FakeJobApi() as api:
+        api.add("1", result="a\tb\n" + HOSTILE)
+        out = pollkit("wait", api.url("1"), "--quiet", "--result")[1]
+    assert out.startswith("a\tb\n?[2J???")
+    assert out.replace("\t", "").replace("\n", "").isprintable()
+
+
+def test_a_result_that_is_text_is_exact_in_a_pipe(pollkit):
+    with FakeJobApi() as api:
+        api.add("1", result="\x1b[1m\u202e\x9b")
+        out = pollkit("wait", api.url("1"), "--quiet", "--result")[1]
+    assert out == "\x1b[1m\u202e\x9b\n"
+
+
+@pytest.mark.parametrize("command", ["wait", "batch"])
+def test_json_escapes_the_characters_that_a_terminal_may_obey(pollkit, command):
+    result = {"a": "日本 \x7f\x85\x9b1m\u2028\u202e\u2066 é"}
+    with FakeJobApi() as api:
+        api.add("1", result=result)
+        out = pollkit(command, api.url("1"), "--quiet", "--output", "json")[1]
+    assert json.loads(out)["result"] == result
+    assert "日本" in out and "\\u009b1m" in out
+    assert out.rstrip("\n").isprintable()
