@@ -135,6 +135,21 @@ def test_an_id_that_is_very_long_is_shortened():
     assert line.startswith("x" * 38 + "..  done") and width_of(line) < 90
 
 
+def test_a_long_url_keeps_its_end_where_urls_differ():
+    url = "https://api.internal/v1/projects/north/jobs/%d"
+    lines = [outcome_line(OUTCOME._replace(id=url % number), 45, 80) for number in (41, 42)]
+    assert [line.split()[0][-8:] for line in lines] == ["/jobs/41", "/jobs/42"]
+    assert all(line.startswith("..") and line.split()[1] == "done" for line in lines)
+
+
+@pytest.mark.parametrize("columns", [25, 39])
+def test_a_narrow_terminal_shortens_the_id_and_not_the_state(columns):
+    url = "http://127.0.0.1:8811/jobs/fail-3"
+    line = outcome_line(FAILED._replace(id=url), len(url), columns)
+    assert len(line) <= columns
+    assert line.split()[0].endswith("/fail-3") and line.split()[1] == "failed"
+
+
 # The option
 
 
