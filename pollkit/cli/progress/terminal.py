@@ -75,8 +75,8 @@ def clip(text: str, width: int) -> str:
 
 def clip_id(text: str, width: int) -> str:
     """The id of a job, cut to this number of columns. A URL keeps its end, where URLs differ."""
-    is_long_url = "://" in text and width_of(text) > width
-    if is_long_url and width > 4:
+    is_url = "://" in text or text.startswith("..")  # the latter has been cut before
+    if is_url and width_of(text) > width > 4:
         text = ".." + text[2 - width :]
     return clip(text, width)
 
