@@ -196,7 +196,7 @@ def _fault(result: CurlResult, route: Route, timeout_s: float) -> Fault:
 
 
 def _check_files(tls: TlsSettings) -> None:
-    """Raise a ConfigError for files that ssl can't read; what is on a token, only curl can read."""
+    """Raise a ConfigError for files that ssl can't read. Only curl can read a token."""
     is_on_token = any(
         path and path.startswith(PKCS11) for path in (tls.client_cert, tls.client_key)
     )
