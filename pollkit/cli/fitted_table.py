@@ -3,7 +3,7 @@
 It keeps one line per row, for long lists. tables.py has tables that keep every cell.
 """
 
-from typing import Dict, Iterable, List, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
 from .progress.terminal import clip, width_of
 
@@ -17,6 +17,7 @@ class Column(NamedTuple):
     heading: str
     rank: int  # if a table is too wide, the columns of the highest rank are dropped first
     narrowest: int = 0  # its cells may be shortened to this width; 0: they may not
+    shorten: Callable[[str, int], str] = clip
 
 
 def fit_table(
@@ -38,7 +39,9 @@ def fit_table(
     if width is not None:
         widths = _fit(columns, natural, width)
     return [
-        GAP.join(_pad(clip(line[index], size), size) for index, size in widths.items()).rstrip()
+        GAP.join(
+            _pad(columns[index].shorten(line[index], size), size) for index, size in widths.items()
+        ).rstrip()
         for line in cells
     ]
 

@@ -129,7 +129,7 @@ def _add_proxy_and_transport(group: "argparse._ActionsContainer") -> None:
         "--transport",
         metavar="NAME",
         choices=TRANSPORTS,
-        help="the HTTP client: builtin (the default), urllib, requests or curl; "
+        help="the HTTP client (builtin, urllib, requests or curl; default: builtin): "
         "see pollkit help transports",
     )
 

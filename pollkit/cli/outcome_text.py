@@ -10,13 +10,14 @@ from typing import Any, Callable, Iterable, Optional
 
 from ..core.model import Job, Outcome, State, display_id, one_line
 from ..core.units import percent, rounded_duration
-from .output import as_json, as_text, count_text
+from .output import as_json, as_text, count_text, without_controls
 from .parser import FromEnvironment
-from .progress.terminal import clip, is_terminal, text_width, width_of
+from .progress.terminal import clip, clip_id, is_terminal, text_width, width_of
 
 OUTPUTS = ("auto", "json", "text")
 LONGEST_VALUE = 300  # characters
 WIDEST_ID = 40
+NARROWEST_ID = 12
 STATE_WIDTH = max(len(state.value) for state in State)
 WHOLE_RESULT = " (--result prints all of it)"
 
@@ -44,13 +45,24 @@ def line_formatter(arguments: argparse.Namespace, jobs: Iterable[Job]) -> Callab
     if not wants_text(arguments):
         return lambda outcome: as_json(outcome.as_dict())
     widest = max((width_of(one_line(display_id(job))) for job in jobs), default=0)
-    return lambda outcome: as_text(outcome_line(outcome, min(widest, WIDEST_ID), _columns()))
+    return lambda outcome: as_text(outcome_line(outcome, widest, _columns()))
+
+
+def whole_result(result: Any) -> str:
+    """The result as the server sent it; on a terminal, a text without control characters."""
+    if isinstance(result, str) and is_terminal(sys.stdout):
+        result = without_controls(result)
+    return as_text(result)
 
 
 def outcome_line(outcome: Outcome, id_width: int, columns: int) -> str:
-    """One line: id, state, time, polls, and the error or the result."""
+    """One line: id, state, time, polls, and the error or the result.
+
+    A narrow terminal shortens the id rather than the state.
+    """
+    id_width = min(id_width, WIDEST_ID, max(columns - STATE_WIDTH - 2, NARROWEST_ID))
     cells = [
-        _pad(_fit(outcome.id, id_width), id_width),
+        _pad(clip_id(one_line(outcome.id), id_width), id_width),
         _pad(str(outcome.state), STATE_WIDTH),
         "%6s" % rounded_duration(outcome.waited_s),
         "%-9s" % count_text(outcome.polls, "poll"),

@@ -16,12 +16,17 @@ from ..core.model import one_line
 
 LONGEST_MESSAGE = 600  # characters
 _LONG_WORD = re.compile(r"(\S{80})\S{120,}")
+# Characters that JSON allows in a string, and that a terminal may obey: DEL, C1 controls (0x9b
+# begins an escape sequence), separators of lines, and marks that reverse the direction of text.
+_HIDDEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f]|" + _HIDDEN.pattern)  # all but tab and newline
 _DEVICE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 def as_json(value: Any) -> str:
-    """A value as one line of JSON."""
+    """A value as one line of JSON, in which characters that a terminal may obey are escaped."""
     text = json.dumps(value, ensure_ascii=False)
+    text = _HIDDEN.sub(lambda found: "\\u%04x" % ord(found.group()), text)
     try:
         text.encode(_encoding())
     except UnicodeError:
@@ -34,6 +39,11 @@ def as_text(value: Any) -> str:
     if not isinstance(value, str):
         return as_json(value)
     return make_encodable(value) + "\n"
+
+
+def without_controls(text: str) -> str:
+    """Untrusted text for a terminal: every control character but tab and newline becomes '?'."""
+    return _CONTROLS.sub("?", text)
 
 
 def write(text: str) -> None:

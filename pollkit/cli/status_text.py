@@ -11,12 +11,13 @@ from ..edges.ledger.records import JobRow, Summary
 from .fitted_table import EMPTY, Column, fit_table
 from .job_deadlines import Deadlines, time_text
 from .output import count_text
+from .progress.terminal import clip_id
 
 WIDEST_CELL = 60
 WIDEST_PROBLEM = 200
 MOST_OUTAGES = 5  # that are shown with a line each
 COLUMNS = (
-    Column("ID", 0, 12),
+    Column("ID", 0, 12, clip_id),
     Column("STATE", 0),
     Column("STATUS", 4, 8),
     Column("PROGRESS", 7),
@@ -83,7 +84,7 @@ def job_cells(
     progress = job_progress(row)
     fraction = progress["progress"]
     return (
-        _truncate(row.job.id),
+        clip_id(one_line(row.job.id), WIDEST_CELL),
         row.state,
         _truncate(progress["status"]) or EMPTY,
         EMPTY if fraction is None else "%d%%" % percent(fraction),

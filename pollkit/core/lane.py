@@ -32,6 +32,9 @@ READY = "ready"  # due; in the queue of the lane
 IN_FLIGHT = "in flight"  # being polled
 REMOVED = "removed"  # no longer on the agenda
 
+_IS_NUDGED = 1  # marks of an entry
+_IS_LATE = 2
+
 REORDER_SHARE = 4
 LEAST_URGENCY_S = 0.25  # every due job accrues at least so much, so that none starves
 
@@ -55,8 +58,7 @@ class Entry:
         "owner",
         "endpoint",
         "turn",
-        "is_nudged",
-        "is_late",
+        "_marks",
     )
 
     def __init__(
@@ -72,13 +74,32 @@ class Entry:
         self.owner = owner
         self.endpoint = endpoint
         self.turn: Optional[int] = None  # its number in a StartOrder, if its duration is recorded
-        self.is_nudged = False
-        self.is_late = False  # its deadline has passed: the next poll is the final one
+        self._marks = 0
 
     @property
     def is_in_flight(self) -> bool:
         """Whether the job is being polled."""
         return self.phase is IN_FLIGHT
+
+    # Two marks share one slot: 100,000 jobs take 800 kB less.
+
+    @property
+    def is_nudged(self) -> bool:
+        """Whether the job is to be polled as soon as possible."""
+        return bool(self._marks & _IS_NUDGED)
+
+    @is_nudged.setter
+    def is_nudged(self, value: bool) -> None:
+        self._marks = self._marks & ~_IS_NUDGED | (_IS_NUDGED if value else 0)
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the deadline has passed, so that the next poll is the final one."""
+        return bool(self._marks & _IS_LATE)
+
+    @is_late.setter
+    def is_late(self, value: bool) -> None:
+        self._marks = self._marks & ~_IS_LATE | (_IS_LATE if value else 0)
 
 
 class Lane:

@@ -203,8 +203,10 @@ def _done(state: WaitState, seen: _Observation) -> WaitState:
 
 def _failed(state: WaitState, seen: _Observation) -> WaitState:
     reading = seen.reading
-    message = reading.error_message or 'the job finished with status "%s"' % reading.status
-    error = Error(reading.error_code, message)
+    reason = "the job failed, and the reply gives no reason"
+    if reading.status is not None:
+        reason = 'the job finished with status "%s"' % reading.status
+    error = Error(reading.error_code, reading.error_message or reason)
     ending = Ending(State.FAILED, seen.now, None, error, reading.notice_delay_s, reading.duration_s)
     return state._replace(ending=ending, retry=NO_RETRIES)
 

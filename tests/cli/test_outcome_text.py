@@ -135,6 +135,21 @@ def test_an_id_that_is_very_long_is_shortened():
     assert line.startswith("x" * 38 + "..  done") and width_of(line) < 90
 
 
+def test_a_long_url_keeps_its_end_where_urls_differ():
+    url = "https://api.internal/v1/projects/north/jobs/%d"
+    lines = [outcome_line(OUTCOME._replace(id=url % number), 45, 80) for number in (41, 42)]
+    assert [line.split()[0][-8:] for line in lines] == ["/jobs/41", "/jobs/42"]
+    assert all(line.startswith("..") and line.split()[1] == "done" for line in lines)
+
+
+@pytest.mark.parametrize("columns", [25, 39])
+def test_a_narrow_terminal_shortens_the_id_and_not_the_state(columns):
+    url = "http://127.0.0.1:8811/jobs/fail-3"
+    line = outcome_line(FAILED._replace(id=url), len(url), columns)
+    assert len(line) <= columns
+    assert line.split()[0].endswith("/fail-3") and line.split()[1] == "failed"
+
+
 # The option
 
 
@@ -171,3 +186,30 @@ def test_the_result_alone_is_printed_whole_on_a_terminal(pollkit):
         api.add("1", result="x" * 5000)
         result = pollkit("wait", api.url("1"), "--quiet", "--result", "--output", "text")[1]
     assert result == "x" * 5000 + "\n"
+
+
+@pytest.mark.usefixtures("tty")
+def test_a_result_that_is_text_can_not_control_the_terminal(pollkit):
+    with FakeJobApi() as api:
+        api.add("1", result="a\tb\n" + HOSTILE)
+        out = pollkit("wait", api.url("1"), "--quiet", "--result")[1]
+    assert out.startswith("a\tb\n?[2J???")
+    assert out.replace("\t", "").replace("\n", "").isprintable()
+
+
+def test_a_result_that_is_text_is_exact_in_a_pipe(pollkit):
+    with FakeJobApi() as api:
+        api.add("1", result="\x1b[1m\u202e\x9b")
+        out = pollkit("wait", api.url("1"), "--quiet", "--result")[1]
+    assert out == "\x1b[1m\u202e\x9b\n"
+
+
+@pytest.mark.parametrize("command", ["wait", "batch"])
+def test_json_escapes_the_characters_that_a_terminal_may_obey(pollkit, command):
+    result = {"a": "日本 \x7f\x85\x9b1m\u2028\u202e\u2066 é"}
+    with FakeJobApi() as api:
+        api.add("1", result=result)
+        out = pollkit(command, api.url("1"), "--quiet", "--output", "json")[1]
+    assert json.loads(out)["result"] == result
+    assert "日本" in out and "\\u009b1m" in out
+    assert out.rstrip("\n").isprintable()

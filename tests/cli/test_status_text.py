@@ -16,6 +16,7 @@ from pollkit.cli.status_text import (
 from pollkit.core.outages import Outage
 from pollkit.edges.ledger.records import JobRow, Summary
 
+LONG_URL = "https://api.internal/v1/projects/north/renderings/weekly/jobs/%d"
 NOW = 1800000000.0  # 2027-01-15 08:00 UTC
 ORIGIN = "https://api.internal"
 REFUSED = "10.0.0.5:443 refused the connection"
@@ -186,3 +187,10 @@ def test_the_headline_is_wrapped_on_a_narrow_terminal():
 )
 def test_ages_are_rounded(age_s, expected):
     assert age_text(age_s) == expected
+
+
+@pytest.mark.parametrize("width", [None, 60])
+def test_long_urls_keep_their_ends_where_they_differ(width):
+    rows = [waiting(LONG_URL % number) for number in (41, 42)]
+    lines = job_table([job_cells(row, [], Deadlines(), NOW) for row in rows], width)
+    assert [line.split()[0][-8:] for line in lines[1:]] == ["/jobs/41", "/jobs/42"]

@@ -47,6 +47,10 @@ def test_failed_ends_with_the_apis_code_and_message():
         None,
         'the job finished with status "aborted"',
     )
+    assert ending_of([Reading(Verdict.FAILED, "failed")]).error == (
+        None,
+        "the job failed, and the reply gives no reason",
+    )
 
 
 def test_refused_ends_at_once():

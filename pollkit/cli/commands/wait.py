@@ -14,8 +14,8 @@ from ...core.urls import redact_url
 from ...drivers.single import Poller
 from .. import options
 from ..exit_codes import exit_code
-from ..outcome_text import add_output_option, outcome_summary, wants_text
-from ..output import as_json, as_text
+from ..outcome_text import add_output_option, outcome_summary, wants_text, whole_result
+from ..output import as_json
 from ..profile_options import profile_from
 from ..progress.display import Display, add_progress_options, display_from
 
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _print(outcome: Outcome, arguments: argparse.Namespace, display: Display) -> None:
     if arguments.result and outcome.state is State.DONE:
-        display.write_data(as_text(outcome.result))
+        display.write_data(whole_result(outcome.result))
     elif arguments.result:
         display.write_line("pollkit: " + outcome.summary())
     elif wants_text(arguments):

@@ -73,6 +73,14 @@ def clip(text: str, width: int) -> str:
     return "".join(kept) + mark
 
 
+def clip_id(text: str, width: int) -> str:
+    """The id of a job, cut to this number of columns. A URL keeps its end, where URLs differ."""
+    is_url = "://" in text or text.startswith("..")  # the latter has been cut before
+    if is_url and width_of(text) > width > 4:
+        text = ".." + text[2 - width :]
+    return clip(text, width)
+
+
 def is_terminal(stream: Optional[IO[str]]) -> bool:
     """Whether a stream is a terminal."""
     try:

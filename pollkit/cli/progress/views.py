@@ -17,7 +17,7 @@ from ...core.units import Limit
 from ...core.urls import is_url, parse_url
 from ...core.wait_state import WaitState
 from ..output import count_text
-from .terminal import Size, Style, clip, width_of
+from .terminal import Size, Style, clip, clip_id, width_of
 from .texts import (
     POLLING_NOW,
     Report,
@@ -287,9 +287,7 @@ View = Union[OneJob, ManyJobs]
 def _job_parts(progress: WaitState, now: float, name_width: int, style: Style) -> List[Part]:
     """The line of one job of a batch."""
     name = _make_encodable(one_line(display_id(progress.job), 200), style)
-    if "://" in name and width_of(name) > name_width:
-        name = ".." + name[2 - name_width :]  # URLs differ at their ends
-    name = clip(name, name_width)
+    name = clip_id(name, name_width)
     status = one_line(progress.status or "", 40)
     percentage = "" if progress.fraction is None else percent_text(progress.fraction)
     return [

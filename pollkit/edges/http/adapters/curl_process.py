@@ -155,9 +155,14 @@ def _read_pieces(pipe: IO[bytes], until: float) -> Iterator[bytes]:
 
 
 def _message(output: bytes) -> str:
-    """The last line of curl's stderr."""
+    """The line of curl's stderr that begins with the exit code, or else the last line.
+
+    After some errors, such as a refused certificate, curl explains itself in further lines.
+    """
     lines = output[-_MAX_MESSAGE:].decode("utf-8", "replace").splitlines() or ["no message"]
-    return one_line(_MESSAGE_START.sub("", lines[-1], count=1), 200)
+    with_code = [line for line in lines if _MESSAGE_START.match(line)]
+    line = (with_code or lines)[-1]
+    return one_line(_MESSAGE_START.sub("", line, count=1), 200)
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:

@@ -14,7 +14,7 @@ from typing import List, Optional, Union
 from ....core.model import Fault, FaultCode, Reply, one_line
 from ....core.urls import Address, parse_url
 from ....errors import ConfigError
-from ..connecting import TlsSettings, name_fault
+from ..connecting import PKCS11, TlsSettings, name_fault
 from ..connection import CLIENT_CERTIFICATE_ADVICE, DeadlinePassed, NoResponse
 from ..faults import response_fault
 from ..parser import BadResponse
@@ -58,6 +58,7 @@ _FAULT_CODES = {
     98: FaultCode.CLIENT_CERTIFICATE,
     _PROXY_HANDSHAKE: FaultCode.PROXY,
 }
+_CERTIFICATE_FAULTS = (FaultCode.CERTIFICATE, FaultCode.CERTIFICATE_NAME)
 _ADVICE = {
     FaultCode.CERTIFICATE: "is the CA in use the right one? --ca-file names another",
     FaultCode.CLIENT_CERTIFICATE: CLIENT_CERTIFICATE_ADVICE,
@@ -87,9 +88,8 @@ class CurlTransport(Adapter):
         return "curl" if self._version is None else "curl " + self._version
 
     def check(self, tls: TlsSettings, proxy: str) -> None:
-        """Raise a ConfigError if curl is missing or too old."""
-        if tls.client_key and not tls.client_cert:
-            raise ConfigError("client_key %s is of no use without client_cert" % tls.client_key)
+        """Raise a ConfigError if curl is missing or too old, or a file has no certificate."""
+        _check_files(tls)
         if self._version is None:
             self._version = _find_version(self._path)
 
@@ -190,7 +190,21 @@ def _fault(result: CurlResult, route: Route, timeout_s: float) -> Fault:
         return response_fault(lost, host, timeout_s)
     kind = _FAULT_CODES.get(code, FaultCode.OTHER)
     problem = "no reply from %s: %s" % (host, result.message)
+    if kind in _CERTIFICATE_FAULTS:
+        problem = "the certificate of %s was not accepted: %s" % (host, result.message)
     return Fault(problem, _ADVICE.get(kind, ""), kind is FaultCode.CONFIG, code=kind)
+
+
+def _check_files(tls: TlsSettings) -> None:
+    """Raise a ConfigError for files that ssl can't read. Only curl can read a token."""
+    is_on_token = any(
+        path and path.startswith(PKCS11) for path in (tls.client_cert, tls.client_key)
+    )
+    files = TlsSettings(ca_file=tls.ca_file) if is_on_token else tls
+    if files.ca_file or files.client_cert or files.client_key:
+        from ..tls import tls_context  # late: ssl takes long to import, and curl does not need it
+
+        tls_context(files)
 
 
 def _find_version(path: str) -> str:

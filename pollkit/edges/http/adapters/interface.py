@@ -8,12 +8,15 @@ Rules
   * Network problems are Faults, not exceptions.
 """
 
-from typing import Iterable, Mapping, NamedTuple, Set, Tuple, Union
+import threading
+from typing import Dict, Iterable, Mapping, NamedTuple, Set, Tuple, Union
 
 from ....core.model import Fault, Reply
-from ....core.urls import is_secret, parse_url, secrets_in_header
+from ....core.urls import is_secret, parse_url, secrets_in_header, secrets_in_url
 from ....errors import ConfigError
 from ..connecting import TlsSettings
+
+MOST_SECRETS = 200
 
 
 class HttpRequest(NamedTuple):
@@ -73,6 +76,29 @@ class Adapter:
         raise NotImplementedError
 
 
+class SentSecrets:
+    """The secrets in the latest requests of a client, whichever part of it has added them."""
+
+    def __init__(self) -> None:
+        self._secrets: Dict[str, None] = {}  # in the order in which they were last sent
+        self._lock = threading.Lock()
+
+    def add(self, url: str, headers: Iterable[Tuple[str, str]]) -> None:
+        """Add those of a request that was sent."""
+        found = secrets_in_headers(headers) | secrets_in_url(url)
+        with self._lock:
+            for secret in found:
+                self._secrets.pop(secret, None)
+                self._secrets[secret] = None
+            while len(self._secrets) > MOST_SECRETS:  # a signature is new in every request
+                del self._secrets[next(iter(self._secrets))]
+
+    def latest(self) -> Set[str]:
+        """The secrets."""
+        with self._lock:
+            return set(self._secrets)
+
+
 def refuse_settings(description: str, tls: TlsSettings, proxy: str = "env") -> None:
     """Raise a ConfigError if a profile has settings for connections, which are another's task."""
     given = [name for name in ("ca_file", "client_cert", "client_key") if getattr(tls, name)]
@@ -93,4 +119,7 @@ def secrets_in_headers(headers: Iterable[Tuple[str, str]]) -> Set[str]:
     for name, value in headers:
         if is_secret(name):
             found.update(secrets_in_header(str(value)))
+        if name.lower() == "cookie":
+            for cookie in str(value).split(";"):
+                found.update(secrets_in_header(cookie.partition("=")[2].strip()))
     return found

@@ -15,7 +15,7 @@ from ..proxies import Route, shown_route
 from ..request import without_defaults
 from ..tls import tls_context
 from .http_client_errors import fault_from_error
-from .interface import Adapter, HttpRequest, refuse_settings, secrets_in_headers
+from .interface import Adapter, HttpRequest, SentSecrets, refuse_settings, secrets_in_headers
 
 _READ_SIZE = 1024  # bytes: requests waits until it has read this many, however slowly they arrive
 
@@ -39,6 +39,7 @@ class RequestsTransport(Adapter):
         self._new_session: Optional[Callable[[], Any]] = None  # None: all threads share one
         self._sessions: List[Any] = []
         self._idle: List[Any] = []  # those of `_new_session` that no request uses
+        self._sent = SentSecrets()
         if isinstance(session, self._requests.Session):
             self._sessions.append(session)
         elif session is None or callable(session):
@@ -62,8 +63,8 @@ class RequestsTransport(Adapter):
         self._put_back(self._take())  # reports a function that returns no session
 
     def secrets(self) -> Set[str]:
-        """The secrets in the headers, cookies and basic authentication of the sessions."""
-        found: Set[str] = set()
+        """The secrets in the settings of the sessions, and in the requests that they sent."""
+        found = self._sent.latest()
         for session in self._sessions:
             found |= secrets_in_headers(session.headers.items())
             found |= {str(cookie.value) for cookie in session.cookies}
@@ -136,6 +137,7 @@ class RequestsTransport(Adapter):
                 response = error.response
                 if response is None:
                     raise
+            self._note_secrets(response)
             if not hasattr(response, "iter_content"):
                 problem = "the session returned %s, not a response" % type(response).__name__
                 return Fault(problem, final=True, code=FaultCode.CONFIG)
@@ -144,7 +146,14 @@ class RequestsTransport(Adapter):
         except (BadResponse, DeadlinePassed) as error:
             return response_fault(error, request.host, request.timeout_s)
         except errors.RequestException as error:
+            self._note_secrets(error)
             return self._fault(error, request)
+
+    def _note_secrets(self, answer: Any) -> None:
+        """Note those of the request that led to a response or an error, as it was sent."""
+        sent = getattr(answer, "request", None)
+        if isinstance(sent, self._requests.PreparedRequest) and sent.url:
+            self._sent.add(sent.url, (sent.headers or {}).items())
 
     def _options(self, session: Any, request: HttpRequest) -> Dict[str, Any]:
         """The arguments that take precedence over the settings of the session."""

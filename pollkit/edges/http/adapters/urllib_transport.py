@@ -26,7 +26,7 @@ from ..proxies import Route, proxy_headers, route_to
 from ..request import without_defaults
 from ..tls import tls_context
 from .http_client_errors import fault_from_error
-from .interface import Adapter, HttpRequest, refuse_settings, secrets_in_headers
+from .interface import Adapter, HttpRequest, SentSecrets, refuse_settings
 
 _PROXY_HANDLERS = (
     urllib.request.ProxyHandler,
@@ -55,6 +55,7 @@ class UrllibTransport(Adapter):
             )
         self._opener = opener
         self._openers: Dict[Tuple[TlsSettings, bool, bool], Any] = {}
+        self._sent = SentSecrets()
 
     @property
     def description(self) -> str:
@@ -69,8 +70,8 @@ class UrllibTransport(Adapter):
             tls_context(tls)
 
     def secrets(self) -> Set[str]:
-        """The secrets in the headers that the opener adds."""
-        return set() if self._opener is None else secrets_in_headers(self._opener.addheaders)
+        """The secrets in the requests that were sent, with all that the opener has added."""
+        return self._sent.latest()
 
     def send(self, request: HttpRequest) -> Union[Reply, Fault]:
         """Send one request."""
@@ -129,6 +130,7 @@ class UrllibTransport(Adapter):
                 if keeps_proxies:
                     _copy_handlers(self._opener, opener, _PROXY_HANDLERS)
             opener.add_handler(_NoRedirects())
+            opener.add_handler(_SecretsReader(self._sent))
             self._openers[key] = opener
         if self._opener is not None and request.is_job_origin:
             opener.addheaders = self._opener.addheaders  # they may have changed since
@@ -140,6 +142,22 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, *_: Any) -> None:
         """Follow nothing."""
+
+
+class _SecretsReader(urllib.request.BaseHandler):
+    """Notes the secrets in each request as it is sent: the user's handlers have changed it."""
+
+    handler_order = 10000  # after all others
+
+    def __init__(self, sent: SentSecrets) -> None:
+        self._sent = sent
+
+    def http_request(self, request: urllib.request.Request) -> urllib.request.Request:
+        """Called by the opener before it sends a request."""
+        self._sent.add(request.full_url, request.header_items())
+        return request
+
+    https_request = http_request
 
 
 def _plain_opener(tls: TlsSettings) -> urllib.request.OpenerDirector:

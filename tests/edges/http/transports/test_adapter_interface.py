@@ -27,6 +27,7 @@ from pollkit.core.model import FaultCode
 from pollkit.core.origins import is_internal
 from pollkit.edges import background
 from pollkit.edges.http import redirects
+from pollkit.edges.http.adapters.interface import MOST_SECRETS, SentSecrets
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.transport import Transport
 from pollkit.testing import VirtualClock
@@ -288,3 +289,13 @@ def test_a_redirect_is_followed_around_an_adapter(environment):
     with RawServer(redirect("/there"), DONE) as server:
         outcome = Poller(transport="urllib").poll(server.url("/here"))
     assert (outcome.state, server.targets) == ("done", ["/here", "/there"])
+
+
+def test_the_secrets_of_the_latest_requests_are_known_and_their_number_is_bounded():
+    sent = SentSecrets()
+    for number in range(1000):
+        sent.add("http://api.test/1", [("Authorization", "AWS4 Signature-%d" % number)])
+        sent.add("http://api.test/1", [("X-API-Key", "KEY-SECRET"), ("Accept", "text/html")])
+    assert len(sent.latest()) == MOST_SECRETS
+    assert {"Signature-999", "Signature-990", "KEY-SECRET"} <= sent.latest()
+    assert "Signature-1" not in sent.latest() and "text/html" not in sent.latest()

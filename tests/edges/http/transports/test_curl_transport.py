@@ -1,6 +1,7 @@
 """CurlTransport: the real curl, its options, its secrets and its errors."""
 
 import os
+import shutil
 import stat
 import threading
 import time
@@ -254,6 +255,36 @@ def test_curl_is_killed_at_the_deadline(tmp_path):
     wait_for(lambda: not [line for line in command_lines() if line[0] == b"sleep"])
 
 
+# Certificates
+
+
+def test_a_refused_certificate_is_reported_with_the_reason_of_curl(curl):
+    """curl explains itself in further lines: 'how to fix it, please visit ...'."""
+    with tls_server(DONE) as server:
+        fault = fetch(server.url(), curl)
+    assert fault.code is FaultCode.CERTIFICATE
+    assert fault.message.startswith("the certificate of %s was not accepted: " % server.authority)
+    assert "certificate" in fault.message.partition("accepted: ")[2]
+    assert "visit" not in fault.message
+
+
+@pytest.mark.parametrize("name", ["ca_file", "client_cert"])
+def test_a_file_without_certificates_is_refused_before_the_first_poll(curl, name, tmp_path):
+    path = tmp_path / "empty.pem"
+    path.write_text("")
+    for wrong in (str(path), "/none/file.pem"):
+        with pytest.raises(ConfigError) as caught:
+            Poller(Profile(**{name: wrong}), transport=curl)
+        assert "can't use the certificate files (%s)" % wrong in str(caught.value)
+
+
+def test_files_beside_a_key_on_a_token_are_checked(curl):
+    cert = "pkcs11:token=mine"
+    Poller(Profile(ca_file=CA, client_cert=cert, client_key=cert), transport=curl)
+    with pytest.raises(ConfigError):
+        Poller(Profile(ca_file="/none/ca.pem", client_cert=cert), transport=curl)
+
+
 # Bad programs
 
 
@@ -306,9 +337,14 @@ def test_a_path_that_is_none_is_refused(path):
         CurlTransport(path)
 
 
-def test_a_certificate_file_that_is_missing_is_a_final_fault(curl):
+def test_a_certificate_file_that_disappears_is_a_final_fault(curl, tmp_path):
+    ca_file = tmp_path / "ca.pem"
+    shutil.copy(CA, str(ca_file))
+    transport = Transport(Profile(ca_file=str(ca_file)), None, curl)
     with tls_server(DONE) as server:
-        fault = fetch(server.url(), curl, ca_file="/none.pem")
+        origin = transport.check(server.url())
+        ca_file.unlink()
+        fault = transport.fetch(Request(server.url(), origin))
     assert (fault.code, fault.final) == (FaultCode.CONFIG, True)
 
 

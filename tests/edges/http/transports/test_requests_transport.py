@@ -271,6 +271,22 @@ def test_a_function_gives_each_concurrent_request_its_own_session():
         session.close()
 
 
+def test_secrets_that_the_session_computes_are_removed_from_messages(session):
+    """Its authentication may be any function, which changes a request before it is sent."""
+
+    def sign(request):
+        request.headers["Authorization"] = "Bearer TOKEN-SECRET"
+        request.prepare_url(request.url, {"signature": "URL-SECRET"})
+        return request
+
+    session.auth = sign
+    body = '{"status": "failed", "error": "no: Bearer TOKEN-SECRET, signature URL-SECRET"}'
+    with RawServer(reply(body)) as server:
+        outcome = Poller(transport=RequestsTransport(session)).poll(server.url())
+    assert b"TOKEN-SECRET" in server.requests[0].raw and b"URL-SECRET" in server.requests[0].raw
+    assert outcome.error.message.startswith("no: ") and "SECRET" not in str(outcome)
+
+
 def test_secrets_of_the_session_are_removed_from_messages(session):
     session.auth = ("me", "PASS%2DSECRET")
     session.headers["X-API-Key"] = "KEY-SECRET"

@@ -160,3 +160,26 @@ def test_a_proxy_of_another_kind_is_a_final_fault(monkeypatch):
     assert (fault.code, fault.final) == (FaultCode.CONFIG, True)
     assert "only http:// proxies are supported" in fault.message
     assert "SECRET" not in str(fault)
+
+
+class _Signer(urllib.request.BaseHandler):
+    """An authentication of the user's: it replaces the request."""
+
+    handler_order = 100
+
+    def http_request(self, request):
+        headers = {"Authorization": "Bearer TOKEN-SECRET", "Cookie": "a=1; sid=SID-SECRET"}
+        signed = urllib.request.Request(request.full_url, headers=headers)
+        signed.timeout = request.timeout
+        return signed
+
+
+def test_secrets_that_handlers_add_are_removed_from_messages():
+    opener = urllib.request.build_opener(_Signer())
+    opener.addheaders = [("X-API-Key", "KEY-SECRET")]
+    body = '{"status": "failed", "error": "no: TOKEN-SECRET KEY-SECRET SID-SECRET"}'
+    with RawServer(reply(body)) as server:
+        outcome = Poller(transport=UrllibTransport(opener)).poll(server.url())
+    for secret in (b"TOKEN-SECRET", b"KEY-SECRET", b"SID-SECRET"):
+        assert secret in server.requests[0].raw
+    assert outcome.error.message.startswith("no: ") and "SECRET" not in str(outcome)
