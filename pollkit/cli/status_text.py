@@ -5,8 +5,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from ..core.model import State, one_line
 from ..core.outages import Outage
+from ..core.snapshot import is_last_poll_fault
 from ..core.units import NEVER, duration_text, percent
-from ..core.wait_state import FAULT
 from ..edges.ledger.records import JobRow, Summary
 from .fitted_table import EMPTY, Column, fit_table
 from .job_deadlines import Deadlines, time_text
@@ -45,7 +45,10 @@ def headline(
 
 
 def _outage_text(outage: Outage, now: float) -> str:
-    text = "%s is down for %s" % (one_line(outage.origin, 200), age_text(now - outage.began_at))
+    text = "%s has been down for %s" % (
+        one_line(outage.origin, 200),
+        age_text(now - outage.began_at),
+    )
     text += ", since %s: %s" % (time_text(outage.began_at), one_line(outage.last_fault, 200))
     if outage.next_probe_at > now:
         text += "; next try in " + age_text(outage.next_probe_at - now)
@@ -112,11 +115,14 @@ def job_progress(row: JobRow) -> Dict[str, Any]:
 def next_poll_at(row: JobRow, outages: Sequence[Outage]) -> Optional[float]:
     """When the job is polled next; None if it has finished.
 
-    If its origin is down, that is not before the next probe.
+    If its origin is down, that is not before the next probe; and after a fault not later, because
+    the outage sets the pace.
     """
     if row.ended_at is not None or row.due_at is None:
         return None
     probes_at = [outage.next_probe_at for outage in outages if outage.origin == row.origin]
+    if probes_at and last_poll_failed(row):
+        return max(probes_at)
     return max([row.due_at, *probes_at])
 
 
@@ -133,7 +139,7 @@ def job_deadline(row: JobRow, deadlines: Deadlines) -> Optional[float]:
 
 def last_poll_failed(row: JobRow) -> bool:
     """Whether the job has not finished, and its last poll was a fault."""
-    return row.progress.get("why") == FAULT
+    return is_last_poll_fault(row.progress)
 
 
 def _problem_text(row: JobRow, progress: Dict[str, Any]) -> str:

@@ -207,7 +207,7 @@ class Agenda:
             before = entry.state
             if entry.phase is IN_FLIGHT:  # otherwise it was cancelled meanwhile
                 if entry.settings.outlasts_outages and is_failure(reading):
-                    self.outages.outlast_failure(entry, now)
+                    self.outages.outlast_failure(entry, reading, now)
                 after = observe(entry.state, entry.settings, reading, now, rand)
                 entry.state = nudge(after, now) if entry.is_nudged else after
                 if after.url is not before.url:

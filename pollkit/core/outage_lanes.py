@@ -59,10 +59,10 @@ class OutageLanes:
             return self.end(origin, now, rand)
         if lane is not None:
             is_probe = lane.probe is entry
-            return self._fail_probe(lane, reading.because, now, rand) if is_probe else None
+            return self._fail_probe(lane, reading, now, rand) if is_probe else None
         if not is_failure(reading):
             return None
-        return self._count_failure(entry, origin, reading.because, now, rand)
+        return self._count_failure(entry, origin, reading, now, rand)
 
     def begin(self, outage: Outage, now: float) -> None:
         """Keep the jobs of an origin in a lane of their own; or update an outage that is known."""
@@ -116,18 +116,19 @@ class OutageLanes:
         lane.block(probe_at)
         return probe_at <= now
 
-    def outlast_failure(self, entry: Entry, now: float) -> None:
+    def outlast_failure(self, entry: Entry, reading: Reading, now: float) -> None:
         """Keep a wait of a ledger whose final poll has failed: its origin may be down.
 
-        If the origin is not down, the final poll is repeated at most FAILURES times.
+        A poll is final, too, if Retry-After forbids the next one until after the deadline. If the
+        origin is not down, the final poll is repeated at most FAILURES times.
         """
-        is_final = now >= entry.state.deadline
+        is_final = now + (reading.retry_after or 0.0) >= entry.state.deadline
         is_down = entry.lane.outage is not None
         if is_final and (is_down or entry.state.retry.faults_in_row < FAILURES):
             _remove_deadline(entry)
 
     def _count_failure(
-        self, entry: Entry, origin: str, because: str, now: float, rand: float
+        self, entry: Entry, origin: str, reading: Reading, now: float, rand: float
     ) -> Optional[Outage]:
         """Count a failed poll; the outage that it begins, if any."""
         failures = self._failures.add(origin, entry.state.job.id, now)
@@ -135,7 +136,7 @@ class OutageLanes:
             return None
         if failures.are_of_one_job and self._has_other_jobs(origin, entry):
             return None
-        outage = Outage.from_failures(origin, failures, because, now, rand)
+        outage = Outage.from_failures(origin, failures, reading, now, rand)
         self.begin(outage, now)
         return outage
 
@@ -143,10 +144,10 @@ class OutageLanes:
         entries = self._schedule.entries.values()
         return any(other.origin == origin and other is not entry for other in entries)
 
-    def _fail_probe(self, lane: Lane, because: str, now: float, rand: float) -> Outage:
+    def _fail_probe(self, lane: Lane, reading: Reading, now: float, rand: float) -> Outage:
         """Count a failed probe as a fault of every job of the lane, and plan the next probe."""
         assert lane.outage is not None
-        outage = lane.outage.after_failed_probe(because, now, rand)
+        outage = lane.outage.after_failed_probe(reading, now, rand)
         probe = lane.probe
         lane.probe = None
         self._update(lane, outage)

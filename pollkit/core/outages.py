@@ -9,7 +9,7 @@ overload.py did not take that for a rate limit.
 
   up     after FAILURES failed polls in a row: down
   down   a single probe at a time, an ordinary poll of one of the due jobs, with PROBE_PACE between
-         two probes; any reply of the server, also to another poll in flight: up
+         two probes, or Retry-After; any reply of the server, also to another poll in flight: up
 
 Theory. Any reply shows that the server is up, even a 404, a 429 or a 500: its jobs may then be
 polled again, and each counts its own faults. A fault that shows neither, such as a certificate that
@@ -73,19 +73,23 @@ class Outage(NamedTuple):
 
     @classmethod
     def from_failures(
-        cls, origin: str, failures: "Failures", because: str, now: float, rand: float
+        cls, origin: str, failures: "Failures", last: Reading, now: float, rand: float
     ) -> "Outage":
-        """An outage that begins after `failures`; `because` describes the last one."""
-        delay = PROBE_PACE.delay(1, 0.0, 0.0, rand)
-        return cls(origin, failures.began_at, because, now + delay)
+        """An outage that begins after `failures`, of which `last` is the last one."""
+        return cls(origin, failures.began_at, last.because, now + _probe_delay(1, last, rand))
 
-    def after_failed_probe(self, because: str, now: float, rand: float) -> "Outage":
+    def after_failed_probe(self, reading: Reading, now: float, rand: float) -> "Outage":
         """The outage after one more failed probe."""
         failed_probes = self.failed_probes + 1
-        delay = PROBE_PACE.delay(failed_probes + 1, 0.0, 0.0, rand)
+        delay = _probe_delay(failed_probes + 1, reading, rand)
         return self._replace(
-            last_fault=because, next_probe_at=now + delay, failed_probes=failed_probes
+            last_fault=reading.because, next_probe_at=now + delay, failed_probes=failed_probes
         )
+
+
+def _probe_delay(probe: int, reading: Reading, rand: float) -> float:
+    """The delay before a probe, 1 for the first; Retry-After concerns the origin as a whole."""
+    return max(PROBE_PACE.delay(probe, 0.0, 0.0, rand), reading.retry_after or 0.0)
 
 
 def is_failure(reading: Reading) -> bool:

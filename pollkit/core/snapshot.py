@@ -17,7 +17,7 @@ from .model import Job, Slept
 from .units import NEVER
 from .urls import redact_url
 from .wait_settings import WaitSettings
-from .wait_state import RETRY_AFTER, RetryState, WaitState
+from .wait_state import FAULT, RETRY_AFTER, RetryState, WaitState
 
 STORED_NAMES = {  # of the fields that had another name in an earlier version
     "pending_polls": "looks",
@@ -79,6 +79,12 @@ def state_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 0.0
             fields[field] = make(*fields[field][: len(make._fields)])
     fields["warnings"] = frozenset(row.get(STORED_NAMES["warnings"], ()))
     return WaitState(job, row.get("url", home), **fields)
+
+
+def is_last_poll_fault(row: Dict[str, Any]) -> bool:
+    """Whether the last poll of a stored wait was a fault, perhaps with a Retry-After."""
+    retry = row.get(STORED_NAMES["retry"])
+    return row.get("why") == FAULT or bool(retry and retry[0])  # faults in a row
 
 
 def with_current_deadline(

@@ -10,7 +10,7 @@ from ..core.model import Job, Outcome
 from ..core.origins import credential_origins, origin_text
 from ..core.pace import Adaptive, Pace
 from ..core.profile import TRANSPORTS, Profile, fill_base, profile_for_job, validate_profile
-from ..core.units import Limit
+from ..core.units import NEVER, Limit, to_seconds
 from ..core.urls import Address, fill_ids, parse_url
 from ..core.wait_settings import DEFAULTS, Defaults, WaitSettings
 from ..core.wait_state import WaitState
@@ -55,14 +55,20 @@ SharedBucketFor = Callable[[Union[Limit, str, None], str], TokenBucket]
 class Profiles:
     """The profiles of one client; `file` is an INI file that is searched besides the usual ones.
 
-    `overrides` are fields that replace those of every profile.
+    `overrides` are fields that replace those of every profile. No request may take longer than
+    `longest_request_s`.
     """
 
     def __init__(
-        self, default: Union[Profile, str, None], file: Optional[str], overrides: Mapping[str, Any]
+        self,
+        default: Union[Profile, str, None],
+        file: Optional[str],
+        overrides: Mapping[str, Any],
+        longest_request_s: float,
     ) -> None:
         self._file = file
         self._overrides = overrides
+        self._longest_request_s = longest_request_s
         self._by_name: Dict[str, Profile] = {}
         self._by_label: Dict[Tuple[Optional[str], Optional[str]], Profile] = {}
         if isinstance(default, str):
@@ -89,6 +95,8 @@ class Profiles:
         settled = self._by_label.get(key)
         if settled is None:
             settled = validate_profile(profile._replace(**self._overrides))
+            if to_seconds(settled.request_timeout) > self._longest_request_s:
+                settled = settled._replace(request_timeout=self._longest_request_s)
             if settled.base is not None:
                 settled = fill_base(settled)
             self._by_label[key] = settled
@@ -150,7 +158,8 @@ class Client:
     the limit of all jobs. Without it, each origin gets the limit of its profile: in a bucket of
     this client, or in the one that `shared_bucket_for(limit, name)` returns. `transport` is an
     adapter for all requests, or the name of a transport; it overrides every profile, and so do
-    `fields`, by the names of a profile's fields.
+    `fields`, by the names of a profile's fields. Requests time out after `longest_request_s` if
+    their profile allows more.
     """
 
     def __init__(
@@ -171,6 +180,7 @@ class Client:
         profiles: Optional[str] = None,
         history: Optional[History] = None,
         defaults: Defaults = DEFAULTS,
+        longest_request_s: float = NEVER,
     ) -> None:
         for rule, value, is_valid in (
             ("on_event must be callable", on_event, callable(on_event)),
@@ -206,7 +216,7 @@ class Client:
         self._wall_offset = self.clock.wall() - self.clock.now()
         overrides = dict(fields or {})
         overrides.update(_overrides(pace, timeout, max_faults, transport_name))
-        self._profiles = Profiles(profile, profiles, overrides)
+        self._profiles = Profiles(profile, profiles, overrides, longest_request_s)
         self._endpoints: Dict[Tuple[Optional[str], Optional[str], str, bool], Endpoint] = {}
         self._transports.for_profile(self._profiles.for_job(Job("")))  # reports bad settings now
 

@@ -135,15 +135,14 @@ class LedgerRunner:
                 ledger = stack.enter_context(
                     Ledger(os.fspath(ledger), clock=self._clock, create=False)
                 )
-            run = self._run = stack.enter_context(self._new_run(ledger))
+            duration_s = NEVER if for_s is None else to_seconds(for_s, "for_s")
+            run = self._run = stack.enter_context(self._new_run(ledger, duration_s))
             if self._error is not None:
                 run.fail(self._error)
             if once:
                 run.poll_once()
-            elif for_s is None:
-                run.poll_until(NEVER)
             else:
-                run.poll_until(ledger.clock.now() + to_seconds(for_s, "for_s"))
+                run.poll_until(ledger.clock.now() + duration_s)
             if self._keep_s is not None:
                 ledger.forget_finished(self._keep_s, pending_too=False)
             return run.jobs.finished
@@ -180,8 +179,14 @@ class LedgerRunner:
         if self._run is not None:
             self._run.fail(error)
 
-    def _new_run(self, ledger: Ledger) -> "_Run":
-        client = Client(clock=ledger.clock, shared_bucket_for=ledger.bucket, **self._client_options)
+    def _new_run(self, ledger: Ledger, duration_s: float = NEVER) -> "_Run":
+        client = Client(
+            clock=ledger.clock,
+            shared_bucket_for=ledger.bucket,
+            # If every run abandoned its requests to a silent server, no job would ever end.
+            longest_request_s=duration_s + LEAVE_S / 2,
+            **self._client_options,
+        )
         jobs = LeasedJobs(ledger, client, self._workers, self._on_finished)
         unpollable = UnpollableJobs(ledger, self._on_unpollable)
         return _Run(ledger, jobs, unpollable, self._may_add_jobs)

@@ -271,11 +271,11 @@ def test_jobs_that_the_rate_limit_delays_say_so(columns, expected):
 @pytest.mark.parametrize(
     "columns, next_probe_at, expected",
     [
-        (80, 127.0, "https://api.internal is down for 0:45, next try in 12s"),
-        (80, 115.0, "https://api.internal is down for 0:45, trying now"),
-        (54, 127.0, "https://api.internal is down for 0:45, next in 12s"),
-        (40, 127.0, "https://api.internal is down for 0:45"),
-        (30, 127.0, "https://api.internal is dow.."),
+        (80, 127.0, "https://api.internal: down for 0:45, next try in 12s"),
+        (80, 115.0, "https://api.internal: down for 0:45, trying now"),
+        (50, 127.0, "https://api.internal: down for 0:45, next in 12s"),
+        (40, 127.0, "https://api.internal: down for 0:45"),
+        (30, 127.0, "https://api.internal: down .."),
     ],
 )
 def test_an_outage_is_shown_above_the_jobs(columns, next_probe_at, expected):
@@ -287,7 +287,7 @@ def test_an_outage_is_shown_above_the_jobs(columns, next_probe_at, expected):
     assert shown[2] == expected and shown[3].startswith("  job_1")
     assert not shown[3].endswith("outage")  # it is not due yet
     view.update(116.0, Totals(3, 3))
-    assert "is down" not in "".join(view.lines(116.0, Size(columns, 24), PLAIN))
+    assert "down for" not in "".join(view.lines(116.0, Size(columns, 24), PLAIN))
 
 
 def test_a_due_job_whose_origin_is_down_waits_for_the_end_of_the_outage():

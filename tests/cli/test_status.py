@@ -79,6 +79,18 @@ def test_the_last_fault_names_the_cause_and_stays_after_a_good_reply(api, pollki
     assert "refused" not in pollkit("status", "jobs.db")[1]
 
 
+def test_a_fault_with_a_retry_after_is_a_problem_until_the_next_good_reply(api, pollkit):
+    api.fault(503, retry_after=20)
+    added(api, 1, lasts=60)
+    pollkit("run", "jobs.db", "--once")
+    for selection in [], ["--state", "waiting"]:
+        first, *others = pollkit("status", "jobs.db", *selection)[1].splitlines()
+        assert "1 job with a fault" in first and "the server answered 503" in others[-1]
+    time_passes("jobs.db", 60)
+    pollkit("run", "jobs.db", "--once")
+    assert "fault" not in pollkit("status", "jobs.db")[1].splitlines()[0]
+
+
 def test_the_deadline_is_the_same_before_and_after_the_first_poll(api, pollkit):
     added(api, 1, lasts=60)
     (before,) = status(pollkit)[1]["jobs"]
@@ -94,8 +106,8 @@ def test_status_begins_with_the_outage_and_json_lists_it(api, pollkit):
     code, out, _ = pollkit("status", "jobs.db")
     assert code == 5
     assert re.fullmatch(
-        r"http://127\.0\.0\.1:9 is down for 1m30s, since \S+ \S+ UTC: %s; next try in (30|29)s"
-        % REFUSED,
+        r"http://127\.0\.0\.1:9 has been down for 1m30s, since \S+ \S+ UTC: %s; "
+        r"next try in (30|29)s" % REFUSED,
         out.splitlines()[0],
     )
     (outage,) = status(pollkit)[1]["outages"]
@@ -174,7 +186,7 @@ def test_without_a_terminal_watch_prints_one_summary_after_the_other(api, number
     assert wait_for_exit(process)[0] == code
     for line in lines:
         assert re.fullmatch(
-            INSTANT + r" http://127.0.0.1:9 is down for .*; 1 waiting; the oldest .*\n", line
+            INSTANT + r" http://127.0.0.1:9 has been down for .*; 1 waiting; the oldest .*\n", line
         )
 
 

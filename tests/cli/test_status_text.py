@@ -114,6 +114,12 @@ def test_the_next_poll_of_a_job_whose_origin_is_down_is_not_before_the_next_prob
     assert next_poll_at(row, [OUTAGE]) == (max(expected, NOW + 12) if is_held else expected)
 
 
+def test_after_a_fault_the_next_poll_is_the_next_probe_although_the_job_itself_is_due_later():
+    faulty = waiting(progress=FAULTY, due_at=NOW + 30)
+    assert next_poll_at(faulty, [OUTAGE]) == NOW + 12
+    assert next_poll_at(faulty, []) == NOW + 30
+
+
 def test_the_deadline_of_a_job_that_was_never_polled_is_computed():
     deadlines = Deadlines()
     unpolled = waiting(progress={}, deadline=None)
@@ -149,7 +155,7 @@ def test_the_headline_counts_jobs_by_the_names_that_the_flags_take(counts, expec
 def test_the_first_line_is_about_the_outage():
     first, second = headline(summary(waiting=1), [OUTAGE], NOW)
     assert first == (
-        "https://api.internal is down for 45m, since 2027-01-15 07:15 UTC: "
+        "https://api.internal has been down for 45m, since 2027-01-15 07:15 UTC: "
         "10.0.0.5:443 refused the connection; next try in 12s"
     )
     assert second == "1 waiting; the oldest has waited for 1h2m"
@@ -165,7 +171,7 @@ def test_server_text_in_an_outage_is_one_line():
 
 def test_the_headline_is_wrapped_on_a_narrow_terminal():
     lines = headline(summary(waiting=1), [OUTAGE], NOW, width=40)
-    assert max(map(len, lines)) <= 40 and lines[0].startswith("https://api.internal is down")
+    assert max(map(len, lines)) <= 40 and lines[0].startswith("https://api.internal has been down")
 
 
 @pytest.mark.parametrize(

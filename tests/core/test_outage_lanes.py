@@ -119,6 +119,16 @@ def test_the_delay_between_probes_grows_to_a_minute_and_the_jobs_take_turns():
     assert set(probes) == set("abcdef")
 
 
+def test_no_job_is_polled_before_the_retry_after_of_a_server_that_is_down():
+    maintenance = BAD_GATEWAY._replace(retry_after=100.0)
+    driver = Driver()
+    driver.add("abcdef")
+    assert driver.poll_all(maintenance, 0.0) == ["a", "b", "c"]
+    assert driver.begin(99.9) is None and driver.poll(maintenance, 100.0) == "d"
+    assert driver.begin(199.9) is None and driver.poll(BAD_GATEWAY, 200.0)
+    assert driver.outages[0].next_probe_at == 204.0  # at the pace of the probes again
+
+
 def test_a_reply_of_any_kind_in_between_resets_the_count():
     driver = Driver()
     driver.add("abcdef")
@@ -346,6 +356,16 @@ def test_a_final_poll_in_a_ledger_that_fails_is_repeated_three_times():
         assert driver.agenda.get("a") is not None
         driver.poll(TIMEOUT, float(now))
     assert driver.agenda.get("a") is None and driver.outages == []
+
+
+def test_a_retry_after_past_the_deadline_does_not_end_a_wait_in_a_ledger_that_is_down():
+    maintenance = BAD_GATEWAY._replace(retry_after=100.0)
+    driver = Driver()
+    driver.add("abc", settings=IN_LEDGER)
+    for name in "abc":
+        step = driver.finish(driver.begin(0.0), maintenance, 0.0)
+        assert (step.after.job.id, step.after.ending) == (name, None)
+    assert driver.poll(PENDING, 101.0) and driver.outages == []
 
 
 def test_an_outage_that_another_process_has_found_is_applied_and_updated():

@@ -68,6 +68,19 @@ def test_an_outage_extends_the_deadlines_of_jobs_that_are_due_or_overdue(clock, 
         assert (outcome["state"], outcome["status"]) == ("timed_out", "running")
 
 
+def test_a_job_whose_final_poll_waits_for_the_end_of_the_outage_still_has_a_deadline(clock, ledger):
+    with OutageApi(clock, 0.0, 3 * HOUR) as api:
+        api.add_jobs(3, lasts=4 * HOUR)
+        ledger.add([Job("job_%d" % i, timeout="10s") for i in range(3)])
+        clock.sleep_until(20.0)  # no process has polled them in time
+        LedgerRunner(ledger, api.profile, "fixed 5m").run(for_s=5.0)
+    (outage,) = ledger.outages()
+    outage_s = clock.wall() - outage.began_at
+    for row in ledger.rows():
+        assert (row.state, row.faults > 0) == ("waiting", True)
+        assert row.deadline == pytest.approx(row.added_at + 10.0 + outage_s, abs=0.1)
+
+
 def test_jobs_end_without_a_poll_of_their_own_if_the_outage_lasts_for_over_a_day(
     clock, ledger, monkeypatch
 ):

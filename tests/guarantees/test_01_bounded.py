@@ -5,9 +5,9 @@ import sqlite3
 import time
 
 from commands import run_pollkit
-from pollkit import BatchPoller, Poller, Profile
+from pollkit import BatchPoller, Ledger, LedgerRunner, Poller, Profile
 from pollkit.testing import FakeJobApi, VirtualClock
-from raw_server import CLOSE, DRIP, RawServer
+from raw_server import CLOSE, DRIP, HANG, RawServer
 
 DAY_S = 86400.0
 REQUEST_TIMEOUT_S = 0.3
@@ -52,6 +52,15 @@ def test_a_ledger_gives_up_after_24_hours(tmp_path):
         assert run_pollkit(tmp_path, "add", "jobs.db", api.url("job_1"), "--quiet")[0] == 0
         assert poll_after(DAY_S - 60) == "waiting"
         assert poll_after(120) == "timed_out"
+
+
+def test_a_silent_server_is_noticed_by_a_run_that_is_shorter_than_the_request_timeout(tmp_path):
+    with RawServer([HANG]) as server, Ledger(str(tmp_path / "jobs.db")) as ledger:
+        ledger.add([server.url("/job_%d" % i) for i in range(3)])
+        LedgerRunner(ledger, Profile(request_timeout=30.0, proxy="none")).run(for_s=0.2)
+        assert [row.faults for row in ledger.rows()] == [1, 1, 1]
+        (outage,) = ledger.outages()
+        assert "no complete reply" in outage.last_fault
 
 
 def test_a_server_that_drips_cannot_extend_the_request_timeout():

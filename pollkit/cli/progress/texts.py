@@ -82,7 +82,7 @@ def rate_texts(polls: int, within_s: float, limit: Optional[Limit]) -> List[str]
 def outage_texts(outage: Outage, now: float) -> List[str]:
     """That an origin is down, for how long, and when it is polled again."""
     origin = one_line(outage.origin, 100)
-    text = "%s is down for %s" % (origin, clock_text(now - outage.began_at))
+    text = "%s: down for %s" % (origin, clock_text(now - outage.began_at))
     delay_s = outage.next_probe_at - now
     if delay_s <= 0:
         return [text + ", trying now", text]

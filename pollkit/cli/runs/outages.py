@@ -28,7 +28,7 @@ def outage_lines(reports: List[OutageReport], now: float) -> Iterator[str]:
 def down_text(outage: Outage, now: float) -> str:
     """How long an origin has been down, and why."""
     began = _time_text(outage.began_at, now)
-    lasted = rounded_duration(max(0.0, now - outage.began_at))
+    lasted = rounded_duration(max(1.0, now - outage.began_at))
     return "has been down since %s (%s): %s" % (began, lasted, outage.last_fault)
 
 

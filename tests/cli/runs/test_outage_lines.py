@@ -27,6 +27,12 @@ def test_an_outage_that_lasts_is_described_with_its_length_its_fault_and_its_job
     assert lines("18 14:02", None, "18 14:14", 1) == [text + "1 job waits"]
 
 
+def test_an_outage_that_has_just_begun_lasts_for_a_second_not_for_milliseconds():
+    outage = Outage(ORIGIN, at("18 14:02"), FAULT, 0.0)
+    (line,) = outage_lines([OutageReport(outage, 2)], at("18 14:02") + 0.008)
+    assert line.startswith("https://api.internal has been down since 14:02 (1s): ")
+
+
 def test_an_outage_that_is_over_is_described_with_its_begin_and_its_end():
     assert lines("18 14:02", "18 14:27", "18 14:28") == [
         "https://api.internal is up again; it was down for 25m, from 14:02 to 14:27"

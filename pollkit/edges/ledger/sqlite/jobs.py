@@ -8,7 +8,6 @@ from ....core.model import State
 from ....core.outages import Outage
 from ....core.snapshot import is_instant
 from ....core.units import NEVER
-from ....core.wait_state import FAULT
 from ....errors import ConfigError
 from ...sqlite_file import Connection
 from ..records import LEASED, WAITING, Added, JobRow, Summary
@@ -19,6 +18,11 @@ from .outages import read_outages
 from .rows import JOB_COLUMNS, Page, StoredJob, read_page
 
 PAGE_ROWS = 500  # rows read at once
+
+# core/snapshot.py: is_last_poll_fault. Quotes within the texts of `progress` are escaped, so they
+# can't match.
+_LAST_POLL_IS_FAULT = """progress IS NOT NULL AND (progress LIKE '%"why":"fault"%' OR
+progress LIKE '%"trouble":[%' AND progress NOT LIKE '%"trouble":[0,%')"""
 
 
 class _JobPage(NamedTuple):
@@ -112,10 +116,10 @@ class SqliteJobs(Jobs):
                 "SELECT state, token IS NOT NULL AND free_at > ?, COUNT(*), MIN(added_at), "
                 "COUNT(notify_at), "
                 "SUM(ended_at IS NOT NULL AND notify_at IS NULL AND notified_at IS NULL), "
-                # Quotes within the texts of `progress` are escaped, so they can't match.
-                "SUM(progress IS NOT NULL AND progress LIKE ?) "
-                "FROM jobs WHERE %s GROUP BY 1, 2" % " AND ".join(conditions or ["1"]),
-                [now, '%%"why":"%s"%%' % FAULT, *values],
+                "SUM(%s) "
+                "FROM jobs WHERE %s GROUP BY 1, 2"
+                % (_LAST_POLL_IS_FAULT, " AND ".join(conditions or ["1"])),
+                [now, *values],
             ).fetchall()
             return _summarize(rows, states, now)
 
@@ -194,18 +198,19 @@ def _deadline(
 ) -> Optional[float]:
     """The deadline of a waiting job in ledger time; None if there is none or it is unknown.
 
-    The saved deadline includes the outages before the last poll.
+    The saved deadline includes the outages before the last poll. None is saved if an outage has
+    postponed the final poll.
     """
     if stored.ended_at is not None:
         return None
     try:
-        if saved:
+        if "deadline" in saved:
             deadline = float(saved["deadline"])
             since = float(saved["wait_from"])
         else:
             deadline = NEVER if stored.timeout_s is None else stored.added_at + stored.timeout_s
             since = stored.added_at
-    except (KeyError, TypeError, ValueError):  # no deadline, or the row was edited by hand
+    except (KeyError, TypeError, ValueError):  # the row was edited by hand
         return None
     if not isfinite(deadline):
         return None
