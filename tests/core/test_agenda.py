@@ -381,3 +381,13 @@ def test_the_rate_limit_does_not_delay_jobs_whose_origin_is_down():
     assert agenda.limit_delays("ab", 0.0) == {"b": 10.0}
     agenda.outages.begin(Outage("http://x", 0.0, "refused", 5.0), 0.0)
     assert agenda.limit_delays("ab", 0.0) == {}
+
+
+def test_a_due_job_that_waits_for_a_slot_only_is_not_delayed_by_the_limit():
+    agenda = Agenda(1)
+    fast = make_lane(rate=100.0, burst=5)
+    for name in "ab":
+        agenda.add(Job(name), "u", ENDLESS, fast, 0.0)
+    assert ids(take(agenda, 0.0)) == ["a"]
+    agenda.candidate(0.0)  # b is due, and the only slot is taken
+    assert agenda.limit_delays("b", 0.0) == {}

@@ -383,3 +383,15 @@ def test_an_outage_that_another_process_has_found_is_applied_and_updated():
     assert lanes.end(HERE, 5.0, 0.5).ended_at == 5.0
     assert lanes.end(HERE, 5.0, 0.5) is None
     assert ids(driver.agenda) == list("abcdef")
+
+
+def test_a_single_poll_that_the_limit_has_delayed_does_not_wait_for_the_end_of_an_outage():
+    driver = Driver(slots=3)
+    driver.add("abc")
+    state = start(Job("once"), HERE + "/once", ENDLESS._replace(timeout=0.0), 0.0)
+    driver.agenda.adopt(state, ENDLESS, driver.lane, origin=HERE, is_late=True)
+    polled = [driver.begin(0.0) for _ in range(3)]
+    for entry in polled:
+        driver.finish(entry, REFUSED, 0.0)
+    assert driver.begin(0.0) is None
+    assert driver.expired()["once"].state == "unreachable"

@@ -12,6 +12,7 @@ from pollkit.core.machine import start
 from pollkit.core.model import Slept, State
 from pollkit.core.snapshot import (
     is_instant,
+    is_last_poll_fault,
     state_from_row,
     state_to_row,
     with_current_deadline,
@@ -205,3 +206,11 @@ def test_no_new_deadline_undercuts_a_retry_after():
         deadline=120.0
     )
     assert with_final_poll(paused._replace(deadline=120.0), 125.0).next_at == 130.0
+
+
+def test_whether_the_last_poll_of_a_stored_wait_was_a_fault():
+    row = state_to_row(FULL, URL)
+    assert is_last_poll_fault(row)
+    assert is_last_poll_fault(dict(row, why="retry_after"))  # a fault with a Retry-After
+    assert not is_last_poll_fault(dict(row, why="pace", trouble=[0, 0, 0.0, 0, False, False]))
+    assert not is_last_poll_fault({})
