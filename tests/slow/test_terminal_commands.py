@@ -235,7 +235,7 @@ def test_jobs_that_wait_for_the_rate_limit_say_so(tmp_path, command):
 @pytest.mark.parametrize("command", ["batch", "run"])
 def test_an_outage_is_shown(tmp_path, command):
     def is_down(screen):
-        rows = [row for row in screen.shown() if row.startswith("http://127.0.0.1:9 is down")]
+        rows = [row for row in screen.shown() if row.startswith("http://127.0.0.1:9: down")]
         return rows and re.fullmatch(r".*: down for 0:0[1-9], next try in \ds", rows[0])
 
     options = ["--max-faults", "100"] if command == "batch" else []
