@@ -40,7 +40,7 @@ class Host:
     def __init__(self, port, started_at, errors):
         self._port = port
         self._started_at = started_at
-        self._errors = errors  # a file that gets what the runs print
+        self._errors = errors  # a file for the messages of the runs
         self._server = None
         self._run = None
 
@@ -92,7 +92,7 @@ def free_port():
 
 
 def timetable(rng):
-    """What happens when: (seconds after the start, name of a method of Host), in order."""
+    """Pairs of an instant, in seconds after the start, and a method of Host to call then."""
     events = [(rng.uniform(1, LONGEST_S), "kill_run") for _ in range(KILLS)]
     events += [(at, "stop_server") for at in DOWN_AT]
     events += [(at + DOWN_S, "start_server") for at in DOWN_AT]
@@ -114,7 +114,7 @@ def add_jobs(names):
 
 
 def play(host, events, ledger):
-    """Keep a run going, do what the timetable says, and wait until all jobs are over."""
+    """Keep a run going, follow the timetable, and wait until all jobs have finished."""
     began = time.monotonic()
     events = list(events)
     while events or not is_all_over(ledger):

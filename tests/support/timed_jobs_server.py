@@ -1,4 +1,4 @@
-"""A job API as a process of its own, which can be killed and started again at any time.
+"""A job API in a separate process, which can be killed and started again at any time.
 
 It stores nothing: the id of a job says how it ends and when, as in done_12.5_7 (done 12.5 s after
 the start of the test) or failed_3_8.
