@@ -42,8 +42,9 @@ def states_of(ledger):
     return {row.state for row in ledger.rows()}
 
 
-def test_jobs_survive_an_outage_of_30_minutes_with_few_requests(clock, ledger):
-    with OutageApi(clock, 1 * MINUTE, 31 * MINUTE) as api:
+@pytest.mark.parametrize("answer", [Answer(0, {}, None), Answer(503, {}, None)], ids=str)
+def test_jobs_survive_an_outage_of_30_minutes_with_few_requests(clock, ledger, answer):
+    with OutageApi(clock, 1 * MINUTE, 31 * MINUTE, answer) as api:
         ledger.add(api.add_jobs(100, lasts=31 * MINUTE))
         states = LedgerRunner(ledger, api.profile, "fixed 2m").run()
         assert states == ["done"] * 100
