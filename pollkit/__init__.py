@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from .core.model import Outcome as Outcome
     from .core.model import Reply as Reply
     from .core.model import State as State
-    from .core.pace import Adaptive as Adaptive
-    from .core.pace import Backoff as Backoff
-    from .core.pace import Fixed as Fixed
     from .core.profile import Profile as Profile
+    from .core.waiting.pace import Adaptive as Adaptive
+    from .core.waiting.pace import Backoff as Backoff
+    from .core.waiting.pace import Fixed as Fixed
     from .drivers.batch import BatchPoller as BatchPoller
-    from .drivers.ledger_runner import LedgerRunner as LedgerRunner
+    from .drivers.ledger.runner import LedgerRunner as LedgerRunner
     from .drivers.simulation.simulation import Simulation as Simulation
     from .drivers.single import Poller as Poller
     from .drivers.single import wait as wait
+    from .drivers.submission import submit as submit
     from .edges.history_file import History as History
     from .edges.ledger.ledger import Ledger as Ledger
     from .edges.limits.shared_bucket import SharedBucket as SharedBucket
@@ -43,10 +44,11 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "wait": "drivers.single",
+    "submit": "drivers.submission",
     "Poller": "drivers.single",
     "BatchPoller": "drivers.batch",
     "Ledger": "edges.ledger.ledger",
-    "LedgerRunner": "drivers.ledger_runner",
+    "LedgerRunner": "drivers.ledger.runner",
     "Simulation": "drivers.simulation.simulation",
     "Job": "core.model",
     "Profile": "core.profile",
@@ -55,9 +57,9 @@ _MODULES = {
     "Event": "core.events",
     "Reply": "core.model",
     "Fault": "core.model",
-    "Fixed": "core.pace",
-    "Backoff": "core.pace",
-    "Adaptive": "core.pace",
+    "Fixed": "core.waiting.pace",
+    "Backoff": "core.waiting.pace",
+    "Adaptive": "core.waiting.pace",
     "TokenBucket": "edges.limits.token_bucket",
     "SharedBucket": "edges.limits.shared_bucket",
     "History": "edges.history_file",

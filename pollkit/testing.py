@@ -4,37 +4,25 @@ Within pollkit, only the demo uses this module.
 """
 
 import json
-import math
-import os
 import re
-import socket
-import struct
 import threading
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler
-from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 from urllib.parse import quote, unquote
 
 from .core.model import iso_text
 from .core.profile import Profile
 from .core.units import Limit, parse_limit, to_seconds
+from .drivers.simulation.server import FixedWindow, seconds_left
 from .edges.clock import Clock, VirtualClock
 from .errors import ConfigError
+from .testing_server import Answer, ApiServer
 
 __all__ = ["FakeJobApi", "Request", "VirtualClock"]
 
 RESET = "reset"
 _ONE_JOB = re.compile(r"/jobs/([^/?]+)")
+_WAIT = re.compile(r"\bwait=([0-9]{1,4})\b")
 _MANY_JOBS = re.compile(r"/jobs\?ids=([^&]*)")
-
-
-class Answer(NamedTuple):
-    """The answer to a request; status 0 resets the connection."""
-
-    status: int
-    headers: Mapping[str, str]
-    data: Any
 
 
 class Request(NamedTuple):
@@ -92,8 +80,21 @@ class FakeJobApi:
     >>> [request.status for request in api.requests][:3]
     [0, 500, 200]
 
-    `limit` ('20/s') is counted in fixed windows; above it the answer is a 429 with Retry-After.
-    With a limit, every answer has RateLimit headers.
+    A POST to /jobs adds a job, too: its JSON has `lasts`, `result` and `fails` as for `add`. One
+    that repeats an Idempotency-Key gets the same job again.
+
+    `limit` ('20/s', or '20/s, 500/h') is counted in fixed windows; above it the answer is a 429
+    with Retry-After. With a limit, every answer has RateLimit headers of the shortest period.
+
+    A request with `Prefer: wait=25` is held until the job has finished, for up to 25 seconds. On a
+    VirtualClock, time moves on at once:
+
+    >>> with FakeJobApi(clock=clock) as api:
+    ...     profile = api.profile._replace(hold="25s", headers={"Prefer": "wait={hold}"})
+    ...     api.add("job_3", lasts="20s")
+    ...     outcome = pollkit.Poller(profile, clock=clock).poll("job_3")
+    >>> outcome.polls, outcome.notice_delay_s
+    (2, 0.0)
     """
 
     def __init__(
@@ -102,12 +103,14 @@ class FakeJobApi:
         self._limit = parse_limit(limit) if isinstance(limit, str) else limit
         self._clock = clock or Clock()
         self._jobs: Dict[str, _Job] = {}
+        self._ids_by_key: Dict[str, str] = {}  # of submitted jobs
         self._faults: List[_PlannedFault] = []
-        self._window = 0.0  # the number of the current window of the limit
-        self._used = 0  # requests in that window
+        parts = () if self._limit is None else self._limit.parts
+        self._windows = [FixedWindow(part) for part in parts]
         self._lock = threading.Lock()
+        self._stopping = threading.Event()
         self.requests: List[Request] = []  #: every Request so far
-        self._server = _Server(self)
+        self._server = ApiServer(self._answer, self._clock)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), name="fake-api", daemon=True
         )
@@ -119,6 +122,7 @@ class FakeJobApi:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self._stopping.set()
         self._server.shutdown()
         self._thread.join()
         self._server.stop()
@@ -188,17 +192,35 @@ class FakeJobApi:
             finished="finished_at",
             limit=self._limit,
             proxy="none",
+            submit_url=self.base + "/jobs",
+            submit_id="id",
+            idempotency_header="Idempotency-Key",
         )
 
-    def _answer(self, path: str, headers: Mapping[str, str]) -> Answer:
+    def _answer(
+        self, path: str, headers: Mapping[str, str], body: Optional[bytes] = None
+    ) -> Answer:
+        """The answer to a request, which is a POST if it has a body."""
+        ids = _ids_in(path)
+        self._hold(ids, headers.get("prefer", ""))
         now = self._clock.now()
         with self._lock:
-            ids = _ids_in(path)
             answer = self._next_fault(ids) or self._refuse_excess(now)
             if answer is None:
                 answer = self._answer_jobs(path, ids, now)
+                if body is not None:
+                    answer = self._add_submitted(headers.get("idempotency-key", ""), body, now)
             self.requests.append(Request(now, path, ids, headers, answer.status))
             return answer._replace(headers={**self._limit_headers(now), **answer.headers})
+
+    def _hold(self, ids: Tuple[str, ...], preference: str) -> None:
+        """Hold a request about one unfinished job for as long as it asks for (RFC 7240, 4.3)."""
+        asked = _WAIT.search(preference)
+        job = self._jobs.get(ids[0]) if len(ids) == 1 else None
+        if asked is None or job is None:
+            return
+        latest = self._clock.now() + int(asked.group(1))
+        self._clock.sleep_until(min(latest, job.finishes_at), self._stopping)
 
     def _next_fault(self, ids: Tuple[str, ...]) -> Optional[Answer]:
         matching = [fault for fault in self._faults if fault.matches(ids)]
@@ -212,16 +234,10 @@ class FakeJobApi:
 
     def _refuse_excess(self, now: float) -> Optional[Answer]:
         """Count a request; a 429 if there are too many in this window."""
-        if self._limit is None:
+        retry_after = max((window.retry_after(now) or 0 for window in self._windows), default=0)
+        if not retry_after:
             return None
-        window = now // self._limit.per
-        if window != self._window:
-            self._window = window
-            self._used = 0
-        self._used += 1
-        if self._used <= self._limit.polls:
-            return None
-        headers = {"Retry-After": _seconds_left(now, self._limit.per)}
+        headers = {"Retry-After": "%d" % retry_after}
         return Answer(429, headers, _error("rate_limited", "too many requests"))
 
     def _limit_headers(self, now: float) -> Dict[str, str]:
@@ -229,9 +245,25 @@ class FakeJobApi:
             return {}
         return {
             "RateLimit-Limit": "%d" % self._limit.polls,
-            "RateLimit-Reset": _seconds_left(now, self._limit.per),
-            "RateLimit-Remaining": "%d" % max(0, self._limit.polls - self._used),
+            "RateLimit-Reset": "%d" % seconds_left(now, self._limit.per),
+            "RateLimit-Remaining": "%d" % self._windows[0].left,
         }
+
+    def _add_submitted(self, key: str, body: bytes, now: float) -> Answer:
+        """Add the job of a POST, unless the key is known already."""
+        try:
+            fields = json.loads(body.decode("utf-8") or "{}")
+            lasts = to_seconds(fields.get("lasts", 0.0), "lasts")
+        except (AttributeError, ValueError) as error:
+            return Answer(422, {}, _error("bad_job", str(error)))
+        job_id = self._ids_by_key.get(key, "job_%d" % (len(self._jobs) + 1))
+        if key:
+            self._ids_by_key[key] = job_id
+        if job_id not in self._jobs:
+            fails = fields.get("fails")
+            reason = None if fails is None else {"code": None, "message": fails}
+            self._jobs[job_id] = _Job(now, now, now + lasts, None, fields.get("result"), reason)
+        return Answer(202, {}, {"id": job_id, "status": "pending"})
 
     def _answer_jobs(self, path: str, ids: Tuple[str, ...], now: float) -> Answer:
         if path.startswith("/jobs?"):
@@ -263,79 +295,6 @@ class FakeJobApi:
         return data
 
 
-class _Server(ThreadingMixIn, TCPServer):
-    """One thread per connection. Not an HTTPServer, which looks up the name of the host."""
-
-    daemon_threads = True
-    allow_reuse_address = True
-    request_queue_size = 128
-
-    def __init__(self, api: FakeJobApi) -> None:
-        self.api = api
-        self._open: Dict[socket.socket, threading.Thread] = {}
-        super().__init__(("127.0.0.1", 0), _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        thread = threading.Thread(
-            target=self.process_request_thread,
-            args=(request, client_address),
-            name="fake-api-connection",
-            daemon=True,
-        )
-        self._open[request] = thread
-        thread.start()
-
-    def shutdown_request(self, request: Any) -> None:
-        self._open.pop(request, None)
-        self.close_request(request)  # without the usual shutdown, which would undo a reset
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore clients that close their connection early."""
-
-    def stop(self) -> None:
-        """Close all connections, and wait for their threads."""
-        self.server_close()
-        for request, thread in list(self._open.items()):
-            with suppress(OSError):
-                request.shutdown(socket.SHUT_RDWR)
-            thread.join(1.0)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    wbufsize = -1  # sends headers and body together
-    server: _Server
-
-    def do_GET(self) -> None:
-        api = self.server.api
-        received = {name.lower(): value for name, value in self.headers.items()}
-        answer = api._answer(self.path, received)
-        if answer.status == 0:
-            self._reset()
-            return
-        body = json.dumps(answer.data).encode("utf-8")
-        self.send_response_only(answer.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", "%d" % len(body))
-        self.send_header("Date", self.date_time_string(api._clock.wall()))
-        for name, value in answer.headers.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _reset(self) -> None:
-        # During the reply: if it came before, clients might retry on another connection.
-        self.wfile.write(b"HTTP/1.1 200 OK\r\n")
-        self.wfile.flush()
-        linger = struct.pack("hh" if os.name == "nt" else "ii", 1, 0)
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        self.close_connection = True
-
-    def log_message(self, *args: Any) -> None:
-        """Log nothing."""
-
-
 def _ids_in(path: str) -> Tuple[str, ...]:
     names: List[str] = []
     many = _MANY_JOBS.match(path)
@@ -345,11 +304,6 @@ def _ids_in(path: str) -> Tuple[str, ...]:
     elif one:
         names = [one.group(1)]
     return tuple(map(unquote, names))
-
-
-def _seconds_left(now: float, per: float) -> str:
-    """Whole seconds until the next window."""
-    return "%d" % max(1, math.ceil(per - now % per))
 
 
 def _error(code: str, message: str) -> Dict[str, Any]:

@@ -3,7 +3,8 @@
 
 The same source gives the same bytes, on any Python, zlib and system, and for any dates, modes,
 order and line ends of the files. So you can compare its SHA-256, which is printed at the end, with
-that of another build. Comments and docstrings are left out, apart from the help texts of commands.
+that of another build. Comments, docstrings and annotations are left out, but not the help texts.
+The files are compressed together, which saves a quarter of the size; zipapp_loader.py reads them.
 """
 
 import argparse
@@ -14,15 +15,16 @@ import struct
 import sys
 import tempfile
 import zlib
-from typing import Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from deflate import deflate
 from stripping import strip_source
+from zipapp_loader import CONTENTS
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 LARGEST_SIZE = 400000
 SHEBANG = b"#!/usr/bin/env python3\n"
-SHIPPED = (".py", ".ini", ".json", ".txt", "py.typed")
+SHIPPED = (".py", ".ini", ".json", ".txt", ".css", ".js", "py.typed")
 
 # Valid in Python 2, too, so that it can print the message.
 MAIN = b"""\
@@ -94,14 +96,12 @@ class Entry(NamedTuple):
 
 def build_archive(root: str) -> bytes:
     """The archive of the package in this folder."""
-    required = {"LICENSE", "pollkit/__init__.py"}
-    entries = [Entry.from_content("__main__.py", MAIN)]
-    for name in sorted(required.union(_file_names(root))):
-        content = _read_text(os.path.join(root, name))
-        if name.endswith(".py"):
-            # The module docstring of a command is its help text.
-            content = strip_source(content, name.startswith("pollkit/cli/commands/"))
-        entries.append(Entry.from_content(name, content))
+    loader = _read_text(os.path.join(root, "scripts", "zipapp_loader.py"))
+    entries = [
+        Entry.from_content("__main__.py", MAIN),
+        Entry.from_content("pollkit/__init__.py", strip_source(loader)),
+        Entry.from_content(CONTENTS, join_files(_read_package(root))),
+    ]
     parts = [SHEBANG]
     directory = []
     offset = len(SHEBANG)
@@ -127,6 +127,25 @@ def build_archive(root: str) -> bytes:
     size = sum(map(len, directory))
     end = struct.pack(END_RECORD, b"PK\5\6", 0, 0, len(entries), len(entries), size, offset, 0)
     return b"".join(parts + directory + [end])
+
+
+def join_files(files: Dict[str, bytes]) -> bytes:
+    """The content of all files after an index; see zipapp_loader.py."""
+    index = ["%d %s\n" % (len(content), name) for name, content in files.items()]
+    return b"".join(["".join(index).encode("ascii"), b"\n"] + list(files.values()))
+
+
+def _read_package(root: str) -> Dict[str, bytes]:
+    """The files that `pollkit unpack` writes, with their content."""
+    files = {"__main__.py": MAIN}
+    required = {"LICENSE", "pollkit/__init__.py"}
+    for name in sorted(required.union(_file_names(root))):
+        files[name] = _read_text(os.path.join(root, name))
+        if name.endswith(".py"):
+            # The module docstring of a command is its help text.
+            keeps_docstring = name.startswith("pollkit/cli/commands/")
+            files[name] = strip_source(files[name], keeps_docstring)
+    return files
 
 
 def _file_names(root: str) -> Iterator[str]:

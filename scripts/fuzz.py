@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Feed random changes of valid input to the parts of pollkit that read untrusted input.
 
+    python3 scripts/fuzz.py --cases 300000 --seed 1    # all targets, in turn
     python3 scripts/fuzz.py parser --seconds 10 --seed 1
+    python3 scripts/fuzz.py urls --atheris --seconds 300   # guided by coverage; needs atheris
 
 Prints the number of executions, the outcomes and the seed, which repeats the run. The exit code
 is 1 if something failed; the input is then made as small as possible and printed as a Python
@@ -11,23 +13,33 @@ literal, which --data takes to run it again.
 import argparse
 import ast
 import collections
+import importlib
 import os
 import random
 import re
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import zlib
-from typing import Counter, Dict, List, NamedTuple, Optional
+from typing import Callable, Counter, Dict, List, NamedTuple, Optional
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from fuzz_parts import http_parser
+from fuzz_parts import http_parser, ledger_rows, replies, texts
 from fuzz_parts.common import Target, Violation
-from fuzz_parts.mutations import Material, minimise, mutate
+from fuzz_parts.mutations import LONGEST_INPUT, Material, minimise, mutate
 
-TARGETS: Dict[str, Target] = {"parser": http_parser.TARGET}
+TARGETS: Dict[str, Target] = {
+    "parser": http_parser.TARGET,
+    "reader": replies.READER,
+    "headers": replies.RATE_LIMITS,
+    "urls": texts.URL_TARGET,
+    "ini": texts.INI_TARGET,
+    "ledger": ledger_rows.TARGET,
+}
+SHARES = {"ledger": 0.02}  # of --cases, relative to the other targets: its cases are slow
 
 HANGS_AFTER_S = 5.0  # of CPU time, for one input
 MINIMISING_S = 10.0
@@ -64,14 +76,14 @@ class Run:
         self.outcomes: Counter[str] = collections.Counter()
         self.executions = 0
 
-    def fuzz(self, seconds: float) -> Optional[Failure]:
-        """Check inputs until the time is up or one fails; first those of the corpus."""
+    def fuzz(self, seconds: float, cases: float) -> Optional[Failure]:
+        """Check inputs until time or cases are used up or one fails; first those of the corpus."""
         give_up_at = time.monotonic() + seconds
         for data in self._target.corpus:
             failure = self.check(data)
             if failure is not None:
                 return failure
-        while time.monotonic() < give_up_at:
+        while time.monotonic() < give_up_at and self.executions < cases:
             failure = self.check(mutate(Material(self._corpus, self._target.tokens), self._rng))
             if failure is not None:
                 return failure
@@ -120,11 +132,11 @@ def raise_hang(*_: object) -> None:
     raise Violation("no end after %g s of CPU time" % HANGS_AFTER_S)
 
 
-def run_target(name: str, seconds: float, seed: int) -> int:
+def run_target(name: str, seconds: float, cases: float, seed: int) -> int:
     """Fuzz one target; the exit code."""
     run = Run(TARGETS[name], seed)
     started_at = time.monotonic()
-    failure = run.fuzz(seconds)
+    failure = run.fuzz(seconds, cases)
     took_s = time.monotonic() - started_at
     print(
         "%s: %d executions in %.1f s, %d distinct outcomes, seed %d"
@@ -135,6 +147,72 @@ def run_target(name: str, seconds: float, seed: int) -> int:
             print("%8d  %s" % (count, outcome))
         return 0
     return report(name, seed, run.minimise(failure))
+
+
+def run_all(cases: int, seed: int) -> int:
+    """Fuzz every target with its share of the cases; the exit code."""
+    total = sum(SHARES.get(name, 1.0) for name in TARGETS)
+    codes = []
+    for name in TARGETS:
+        TARGETS[name].prepare()
+        share = SHARES.get(name, 1.0) / total
+        codes.append(run_target(name, float("inf"), cases * share, seed))
+    return max(codes)
+
+
+def run_atheris(name: str, seconds: float, seed: int) -> int:
+    """Fuzz one target with atheris, guided by coverage; the exit code."""
+    try:
+        atheris = importlib.import_module("atheris")
+    except ImportError:
+        print("fuzz.py: atheris is not installed: pip install atheris", file=sys.stderr)
+        return 2
+    # Import pollkit again, so that atheris sees it. To instrument all modules takes minutes.
+    packages = ["pollkit", "fuzz_parts"]
+    for module in list(sys.modules):
+        if module.partition(".")[0] in packages:
+            del sys.modules[module]
+    with atheris.instrument_imports(include=packages):
+        again = importlib.import_module("fuzz")
+    again.TARGETS[name].prepare()
+    with tempfile.TemporaryDirectory() as folder:
+        options = again.libfuzzer_options(TARGETS[name], folder, seconds, seed)
+        child = os.fork()  # because atheris ends its process
+        if child == 0:
+            atheris.Setup([sys.argv[0]] + options, again.guided_check(name, seed))
+            atheris.Fuzz()
+        return 1 if os.waitpid(child, 0)[1] else 0
+
+
+def guided_check(name: str, seed: int) -> Callable[[bytes], None]:
+    """A function that checks one input, and reports a failure and ends the process."""
+    run = Run(TARGETS[name], seed)
+
+    def check(data: bytes) -> None:
+        failure = run.check(data)
+        if failure is not None:
+            report(name, seed, run.minimise(failure))
+            sys.stdout.flush()
+            os._exit(1)
+
+    return check
+
+
+def libfuzzer_options(target: Target, folder: str, seconds: float, seed: int) -> List[str]:
+    """Write the target's corpus and tokens to files; the options that name them."""
+    corpus = os.path.join(folder, "corpus")
+    os.mkdir(corpus)
+    for number, data in enumerate(target.corpus):
+        with open(os.path.join(corpus, str(number)), "wb") as file:
+            file.write(data)
+    tokens = os.path.join(folder, "tokens")
+    with open(tokens, "w") as text_file:
+        for token in target.tokens:
+            escaped = "".join("\\x%02x" % byte for byte in token)
+            text_file.write('"%s"\n' % escaped)
+    limits = ["-max_total_time=%d" % max(1, round(seconds)), "-max_len=%d" % LONGEST_INPUT]
+    limits.append("-len_control=0")  # long inputs from the beginning
+    return [corpus, "-dict=" + tokens, "-seed=%d" % (seed + 1)] + limits
 
 
 def run_once(name: str, data: bytes, seed: int) -> int:
@@ -167,6 +245,12 @@ def parse_seconds(text: str) -> float:
     return value
 
 
+def parse_cases(text: str) -> int:
+    if not text.isdigit() or not 0 < int(text) <= 10**9:
+        raise argparse.ArgumentTypeError("%r is not a number of cases up to 10**9" % text)
+    return int(text)
+
+
 def parse_literal(text: str) -> bytes:
     try:
         value = ast.literal_eval(text)
@@ -186,13 +270,24 @@ def parse_arguments(arguments: Optional[List[str]]) -> argparse.Namespace:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("target", choices=sorted(TARGETS), metavar="TARGET", help="what to fuzz")
+    parser.add_argument(
+        "target",
+        nargs="?",
+        choices=sorted(TARGETS),
+        metavar="TARGET",
+        help="what to fuzz (default: all targets in turn, with --cases)",
+    )
+    parser.add_argument(
+        "--cases", type=parse_cases, metavar="N", help="the number of inputs to check"
+    )
+    parser.add_argument(
+        "--atheris", action="store_true", help="use atheris, which is guided by coverage"
+    )
     parser.add_argument(
         "--seconds",
         type=parse_seconds,
-        default=10.0,
         metavar="S",
-        help="how long to run (default: 10)",
+        help="how long to run (default: 10, unless --cases is given)",
     )
     parser.add_argument(
         "--seed",
@@ -206,7 +301,12 @@ def parse_arguments(arguments: Optional[List[str]]) -> argparse.Namespace:
         metavar="LITERAL",
         help="check this input only, a Python bytes literal",
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.target is None and options.cases is None:
+        parser.error("give a TARGET, or --cases N for all of them")
+    if options.target is None and (options.seconds or options.data or options.atheris):
+        parser.error("--seconds, --data and --atheris need a TARGET")
+    return options
 
 
 def main(arguments: Optional[List[str]] = None) -> int:
@@ -214,11 +314,16 @@ def main(arguments: Optional[List[str]] = None) -> int:
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     if hasattr(signal, "SIGVTALRM"):
         signal.signal(signal.SIGVTALRM, raise_hang)
-    TARGETS[options.target].prepare()
     try:
+        if options.target is None:
+            return run_all(options.cases, seed)
+        TARGETS[options.target].prepare()
         if options.data is not None:
             return run_once(options.target, options.data, seed)
-        return run_target(options.target, options.seconds, seed)
+        if options.atheris:
+            return run_atheris(options.target, options.seconds or 10.0, seed)
+        seconds = options.seconds or (float("inf") if options.cases else 10.0)
+        return run_target(options.target, seconds, options.cases or float("inf"), seed)
     except BrokenPipeError:
         # The reader closed the pipe; keep the interpreter from failing again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

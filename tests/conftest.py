@@ -5,6 +5,7 @@ A test that hangs prints its traceback, and no test writes to the user's duratio
 
 import contextlib
 import faulthandler
+import gc
 import itertools
 import os
 import ssl
@@ -14,6 +15,7 @@ import threading
 import pytest
 
 import ledger_host
+import postgres_server
 from doctor_report import Report
 from ledger_shell import profile
 from pollkit import Ledger, Profile
@@ -33,6 +35,12 @@ def pytest_configure(config):
     # Once for all tests: pytest's faulthandler_timeout starts a thread per test, which takes a
     # tenth of the time.
     faulthandler.dump_traceback_later(HANGS_S, file=os.dup(2))
+
+
+def pytest_collection_finish(session):
+    # The garbage collector need not look at thousands of tests again and again: 4 % of the time.
+    if hasattr(gc, "freeze"):  # since Python 3.7
+        gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -141,9 +149,11 @@ def doctor(pollkit, environment):
     return examine
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def storage(request):
     """The kind of storage: all tests of ledgers run with each (ledger_host.new_place)."""
+    if request.param == "postgres":
+        postgres_server.skip_unless_available()
     return request.param
 
 

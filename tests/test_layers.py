@@ -94,8 +94,8 @@ def test_imports_point_one_way_and_to_the_standard_library(relative):
 @pytest.mark.parametrize(
     "relative, found",
     [
-        ("core/pace.py", [("time", False)]),
-        ("core/pace.py", [("pollkit.edges.clock", True)]),
+        ("core/waiting/pace.py", [("time", False)]),
+        ("core/waiting/pace.py", [("pollkit.edges.clock", True)]),
         ("edges/http/transport.py", [("requests", False)]),
         ("edges/http/adapters/requests_transport.py", [("httpx", False)]),
         ("edges/http/transport.py", [("pollkit.drivers.single", True)]),

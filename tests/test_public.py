@@ -23,9 +23,9 @@ MODULES = sorted(
 
 
 EXPORTS = """
-    wait Poller BatchPoller Ledger LedgerRunner Simulation Job Profile Outcome State Event Reply
-    Fault Fixed Backoff Adaptive TokenBucket SharedBucket History PollkitError ConfigError JobError
-    JobFailed JobTimedOut JobUnreachable LedgerError adapters
+    wait submit Poller BatchPoller Ledger LedgerRunner Simulation Job Profile Outcome State Event
+    Reply Fault Fixed Backoff Adaptive TokenBucket SharedBucket History PollkitError ConfigError
+    JobError JobFailed JobTimedOut JobUnreachable LedgerError adapters
 """.split()
 RECEIVED = ["Outcome", "State", "Event"]  # values that users receive but don't create
 CALLED = [getattr(pollkit, name) for name in EXPORTS if name not in RECEIVED + ["adapters"]]
@@ -66,7 +66,8 @@ def test_the_docstring_of_every_name_that_users_call_or_catch_has_an_example(cal
 
 
 @pytest.mark.parametrize(
-    "function", [pollkit.wait, pollkit.Poller, pollkit.BatchPoller, pollkit.LedgerRunner]
+    "function",
+    [pollkit.wait, pollkit.submit, pollkit.Poller, pollkit.BatchPoller, pollkit.LedgerRunner],
 )
 def test_parameters_are_spelled_out(function):
     kinds = {each.kind for each in inspect.signature(function).parameters.values()}

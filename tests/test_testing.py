@@ -130,6 +130,19 @@ def test_a_limit_is_counted_in_windows_and_sent_in_headers(clock):
         assert ask(api, "job_1")[0] == 200
 
 
+def test_several_limits_are_enforced_at_once(clock):
+    with FakeJobApi(limit="2/s, 3/m", clock=clock) as api:
+        api.add("job_1")
+        replies = [ask(api, "job_1") for _ in range(3)]
+        assert [status for status, _, _ in replies] == [200, 200, 429]
+        assert replies[2][1]["Retry-After"] == "1"
+        clock.sleep(1)
+        status, headers, _ = ask(api, "job_1")
+        assert (status, headers["Retry-After"]) == (429, "59")
+        clock.sleep(59)
+        assert ask(api, "job_1")[0] == 200
+
+
 def test_a_poller_with_its_profile_stays_within_its_limit(clock):
     with FakeJobApi(limit="60/m", clock=clock) as api:
         api.add("job_1", lasts="5m")

@@ -19,6 +19,7 @@ from paths import ROOT
 from pollkit.cli import main
 from pollkit.cli.commands import unpack
 from pollkit.testing import FakeJobApi
+from zipapp_build import CONTENTS, Contents, build
 
 SCRIPTS = os.path.join(ROOT, "scripts")
 LOGGED = r"\d\d:\d\d:\d\d .*"
@@ -42,11 +43,7 @@ def run(*command, **options):
 def pyz(tmp_path_factory):
     """The path of pollkit.pyz, the only file in its folder."""
     path = str(tmp_path_factory.mktemp("pyz") / "pollkit.pyz")
-    code, out, err = run(os.path.join(SCRIPTS, "build_zipapp.py"), "-o", path)
-    assert (code, err) == (0, "")
-    with open(path, "rb") as file:
-        data = file.read()
-    assert out == "%s: %d bytes, SHA-256 %s\n" % (path, len(data), hashlib.sha256(data).hexdigest())
+    build(path)
     return path
 
 
@@ -85,18 +82,22 @@ def copied(tmp_path):
 
 
 def test_the_same_source_makes_the_same_bytes_in_every_checkout(copied, tmp_path):
-    def build():
+    def build_small():
         code, out, err = run(
             str(copied / "scripts" / "build_zipapp.py"), cwd=str(tmp_path), env={"TZ": "Asia/Tokyo"}
         )
         assert (code, err) == (0, "")
-        return (tmp_path / "pollkit.pyz").read_bytes()
+        data = (tmp_path / "pollkit.pyz").read_bytes()
+        digest = hashlib.sha256(data).hexdigest()
+        assert out == "pollkit.pyz: %d bytes, SHA-256 %s\n" % (len(data), digest)
+        return data
 
-    for folder in ("cli", "edges", "drivers"):  # a smaller package is enough, and faster
-        shutil.rmtree(str(copied / "pollkit" / folder))
-    for path in copied.glob("pollkit/core/[a-t]*.py"):
-        path.unlink()
-    clean = build()
+    for path in copied.glob("pollkit/*/*"):  # a smaller package is enough, and faster
+        if path.is_dir():
+            shutil.rmtree(str(path))
+        elif path.name[0] not in "uw":
+            path.unlink()
+    clean = build_small()
     for path in list(copied.glob("pollkit/**/*")) + [copied / "LICENSE"]:
         if path.is_file():
             path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
@@ -112,7 +113,7 @@ def test_the_same_source_makes_the_same_bytes_in_every_checkout(copied, tmp_path
         (copied / "pollkit" / name).write_text("left over")
     before = os.umask(0o077)
     try:
-        assert build() == clean
+        assert build_small() == clean
     finally:
         os.umask(before)
 
@@ -124,6 +125,19 @@ def test_it_is_small_and_executable(pyz):
         assert file.readline() == b"#!/usr/bin/env python3\n"
 
 
+def files_of(pyz):
+    """The files that are compressed together in the archive."""
+    with zipfile.ZipFile(pyz) as archive:
+        return Contents(pyz, archive.read(CONTENTS)).files
+
+
+def test_it_has_the_style_and_the_script_of_reports(zipped, tmp_path_factory):
+    page = tmp_path_factory.mktemp("report") / "report.html"
+    assert zipped("report", "--from", "-", "-o", str(page))[0] == 0
+    text = page.read_text(encoding="utf-8")
+    assert "prefers-color-scheme" in text and "addEventListener" in text
+
+
 def test_it_contains_the_whole_package_and_nothing_else(pyz):
     expected = {"__main__.py", "LICENSE"}
     for folder, _, files in os.walk(os.path.join(ROOT, "pollkit")):
@@ -131,16 +145,63 @@ def test_it_contains_the_whole_package_and_nothing_else(pyz):
             os.path.relpath(os.path.join(folder, name), ROOT).replace(os.sep, "/") for name in files
         }
         expected |= {name for name in names if "__pycache__" not in name}
-    with zipfile.ZipFile(pyz) as archive:
-        assert archive.testzip() is None
-        assert sorted(archive.namelist()) == sorted(expected)
-        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert sorted(files_of(pyz)) == sorted(expected)
     assert {
         "pollkit/py.typed",
         "pollkit/edges/profiles/builtin.ini",
         "pollkit/cli/schema.json",
         "pollkit/cli/topics/profiles.txt",
     } < expected
+
+
+def test_it_is_a_zip_file_with_the_loader_and_the_contents(pyz):
+    with zipfile.ZipFile(pyz) as archive:
+        assert archive.testzip() is None
+        assert archive.namelist() == ["__main__.py", "pollkit/__init__.py", CONTENTS]
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def run_code(pyz, code):
+    return run("-I", "-c", "import sys; sys.path.insert(0, %r)\n%s" % (pyz, code))
+
+
+def test_programs_can_import_it_from_the_file(pyz):
+    code = (
+        "import pollkit, pollkit.core\n"
+        "print(pollkit.Fixed(2).every, pollkit.__file__, pollkit.core.__path__)"
+    )
+    file_name = os.path.join(pyz, "pollkit", "__init__.py")
+    folders = [os.path.join(pyz, "pollkit", "core")]
+    assert run_code(pyz, code) == (0, "2.0 %s %s\n" % (file_name, folders), "")
+
+
+def test_a_module_that_it_lacks_can_not_be_imported(pyz):
+    code, _, err = run_code(pyz, "import pollkit.no_such")
+    assert code == 1
+    assert err.endswith("ModuleNotFoundError: No module named 'pollkit.no_such'\n")
+
+
+def test_a_file_that_it_lacks_is_not_found(pyz):
+    contents = Contents(pyz, b"1 pollkit/a.py\n\nx")
+    assert contents.get_data(os.path.join(pyz, "pollkit", "a.py")) == b"x"
+    with pytest.raises(FileNotFoundError):
+        contents.get_data(os.path.join(pyz, "pollkit", "b.py"))
+    with pytest.raises(ImportError):
+        contents.get_source("pollkit.b")
+
+
+def test_tracebacks_show_the_source_with_the_line_numbers_of_the_repository(pyz):
+    code = (
+        "import pollkit, traceback\n"
+        "try: pollkit.Fixed('often')\n"
+        "except pollkit.ConfigError: traceback.print_exc()"
+    )
+    _, _, err = run_code(pyz, code)
+    path, number, shown = re.findall(r'File "(.*)", line (\d+), in \w+\n +(.*)\n', err)[-1]
+    assert path.startswith(os.path.join(pyz, "pollkit", ""))
+    with open(os.path.join(ROOT, os.path.relpath(path, pyz)), encoding="utf-8") as file:
+        line = file.read().split("\n")[int(number) - 1]
+    assert shown and line.strip().startswith(shown)
 
 
 @pytest.mark.parametrize(
@@ -191,18 +252,6 @@ def test_the_file_runs_the_demo(zipped):
     assert code == 0
     assert "12 jobs, " in out and "scan-5 failed on purpose" in out
     assert all(re.match(LOGGED, line) for line in err.splitlines()), err
-
-
-def test_the_unpacked_file_runs_and_stores_its_bytecode(pyz, tmp_path):
-    """The bytecode makes later starts faster, for hosts where cron starts it every minute."""
-    with zipfile.ZipFile(pyz) as archive:
-        archive.extractall(str(tmp_path / "unpacked"))
-    assert run("-I", str(tmp_path / "unpacked"), "--version") == (
-        0,
-        "pollkit %s\n" % pollkit.__version__,
-        "",
-    )
-    assert (tmp_path / "unpacked" / "pollkit" / "__pycache__").is_dir()
 
 
 def test_the_installation_includes_the_data_files():
@@ -344,14 +393,13 @@ def test_unpack_makes_a_folder_that_runs_with_bytecode(pyz, api, tmp_path):
         folder,
     )
     assert os.listdir(str(tmp_path)) == ["my pollkit"]
-    with zipfile.ZipFile(pyz) as archive:
-        for name in archive.namelist():
-            with open(os.path.join(folder, name), "rb") as file:
-                assert file.read() == archive.read(name)
-            if name.endswith(".py"):
-                where, module = os.path.split(os.path.join(folder, name))
-                cached = os.listdir(os.path.join(where, "__pycache__"))
-                assert any(each.startswith(module[:-2]) for each in cached), name
+    for name, content in files_of(pyz).items():
+        with open(os.path.join(folder, name), "rb") as file:
+            assert file.read() == content
+        if name.endswith(".py"):
+            where, module = os.path.split(os.path.join(folder, name))
+            cached = os.listdir(os.path.join(where, "__pycache__"))
+            assert any(each.startswith(module[:-2]) for each in cached), name
     code, out, _ = run(folder, "wait", api.url("job_1"))
     assert code == 0 and json.loads(out)["state"] == "done"
 
@@ -394,15 +442,10 @@ def test_unpack_refuses_to_run_from_a_folder(tmp_path, capsys):
     assert os.listdir(str(tmp_path)) == []
 
 
-def test_a_failed_unpack_leaves_nothing(pyz, tmp_path, monkeypatch, capsys):
-    """Here the last file of the archive is damaged."""
-    damaged = tmp_path / "pollkit.pyz"
-    shutil.copy(pyz, str(damaged))
-    with zipfile.ZipFile(str(damaged)) as archive:
-        offset = archive.infolist()[-1].header_offset
-    data = damaged.read_bytes()
-    damaged.write_bytes(data[: offset + 60] + bytes(40) + data[offset + 100 :])
-    monkeypatch.setattr(unpack, "_running_archive", lambda: str(damaged))
+def test_a_failed_unpack_leaves_nothing(tmp_path, monkeypatch, capsys):
+    """Here a file has the name of a folder."""
+    files = {"__main__.py": b"", "pollkit": b"", "pollkit/__init__.py": b""}
+    monkeypatch.setattr(unpack, "_files_of_archive", lambda: files)
     assert main(["unpack", str(tmp_path / "new")]) == 2
     assert "can't unpack to" in capsys.readouterr().err
-    assert os.listdir(str(tmp_path)) == ["pollkit.pyz"]
+    assert os.listdir(str(tmp_path)) == []

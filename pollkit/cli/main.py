@@ -1,28 +1,33 @@
 """Find and run a command; turn every error into one line and an exit code.
 
-Only `sys` and `typing` are imported at the top, so that --help and --version start quickly.
+Only `gc`, `sys` and `typing` are imported at the top, so that --help and --version start quickly.
 """
 
+import gc
 import sys
 from typing import TYPE_CHECKING, Any, List, Optional
 
 from .. import __version__
 
 if TYPE_CHECKING:
-    from .parser import Parser
+    from .arguments.parser import Parser
 
 # Every command, in the order of the help text. Its module is in cli/commands.
 COMMANDS = {
     "wait": "wait for one job and print its outcome",
     "batch": "wait for many jobs; print each outcome as the job finishes",
+    "submit": "submit a job and wait for it, or leave the wait to a ledger",
     "add": "put jobs in a ledger, a file from which they are polled later",
     "run": "poll the jobs of a ledger: until all have finished, once, or for a while (cron)",
     "status": "show the jobs of a ledger and their outcomes",
+    "report": "write or serve a page about the jobs of a ledger, for a browser",
     "retry": "wait again for finished jobs of a ledger",
+    "cancel": "ask the API to cancel jobs of a ledger",
     "forget": "remove jobs from a ledger",
+    "ledger": "copy a ledger to another file or database, or upgrade its tables",
     "simulate": "compare paces in virtual time with the theoretical optimum",
     "history": "show or clear the durations that adaptive paces have learned",
-    "profiles": "list the profiles, show one, check a file, or suggest one for an API",
+    "profiles": "list the profiles, show one, check a file, suggest or import some",
     "doctor": "check the way to a job step by step: DNS, proxy, TLS, credential, one poll",
     "unpack": "unpack pollkit.pyz into a folder, from which it starts faster",
     "demo": "start a job API on this host and poll it, live",
@@ -46,22 +51,31 @@ unreachable, 5 jobs still wait (status only), 130 or 143 interrupted, 141 output
 
 def main(arguments: Optional[List[str]] = None) -> int:
     """Run a command line, by default that of this process, and return the exit code."""
+    is_program = arguments is None
     words = sys.argv[1:] if arguments is None else arguments
+    if is_program:
+        gc.disable()  # until everything is imported
     try:
         if not words or words[0] in ("--help", "-h"):
             return _print(help_text())
         if words[0] == "--version":
             return _print("pollkit %s\n" % __version__)
-        from .output import existing_streams, flush_or_discard
+        from .output.streams import existing_streams, flush_or_discard
         from .signals import stop_signals_as_exceptions
 
-        with stop_signals_as_exceptions(is_program=arguments is None), existing_streams():
-            code = _run_command(words[0], words[1:])
+        with stop_signals_as_exceptions(is_program=is_program), existing_streams():
+            code = _run_command(words[0], words[1:], is_program)
             sys.stdout.flush()
             flush_or_discard(sys.stderr)
             return code
     except (Exception, KeyboardInterrupt) as error:
-        return report_failure(error)
+        try:
+            return report_failure(error)
+        except MemoryError as shortage:
+            return report_failure(shortage)
+    finally:
+        if is_program:
+            gc.enable()
 
 
 def help_text() -> str:
@@ -74,9 +88,9 @@ def _print(text: str) -> int:
     return 0
 
 
-def _run_command(name: str, words: List[str]) -> int:
+def _run_command(name: str, words: List[str], is_program: bool) -> int:
     from ..errors import ConfigError
-    from .parser import unknown_name_error
+    from .arguments.parser import unknown_name_error
 
     if name not in COMMANDS:
         problem = unknown_name_error("command", name, list(COMMANDS))
@@ -87,13 +101,35 @@ def _run_command(name: str, words: List[str]) -> int:
         arguments = build_parser(name).parse_words(words)
     except SystemExit as leaving:  # --help
         return int(leaving.code or 0)
+    _file_warnings()  # discards those of earlier commands in this process
+    if is_program:
+        _collect_new_garbage_only()
     code: int = _load(name).run(arguments)
+    if not getattr(arguments, "quiet", False):
+        for text in _file_warnings():
+            from .output.streams import write_message
+
+            write_message("warning: " + text)
     return code
+
+
+def _collect_new_garbage_only() -> None:
+    """Spare the garbage collector the modules: `wait` takes 10 to 17 % less time, also to exit."""
+    if hasattr(gc, "freeze"):  # since Python 3.7
+        gc.freeze()
+    gc.enable()
+
+
+def _file_warnings() -> List[str]:
+    """The warnings about files that the command has read, unless it has written them itself."""
+    from ..edges.exposed_files import take_warnings
+
+    return [str(warning) for warning in take_warnings()]
 
 
 def build_parser(name: str) -> "Parser":
     """The parser of a command's arguments."""
-    from .parser import Parser
+    from .arguments.parser import Parser
 
     command = _load(name)
     parser = Parser(prog="pollkit " + name, description=command.__doc__)
@@ -110,9 +146,13 @@ def _load(name: str) -> Any:
 
 def report_failure(error: BaseException) -> int:
     """Write one line about an error to stderr, unless it needs none; return the exit code."""
+    if isinstance(error, MemoryError):  # there may be none left to import anything
+        sys.stderr.write("pollkit: out of memory: is it limited (ulimit -v)?\n")
+        return 2
+    from ..edges.shortages import describe_shortage
     from ..errors import PollkitError
     from .exit_codes import INTERRUPTED, OUTPUT_CLOSED, TERMINATED, USAGE
-    from .output import discard, os_error_text, write_error
+    from .output.streams import discard, os_error_text, write_error
     from .signals import Terminated
 
     if isinstance(error, Terminated):
@@ -127,6 +167,8 @@ def report_failure(error: BaseException) -> int:
         write_error(str(error))
     elif isinstance(error, OSError):
         write_error(os_error_text(error))
+    elif describe_shortage(error):
+        write_error(describe_shortage(error))
     else:
         kind = type(error).__name__
         write_error("this is a bug in pollkit: %s: %s (%s)" % (kind, error, _location(error)))

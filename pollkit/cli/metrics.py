@@ -121,6 +121,13 @@ def _metrics(ledger: Ledger) -> Iterator[Metric]:
     )
     yield from _origin_metrics(ledger, now)
     yield Metric(
+        "limit_shadow_price_seconds",
+        "gauge",
+        "Notice delay that one more request would save, by rate limit; "
+        "only limits that delay polls now.",
+        [Sample(price, {"limit": limit}) for limit, price in ledger.shadow_prices().items()],
+    )
+    yield Metric(
         "notice_delay_seconds",
         "summary",
         "Time from the end of a job to the poll that noticed it, "

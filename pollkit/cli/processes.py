@@ -8,10 +8,10 @@ import threading
 import time
 from typing import Any, Callable, Dict, List
 
-from ..errors import ConfigError
+from ..errors import ConfigError, PollkitError
 from .exit_codes import USAGE, combine_exit_codes
 from .main import report_failure
-from .output import write_message
+from .output.streams import write_message
 from .signals import DEFAULT_HANDLERS, exception_for, set_handlers
 
 PARENT_CHECK_S = 1.0  # how often a child checks that its parent is alive
@@ -66,7 +66,11 @@ def _fork(children: List[int], work: Callable[[int], int], handlers: Dict[int, A
     # Block signals until the child is in the list: otherwise it would miss one.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, DEFAULT_HANDLERS)
     try:
-        child = os.fork()
+        try:
+            child = os.fork()
+        except OSError as error:
+            problem = "can't start a process (%s): are processes limited (ulimit -u)?"
+            raise PollkitError(problem % error.strerror) from None
         if not child:
             set_handlers(handlers)
             _run_child(parent, lambda: work(len(children)), mask)

@@ -1,4 +1,4 @@
 """Decides. Pure: no clock, randomness, network, disk, threads or logging.
 
-Time comes in as `now`, randomness as a number in [0, 1); what comes out is a decision.
+Time comes in as `now`, randomness as a number in [0, 1); decisions come out.
 """

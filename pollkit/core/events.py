@@ -4,17 +4,19 @@ House rules: events come from comparing the state of a wait before and after a s
 decided by them, and they are only made if there is a listener.
 """
 
-from typing import Iterator, NamedTuple, Optional
+from typing import TYPE_CHECKING, Iterator, NamedTuple, Optional
 
 from .learning.explanations import explain_next_poll
-from .machine import FAULT_VERDICTS, MAX_WARNINGS
 from .model import State, display_id, one_line
-from .outages import Outage
 from .reading.verdict import Reading
 from .units import rounded_duration
 from .urls import redact_url
-from .wait_settings import WaitSettings
-from .wait_state import RETRY_AFTER, WaitState
+from .waiting.counting import FAULT_VERDICTS, MAX_WARNINGS
+from .waiting.wait_settings import WaitSettings
+from .waiting.wait_state import RETRY_AFTER, Cancel, WaitState
+
+if TYPE_CHECKING:
+    from .scheduling.outages import Outage
 
 POLL = "poll"
 STATUS = "status"
@@ -22,7 +24,7 @@ FAULT = "fault"
 PAUSE = "pause"
 WARNING = "warning"
 END = "end"
-SHORTEST_HELD_S = 1.0  # a poll that the rate limit delayed by less is not marked as delayed
+SHORTEST_NOTED_S = 1.0  # of a delay by the rate limit, or of a hold, that the text mentions
 
 
 class Event(NamedTuple):
@@ -57,12 +59,20 @@ def poll_events(
     for warning in reading.warnings:
         if warning not in before.warnings and len(before.warnings) < MAX_WARNINGS:
             yield Event(WARNING, name, now, warning, after)
-    if reading.verdict in FAULT_VERDICTS:
+    can_not_be_cancelled = after.cancel == Cancel.FAILED and before.cancel != Cancel.FAILED
+    if can_not_be_cancelled:
+        text = "the job can't be cancelled: %s" % reading.because
+        yield Event(WARNING, name, now, text, after)
+    elif reading.verdict in FAULT_VERDICTS:
         yield Event(FAULT, name, now, reading.because, after)
     if after.ending is None and after.why == RETRY_AFTER:
         yield Event(PAUSE, name, now, _pause_text(after, reading, now), after)
     if after.status != before.status:
         yield Event(STATUS, name, now, _status_text(before.status, after.status), after)
+    if after.done is not None and before.done is None and after.ending is None:
+        yield Event(STATUS, name, now, "done; fetching its result", after)
+    if after.cancel == Cancel.DUE and before.cancel is None:
+        yield Event(STATUS, name, now, "not done in time; asking the API to cancel it", after)
     if after.url != before.url:
         yield Event(STATUS, name, now, "polling %s from now on" % redact_url(after.url), after)
     if after.ending is not None:
@@ -82,12 +92,13 @@ def end_event(state: WaitState, now: float) -> Event:
     ending = state.ending
     assert ending is not None
     text = str(ending.state).replace("_", " ")
-    if ending.error is not None and ending.state is not State.CANCELLED:
+    is_plain = ending.state is State.CANCELLED and state.cancel is None
+    if ending.error is not None and not is_plain:
         text += ": " + one_line(ending.error.message)
     return Event(END, display_id(state.job), now, text, state)
 
 
-def outage_event(outage: Outage, progress: WaitState, now: float) -> Optional[Event]:
+def outage_event(outage: "Outage", progress: WaitState, now: float) -> Optional[Event]:
     """The event of an outage that has begun or ended; None for a failed probe."""
     if outage.ended_at is not None:
         lasted = rounded_duration(outage.ended_at - outage.began_at)
@@ -107,15 +118,21 @@ def _poll_text(
     now: float,
     settings: Optional[WaitSettings],
 ) -> str:
-    held = ""
-    held_s = after.slept.limit - before.slept.limit
-    if held_s >= SHORTEST_HELD_S:
-        held = " (delayed %s by the rate limit)" % rounded_duration(held_s)
-    text = "poll %d%s: %s" % (after.polls, held, reading.because)
+    notes = ""
+    delayed_s = after.slept.limit - before.slept.limit
+    if delayed_s >= SHORTEST_NOTED_S:
+        notes = " (delayed %s by the rate limit)" % rounded_duration(delayed_s)
+    if reading.held_s and reading.took_s >= SHORTEST_NOTED_S:
+        notes += " (held for %s)" % rounded_duration(reading.took_s)
+    text = "poll %d%s: %s" % (after.polls, notes, reading.because)
     if after.ending is not None:
         return text
     explanation = None
-    if settings is not None:
+    if after.done is not None and after.done.link is not None:
+        explanation = "next in %s: its result" % _time_left(after, now)
+    elif after.retry.times_seen > before.retry.times_seen:
+        explanation = "next in %s, to confirm it" % _time_left(after, now)
+    elif settings is not None:
         explanation = explain_next_poll(after, settings, now)
     if explanation is None:
         why = after.why.replace("_", " ")

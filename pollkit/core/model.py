@@ -164,6 +164,8 @@ class FaultCode(Enum):
     UNKNOWN_STATUS = "unknown status"  # not a fault: a status that is not in the table
     CONFIG = "config"  # the request can't be sent as configured
     CALL = "call"  # a callable raised an exception
+    CUT = "cut"  # a download ended early: the server is up, but did not send all of it
+    DISK = "disk"  # a result can't be written to its file
     BUG = "bug"
     OTHER = "other"
 
@@ -222,7 +224,10 @@ class Slept(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The result of a wait, and its cost in polls and time; `metadata` is that of the job."""
+    """The result of a wait, and its cost in polls and time; `metadata` is that of the job.
+
+    `saved_to` is the path of the file that has the result, if it was saved.
+    """
 
     id: str
     url: Optional[str]
@@ -241,6 +246,7 @@ class Outcome(NamedTuple):
     notice_delay_s: Optional[float]
     started_at: float
     ended_at: float
+    saved_to: Optional[str] = None
 
     def as_dict(self) -> Dict[str, Any]:
         """The outcome as JSON data: instants in ISO 8601, durations to the millisecond."""

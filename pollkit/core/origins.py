@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Optional, Tuple
 
 from ..errors import ConfigError
-from .urls import PLACEHOLDER, Address, is_url, parse_url, redact_url
+from .urls import PLACEHOLDER, REPEATED_IDS, Address, is_url, parse_url, redact_url
 
 if TYPE_CHECKING:
     from .profile import Profile
@@ -44,10 +44,11 @@ def origin_text(address: Address) -> str:
 def credential_origins(profile: "Profile") -> Optional[Tuple[Address, ...]]:
     """The origins that a profile's credentials may be sent to; None if it names none at all.
 
-    These are the origins of `url` and `batch_url`, and those listed in `origins`. If `url` is
-    https, an http origin is never among them: one in `origins` is a ConfigError.
+    These are the origins of its URLs, and those listed in `origins`. If `url` is https, an http
+    origin is never among them: one in `origins` is a ConfigError.
     """
-    urls = [url for url in (profile.url, profile.batch_url) if url]
+    all_urls = (profile.url, profile.batch_url, profile.submit_url, profile.submit_lookup)
+    urls = [url for url in all_urls if url]
     if not urls and not profile.origins:
         return None
     url_origins = [_template_origin(url, profile.base) for url in urls]
@@ -63,7 +64,7 @@ def credential_origins(profile: "Profile") -> Optional[Tuple[Address, ...]]:
         origins.append(origin)
     if only_https:
         origins = [origin for origin in origins if origin.scheme == "https"]
-    return tuple(origins)
+    return tuple(dict.fromkeys(origins))
 
 
 def check_credential_origin(url: str, origins: Optional[Tuple[Address, ...]]) -> None:
@@ -126,7 +127,7 @@ def _template_origin(template: str, base: Optional[str]) -> Optional[Address]:
     if base is not None:
         template = template.replace("{base}", base)
     try:
-        address = parse_url(PLACEHOLDER.sub(_ANY_TEXT, template))
+        address = parse_url(PLACEHOLDER.sub(_ANY_TEXT, REPEATED_IDS.sub(_ANY_TEXT, template)))
     except ConfigError:  # the base is unknown, or the template is not a URL
         return None
     return address._replace(target="/", userinfo="")

@@ -1,15 +1,20 @@
 """Profile: how one API is polled and its replies are understood. A plain value, read from INI."""
 
-from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ..errors import ConfigError
+from .hold_templates import hold_mistakes, validate_hold
 from .origins import REDIRECT_POLICIES, parse_origin
-from .pace import Adaptive, Backoff, Fixed, Pace, parse_pace
-from .reading.json_paths import Path
+from .reading.json_paths import Path, parse_single_path
+from .result_keys import ON_TIMEOUT, check_result_and_cancel
 from .units import Duration, Limit, is_number, parse_limit, to_seconds
 from .urls import is_secret, parse_url, redact_url
+from .waiting.pace import Adaptive, Backoff, Fixed, Pace, parse_pace
 
+URL_FIELDS = "url batch_url hold_url submit_url submit_lookup result_url cancel_url".split()
 TRANSPORTS = ("builtin", "urllib", "requests", "curl")
+BODY_FIELDS = ("body", "batch_body", "submit_body")
+HEAVIEST = 1000  # the largest weight
 DEFAULT_TIMEOUT = "default"  # no timeout is configured; None already means 'for ever'
 
 
@@ -20,7 +25,8 @@ class Profile(NamedTuple):
     durations may be given as text ('fixed 5s', '60/m', '10m'), a duration also as seconds or a
     timedelta, and a fixed pace as seconds.
 
-    The defaults of `timeout` and `max_faults` depend on the driver: see core/wait_settings.py.
+    The defaults of `timeout` and `max_faults` depend on the driver: see
+    core/waiting/wait_settings.py.
 
     >>> Profile(name="mine", url="https://api.internal/jobs/{id}", timeout="10m").timeout
     '10m'
@@ -47,22 +53,62 @@ class Profile(NamedTuple):
     failed: Optional[Tuple[str, ...]] = None
     pending: Optional[Tuple[str, ...]] = None
     unknown: str = "pending"
+    unknown_ids: str = "error"  # the API's answer for an id that it does not know, or pending
+
+    # rules that judge a reply before its status does: see reading/rule_parser.py
+    rules: Union[str, Sequence[str]] = ()
+    confirm: int = 1  # done and failed count when seen so many times in a row
 
     # when to poll, how long, and how often at most
     pace: Union[Pace, str, float, None] = Adaptive()  # None: the same
     retry: Union[Pace, str, float] = Backoff(1, 30, factor=2, jitter="equal")
     limit: Union[Limit, str, None] = None
+    weight: float = 1.0  # a second of delay of its jobs counts so many times
     timeout: Optional[Duration] = DEFAULT_TIMEOUT  # None: for ever
     request_timeout: Duration = 30.0
     max_faults: Optional[int] = None  # None: the default
     not_found_grace: Duration = 10.0
     retry_after_default: Optional[Duration] = None
 
-    # one request for many jobs: its URL with {ids}, the path of the items, the path of an item's id
+    # one request for many jobs: its URL and body with {ids}, the path of the items, the path of an
+    # item's id, the path of the next page, and the meaning of a job's absence
     batch_url: Optional[str] = None
+    batch_body: Optional[str] = None
     batch_items: Optional[str] = None
     batch_id: str = "id"
     batch_size: int = 50
+    batch_next: Optional[str] = None  # 'PATH', 'PATH as PARAMETER' or 'header Link'
+    batch_absent: str = "ask"
+
+    # long polling: the longest time of a held poll, and its address and method if it has its own;
+    # see hold_templates.py
+    hold: Optional[Duration] = None
+    hold_url: Optional[str] = None
+    hold_method: Optional[str] = None
+
+    # how to submit a job: see core/submitting; {key} is a new one for each job
+    submit_url: Optional[str] = None  # {label}, {key}
+    submit_method: str = "POST"
+    submit_body: Optional[str] = None  # {json} is the user's JSON; {key}, {label}; None: {json}
+    submit_id: Optional[str] = None  # the path of the id in the reply; None: the usual fields
+    submit_status_url: Optional[str] = None  # the path of the job's URL in the reply
+    submit_lookup: Optional[str] = None  # a URL with {key} that finds the job
+    submit_settle: Duration = 60.0  # how long a lookup may miss a job that was submitted
+    idempotency_header: Optional[str] = None
+    idempotency_ttl: Duration = 86400.0  # how long the server remembers a key
+    prefer: Optional[str] = None  # the Prefer header of a submission, such as respond-async
+
+    # the result of a done job, if it has its own URL, and how to cancel a job: URL templates;
+    # result_url may also be the path of a link in the reply
+    result_url: Optional[str] = None
+    result_next: Optional[str] = None  # as batch_next
+    cancel_url: Optional[str] = None
+    cancel_method: str = "POST"
+    on_timeout: str = "stop"
+
+    # callbacks: the header with the signature, the path of the id in the body; None: the defaults
+    callback_header: Optional[str] = None
+    callback_id: Optional[str] = None
 
     # how to connect
     ca_file: Optional[str] = None
@@ -93,26 +139,44 @@ class Profile(NamedTuple):
 
 
 def _redact_field(name: str, value: Any) -> str:
-    if name in ("url", "batch_url", "base", "proxy"):
+    if name in (*URL_FIELDS, "base", "proxy"):
         return repr(redact_url(str(value)))
     if name == "headers" and isinstance(value, Mapping):
         return repr(
             {header: "***" if is_secret(header) else text for header, text in value.items()}
         )
-    return "'***'" if name in ("body", "headers") else repr(value)
+    return "'***'" if name in BODY_FIELDS + ("headers",) else repr(value)
 
 
-_PATHS = "status result error error_code created finished batch_items batch_id".split()
-_TEXTS = "name url body auth progress batch_url base label ca_file client_cert client_key".split()
-_DURATIONS = ("timeout", "request_timeout", "not_found_grace", "retry_after_default")
-_MAY_BE_NONE = ("timeout", "retry_after_default")
+# Paths to one value each; a path to several has [] in it.
+_SINGLE_PATHS = ["status", "error_code", "created", "finished", "batch_id", "callback_id"]
+_SINGLE_PATHS += ["submit_id", "submit_status_url"]
+_PATHS = _SINGLE_PATHS + ["result", "error", "batch_items"]
+_TEXTS = """
+    name url body auth progress batch_url batch_body batch_next callback_header base label
+    ca_file client_cert client_key submit_url submit_body submit_lookup idempotency_header prefer
+    result_url result_next cancel_url hold_url hold_method
+""".split()
+ABSENT = ("pending", "ask", "done", "failed")  # the values of batch_absent
+_CHOICES = {
+    "unknown": ("pending", "failed"),
+    "unknown_ids": ("error", "pending"),
+    "batch_absent": ABSENT,
+    "on_timeout": ON_TIMEOUT,
+    "redirects": REDIRECT_POLICIES,
+    "transport": TRANSPORTS,
+}
+_DURATIONS = ["timeout", "request_timeout", "not_found_grace", "retry_after_default"]
+_DURATIONS += ["submit_settle", "idempotency_ttl", "hold"]
+_MAY_BE_NONE = ("timeout", "retry_after_default", "hold")
 
 # The types of the fields, and their description in errors. Fields with other checks are not listed.
 _TYPES = (
-    (["method", "proxy", "batch_id"], str, "text"),
+    (["method", "submit_method", "cancel_method", "proxy", "batch_id"], str, "text"),
     (_TEXTS + _PATHS, (str, type(None)), "text"),
     (["done", "failed", "pending"], (str, Iterable, type(None)), "words"),
     (["origins"], (str, Iterable), "origins such as https://api.internal"),
+    (["rules"], (str, list, tuple), "rules, as text or as a list"),
     (["tls_strict"], bool, "True or False"),
     (["limit"], (str, Limit, type(None)), "a limit such as '60/m'"),
     (["headers"], Mapping, "a mapping of names to values"),
@@ -125,29 +189,40 @@ def validate_profile(profile: Profile) -> Profile:
     if not isinstance(profile, Profile):
         raise ConfigError("a profile must be a pollkit.Profile, not %r" % (profile,))
     _check_types(profile)
-    if profile.unknown not in ("pending", "failed"):
-        raise ConfigError("unknown must be pending or failed, not %r" % (profile.unknown,))
-    if profile.redirects not in REDIRECT_POLICIES:
-        policies = " or ".join(REDIRECT_POLICIES)
-        raise ConfigError("redirects must be %s, not %r" % (policies, profile.redirects))
-    if profile.transport not in TRANSPORTS:
-        names = " or ".join(TRANSPORTS)
-        raise ConfigError("transport must be %s, not %r" % (names, profile.transport))
+    for name, words in _CHOICES.items():
+        value = getattr(profile, name)
+        if value not in words:
+            raise ConfigError("%s must be %s, not %r" % (name, " or ".join(words), value))
+    check_result_and_cancel(profile)
     validate_count("batch_size", profile.batch_size)
+    validate_count("confirm", profile.confirm)
     if profile.max_faults is not None:
         validate_count("max_faults", profile.max_faults)
     for name in _PATHS:
         if getattr(profile, name) is not None:
-            Path(getattr(profile, name))
+            parse = parse_single_path if name in _SINGLE_PATHS else Path
+            parse(getattr(profile, name))
+    if profile.progress is not None:
+        for part in profile.progress.split("/"):
+            parse_single_path(part)
+    rules: Sequence[str] = ()
+    if profile.rules:
+        from .reading.rules.parser import parse_rules  # late: it takes 2 ms, and few have rules
+
+        rules = tuple(rule.text for rule in parse_rules(profile.rules))
+    for key, mistake in hold_mistakes(profile):
+        raise ConfigError("%s %s" % (key, mistake))
     if profile.base is not None:
         validate_base(profile.base)
     if profile.up_to is not None:
         validate_size("up_to", profile.up_to)
+    validate_weight("weight", profile.weight)
     limit = profile.limit
     return profile._replace(
         done=_to_words(profile.done),
         failed=_to_words(profile.failed),
         pending=_to_words(profile.pending),
+        rules=rules,
         pace=Adaptive() if profile.pace is None else to_pace(profile.pace),
         retry=to_pace(profile.retry),
         limit=parse_limit(limit) if isinstance(limit, str) else limit,
@@ -168,6 +243,8 @@ def _parse_durations(profile: Profile) -> Dict[str, Any]:
             durations[name] = to_seconds(value, name)
     if durations["request_timeout"] == 0:
         raise ConfigError("request_timeout must be above zero")
+    if durations["hold"] is not None:
+        validate_hold("hold", durations["hold"])
     return durations
 
 
@@ -216,7 +293,7 @@ def _profile_for_label(profile: Profile, label: Any) -> Profile:
         raise ConfigError("a label must be text, not %r" % (label,))
     if label in profile.labels:
         return profile.labels[label]
-    if not profile.labels or "{label}" in (profile.url or ""):
+    if not profile.labels or "{label}" in "%s %s" % (profile.url, profile.submit_url):
         return profile
     raise ConfigError(
         "profile %s has no label %r: it has %s"
@@ -226,7 +303,7 @@ def _profile_for_label(profile: Profile, label: Any) -> Profile:
 
 def needs_base(profile: Profile) -> bool:
     """Whether one of the profile's URLs has a {base} to fill in."""
-    return "{base}" in (profile.url or "") or "{base}" in (profile.batch_url or "")
+    return any("{base}" in (getattr(profile, field) or "") for field in URL_FIELDS)
 
 
 def fill_base(profile: Profile, base: Optional[str] = None) -> Profile:
@@ -251,11 +328,9 @@ def _replace_base(profile: Profile, base: Optional[str]) -> Profile:
     if base is None:
         return profile
     root = validate_base(base).rstrip("/")
-    return profile._replace(
-        base=base,
-        url=profile.url and profile.url.replace("{base}", root),
-        batch_url=profile.batch_url and profile.batch_url.replace("{base}", root),
-    )
+    urls = {field: getattr(profile, field) for field in URL_FIELDS}
+    filled = {field: url and url.replace("{base}", root) for field, url in urls.items()}
+    return profile._replace(base=base, **filled)
 
 
 def validate_base(base: Any) -> str:
@@ -277,6 +352,15 @@ def validate_size(name: str, size: Any) -> float:
         raise ConfigError("%s must be a number from 0, not %r" % (name, size))
     valid: float = size  # not float(size): a large int has no float
     return valid
+
+
+def validate_weight(name: str, weight: Any) -> float:
+    """A valid weight: a number above 0, up to 1000; otherwise a ConfigError."""
+    if not is_number(weight) or not 0 < weight <= HEAVIEST:
+        raise ConfigError(
+            "%s must be a number above 0, up to %d, not %r" % (name, HEAVIEST, weight)
+        )
+    return float(weight)
 
 
 def to_pace(pace: Any) -> Pace:

@@ -16,8 +16,8 @@ from .learning.progress import Forecast
 from .model import Job, Slept
 from .units import NEVER
 from .urls import redact_url
-from .wait_settings import WaitSettings
-from .wait_state import FAULT, RETRY_AFTER, RetryState, WaitState
+from .waiting.wait_settings import WaitSettings
+from .waiting.wait_state import FAULT, RETRY_AFTER, DoneJob, RetryState, WaitState
 
 STORED_NAMES = {  # of the fields that had another name in an earlier version
     "pending_polls": "looks",
@@ -39,7 +39,12 @@ _PLAIN = {  # the fields that are stored as they are, with their stored names
     for field in WaitState._fields
     if field not in _INSTANTS and field not in ("job", "url", "warnings", "ending")
 }
-_TUPLES: Dict[str, Any] = {"slept": Slept, "forecast": Forecast, "retry": RetryState}
+_TUPLES: Dict[str, Any] = {
+    "slept": Slept,
+    "forecast": Forecast,
+    "retry": RetryState,
+    "done": DoneJob,
+}
 _DEFAULTS = WaitState(Job(""), "", 0.0, NEVER, 0.0, 0.0)._asdict()
 
 
@@ -55,6 +60,9 @@ def state_to_row(state: WaitState, home: str, offset: float = 0.0) -> Dict[str, 
         value = values[field]
         if value != _DEFAULTS[field]:
             row[name] = round(value, 6) if isinstance(value, float) else value
+    done = state.done
+    if done is not None and redact_url(done.link or "") != (done.link or ""):
+        row["done"] = done._replace(link=None)  # it has a secret: the job has a new link
     if state.warnings:
         row[STORED_NAMES["warnings"]] = sorted(state.warnings)
     if state.url != home:
@@ -92,10 +100,14 @@ def with_current_deadline(
 ) -> WaitState:
     """A wait with the deadline of its job and the current settings, not the stored one.
 
-    `extended_s` is the time by which outages extend it (core/deadlines.py).
+    `extended_s` is the time by which outages extend it (core/waiting/deadlines.py).
     """
-    deadline = settings.deadline(state.job, state.started_at) + extended_s
-    return _with_deadline(state, deadline)
+    deadline = settings.deadline(state.job, state.started_at)
+    if state.done is not None:
+        deadline = state.started_at + state.done.age + settings.result_timeout
+    elif state.cancel is not None and isfinite(state.deadline):
+        deadline = max(deadline, state.deadline)
+    return _with_deadline(state, deadline + extended_s)
 
 
 def with_final_poll(state: WaitState, now: float) -> WaitState:

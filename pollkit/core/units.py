@@ -1,11 +1,11 @@
-"""Durations and limits as people write them: '500ms', '1h30m', '60/m', '10/s burst 20'.
+"""Durations and limits as people write them: '500ms', '1h30m', '60/m', '60/m, 5000/d'.
 
 House rules: a duration is a float in seconds. A printed text parses back to the same value, except
 for that of `rounded_duration`, which is for messages.
 """
 
 import re
-from typing import TYPE_CHECKING, NamedTuple, Union
+from typing import TYPE_CHECKING, NamedTuple, Tuple, Union
 
 from ..errors import ConfigError
 
@@ -18,10 +18,11 @@ LONG_AGO = -NEVER  # an instant before all others
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
-_PIECE = re.compile(r"(%s)(ms|s|m|h|d)" % _NUMBER)
-_DURATION = re.compile(r"(?:%s(?:ms|s|m|h|d))+|%s" % (_NUMBER, _NUMBER))
-_LIMIT = re.compile(r"(%s)\s*/\s*(%s)?(ms|s|m|h|d)(?:\s+burst\s+([0-9]+))?" % (_NUMBER, _NUMBER))
+_PIECE = r"(%s)(ms|s|m|h|d)" % _NUMBER
+_DURATION = r"(?:%s(?:ms|s|m|h|d))+|%s" % (_NUMBER, _NUMBER)
+_LIMIT = r"(%s)\s*/\s*(%s)?(ms|s|m|h|d)(?:\s+burst\s+([0-9]+))?" % (_NUMBER, _NUMBER)
 _LARGEST_BURST = 1000000
+_MOST_LIMITS = 4  # that apply at the same time
 LONGEST_S = 10 * 365 * 86400.0  # a duration of over ten years is a mistake
 
 
@@ -45,12 +46,12 @@ def to_seconds(value: Duration, name: str = "duration") -> float:
 
 def _parse_duration(text: str, name: str) -> float:
     lowered = text.strip().lower()
-    if not _DURATION.fullmatch(lowered):
+    if not re.fullmatch(_DURATION, lowered):
         subject = "" if name == "duration" else name + " "
         raise ConfigError(
             "%s%s is not a duration: write 500ms, 5s, 2m or 1h30m" % (subject, _brief(text))
         )
-    pieces = _PIECE.findall(lowered)
+    pieces = re.findall(_PIECE, lowered)
     if not pieces:
         return float(lowered)
     # Rounded, so that 5m23.833s is 323.833 and not the sum of two floats.
@@ -111,27 +112,59 @@ def _decimal(value: int, unit: int) -> str:
 
 
 class Limit(NamedTuple):
-    """At most `polls` polls in any `per` seconds; `burst` is 0 if the user named none."""
+    """At most `polls` polls in any `per` seconds; `burst` is 0 if the user named none.
+
+    `others` are limits over longer periods, which apply at the same time.
+    """
 
     polls: float
     per: float
-    burst: int = 0
+    burst: float = 0
+    others: Tuple["Limit", ...] = ()
+
+    @property
+    def parts(self) -> Tuple["Limit", ...]:
+        """All limits that apply at the same time, the one over the shortest period first."""
+        return (self,) + self.others
 
     def __str__(self) -> str:
         units = [unit for unit, seconds in _UNITS.items() if seconds == self.per]
         text = "%s/%s" % (number_text(self.polls), units[0] if units else duration_text(self.per))
-        return text + (" burst %d" % self.burst if self.burst else "")
+        if self.burst:
+            text += " burst %d" % self.burst
+        return ", ".join([text] + [str(other) for other in self.others])
 
 
 def parse_limit(text: str) -> Limit:
-    """A limit from text.
+    """A limit from text, or several that apply at the same time.
 
     >>> parse_limit("10/s burst 20")
-    Limit(polls=10.0, per=1.0, burst=20)
+    Limit(polls=10.0, per=1.0, burst=20, others=())
+    >>> parse_limit("5000/d, 60/m").others
+    (Limit(polls=5000.0, per=86400.0, burst=0, others=()),)
     """
-    match = _LIMIT.fullmatch(text.strip().lower())
+    parts = text.split(",")
+    if len(parts) > _MOST_LIMITS:
+        raise ConfigError("limit %.40r has more than %d parts" % (text, _MOST_LIMITS))
+    shortest, *others = sorted(map(_parse_one_limit, parts), key=lambda limit: limit.per)
+    periods = {limit.per for limit in others} | {shortest.per}
+    if len(periods) < len(parts):
+        raise ConfigError("limit %r names a period twice: keep the smaller limit" % text)
+    for limit in others:
+        if limit.burst:
+            message = "limit %r: only the shortest period can have a burst"
+            raise ConfigError(message % text)
+        if limit.polls != int(limit.polls):
+            message = "limit %r: write a whole number of polls for the longer periods"
+            raise ConfigError(message % text)
+    return shortest._replace(others=tuple(others))
+
+
+def _parse_one_limit(text: str) -> Limit:
+    match = re.fullmatch(_LIMIT, text.strip().lower())
     if not match:
-        raise ConfigError("limit %r is not a limit: write 60/m, 10/s burst 20 or 1000/h" % text)
+        message = "limit %r is not a limit: write 60/m, 10/s burst 20 or 1000/h"
+        raise ConfigError(message % text.strip())
     count = float(match.group(1))
     per = float(match.group(2) or 1) * _UNITS[match.group(3)]
     burst = match.group(4)

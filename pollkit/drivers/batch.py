@@ -18,33 +18,35 @@ from typing import (
     Union,
 )
 
-from ..core.lane import Entry
-from ..core.machine import start
-from ..core.model import Counts, Job, Outcome, State, display_id
-from ..core.outages import Outage
-from ..core.pace import Pace
+from ..core.model import Counts, Job, Outcome, State
 from ..core.profile import Profile, validate_count
-from ..core.schedule import Step
+from ..core.scheduling.outages import Outage
 from ..core.units import NEVER, to_seconds
-from ..core.wait_settings import WaitSettings
+from ..core.waiting.machine import start
+from ..core.waiting.pace import Pace
 from ..edges.background import MAX_CALLS, BackgroundCalls
 from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
+from .batch_sink import BatchSink
 from .callables import CallableEndpoint, Check, Exceptions, validate_retry_on
 from .client import Client, Default, Timeout
+from .distinct_ids import check_ids
 from .endpoint import Target
 from .engine import Engine
 from .futures import FutureOwner, JobSource, OnDone, OutcomeQueue
+from .own_requests import request_cancel
 from .publisher import OnEvent
 
 if TYPE_CHECKING:
     from ..edges.http.adapters.interface import Adapter
+    from .listener import Listener
 
 READ_AHEAD = 10000  # default of max_pending for iterators
 PORTION = 1000  # jobs that are added at once; fewer if reading them takes longer than READ_FOR_S
 READ_FOR_S = 0.02
+CLOSED = "this BatchPoller is closed"
 LOCK_TIMEOUT_S = 0.5  # for a lock that the calling thread itself may hold
 
 
@@ -53,9 +55,9 @@ class BatchPoller:
 
     `profile` describes the API, as in Poller; the other arguments override it. `bucket` holds the
     limit for all jobs; without it, each origin gets the limit of its profile. `timeout` applies
-    to each job, `batch_timeout` to a `run` or an `as_completed` as a whole. `transport` is as in
-    Poller. `retry_on` names exceptions of callables that count as faults; any other one ends the
-    wait for its job. Leaving the `with` block waits for the pending jobs; leaving it by an
+    to each job, `batch_timeout` to a `run` or an `as_completed` as a whole. `transport` and `save`
+    are as in Poller. `retry_on` names exceptions of callables that count as faults; any other one
+    ends the wait for its job. Leaving the `with` block waits for the pending jobs; leaving it by an
     exception cancels them.
 
     >>> with BatchPoller(Profile(url="http://127.0.0.1:9/{id}"), timeout=0) as batch:
@@ -82,6 +84,7 @@ class BatchPoller:
         rng: Optional[Callable[[], float]] = None,
         profiles: Optional[str] = None,
         history: Optional[History] = None,
+        save: Optional[str] = None,
     ) -> None:
         validate_count("workers", workers)
         if max_pending is not None:
@@ -99,6 +102,7 @@ class BatchPoller:
             rng=rng,
             profiles=profiles,
             history=history,
+            save=save,
         )
         self._clock = self._client.clock
         self._batch_timeout: Optional[float] = None
@@ -107,8 +111,9 @@ class BatchPoller:
         self._max_pending = max_pending
         self._retry_on = validate_retry_on(retry_on)
         self._calls = BackgroundCalls(workers + MAX_CALLS)  # of callables; some may be late
-        self._engine = Engine(self._client, workers, _Sink(self._client))
+        self._engine = Engine(self._client, workers, BatchSink(self._client))
         self._abandoned: Deque[OutcomeQueue] = deque()
+        self._listeners: "List[Listener]" = []
         self._closed = False
         self._pid = os.getpid()
 
@@ -168,10 +173,32 @@ class BatchPoller:
             engine.wake()
         return is_pending
 
-    def cancel(self, job_id: str) -> bool:
-        """Cancel the wait for a job. False if it is not pending."""
+    def listen(self, address: str, *, secret: Union[str, bytes]) -> str:
+        """Receive callbacks at an address such as '127.0.0.1:8099', and nudge the jobs they name.
+
+        `secret` is 'env:VAR' or 'file:PATH', or the secret itself as bytes. Returns the address,
+        with the port that the system chose if the given one is 0. `pollkit help callbacks`
+        describes the requests.
+        """
+        from .listener import Listener  # late: few batches listen
+
+        self._check_process()
+        if self._closed:
+            raise PollkitError(CLOSED)
+        listener = Listener(address, secret, self._client.default_profile)
+        self._listeners.append(listener)
+        listener.start(self.nudge)
+        return str(listener.address)
+
+    def cancel(self, job_id: str, *, remote: bool = False) -> bool:
+        """Cancel the wait for a job. False if it is not pending.
+
+        With `remote`, ask the API to cancel the job (`cancel_url`), and poll it until it has ended.
+        """
         self._check_process()
         with self._engine.lock:
+            if remote:
+                return request_cancel(self._engine, job_id, self._clock.now())
             was_pending = self._engine.cancel(job_id)
         self._engine.deliver_reports()
         return was_pending
@@ -221,6 +248,8 @@ class BatchPoller:
         with engine.lock:
             self._closed = True
             engine.cancel_all()
+        for listener in self._listeners:
+            listener.close()
         engine.stop(abandon=not wait)
 
     # Adding jobs, and waiting for them
@@ -252,9 +281,9 @@ class BatchPoller:
         engine = self._engine
         with engine.lock:
             if self._closed:
-                raise PollkitError("this BatchPoller is closed")
+                raise PollkitError(CLOSED)
             engine.raise_error()
-            self._check_ids(targets)
+            check_ids(engine.agenda, targets)
             if targets:
                 engine.wake()  # before anything is added: if no thread can start, nothing was
             now = self._clock.now()
@@ -266,25 +295,9 @@ class BatchPoller:
                     # With a timeout of 0 each job is polled once, when the limit allows it.
                     is_polled_once = state.deadline <= now and latest == NEVER
                     entry = engine.adopt(state, endpoint, owners, is_late=is_polled_once)
-                    entry.turn = self._client.begin_wait(endpoint)
+                    entry.start = self._client.begin_wait(endpoint, now)
                 else:
                     entry.owner += owners
-
-    def _check_ids(self, targets: List[Target]) -> None:
-        """Raise a ConfigError for a second job with the same id: it would get the first outcome."""
-        first: Dict[str, Tuple[object, Optional[str]]] = {}
-        for job, url, endpoint in targets:
-            place = endpoint.place(job, url)
-            entry = self._engine.agenda.get(job.id)
-            if entry is None:
-                first_place = first.setdefault(job.id, place)
-            else:
-                first_place = entry.endpoint.place(entry.state.job)
-            if place != first_place:
-                raise ConfigError(
-                    "%r is already pending, with another URL or profile, or as a callable: an id "
-                    "names one job" % display_id(job)
-                )
 
     def _outcomes(
         self, source: JobSource, max_pending: int, portion: int
@@ -376,31 +389,3 @@ class BatchPoller:
             raise PollkitError(
                 "this BatchPoller was created in another process: create one in this process"
             )
-
-
-class _Sink:
-    """Receives the engine's reports for a batch."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def learn(self, entry: Entry) -> None:
-        """Add the duration of a finished job to the history."""
-        self._client.end_wait(entry.turn, entry.endpoint, entry.state)
-
-    def may_block(self, step: Step) -> bool:
-        """Whether reporting this step calls code of the user's."""
-        is_finished = step.after.ending is not None
-        return is_finished and any(owner.runs_callbacks for owner in step.entry.owner)
-
-    def on_progress(self, step: Step, counts: Counts) -> None:
-        """Do nothing: the job stays on the agenda."""
-
-    def on_finished(self, step: Step, counts: Counts) -> None:
-        """Deliver an outcome to all owners of the job."""
-        outcome = self._client.outcome(step.after)
-        for owner in step.entry.owner:
-            owner.deliver(step.after.job, outcome)
-
-    def on_outage(self, outage: Outage, settings: WaitSettings) -> None:
-        """Do nothing: the agenda knows it."""

@@ -15,7 +15,7 @@ from ..core.reading.json_paths import Path
 from ..core.reading.verdict import Reading, Verdict
 from ..core.units import to_seconds
 from ..core.urls import redact_url
-from ..core.wait_state import Poll
+from ..core.waiting.wait_state import Poll
 from ..edges.background import BackgroundCalls, NotFinished, TooManyCalls
 from ..edges.clock import Clock
 from ..edges.http.request import Request
@@ -88,6 +88,9 @@ class CallableEndpoint(Endpoint):
         calls: Optional[BackgroundCalls] = None,
     ) -> None:
         vars(self).update(vars(shared))  # the profile, the limit, the history
+        # The function returns the result, and no URL of the profile belongs to its job.
+        self.settings = self.settings._replace(result_url=None, cancels_on_timeout=False)
+        self._has_body_per_job = False  # nor does a body
         self.check = check
         self._job_id = job_id
         self._retry_on = retry_on
@@ -102,11 +105,16 @@ class CallableEndpoint(Endpoint):
         """A name that no other job has: the server behind a function is unknown."""
         return "callable %s" % self._job_id
 
-    def poll(self, poll: Poll) -> Reading:
+    def poll(self, poll: Poll, job: Job, clock: Clock) -> Reading:
         """Call the function in the caller's thread; only exceptions in `retry_on` are faults."""
         try:
             value = self.check()
-        except self._retry_on as error:
+        except (Exception,) + self._retry_on as error:
+            reading = self._judge_error(error)
+            if reading is not None:
+                return reading
+            if not isinstance(error, self._retry_on):
+                raise
             value = _fault(error)
         return self._values.read(value, poll)
 
@@ -124,23 +132,41 @@ class CallableEndpoint(Endpoint):
             return Fault("the callable can't be called: %s" % problem, code=FaultCode.CALL)
         if error is None:
             return value
+        reading = self._judge_error(error)
+        if reading is not None:
+            return reading
         if isinstance(error, self._retry_on):
             return _fault(error)
         advice = "name the exception in retry_on if it is worth a retry"
         return _fault(error)._replace(advice=advice, final=True)
 
     def read(self, seen: Any, poll: Poll, request: Request) -> Reading:
-        """Read the value that the function returned."""
+        """Read the value that the function returned; an exception may have been judged already."""
+        if isinstance(seen, Reading):
+            return seen
         try:
             return self._values.read(seen, poll)
         except ConfigError as error:
             return self.reader.read(Fault(str(error), final=True, code=FaultCode.CALL))
 
-    def _call(self) -> Tuple[Any, Optional[Exception]]:
-        """The value or the error; not raised, because a generator can't pass on StopIteration."""
+    def _judge_error(self, error: BaseException) -> Optional[Reading]:
+        """Judge the response of an exception by the rules.
+
+        botocore's ClientError has a dict, the HTTPError of requests a Response.
+        """
+        response = getattr(error, "response", None)
+        if not isinstance(response, dict):
+            response = self._values.to_reply(response)
+        return None if response is None else self.reader.read_call_error(response)
+
+    def _call(self) -> Tuple[Any, Optional[BaseException]]:
+        """The value or the error; not raised, because a generator can't pass on StopIteration.
+
+        A SystemExit would end the background thread, and the call would never finish.
+        """
         try:
             return self.check(), None
-        except Exception as error:
+        except BaseException as error:
             return None, error
 
 
@@ -161,7 +187,7 @@ class _ValueReader:
 
     def read(self, value: Any, poll: Poll) -> Reading:
         """The reading of a value; its link is ignored, because the function chooses the URL."""
-        reply = self._to_reply(value)
+        reply = self.to_reply(value)
         is_http_error = isinstance(reply, Reply) and not 200 <= reply.status < 300
         needs_no_functions = reply is not None and not any(self._fields)
         if isinstance(value, Fault) or is_http_error or needs_no_functions:
@@ -171,7 +197,8 @@ class _ValueReader:
             reading = self._read_value(value)
         return reading._replace(location=None)
 
-    def _to_reply(self, value: Any) -> Optional[Reply]:
+    def to_reply(self, value: Any) -> Optional[Reply]:
+        """A response as a Reply; None for any other value."""
         if all(hasattr(value, name) for name in _RESPONSE_ATTRIBUTES):
             # A response of requests, or of httpx, whose url is an object.
             value = Reply(value.status_code, value.headers, value.content, str(value.url))
@@ -183,6 +210,9 @@ class _ValueReader:
 
     def _read_value(self, value: Any) -> Reading:
         fields = self._fields
+        judged = self._reader.read_by_rules(value) if isinstance(value, (dict, list)) else None
+        if judged is not None:
+            return self._with_own_result(judged, value)
         word = self._status(value)
         if fields.failed is not None and fields.failed(value):
             reading = Reading(Verdict.FAILED, "failed, as the function says", word)
@@ -192,7 +222,7 @@ class _ValueReader:
             return reading._replace(result=self._result(value))
         if word is None:
             return self._read_without_status(value)
-        reading = self._reader.read(word)
+        reading = self._reader.read_status(word)
         if reading.verdict is Verdict.DONE:
             return reading._replace(result=self._result(value))
         if reading.verdict is Verdict.FAILED:
@@ -207,15 +237,24 @@ class _ValueReader:
         if self._fields.done is not None or self._fields.failed is not None:
             return Reading(Verdict.PENDING, "neither done nor failed, as the functions say")
         if not isinstance(value, _JSON_TYPES):
+            if self._profile.status is not None:
+                because = "%s has no attribute or key %s, which status= names" % (
+                    one_line(repr(value), 80),
+                    self._profile.status,
+                )
+                return Reading(Verdict.FAULT, because, code=FaultCode.NO_STATUS)
             raise ConfigError(
                 "the callable returned %r: it should return a dict, a status string, a bool, a "
                 "Reply or a requests.Response; for another object, give status= a function "
                 "that finds its status" % (value,)
             )
-        reading = self._reader.read(value)
-        if reading.verdict is Verdict.DONE and self._fields.result is not None:
-            return reading._replace(result=self._fields.result(value))
-        return reading
+        return self._with_own_result(self._reader.read(value), value)
+
+    def _with_own_result(self, reading: Reading, value: Any) -> Reading:
+        """The reading of a done job, with the result that the user's function finds."""
+        if reading.verdict is not Verdict.DONE or self._fields.result is None:
+            return reading
+        return reading._replace(result=self._fields.result(value))
 
     def _status(self, value: Any) -> Optional[str]:
         """The status by a function, or in an attribute of an object; None if there is neither."""

@@ -6,14 +6,15 @@ import random
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
 from ..core.learning.completions import observed_duration
+from ..core.learning.durations import Durations
 from ..core.model import Job, Outcome
 from ..core.origins import credential_origins, origin_text
-from ..core.pace import Adaptive, Pace
-from ..core.profile import TRANSPORTS, Profile, fill_base, profile_for_job, validate_profile
+from ..core.profile import Profile, fill_base, profile_for_job, validate_profile
 from ..core.units import NEVER, Limit, to_seconds
 from ..core.urls import Address, fill_ids, parse_url
-from ..core.wait_settings import DEFAULTS, Defaults, WaitSettings
-from ..core.wait_state import WaitState
+from ..core.waiting.pace import Adaptive, Pace
+from ..core.waiting.wait_settings import DEFAULTS, Defaults, WaitSettings
+from ..core.waiting.wait_state import WaitState
 from ..edges.clock import Clock
 from ..edges.history_file import History, Kind
 from ..edges.http.transport import Transport
@@ -25,6 +26,7 @@ from .publisher import OnEvent, Publisher
 
 if TYPE_CHECKING:
     from ..edges.http.adapters.interface import Adapter
+    from ..edges.results.save_path import SavePath
 
 # Profiles that agree in these fields share a transport, and so its connections.
 _CONNECTION_FIELDS = (
@@ -159,7 +161,8 @@ class Client:
     this client, or in the one that `shared_bucket_for(limit, name)` returns. `transport` is an
     adapter for all requests, or the name of a transport; it overrides every profile, and so do
     `fields`, by the names of a profile's fields. Requests time out after `longest_request_s` if
-    their profile allows more.
+    their profile allows more, and no poll is held after `holds_end_at`. Results are saved to the
+    path `save`, which must have {id} in its name unless it is for one job (`saves_one`).
     """
 
     def __init__(
@@ -181,6 +184,9 @@ class Client:
         history: Optional[History] = None,
         defaults: Defaults = DEFAULTS,
         longest_request_s: float = NEVER,
+        holds_end_at: float = NEVER,
+        save: Optional[str] = None,
+        saves_one: bool = False,
     ) -> None:
         for rule, value, is_valid in (
             ("on_event must be callable", on_event, callable(on_event)),
@@ -204,7 +210,14 @@ class Client:
             raise ConfigError("headers must be a mapping of names to values")  # may be secret
         self.clock = clock or Clock()
         self.rng = rng or random.random
-        adapter, transport_name = _parse_transport(transport)
+        adapter: "Optional[Adapter]" = None
+        transport_name: Optional[str] = None
+        if transport is None or isinstance(transport, str):
+            transport_name = transport
+        else:
+            from ..edges.http.adapters.catalog import check_adapter  # late: most have none
+
+            adapter = check_adapter(transport)
         self._transports = Transports(headers, adapter)
         self.publisher = Publisher(on_event, self._transports.scrub)
         self._defaults = defaults
@@ -212,10 +225,16 @@ class Client:
         self._shared_bucket_for = shared_bucket_for
         self._buckets: Dict[Tuple[str, Union[Limit, str, None]], TokenBucket] = {}
         self._history = history or History()
+        self._save: "Optional[SavePath]" = None
+        if save is not None:
+            from ..edges.results.save_path import SavePath  # late: few runs save results
+
+            self._save = SavePath(save, saves_one)
         # Measured once: if the host's clock is set, waits must not change their order.
         self._wall_offset = self.clock.wall() - self.clock.now()
         overrides = dict(fields or {})
         overrides.update(_overrides(pace, timeout, max_faults, transport_name))
+        self._holds_end_at = holds_end_at
         self._profiles = Profiles(profile, profiles, overrides, longest_request_s)
         self._endpoints: Dict[Tuple[Optional[str], Optional[str], str, bool], Endpoint] = {}
         self._transports.for_profile(self._profiles.for_job(Job("")))  # reports bad settings now
@@ -237,6 +256,17 @@ class Client:
         address = parse_url(polled_url)
         return Target(job, url, self._endpoint(job, profile, address, asks_many))
 
+    def locate_at(self, job: Job, url: str) -> Target:
+        """Find the endpoint for requests about a job to another URL than its own."""
+        profile = self.profile_for(job)
+        if job.label is None and profile.label is not None:
+            job = job._replace(label=profile.label)
+        return Target(job, url, self._endpoint(job, profile, parse_url(url), asks_many=False))
+
+    def profile_for(self, job: Job) -> Profile:
+        """The profile of a job, for its label or size."""
+        return self._profiles.for_job(job)
+
     def endpoint_for_callables(self) -> Endpoint:
         """The settings, the limit and the history of jobs that a function asks about."""
         job = Job("")
@@ -246,20 +276,22 @@ class Client:
         """The endpoints of all jobs so far."""
         return list(self._endpoints.values())
 
+    @property
+    def default_profile(self) -> Profile:
+        """The profile of the jobs that name none."""
+        return self._profiles.default
+
     # Waits
 
-    def begin_wait(self, endpoint: Endpoint) -> Optional[int]:
-        """Note that a wait begins; the number that `end_wait` needs."""
-        return self._history.begin(endpoint.kind)
+    def begin_wait(self, endpoint: Endpoint, now: float) -> Optional[float]:
+        """Note that a wait begins; the start that names it in the history."""
+        return self._history.begin(endpoint.kind, now + self._wall_offset)
 
-    def end_wait(self, number: Optional[int], endpoint: Endpoint, state: WaitState) -> None:
+    def end_wait(self, start: Optional[float], endpoint: Endpoint, state: WaitState) -> None:
         """Add the duration of a finished job to the history."""
-        self._history.finish(
-            endpoint.kind,
-            number,
-            state.started_at + self._wall_offset,
-            observed_duration(state, is_since_submitted=False),
-        )
+        if start is not None:
+            ages = observed_duration(state, is_since_submitted=False)
+            self._history.finish(endpoint.kind, start, ages)
 
     def outcome(self, state: WaitState) -> Outcome:
         """The outcome of a finished wait."""
@@ -268,6 +300,19 @@ class Client:
         if outcome.url is None:
             return outcome
         return outcome._replace(url=self._transports.scrub(outcome.url))
+
+    @property
+    def saves_results(self) -> bool:
+        """Whether the results of jobs are saved to files."""
+        return self._save is not None
+
+    def save_result(self, state: WaitState) -> WaitState:
+        """Save the result that the last reply had; if that fails, the ending has an error."""
+        if self._save is None:
+            return state
+        from .saving import save_result
+
+        return save_result(self._save, state)
 
     def close(self) -> None:
         """Close the connections that are not in use."""
@@ -297,6 +342,7 @@ class Client:
             kind = Kind(profile.name or origin, job.label)
             is_adaptive = isinstance(profile.pace, Adaptive)
             durations = self._history.durations(kind) if is_adaptive else None
+            is_held = address is not None and not asks_many
             new = Endpoint(
                 profile,
                 self._transports.for_profile(profile),
@@ -305,33 +351,22 @@ class Client:
                 asks_many=asks_many,
                 kind=kind,
                 bucket=bucket,
-                settings=WaitSettings.from_profile(
-                    profile, bucket.spacing, durations, defaults=self._defaults
-                ),
+                settings=self._settings(profile, bucket, durations, is_held),
+                save=self._save,
             )
             endpoint = self._endpoints.setdefault(key, new)
         return endpoint
 
-
-def _parse_transport(
-    transport: "Union[Adapter, str, None]",
-) -> "Tuple[Optional[Adapter], Optional[str]]":
-    """An adapter, or the name of a transport, or neither; otherwise a ConfigError."""
-    if transport is None or isinstance(transport, str):
-        return None, transport
-    from ..edges.http.adapters.interface import Adapter
-
-    if isinstance(transport, Adapter):
-        return transport, None
-    remedy = "wrap your client in an adapter of pollkit.adapters"
-    if hasattr(transport, "mount"):
-        remedy = "for a session, give pollkit.adapters.RequestsTransport(session)"
-    elif hasattr(transport, "add_handler"):
-        remedy = "for an opener, give pollkit.adapters.UrllibTransport(opener)"
-    raise ConfigError(
-        "transport must be %s or an adapter, not %s: %s"
-        % (", ".join(TRANSPORTS), type(transport).__name__, remedy)
-    )
+    def _settings(
+        self, profile: Profile, bucket: TokenBucket, durations: Optional[Durations], is_held: bool
+    ) -> WaitSettings:
+        settings = WaitSettings.from_profile(
+            profile, bucket.spacing, durations, defaults=self._defaults
+        )
+        if settings.holding is None or not is_held:
+            return settings._replace(holding=None)
+        settings.holding.ends_at = self._holds_end_at
+        return settings
 
 
 def _overrides(

@@ -5,10 +5,10 @@ The bucket is called outside of core and without the lock: it may be a file that
 
 from typing import ContextManager, List, NamedTuple, Sequence
 
-from ..core.agenda import Agenda
-from ..core.lane import Entry, Lane
 from ..core.reading.verdict import Reading, Verdict
-from ..core.schedule import Step
+from ..core.scheduling.agenda import Agenda
+from ..core.scheduling.lane import Entry, Lane
+from ..core.scheduling.schedule import Step
 
 SHORTEST_PAUSE_S = 1.0  # after a 429 without Retry-After
 
@@ -35,6 +35,7 @@ def next_work(agenda: Agenda, now: float, lock: ContextManager[object]) -> Work:
                 agenda.refuse(entry.lane, ready_at, bucket.interval, now)
                 continue
             entries = agenda.dispatch(entry, now)
+            bucket.shadow_price = entry.home.shadow_price
             if entries:  # none if the job was cancelled in between
                 return Work(entries, now)
 

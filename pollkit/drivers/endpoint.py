@@ -4,29 +4,37 @@ One poll passes through here twice: an Endpoint builds the request and hands it 
 and it turns the reply into readings, from which it removes secrets.
 """
 
-from typing import TYPE_CHECKING, List, NamedTuple, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ..core.machine import next_action
-from ..core.model import FaultCode, Job
+from ..core.bodies import fill_batch_body, fill_body, has_placeholder
+from ..core.hold_templates import without_hold
+from ..core.model import Job, display_id
 from ..core.origins import origin_text
 from ..core.profile import Profile, fill_base
 from ..core.reading.reader import Reader, Seen
 from ..core.reading.verdict import Reading, Verdict
-from ..core.units import NEVER
-from ..core.urls import fill_ids, fill_template, parse_url, redact_url
-from ..core.wait_settings import WaitSettings
-from ..core.wait_state import Poll
+from ..core.urls import fill_ids, fill_template, has_ids, is_link_template, parse_url, redact_url
+from ..core.waiting.result_stage import template_url
+from ..core.waiting.wait_settings import WaitSettings
+from ..core.waiting.wait_state import Poll
+from ..edges.clock import Clock
 from ..edges.history_file import Kind
 from ..edges.http.request import Request
 from ..edges.http.transport import Transport
 from ..edges.limits.token_bucket import TokenBucket
+from ..edges.multiplexer import run
 from ..errors import ConfigError
 from .publisher import INFO, is_logged, logger
 
 if TYPE_CHECKING:
-    from ..core.lane import Entry
-    from ..edges.multiplexer import Finished, Steps
+    from ..core.reading.result_reader import ResultReader
+    from ..edges.multiplexer import Steps
+    from ..edges.results.save_path import SavePath
+    from .held_requests import HeldRequests
 
+PENDING_FOR_UNKNOWN_IDS = "this API answers pending for ids that it does not know, too"
+NOT_HELD = "the server does not hold polls, so they are ordinary ones from now on (help hold)"
+ANY_NUMBER = 1000000  # of jobs in one request
 _MAX_REPORTED_ORIGINS = 100  # a server may invent new ones for ever
 _WITHOUT_SERVER_TEXT = (Verdict.PENDING, Verdict.DONE)
 
@@ -42,10 +50,16 @@ def job_url(profile: Profile, job: Job) -> str:
         raise ConfigError("%r is not a URL, and no profile says where to find it" % job.id)
     if "{base}" in url:
         fill_base(profile)  # raises a ConfigError: the client fills in every base that is known
+    if profile.hold is not None:
+        url = without_hold(url)
+    return fill_template(url, **_template_values(job))
+
+
+def _template_values(job: Job) -> Dict[str, str]:
     values = {"id": job.id}
     if job.label is not None:
         values["label"] = job.label
-    return fill_template(url, **values)
+    return values
 
 
 class Endpoint:
@@ -62,6 +76,7 @@ class Endpoint:
         kind: Kind,
         bucket: TokenBucket,
         settings: WaitSettings,
+        save: "Optional[SavePath]" = None,
     ) -> None:
         self.profile = profile
         self.transport = transport
@@ -71,12 +86,120 @@ class Endpoint:
         self.kind = kind  # the name of these jobs in the duration history
         self.bucket = bucket
         self.settings = settings
+        self.save = save  # the files for the results of jobs
         self.reader = Reader(profile)
+        self._results: "Optional[ResultReader]" = None
         self._reported_origins: Set[str] = set()
+        self._warnings: Set[str] = set()
+        self._has_body_per_job = has_placeholder(profile.body or "")
+        self.pending_at: Dict[str, float] = {}  # jobs that a list lacks: when last found pending
+        self._held: "Optional[HeldRequests]" = None
+        if settings.holding is not None:
+            from .held_requests import HeldRequests  # late: few servers hold polls
 
-    def request(self, poll: Poll) -> Request:
-        """The request for one job."""
-        return Request(poll.url, self.origin, poll.etag, poll.needs_fresh_credential, poll.is_moved)
+            self._held = HeldRequests(profile)
+
+    def request(self, poll: Poll, job: Job, origin: Optional[str] = None) -> Request:
+        """The request for one job; `origin` gets the credentials, if it is not that of all jobs."""
+        if poll.is_result:
+            return self._result_request(poll)
+        if poll.is_cancel:
+            return self.cancel_request(job, poll.url, poll.needs_fresh_credential)
+        if self._held is not None:
+            is_home = poll.hold_s > 0.0 and poll.url == job_url(self.profile, job)
+            return self._held.request(
+                poll, self.origin if origin is None else origin, _template_values(job), is_home
+            )
+        return Request(
+            poll.url,
+            self.origin if origin is None else origin,
+            poll.etag,
+            poll.needs_fresh_credential,
+            poll.is_moved,
+            body=self.job_body(job),
+        )
+
+    def job_body(self, job: Job) -> Optional[bytes]:
+        """The body of the request for one job, or a ConfigError; None if all have the same body."""
+        if not self._has_body_per_job:
+            return None
+        return fill_body(self.profile.body or "", _template_values(job)).encode("utf-8")
+
+    def _result_request(self, poll: Poll) -> Request:
+        is_link = not is_link_template(self.profile.result_url or "")
+        request = Request(
+            poll.url,
+            self.origin if is_link else self.home_of(poll.url),
+            fresh_credential=poll.needs_fresh_credential,
+            method=b"GET",
+            body=b"",
+            link_from=self.origin + "/" if is_link else None,
+        )
+        request.follows_303 = True
+        return request
+
+    def cancel_request(self, job: Job, url: str, is_fresh: bool = False) -> Request:
+        """The request to cancel a job, which is at this URL; a ConfigError without cancel_url."""
+        template = self.profile.cancel_url
+        if template is None:
+            name = self.profile.name
+            raise ConfigError(
+                "%s can't be cancelled: %s has no cancel_url"
+                % (
+                    display_id(job),
+                    "there is no profile, which" if name is None else "the profile " + name,
+                )
+            )
+        cancel_url = template_url(template, job, url)
+        return Request(
+            cancel_url,
+            self.home_of(cancel_url),
+            fresh_credential=is_fresh,
+            method=self.profile.cancel_method.encode("ascii"),
+            body=b"",
+        )
+
+    def home_of(self, url: str) -> str:
+        """The origin that gets credentials, for a URL that the profile names."""
+        address = parse_url(url)
+        is_listed = origin_text(address) in self.profile.origins
+        return address.origin if is_listed else self.origin
+
+    @property
+    def results(self) -> "ResultReader":
+        """Reads the replies to requests for results."""
+        if self._results is None:
+            from ..core.reading.result_reader import ResultReader  # late: few profiles need it
+
+            self._results = ResultReader(self.profile)
+        return self._results
+
+    def batch_request(self, ids: List[str], is_fresh: bool) -> Request:
+        """The request for many jobs."""
+        url = fill_ids(self.profile.batch_url or "", ids)
+        method = None
+        body = None
+        if self.profile.batch_body is not None:
+            method = b"POST" if self.profile.method == "GET" else None
+            body = fill_batch_body(self.profile.batch_body, ids).encode("utf-8")
+        elif self._has_body_per_job:  # that body asks about one job
+            method = b"GET"
+            body = b""
+        return Request(url, self.origin, None, is_fresh, method=method, body=body)
+
+    @property
+    def batch_size(self) -> int:
+        """How many jobs one request asks about: any number if it lists all jobs."""
+        if not self.asks_many:
+            return 1
+        templates = (self.profile.batch_url or "") + (self.profile.batch_body or "")
+        return self.profile.batch_size if has_ids(templates) else ANY_NUMBER
+
+    def is_first_warning(self, text: str) -> bool:
+        """Whether a warning about these jobs has not been given before."""
+        is_first = text not in self._warnings
+        self._warnings.add(text)
+        return is_first
 
     def place(self, job: Job, url: str = "") -> Tuple[object, Optional[str]]:
         """The URL and the profile of a job; two jobs with one id must agree in both."""
@@ -88,13 +211,12 @@ class Endpoint:
             return self.shown_origin
         return origin_text(parse_url(url))
 
-    def batch_url(self, ids: List[str]) -> str:
-        """The URL that asks about many jobs."""
-        return fill_ids(self.profile.batch_url or "", ids)
-
-    def poll(self, poll: Poll) -> Reading:
-        """Poll one job in the caller's thread."""
-        request = self.request(poll)
+    def poll(self, poll: Poll, job: Job, clock: Clock) -> Reading:
+        """Poll one job in the caller's thread, or fetch its result, or cancel it."""
+        request = self.request(poll, job)
+        if poll.is_result:
+            request.may_block = True
+            return run(self.fetch_result(request, job, clock))
         reply = self.transport.fetch(request, self.settings.timeout)
         return self.read(reply, poll, request)
 
@@ -102,23 +224,45 @@ class Endpoint:
         """Send a request, for the multiplexer."""
         return self.transport.exchange(request, self.settings.timeout)
 
+    def fetch_result(self, request: Request, job: Job, clock: Clock) -> "Steps[Reading]":
+        """Fetch the result of a done job, for the multiplexer."""
+        from .results import fetch_result  # late: few profiles need it
+
+        reading = yield from fetch_result(self, request, job, clock)
+        return self.scrub(reading, request.url)
+
     def read(self, seen: Seen, poll: Poll, request: Request) -> Reading:
         """Read the reply to a request for one job."""
+        if poll.is_cancel:
+            from ..core.reading.result_reader import read_cancel_reply  # late: it is rare
+
+            return self.scrub(read_cancel_reply(seen), request.url)
         reading = self.reader.read(seen, poll.is_moved, poll.is_accepted)
         has_link = reading.location is not None and reading.location != request.url
         if has_link and request.refused_link is not None:
             reading = self.reader.read(request.refused_link)
         if request.hops:
             reading = self._report_hops(reading, request)
-        return self._scrub(reading, request.url)
+        is_pending = reading.verdict is Verdict.PENDING
+        may_be_unknown = is_pending and self.profile.unknown_ids == "pending"
+        if may_be_unknown and self.is_first_warning(PENDING_FOR_UNKNOWN_IDS):
+            reading = reading._replace(warnings=reading.warnings + (PENDING_FOR_UNKNOWN_IDS,))
+        if self._held is not None:
+            reading = self._held.add_index(reading, seen)
+            is_given_up = self.settings.holding is not None and self.settings.holding.is_given_up
+            if is_given_up and self.is_first_warning(NOT_HELD):
+                reading = reading._replace(warnings=reading.warnings + (NOT_HELD,))
+        return self.scrub(reading, request.url)
 
-    def read_many(self, seen: Seen, ids: List[str], request: Request) -> Readings:
-        """Read the reply to a request for many jobs."""
-        whole, readings = self.reader.read_many(seen, ids)
+    def read_many(
+        self, pages: Sequence[Seen], ids: List[str], request: Request, is_complete: bool = True
+    ) -> Readings:
+        """Read the replies to a request for many jobs: the pages of a list."""
+        whole, readings = self.reader.read_many(pages, ids, is_complete)
         if request.hops and readings:
             readings[0] = self._report_hops(readings[0], request)
         url = request.url
-        return self._scrub(whole, url), [self._scrub(reading, url) for reading in readings]
+        return self.scrub(whole, url), [self.scrub(reading, url) for reading in readings]
 
     def _report_hops(self, reading: Reading, request: Request) -> Reading:
         """Log each redirect or link to another origin; the first to each becomes a warning."""
@@ -136,7 +280,7 @@ class Endpoint:
                 reading = reading._replace(warnings=reading.warnings + (text,))
         return reading
 
-    def _scrub(self, reading: Reading, url: str) -> Reading:
+    def scrub(self, reading: Reading, url: str) -> Reading:
         """Remove secrets from a reading: the server may have repeated them."""
         may_quote = reading.quotes_server or reading.verdict not in _WITHOUT_SERVER_TEXT
         if not may_quote and not reading.warnings:
@@ -162,53 +306,10 @@ class Target(NamedTuple):
     endpoint: Endpoint
 
     def check(self) -> None:
-        """Raise a ConfigError if the URL, its proxy or the credential can't be used."""
+        """Raise a ConfigError if the URL, the body, the proxy or the credential can't be used."""
         endpoint = self.endpoint
-        url = endpoint.batch_url([self.job.id]) if endpoint.asks_many else self.url
-        endpoint.transport.check(url, endpoint.settings.timeout)
-
-
-class PollInFlight(NamedTuple):
-    """Jobs that are being polled with one request; `poll` is None if it asks about many."""
-
-    entries: "List[Entry]"
-    endpoint: Endpoint
-    poll: Optional[Poll]
-    request: Request
-
-    @classmethod
-    def from_entries(cls, entries: "List[Entry]") -> "PollInFlight":
-        """The poll of jobs that the agenda dispatched together."""
-        endpoint: Endpoint = entries[0].endpoint
+        endpoint.job_body(self.job)
+        url = self.url
         if endpoint.asks_many:
-            is_fresh = any(entry.state.retry.needs_fresh_credential for entry in entries)
-            url = endpoint.batch_url(_ids(entries))
-            return cls(entries, endpoint, None, Request(url, endpoint.origin, None, is_fresh))
-        poll = next_action(entries[0].state, NEVER)
-        assert isinstance(poll, Poll)
-        return cls(entries, endpoint, poll, endpoint.request(poll))
-
-    def exchange(self) -> "Steps[Seen]":
-        """Send the request, for the multiplexer."""
-        return self.endpoint.exchange(self.request)
-
-    def read(self, finished: "Finished") -> Readings:
-        """Read the reply. After a bug every job gets a fault: otherwise it would wait for ever."""
-        error = finished.error
-        if error is None:
-            try:
-                if self.poll is None:
-                    ids = _ids(self.entries)
-                    return self.endpoint.read_many(finished.result, ids, self.request)
-                reading = self.endpoint.read(finished.result, self.poll, self.request)
-                return reading, [reading]
-            except Exception as bug:
-                error = bug
-        logger().error("pollkit failed to poll %s", self.entries[0].state.job.id, exc_info=error)
-        text = "pollkit failed: %s" % type(error).__name__
-        reading = Reading(Verdict.FAULT, text, code=FaultCode.BUG)
-        return reading, [reading] * len(self.entries)
-
-
-def _ids(entries: "List[Entry]") -> List[str]:
-    return [entry.state.job.id for entry in entries]
+            url = endpoint.batch_request([self.job.id], is_fresh=False).url
+        endpoint.transport.check(url, endpoint.settings.timeout)

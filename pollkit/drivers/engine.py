@@ -7,6 +7,8 @@ polls them and reports to a sink, an object with these methods:
     may_block(step)               whether one of the next two calls may block for this step
     on_progress(step, counts)     a poll left the job unfinished
     on_finished(step, counts)     the wait for the job has finished
+    write(can_wait)               write the results; or, with `can_wait`, return the seconds to wait
+                                  for more of them (with `writes_first` only)
     on_outage(outage, settings)   an outage has begun, had a failed probe, or ended; the settings
                                   are those of the job whose poll found out
 
@@ -22,26 +24,30 @@ import threading
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
 
-from ..core.agenda import Agenda
 from ..core.events import Event, outage_event
-from ..core.lane import Entry, Lane
 from ..core.limits.overload import Overloads
 from ..core.model import NOTHING_COUNTED, Counts, Job, State
-from ..core.outages import Outage
 from ..core.reading.verdict import Reading, Verdict
-from ..core.schedule import Step
+from ..core.scheduling.agenda import Agenda
+from ..core.scheduling.lane import Entry, Lane
+from ..core.scheduling.outages import Outage
+from ..core.scheduling.schedule import Step
 from ..core.units import NEVER
-from ..core.wait_state import WaitState
+from ..core.waiting.wait_state import WaitState
 from ..edges.clock import SIGNAL_CHECK_S, Clock
 from ..edges.limits.token_bucket import TokenBucket
 from ..edges.multiplexer import Finished, Multiplexer
+from ..edges.shortages import describe_shortage
 from ..errors import LedgerError, PollkitError
 from .client import Client
 from .dispatch import apply_feedback, next_work
-from .endpoint import Endpoint, PollInFlight, Target
+from .endpoint import Endpoint, Target
 from .futures import new_bell, ring
+from .own_requests import needs_own_request, separate_jobs
+from .polls_in_flight import PollInFlight
 from .publisher import Report, logger
 from .reporter import Reporter, join
+from .unwritten_polls import UnwrittenPolls
 
 MAX_BACKLOG = 1000  # reports in the reporter's queue; at this many no new poll begins
 RESUME_BACKLOG = 950  # polls begin again when the queue has shrunk to this length
@@ -51,9 +57,9 @@ ABANDON_S = 1.0  # how long a stop that abandons exchanges may take
 class Engine:
     """Polls the jobs on its agenda, at most `workers` requests at a time.
 
-    With `writes_first`, a poll keeps its place until its report has been handled, and a job that
-    is not finished leaves the agenda: the sink puts it back once it has written the progress
-    down. So a ledger repeats at most `workers` polls after a crash.
+    With `writes_first`, a poll keeps its slot until the sink has written its result, and a job that
+    is not finished leaves the agenda: the sink puts it back afterwards. So a ledger repeats at
+    most `workers` polls after a crash.
     """
 
     def __init__(
@@ -74,7 +80,9 @@ class Engine:
         self.unreported_outages = 0  # changes that the sink does not know yet
         self._soon: Deque[Callable[[], object]] = deque()
         self._empty_bells: List[threading.Lock] = []
-        self._reporter = Reporter(on_idle=self._wake_thread)
+        self._unwritten = UnwrittenPolls(self.agenda, self.lock, sink, on_error=self.fail)
+        finish = self._unwritten.write if writes_first else None
+        self._reporter = Reporter(on_idle=self._wake_thread, finish=finish)
         self._multiplexer: Optional[Multiplexer] = None
         self._thread: Optional[threading.Thread] = None
         self._is_stopping = False
@@ -106,19 +114,20 @@ class Engine:
         self, state: WaitState, endpoint: Endpoint, owners: Tuple[Any, ...], is_late: bool = False
     ) -> Entry:
         """Begin or continue a wait. Call with the lock held."""
+        if endpoint.asks_many and needs_own_request(state):
+            endpoint = self._client.locate(state.job).endpoint
         # Jobs that share a bucket share a lane; but one request for many asks one endpoint.
         key = (endpoint.bucket, endpoint if endpoint.asks_many else None)
         lane = self._lanes.get(key)
         if lane is None:
-            batch_size = endpoint.profile.batch_size if endpoint.asks_many else 1
-            lane = self._lanes[key] = Lane(endpoint.bucket, batch_size)
+            lane = self._lanes[key] = Lane(endpoint.bucket, endpoint.batch_size)
         return self.agenda.adopt(
             state,
             endpoint.settings,
             lane,
             owner=owners,
             endpoint=endpoint,
-            origin=endpoint.polled_origin(state.url),
+            origin=endpoint.polled_origin(state.next_url),
             is_late=is_late,
         )
 
@@ -196,6 +205,7 @@ class Engine:
         """Stop the threads; with `abandon`, don't wait for exchanges and slow callbacks."""
         with self.lock:
             self._is_stopping = True
+            self._unwritten.may_wait = False
         self._wake_thread()
         clock = Clock()
         give_up_at = clock.now() + ABANDON_S
@@ -211,7 +221,8 @@ class Engine:
         try:
             multiplexer = Multiplexer()
         except OSError as error:
-            raise PollkitError("can't poll: %s" % error.strerror) from None
+            problem = describe_shortage(error) or "can't poll: %s" % error.strerror
+            raise PollkitError(problem) from None
         thread = threading.Thread(
             target=self._serve, args=(multiplexer,), daemon=True, name="pollkit-engine"
         )
@@ -219,11 +230,11 @@ class Engine:
         self._thread = thread  # before it starts: Ctrl-C may come in between, and `stop` needs it
         try:
             thread.start()
-        except RuntimeError:
+        except RuntimeError as error:
             self._thread = None
             self._multiplexer = None
             multiplexer.close()
-            raise PollkitError("can't start a thread") from None
+            raise PollkitError(describe_shortage(error) or "can't start a thread") from None
 
     def _wake_thread(self) -> None:
         multiplexer = self._multiplexer
@@ -238,11 +249,13 @@ class Engine:
                 next_at = self._begin_exchanges(multiplexer)
                 is_busy = len(multiplexer) > 0 or not self._reporter.is_idle
                 for finished in self._clock.wait_in(multiplexer, next_at, is_busy):
-                    self._finish_exchange(finished)
+                    self._finish_exchange(finished, multiplexer.busy_s)
         except LedgerError as error:
             self.fail(error)
-        except Exception as error:  # a bug: callers must not wait for ever
-            logger().exception("pollkit failed")
+        except Exception as error:  # callers must not wait for ever
+            if describe_shortage(error):
+                return self.fail(PollkitError(describe_shortage(error)))
+            logger().exception("pollkit failed")  # a bug
             self.fail(PollkitError("pollkit failed: %s: %s" % (type(error).__name__, error)))
         finally:
             multiplexer.close()
@@ -255,9 +268,11 @@ class Engine:
             work = next_work(self.agenda, now, self.lock)
             self._report_expired()
             if not work.entries:
+                if self._unwritten.block_others:
+                    self._reporter.hurry()
                 return work.next_at
-            poll = PollInFlight.from_entries(work.entries)
-            multiplexer.start(poll, poll.exchange())
+            poll = PollInFlight.from_entries(work.entries, now, multiplexer.busy_s)
+            multiplexer.start(poll, poll.exchange(self._clock))
         return NEVER  # `_handle` wakes us when the reporter has caught up
 
     def _report_expired(self) -> None:
@@ -271,12 +286,12 @@ class Engine:
             self._ring_if_empty()
         self.deliver_reports()
 
-    def _finish_exchange(self, finished: Finished) -> None:
+    def _finish_exchange(self, finished: Finished, busy_s: float) -> None:
         poll: PollInFlight = finished.tag
         entries = poll.entries
         first = entries[0]
-        whole, readings = poll.read(finished)
         now = self._clock.now()
+        whole, readings = poll.read(finished, now, busy_s)
         reviewed = self._overloads.review(poll.endpoint.origin, first.state, whole, now)
         if reviewed is not whole:
             whole = reviewed
@@ -289,6 +304,7 @@ class Engine:
             if self._writes_first:
                 self._withdraw_unfinished(steps)
             else:
+                separate_jobs(self, steps)
                 self.agenda.release_slot()
             report = self._count(steps, readings, whole, now)
             is_queued = report is not None and not self._can_handle_here(report)
@@ -313,7 +329,7 @@ class Engine:
             is_unfinished = len(steps) == 1 and steps[0].after.ending is None
             is_paused = whole.retry_after is not None  # which the counts have to show
             if is_unfinished and not is_paused and not self._publisher.needs(whole):
-                self._quiet_polls += 1
+                self._quiet_polls += whole.requests
                 return None
         report = Report.from_poll(steps, readings, whole, now)
         self._reported = self._reported.plus(report.counts)
@@ -379,8 +395,6 @@ class Engine:
             self.fail(error)
         finally:
             if self._writes_first and report.readings:
-                with self.lock:
-                    self.agenda.release_slot()
-                self._wake_thread()
+                self._unwritten.add()
             elif self._reporter.backlog == RESUME_BACKLOG:
                 self._wake_thread()

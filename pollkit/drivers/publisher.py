@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, List, NamedTuple, Opt
 
 from ..core import events
 from ..core.events import Event
-from ..core.machine import FAULT_VERDICTS
 from ..core.model import Counts
 from ..core.reading.verdict import Reading, Verdict
-from ..core.wait_settings import WaitSettings
-from ..core.wait_state import WaitState
+from ..core.waiting.counting import FAULT_VERDICTS
+from ..core.waiting.wait_settings import WaitSettings
+from ..core.waiting.wait_state import WaitState
 
 if TYPE_CHECKING:
     import logging
 
-    from ..core.schedule import Step
+    from ..core.scheduling.schedule import Step
 
 # The levels of the logging module, which takes long to import.
 DEBUG = 10
@@ -77,7 +77,7 @@ class Report(NamedTuple):
         verdict = whole.verdict
         is_shared_fault = len(steps) > 1 and verdict is not Verdict.PENDING
         counts = Counts(
-            polls=1,
+            polls=whole.requests,
             faults=int(verdict is Verdict.FAULT),
             rate_limited=int(verdict is Verdict.LIMITED),
             pauses=int(whole.retry_after is not None),

@@ -2,12 +2,13 @@
 
 import threading
 from collections import deque
-from typing import Callable, Deque, Optional
+from typing import Callable, Deque, Optional, TypeVar
 
 from .futures import new_bell, ring
 from .publisher import logger
 
 Call = Callable[[], None]
+_T = TypeVar("_T")
 
 
 def join(thread: Optional[threading.Thread], timeout_s: Optional[float]) -> None:
@@ -20,12 +21,16 @@ def join(thread: Optional[threading.Thread], timeout_s: Optional[float]) -> None
 class Reporter:
     """A thread that makes queued calls in their order; the first call starts it.
 
-    `put` only queues a call, so the caller may hold a lock; `deliver` wakes the thread. `on_idle`
-    is called in the reporter's thread each time the queue is empty.
+    `put` only queues a call, so the caller may hold a lock; `deliver` wakes the thread. Each time
+    the queue is empty, `finish` is called, which may complete what the calls have begun, and then
+    `on_idle`. If `finish` returns a number, it is called again after so many seconds.
     """
 
-    def __init__(self, on_idle: Call) -> None:
+    def __init__(
+        self, on_idle: Call, finish: Optional[Callable[[], Optional[float]]] = None
+    ) -> None:
         self._on_idle = on_idle
+        self._finish = finish or (lambda: None)
         self._calls: Deque[Call] = deque()
         self._bell = new_bell()
         self._thread: Optional[threading.Thread] = None
@@ -36,7 +41,7 @@ class Reporter:
 
     @property
     def is_idle(self) -> bool:
-        """Whether every queued call has returned."""
+        """Whether every queued call has returned, and `finish` is not to be called again."""
         return not self._calls and not self._is_calling
 
     @property
@@ -56,6 +61,10 @@ class Reporter:
             ring(self._bell)
         else:
             self._make_calls()
+
+    def hurry(self) -> None:
+        """Have the thread call `finish` again now."""
+        ring(self._bell)
 
     def is_current_thread(self) -> bool:
         """Whether the caller is one of the calls."""
@@ -81,23 +90,33 @@ class Reporter:
 
     def _serve(self) -> None:
         while True:
-            self._make_calls()
-            self._on_idle()
-            if self._is_closed:
+            is_closed = self._is_closed
+            if is_closed:
                 self._has_stopped = True  # before the last calls: none is lost in between
-                self._make_calls()
+            pause_s = self._make_calls()
+            if is_closed:
                 return
-            self._bell.acquire()
+            self._bell.acquire(timeout=-1 if pause_s is None else pause_s)
 
-    def _make_calls(self) -> None:
+    def _make_calls(self) -> Optional[float]:
+        """Make the queued calls; after how many seconds to call `finish` again, if at all."""
+        self._is_calling = True  # before popleft: `is_idle` must not be true in between
         while self._calls:
-            self._is_calling = True  # before popleft: `is_idle` must not be true in between
             try:
                 call = self._calls.popleft()
             except IndexError:  # another thread has made it
                 break
-            try:
-                call()
-            except BaseException:
-                logger().exception("pollkit failed to report the result of a poll")
-        self._is_calling = False
+            _call_safely(call)
+        pause_s = _call_safely(self._finish)
+        self._is_calling = pause_s is not None
+        self._on_idle()
+        return pause_s
+
+
+def _call_safely(call: Callable[[], _T]) -> Optional[_T]:
+    """The result of a call; None if it fails, which is logged."""
+    try:
+        return call()
+    except BaseException:
+        logger().exception("pollkit failed to report the result of a poll")
+        return None

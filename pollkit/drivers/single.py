@@ -3,11 +3,14 @@
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
 
-from ..core import events, machine
+from ..core import events
 from ..core.model import Job, Outcome, State
-from ..core.pace import Pace
 from ..core.profile import Profile
-from ..core.wait_state import Ending, Sleep, WaitState
+from ..core.waiting import machine
+from ..core.waiting.holding import hold_poll
+from ..core.waiting.pace import Pace
+from ..core.waiting.tokens import latest_slot, wait_for_token
+from ..core.waiting.wait_state import Ending, Sleep, WaitState
 from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
@@ -51,6 +54,7 @@ def wait(
     rng: Optional[Callable[[], float]] = None,
     profiles: Optional[str] = None,
     history: Optional[History] = None,
+    save: Optional[str] = None,
 ) -> Any:
     """Wait for one job and return its result.
 
@@ -89,9 +93,14 @@ def wait(
         rng=rng,
         profiles=profiles,
         history=history,
+        save=save,
     )
     with poller:
-        outcome = poller.poll(job)
+        return result_of(poller.poll(job))
+
+
+def result_of(outcome: Outcome) -> Any:
+    """The result of a job that is done; otherwise a JobError."""
     if outcome.state is State.DONE:
         return outcome.result
     raise _ERRORS.get(outcome.state, JobError)(outcome)
@@ -105,13 +114,14 @@ class Poller:
     (default: Adaptive()). `timeout` is in seconds or text ('10m'); None means no timeout, 0 a
     single poll. `headers` are sent to the job's own origin only. `transport` is an adapter of
     pollkit.adapters, or 'builtin', 'urllib', 'requests' or 'curl'. `retry_on` names exceptions of a
-    callable that count as faults; all others propagate. `status` and `result` are paths in the
-    reply, or functions of the value that a callable returned; `done` and `failed` are status
+    callable that count as faults; all others propagate. The profile's rules come first for an
+    exception with a dict as `.response`, as botocore has them. `status` and `result` are paths in
+    the reply, or functions of the value that a callable returned; `done` and `failed` are status
     words, or functions that return True or False. A callable runs in the thread that calls poll,
-    and has no deadline. `on_event` is called with each Event; if
-    it raises, the wait ends with that exception. An adaptive pace learns from the jobs that this
-    Poller has seen finish, and from `history`, a History that the caller saves. Several threads
-    may use one Poller at once.
+    and has no deadline. `on_event` is called with each Event; if it raises, the wait ends with that
+    exception. An adaptive pace learns from the jobs that this Poller has seen finish, and from
+    `history`, a History that the caller saves. Results are saved to `save`, a path such as
+    'results/{id}.json'. Several threads may use one Poller at once.
 
     >>> outcome = Poller(pace="fixed 10ms").poll(lambda: "finished")
     >>> outcome.state == "done", outcome.polls
@@ -138,6 +148,7 @@ class Poller:
         rng: Optional[Callable[[], float]] = None,
         profiles: Optional[str] = None,
         history: Optional[History] = None,
+        save: Optional[str] = None,
     ) -> None:
         self._fields, profile_fields = parse_fields(status, done, failed, result)
         self._retry_on = validate_retry_on(retry_on)
@@ -155,6 +166,8 @@ class Poller:
             rng=rng,
             profiles=profiles,
             history=history,
+            save=save,
+            saves_one=True,
         )
         self._clock = self._client.clock
         self._publisher = self._client.publisher
@@ -178,6 +191,41 @@ class Poller:
         target.check()
         return self._run(target, stop)
 
+    def submit(
+        self,
+        json: Any = None,
+        url: Optional[str] = None,
+        *,
+        label: Optional[str] = None,
+        size: Optional[float] = None,
+        metadata: Optional[Mapping[str, Any]] = None,
+        stop: Optional[threading.Event] = None,
+    ) -> Outcome:
+        """Submit a job, and wait until it has finished; its Outcome, whatever its state is.
+
+        `json` is the body of the request, which goes to `url` or to the profile's submit_url.
+        """
+        from ..core.submitting.request import data_to_text  # late: most pollers only wait
+        from .submission import SingleSubmission
+
+        job = Job.from_any(Job("submission", label=label, size=size, metadata=metadata))
+        submission = SingleSubmission(self._client, job, data_to_text(json), url)
+        target, state = submission.run(stop)
+        if state.ending is not None:
+            self._publisher.publish(events.end_event(state, self._clock.now()))
+            return self._client.outcome(self._client.save_result(state))
+        return self._run(target, stop, state)
+
+    def cancel(self, job: Union[Job, str], timeout: Union[float, str, None] = None) -> None:
+        """Ask the API to cancel a job (`cancel_url`). Whether it does, the next polls show.
+
+        Raises a ConfigError if the profile has no cancel_url, and a PollkitError if the API does
+        not accept the request within `timeout`.
+        """
+        from .cancelling import send_cancel  # late: it is rare
+
+        send_cancel(self._client.locate(Job.from_any(job)), self._clock, timeout)
+
     def close(self) -> None:
         """Close the connections that are not in use; the Poller can still be used."""
         self._client.close()
@@ -200,14 +248,16 @@ class Poller:
         )
         return Target(Job(name), "", endpoint)
 
-    def _run(self, target: Target, stop: Optional[threading.Event]) -> Outcome:
+    def _run(
+        self, target: Target, stop: Optional[threading.Event], begun: Optional[WaitState] = None
+    ) -> Outcome:
         client = self._client
         clock = self._clock
         endpoint = target.endpoint
         # The spacing anew for each wait: the bucket may have learned a limit since the last one.
         settings = endpoint.settings._replace(spacing=endpoint.bucket.spacing)
-        state = machine.start(target.job, target.url, settings, clock.now())
-        wait_number = client.begin_wait(endpoint)
+        state = begun or machine.start(target.job, target.url, settings, clock.now())
+        wait_start = client.begin_wait(endpoint, state.started_at)
         try:
             while True:
                 now = clock.now()
@@ -216,6 +266,7 @@ class Poller:
                     self._publisher.publish(events.end_event(state, now))
                 action = machine.next_action(state, now)
                 if isinstance(action, Ending):
+                    state = client.save_result(state)
                     return client.outcome(state)
                 if isinstance(action, Sleep):
                     clock.sleep_until(action.until, stop)
@@ -224,15 +275,18 @@ class Poller:
                 if state.ending is not None or _is_set(stop):
                     continue
                 before = state
-                reading = endpoint.poll(action)
+                began_at = clock.now()
+                poll = hold_poll(action, state, settings, began_at)
+                reading = endpoint.poll(poll, target.job, clock)
                 now = clock.now()
+                reading = reading.with_duration(now - began_at, poll.hold_s)
                 state = machine.observe(before, settings, reading, now, client.rng())
                 endpoint.bucket.apply_feedback(reading, now, state.next_at)
                 found = self._publisher.poll_events(before, state, reading, now, settings)
                 for event in found:
                     self._publisher.publish(event)
         finally:
-            client.end_wait(wait_number, endpoint, state)
+            client.end_wait(wait_start, endpoint, state)
 
     def _await_token(
         self, state: WaitState, bucket: TokenBucket, stop: Optional[threading.Event]
@@ -244,12 +298,12 @@ class Poller:
         while state.ending is None and not _is_set(stop):
             if slot is None or pauses != bucket.pause_count:  # a pause voids reserved tokens
                 pauses = bucket.pause_count
-                latest = machine.latest_slot(state, bucket.interval, now)
+                latest = latest_slot(state, bucket.interval, now)
                 ready_at = bucket.reserve(now, latest, is_final=now >= state.deadline)
                 slot = ready_at if ready_at <= latest else None
             if slot is not None and slot <= now:
                 break
-            state = machine.hold(state, ready_at, bucket.interval, now)
+            state = wait_for_token(state, ready_at, bucket.interval, now)
             self._publisher.publish(events.limit_event(state, now))
             self._clock.sleep_until(state.next_at, stop)
             now = self._clock.now()

@@ -37,6 +37,10 @@ class Clock:
         except OSError:
             return os.urandom(8).hex()  # unknown: comparable with no other process
 
+    def server_now(self) -> Optional[float]:
+        """None: on a server, the server's own clock counts. A virtual clock replaces that, too."""
+        return None
+
     def sleep_until(self, at: float, stop: Optional[threading.Event] = None) -> None:
         """Sleep until an instant, or until `stop` is set."""
         while self.now() < at and (stop is None or not stop.is_set()):
@@ -87,6 +91,10 @@ class VirtualClock(Clock):
     def wall(self) -> float:
         """Seconds since 1970 on this clock."""
         return self._now + self._wall_offset
+
+    def server_now(self) -> Optional[float]:
+        """The same as `wall`, also for a server."""
+        return self.wall()
 
     def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Finished]":
         """Time does not move while exchanges are in flight; otherwise it moves at once."""

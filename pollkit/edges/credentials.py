@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from ..errors import ConfigError
+from .exposed_files import note_secret_file
 from .http.user_headers import HEADER_NAME, validate_headers
 
 if TYPE_CHECKING:
@@ -79,20 +80,6 @@ class Credential:
         source = sources.get(kind) or "from the command %s" % (name.split() or [""])[0]
         return "%s, sent as %s" % (source, self._scheme or "the header %s" % self._header)
 
-    @property
-    def is_readable_by_others(self) -> bool:
-        """Whether it is in a file that other users of this host can read."""
-        kind, _, path = self._source.partition(":")
-        if kind == "netrc":
-            path = os.environ.get("NETRC") or os.path.join("~", ".netrc")
-        elif kind != "file":
-            return False
-        try:
-            mode = os.stat(os.path.expanduser(path)).st_mode
-        except (OSError, ValueError):
-            return False  # reading it reports the error
-        return os.name == "posix" and stat.S_ISREG(mode) and bool(mode & 0o077)
-
 
 def parse_credential(specification: str) -> Specification:
     """Header, scheme and source of a specification, or a ConfigError."""
@@ -135,8 +122,32 @@ def credential_variable(specification: str) -> Optional[str]:
     return name if kind == "env" else None
 
 
+def note_credential_file(specification: str) -> None:
+    """Remember a warning if others can read the file that a credential comes from."""
+    _note_file(parse_credential(specification).source)
+
+
+def _note_file(source: str) -> None:
+    kind, _, path = source.partition(":")
+    if kind == "file":
+        note_secret_file(path)
+    elif kind == "netrc":
+        note_secret_file(os.environ.get("NETRC") or os.path.join("~", ".netrc"))
+
+
+def read_callback_secret(source: str) -> bytes:
+    """The secret that callbacks are signed with, from 'env:VAR' or 'file:PATH'."""
+    kind, _, name = source.partition(":")
+    has_variable = kind == "env" and _VARIABLE.fullmatch(name)
+    has_path = kind == "file" and name
+    if not has_variable and not has_path:  # the text is not quoted: it may be the secret itself
+        raise ConfigError("write env:VAR or file:PATH, never the secret itself")
+    return _read_secret(source, "", _COMMAND_TIMEOUT_S, is_basic=True).encode("utf-8")
+
+
 def _read_secret(source: str, host: str, limit_s: float, is_basic: bool) -> str:
     """The credential, or a ConfigError if no header can carry it."""
+    _note_file(source)
     kind, _, name = source.partition(":")
     if kind == "env":
         secret = os.environ.get(name, "")
@@ -153,7 +164,7 @@ def _read_secret(source: str, host: str, limit_s: float, is_basic: bool) -> str:
     secret = secret.strip()
     if not secret:
         problem = "not set, or empty" if kind == "env" else "empty"
-        raise ConfigError("%s %s: no credential to send" % (subject, problem))
+        raise ConfigError("%s %s: it must hold the secret" % (subject, problem))
     if not secret.isprintable():
         raise ConfigError("%s not one line of printable text" % subject)
     if not is_basic and max(secret) > "\xff":

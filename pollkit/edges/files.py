@@ -18,10 +18,13 @@ def check_links(path: str) -> None:
 
     The rule is that of Linux (proc(5), fs.protected_symlinks), which not every host applies: in a
     directory that all users can write to, follow only links of this user, of root or of the
-    directory's owner.
+    directory's owner. Nor may the file have a second name: another user may have given a file of
+    ours one there (proc(5), fs.protected_hardlinks).
     """
     if hasattr(os, "geteuid"):
-        _check_links(os.path.abspath(path), _MAX_LINKS)
+        path = os.path.abspath(path)
+        _check_links(path, _MAX_LINKS)
+        _check_names(os.path.realpath(path))
 
 
 def _check_links(path: str, links_left: int) -> None:
@@ -38,6 +41,36 @@ def _check_links(path: str, links_left: int) -> None:
     if is_shared and os.lstat(path).st_uid not in trusted_users:
         raise OSError(errno.ELOOP, "%s is a link of another user" % path)
     _check_links(os.path.abspath(os.path.join(folder, os.readlink(path))), links_left - 1)
+
+
+def _check_names(path: str) -> None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return  # there is no such file yet
+    is_shared = os.stat(os.path.dirname(path)).st_mode & stat.S_IWOTH
+    if is_shared and stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        raise OSError(errno.EMLINK, "%s has a second name, perhaps from another user" % path)
+
+
+def check_companion(path: str, suffix: str) -> None:
+    """Raise an OSError if another user may have put a file beside `path` in a shared directory.
+
+    SQLite would take a journal that anyone left there for that of the database.
+    """
+    if not hasattr(os, "geteuid"):
+        return
+    try:
+        companion = os.lstat(path + suffix)
+    except OSError:
+        return  # there is none
+    folder_status = os.stat(os.path.dirname(path))
+    trusted_users = [os.geteuid(), 0, folder_status.st_uid]
+    if os.path.exists(path):
+        trusted_users.append(os.stat(path).st_uid)
+    if folder_status.st_mode & stat.S_IWOTH and companion.st_uid not in trusted_users:
+        problem = "%s belongs to another user, and SQLite would use it" % (path + suffix)
+        raise OSError(errno.EPERM, problem)
 
 
 def open_file(path: str, flags: int, mode: int = 0o600) -> int:
@@ -64,7 +97,7 @@ def replace_file(path: str, data: bytes, mode: int) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-            _set_access(descriptor, path, mode)
+            set_access(descriptor, path, mode)
         os.replace(temporary, path)
     except BaseException:
         try:
@@ -74,7 +107,7 @@ def replace_file(path: str, data: bytes, mode: int) -> None:
         raise
 
 
-def _set_access(descriptor: int, path: str, mode: int) -> None:
+def set_access(descriptor: int, path: str, mode: int) -> None:
     """Give an open file the mode and group of the file that it replaces, or else `mode`."""
     if not hasattr(os, "fchmod") or not hasattr(os, "geteuid"):
         return

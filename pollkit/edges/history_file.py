@@ -20,12 +20,11 @@ from contextlib import contextmanager
 from errno import EAGAIN, EINVAL
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..core.learning.completions import StartOrder
 from ..core.learning.durations import RECENT, Completion, Durations
 from ..errors import ConfigError
 from .files import open_file
 
-VERSION = 1
+VERSION = 2  # version 1 had other evidence of drift; both can be read
 MOST_KINDS = 100  # those that were updated last
 LONGEST_NAME = 300  # of a profile and its label together; longer ones are not saved
 LARGEST_BYTES = 1 << 21  # of a file that is read; MOST_KINDS need less
@@ -67,7 +66,6 @@ class History:
         self._lock = threading.RLock()
         self._kinds: Optional[Dict[Kind, Any]] = None  # the file as it was read
         self._durations: Dict[Kind, Durations] = {}
-        self._orders: Dict[Kind, StartOrder] = {}
         self._unsaved: Dict[Kind, List[Completion]] = {}
 
     def durations(self, kind: Kind) -> Durations:
@@ -77,28 +75,21 @@ class History:
                 self._durations[kind] = self._load(kind)
             return self._durations[kind]
 
-    def begin(self, kind: Kind) -> Optional[int]:
-        """Note that a wait begins; its turn, to be passed to `finish`. None if it is not needed."""
+    def begin(self, kind: Kind, began_at: float) -> Optional[float]:
+        """Note that a wait begins; the start that names it. None if nothing is recorded."""
         if self._path is None and kind not in self._durations:
             return None
         with self._lock:
-            return self._orders.setdefault(kind, StartOrder()).begin()
+            durations = self._durations.get(kind)
+            return began_at if durations is None else durations.begin(began_at)
 
-    def finish(
-        self,
-        kind: Kind,
-        turn: Optional[int],
-        began_at: float,
-        between: Optional[Tuple[float, float]],
-    ) -> None:
-        """Record, when its turn comes, that a job finished between these ages, if known."""
-        if turn is None:
-            return
+    def finish(self, kind: Kind, start: float, ages: Optional[Tuple[float, float]]) -> None:
+        """Note that a wait is over; its job finished between these ages, if they are known."""
         with self._lock:
-            for completion in self._orders[kind].end(turn, began_at, between):
-                if kind in self._durations:
-                    self._durations[kind].record_between(*completion)
-                self.record(kind, completion)
+            if kind in self._durations:
+                self._durations[kind].end(start, ages)
+            if ages is not None:
+                self.record(kind, Completion(*ages, started_at=start))
 
     def record(self, kind: Kind, completion: Completion) -> None:
         """Keep a completion to be saved to the file."""

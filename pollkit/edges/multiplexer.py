@@ -51,8 +51,9 @@ def run(steps: "Steps[T]") -> T:
     except StopIteration as stop:
         result: T = stop.value
         return result
-    finally:
+    except BaseException:
         steps.close()
+        raise
 
 
 class _Task:
@@ -84,6 +85,8 @@ class Multiplexer:
         self._finished: Deque[Finished] = deque()
         self._next_until = NEVER  # no wait ends before this instant
         self.was_woken = False  # by `wake`, in the last `wait`
+        self._busy_before_s = 0.0
+        self._busy_since = time.monotonic()
         self._receiver, self._sender = socket.socketpair()
         self._receiver.setblocking(False)
         self._sender.setblocking(False)
@@ -91,6 +94,11 @@ class Multiplexer:
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._timers)
+
+    @property
+    def busy_s(self) -> float:
+        """For how long the thread has not been waiting: it could not notice a reply then."""
+        return self._busy_before_s + time.monotonic() - self._busy_since
 
     def start(self, tag: Any, steps: "Steps[Any]") -> None:
         """Begin an exchange; `wait` returns its `tag` with its result."""
@@ -103,7 +111,9 @@ class Multiplexer:
             now = time.monotonic()
             # Even if some have finished already, poll the others once.
             wake_at = now if self._finished else min(give_up_at, self._next_until)
+            self._busy_before_s += now - self._busy_since
             ready = self._poller.poll(_milliseconds(wake_at - now))
+            self._busy_since = time.monotonic()
             self.was_woken = self._resume_ready(ready)
             if now >= self._next_until:
                 self._resume_overdue(now)  # after the poll above

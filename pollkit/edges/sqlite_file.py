@@ -26,11 +26,13 @@ import time
 import weakref
 from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
-from ..errors import ConfigError, LedgerError
-from .files import check_links
+from ..errors import ConfigError, LedgerError, PollkitError
+from .file_system import has_locks, has_shared_memory
+from .files import check_companion, check_links
 
 BUSY_S = 1.0  # how long SQLite waits for a lock at each attempt
 PATIENCE_S = 30.0  # how long we keep trying
+COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite creates beside its own
 LOG_BYTES = 4 << 20  # the size to which SQLite truncates the write-ahead log
 
 _NETWORK_FILE_SYSTEMS = tuple(
@@ -47,6 +49,8 @@ _EXPLANATIONS = {  # parts of SQLite's messages; the first that matches counts
     "was written is safe",
     "unable to open": "can't be opened: check its directory, owner and mode",
 }
+# Values of a damaged file, which no pollkit has written, cause these.
+SIGNS_OF_DAMAGE = (TypeError, ValueError, LookupError, OverflowError, AttributeError)
 _T = TypeVar("_T")
 log = logging.getLogger("pollkit")
 
@@ -92,12 +96,17 @@ class SqliteFile:
         """The result of `work(db)`, which only reads."""
         return self._retry_while_locked(lambda: work(self._connection()))
 
-    def write(self, work: Work[_T]) -> _T:
-        """The result of `work(db)`, run in a transaction; it may run more than once."""
+    def write(self, work: Work[_T], is_synced: bool = False) -> _T:
+        """The result of `work(db)`, run in a transaction; it may run more than once.
+
+        With `is_synced`, the disk has the data when this returns: a power failure loses nothing.
+        """
 
         def attempt() -> _T:
             db = self._connection()
             self._check_identity()
+            if is_synced:
+                return self._run_synced(db, work)
             return self._run_transaction(db, work)
 
         return self._retry_while_locked(attempt)
@@ -121,6 +130,7 @@ class SqliteFile:
         with self._lock:
             self._is_in_use = True
             give_up_at = time.monotonic() + PATIENCE_S
+            is_first = True
             try:
                 while True:
                     try:
@@ -129,16 +139,45 @@ class SqliteFile:
                         if not _is_locked(error):
                             self.close()  # its state is unknown
                             raise explain_error(self.path, error) from error
-                        if time.monotonic() > give_up_at:
-                            raise LedgerError(
-                                "%s: another program has kept it locked for %.0f s: is one "
-                                "stopped or stuck in the middle of a write?"
-                                % (self.path, PATIENCE_S)
-                            ) from error
+                        problem = self._problem_with_lock(is_first, give_up_at)
+                        if problem:
+                            raise LedgerError(self.path + problem) from error
+                        is_first = False
+                    except SIGNS_OF_DAMAGE as error:
+                        raise self.explain_value(error) from error
                     # A random delay, so that processes do not collide again.
                     time.sleep(random.uniform(0.001, 0.02))
             finally:
                 self._is_in_use = False
+
+    def _run_synced(self, db: Connection, work: Work[_T]) -> _T:
+        level = _query_value(db, "PRAGMA synchronous")
+        db.execute("PRAGMA synchronous=FULL")
+        try:
+            return self._run_transaction(db, work)
+        finally:
+            if self._db is db:  # otherwise an error has closed it
+                db.execute("PRAGMA synchronous=%s" % level)
+
+    def _problem_with_lock(self, is_first: bool, give_up_at: float) -> str:
+        """Why it is of no use to wait until the file is not locked any more; '' if it is."""
+        if is_first and not has_locks(os.path.dirname(self.path)):
+            return " is on a file system without locks: put it on a local disk"
+        if time.monotonic() > give_up_at:
+            return (
+                ": another program has kept it locked for %.0f s: is one stopped or stuck in the "
+                "middle of a write?" % PATIENCE_S
+            )
+        return ""
+
+    def explain_value(self, error: Exception) -> Exception:
+        """The LedgerError for a value that could not be used; an error of pollkit as it is."""
+        if isinstance(error, PollkitError):
+            return error
+        return LedgerError(
+            "%s is damaged, or another program has changed it: it holds values that no pollkit "
+            "has written (%s: %.80s)" % (self.path, type(error).__name__, error)
+        )
 
     def _run_transaction(self, db: Connection, work: Work[_T]) -> _T:
         db.execute("BEGIN IMMEDIATE")
@@ -174,7 +213,7 @@ class SqliteFile:
             except BaseException:
                 db.close()
                 raise
-            companions = (self.path + "-wal", self.path + "-shm")
+            companions = [self.path + suffix for suffix in COMPANIONS[:2]]
             self._identity = _identity(self.path)
             self._companions = {name: _identity(name) for name in companions}
             self._db = db
@@ -213,6 +252,11 @@ class SqliteFile:
         if not stat.S_ISDIR(_file_mode(folder, no_folder)):
             raise LedgerError(no_folder)
         try:
+            for suffix in COMPANIONS:
+                check_companion(self.path, suffix)
+        except OSError as error:
+            raise LedgerError("%s can't be opened: %s" % (self.path, error.strerror)) from None
+        try:
             if self._create:
                 os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         except FileExistsError:
@@ -238,7 +282,8 @@ class SqliteFile:
         is_current = self._is_current(db)
         mode = _query_value(db, "PRAGMA journal_mode")
         if not is_current and mode != "wal":
-            if not is_on_network(self.path):
+            can_share = has_shared_memory(os.path.dirname(self.path))
+            if can_share and not is_on_network(self.path):
                 mode = _query_value(db, "PRAGMA journal_mode=WAL")
             if mode != "wal":
                 self._warn(
@@ -321,10 +366,20 @@ def _is_locked(error: sqlite3.Error) -> bool:
 def explain_error(path: str, error: sqlite3.Error) -> LedgerError:
     """An error of SQLite with its remedy."""
     text = str(error)
+    if "unable to open" in text and not _can_open_files():
+        return LedgerError("%s can't be opened: too many open files (ulimit -n)" % path)
     for part, explanation in _EXPLANATIONS.items():
         if part in text:
             return LedgerError("%s %s" % (path, explanation))
     return LedgerError("%s can't be used: SQLite says %r" % (path, text))
+
+
+def _can_open_files() -> bool:
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    return True
 
 
 def is_on_network(path: str, mounts: str = "/proc/self/mounts") -> bool:

@@ -11,7 +11,7 @@ import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-PEERS = ["requests", "aiohttp"]
+PEERS = ["requests", "aiohttp", "huey", "procrastinate", "psycopg[binary]", "psycopg2-binary"]
 QUIET = 0.25  # if other programs keep more processors busy, the figures are not worth quoting
 Results = Dict[str, Any]
 

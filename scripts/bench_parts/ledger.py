@@ -9,7 +9,7 @@ import tempfile
 import time
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from . import common
+from . import common, ledger_processes
 from .common import Failure, Options, OtherLoad, Results, Summary
 
 JOBS = 100000
@@ -84,7 +84,9 @@ def run(options: Options) -> Results:
         for name, goal in GOALS.items()
     ]
     _show(options, machine, size, rows)
+    processes = ledger_processes.run(options)
     return {
+        "processes": processes,
         "benchmark": "ledger",
         "machine": machine,
         "quiet": common.is_quiet(machine),

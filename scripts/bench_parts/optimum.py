@@ -9,7 +9,8 @@ import random
 from bisect import bisect_left, bisect_right
 from typing import Callable, List, NamedTuple, Sequence, Tuple
 
-from pollkit.drivers.simulation.optimum import Grid, optimum
+from pollkit.core.learning.cheapest_schedule import Grid
+from pollkit.drivers.simulation.optimum import optimum
 
 SAMPLES = 20000
 Draw = Callable[[random.Random], float]

@@ -29,6 +29,25 @@ If only intervals are known: jobs 351 to 450 compared with jobs 51 to 150. The c
 pace learns wrongly.""",
     "waves": """
 Six waves of 60 jobs. The jobs of a wave start together, so the short ones finish first.""",
+    "mixes": """
+Notice delay in seconds of a cold start: 60 requests per minute, latency 0.15 s.""",
+    "queue": """
+Polls per job plus mean notice delay: four waves of 25 jobs that a server works off one by one.""",
+    "shadow price": """
+What one more request saves, in seconds of delay: as `status` shows it under a limit of 60 requests
+per minute, and as measured with 66 of them.""",
+    "weight": """
+Mean notice delay in seconds under a limit of 60 requests per minute, if the jobs of one model have
+a weight.""",
+    "cold": """
+Scenarios of `pollkit simulate` from a cold start, and the worst delay of 12 runs. If it was
+more than three times p95, the job was among the first 18 of its label in 9 of 14 runs.""",
+    "held": """
+Jobs from the 101st on of a server that holds polls, against the optimum with holding.""",
+    "longer": """
+How late a job of 15.05 s is noticed if seven jobs of up to 14 s are known, in seconds.""",
+    "narrow": """
+Jobs 101 to 200 whose durations vary little, compared with the price of a poll.""",
     "progress": """
 Jobs of 2 to 15 min that report progress, as a share of their cost without progress. Most of these
 false reports were known when the trust in progress was chosen.""",

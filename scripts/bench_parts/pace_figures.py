@@ -12,27 +12,20 @@ import random
 import sys
 import time
 from collections import Counter
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from pollkit.cli import main as pollkit_main
-from pollkit.core.learning.completions import observed_duration
 from pollkit.core.learning.curve import Curve
 from pollkit.core.learning.durations import RECENT, Durations
-from pollkit.core.machine import next_action, observe, start
-from pollkit.core.model import Job
-from pollkit.core.pace import parse_pace
-from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.wait_settings import WaitSettings
-from pollkit.core.wait_state import Sleep, WaitState
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.drivers.simulation.simulation import Simulation
 
+from . import pace_limit, pace_many_jobs
 from .optimum import HELD_OUT, SCENARIOS, SEEN, Draw, Shape, lognormal, make_shape, scaled, uniform
-from .progress_reports import HONEST, LYING, Reported
+from .pace_waits import learn, make_settings, measure_jobs, ratio, wait_for_job
+from .progress_reports import HONEST, LYING
 
 Figure = Tuple[str, str, str, float, Optional[float]]  # the fields of pace.Figure
-JOB = Job("job")
-PENDING = Reading(Verdict.PENDING, "running")
 OTHER_PACES = ["fixed 30s", "backoff 2s..10s x1.5", "backoff 1s..5m x2 jitter=full"]
 # The sources that the pace learns from: replies with timestamps, without them, or no jobs.
 TRUE_DURATIONS = "true durations"
@@ -63,78 +56,6 @@ class Task(NamedTuple):
     arguments: Tuple[Any, ...]
 
 
-def wait_for_job(
-    duration: float,
-    settings: WaitSettings,
-    rng: random.Random,
-    reported: Optional[Reported] = None,
-    has_timestamps: bool = True,
-) -> Tuple[WaitState, float]:
-    """Wait for one job in virtual time; the finished wait, and its cost."""
-    now = 0.0
-    progress = start(JOB, "", settings, now)
-    while progress.ending is None:
-        action = next_action(progress, now)
-        if isinstance(action, Sleep):
-            now = action.until
-            continue
-        reading = PENDING
-        if now >= duration:
-            reading = Reading(Verdict.DONE, "done", duration_s=duration if has_timestamps else None)
-        elif reported is not None:
-            reading = PENDING._replace(fraction=reported(now, duration))
-        progress = observe(progress, settings, reading, now, rng.random())
-    return progress, progress.polls + progress.ending.at - duration
-
-
-def measure_jobs(
-    shape: Shape, settings: WaitSettings, jobs: int, rng: random.Random, has_timestamps: bool
-) -> Tuple[float, float]:
-    """The cost of jobs, one after another, each learned from; and the lowest possible cost."""
-    assert settings.durations is not None
-    total = 0.0
-    best = 0.0
-    for _ in range(jobs):
-        # Three jobs per state of knowledge make the figures more precise; one is learned from.
-        for _ in range(3):
-            duration = shape.draw(rng)
-            progress, cost = wait_for_job(duration, settings, rng, has_timestamps=has_timestamps)
-            total += cost
-            best += shape.best_cost(duration)
-        record_completion(progress, settings.durations)
-    return total, best
-
-
-def record_completion(progress: WaitState, durations: Durations) -> None:
-    bounds = observed_duration(progress)
-    if bounds is not None:
-        durations.record_between(*bounds)
-
-
-def learn(
-    shape: Shape, settings: WaitSettings, jobs: int, rng: random.Random, has_timestamps: bool
-) -> None:
-    """Learn from so many jobs without measuring them."""
-    assert settings.durations is not None
-    for _ in range(jobs):
-        duration = shape.draw(rng)
-        if has_timestamps:  # the duration is then known, whenever the job was polled
-            settings.durations.record(duration)
-        else:
-            progress, _ = wait_for_job(duration, settings, rng, has_timestamps=False)
-            record_completion(progress, settings.durations)
-
-
-def _settings(pace: str = "adaptive") -> WaitSettings:
-    return WaitSettings(pace=parse_pace(pace), timeout=None, durations=Durations(), is_fresh=True)
-
-
-def _ratio(measured: Iterable[Tuple[float, float]]) -> float:
-    """The cost divided by the lowest possible for the same jobs, so that chance cancels out."""
-    pairs = list(measured)
-    return sum(cost for cost, _ in pairs) / sum(best for _, best in pairs)
-
-
 # The measurements; a ratio is the cost divided by the lowest possible.
 
 
@@ -149,15 +70,15 @@ def measure_label(i: int, j: int, seeds: int) -> Dict[str, float]:
         measured = []
         for seed in range(seeds):
             rng = random.Random("%s %d" % (name, seed))
-            settings = _settings()
+            settings = make_settings()
             learn(shape, settings, 100, rng, has_timestamps)
             measured.append(measure_jobs(shape, settings, 100, rng, has_timestamps))
-        found[TRUE_DURATIONS if has_timestamps else INTERVALS] = _ratio(measured)
+        found[TRUE_DURATIONS if has_timestamps else INTERVALS] = ratio(measured)
     rng = random.Random(name)
     for pace in OTHER_PACES if i < len(SCENARIOS) else []:
-        found[pace] = _ratio([measure_jobs(shape, _settings(pace), 25 * seeds, rng, True)])
-    found[NOTHING] = _ratio(
-        measure_jobs(shape, _settings(), 1, rng, True) for _ in range(40 * seeds)
+        found[pace] = ratio([measure_jobs(shape, make_settings(pace), 25 * seeds, rng, True)])
+    found[NOTHING] = ratio(
+        measure_jobs(shape, make_settings(), 1, rng, True) for _ in range(40 * seeds)
     )
     return found
 
@@ -175,13 +96,13 @@ def measure_drift(
     measured = []
     for seed in range(seeds):
         rng = random.Random("%s %d" % (name, seed))
-        settings = _settings()
+        settings = make_settings()
         learn(before, settings, JOBS_BEFORE_DRIFT, rng, has_timestamps)
         if forgets:
             settings = settings._replace(durations=Durations())
         learn(after, settings, 12, rng, has_timestamps)
         measured.append(measure_jobs(after, settings, 13, rng, has_timestamps))
-    return _ratio(measured)
+    return ratio(measured)
 
 
 def measure_trap(name: str, seeds: int) -> float:
@@ -191,12 +112,12 @@ def measure_trap(name: str, seeds: int) -> float:
     late = []
     for seed in range(seeds):
         rng = random.Random("%s %d" % (name, seed))
-        settings = _settings()
+        settings = make_settings()
         learn(shape, settings, 50, rng, False)
         early.append(measure_jobs(shape, settings, 100, rng, False))
         learn(shape, settings, 200, rng, False)
         late.append(measure_jobs(shape, settings, 100, rng, False))
-    return _ratio(late) / _ratio(early)
+    return ratio(late) / ratio(early)
 
 
 def measure_waves(name: str, has_timestamps: bool, seeds: int) -> List[float]:
@@ -235,7 +156,7 @@ def measure_progress(case: str, seeds: int) -> float:
     without = 0.0
     for seed in range(seeds):  # each with its own history, whose quality matters much
         rng = random.Random("progress %d" % seed)
-        settings = _settings()
+        settings = make_settings()
         assert settings.durations is not None
         while len(settings.durations) < 150:
             settings.durations.record(LIPSYNC(rng))
@@ -288,6 +209,8 @@ MEASUREMENTS: Dict[str, Callable[..., Any]] = {
     "waves": measure_waves,
     "progress": measure_progress,
     "deciding": measure_deciding,
+    **pace_many_jobs.MEASUREMENTS,
+    **pace_limit.MEASUREMENTS,
 }
 
 
@@ -319,6 +242,9 @@ def _tasks(seeds: int) -> Iterator[Task]:
             yield Task("waves", (name, has_timestamps, 2 * seeds))
     for case in list(HONEST) + list(LYING):
         yield Task("progress", (case, 4 * seeds))
+    for module in (pace_many_jobs, pace_limit):
+        for each, arguments in module.tasks(seeds):
+            yield Task(each, arguments)
     yield Task("deciding", ())
 
 
@@ -358,13 +284,16 @@ def _figures(measured: Dict[Task, Any]) -> Iterator[Figure]:
             name, has_timestamps, _ = task.arguments
             row = "%s, %s" % (name, TRUE_DURATIONS if has_timestamps else INTERVALS)
             first, later, worst = value
-            yield "waves", row, "first", first, None
+            yield "waves", row, "first", first, 1.25
             yield "waves", row, "later ones", later, 1.25
             yield "waves", row, "worst of these", worst, 1.25
         elif task.name == "progress":
             case = task.arguments[0]
             goal = 0.6 if case in HONEST else 1.3
             yield "progress", case, "of the cost without", value, goal
+    for task, value in measured.items():
+        yield from pace_many_jobs.figures(task.name, task.arguments, value)
+        yield from pace_limit.figures(task.name, task.arguments, value)
     decision_us, model_us = measured[Task("deciding", ())]
     yield "deciding", "next poll", "us", decision_us, 50.0
     yield "deciding", "model of %d jobs" % RECENT, "us", model_us, 1000.0

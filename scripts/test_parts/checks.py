@@ -21,7 +21,7 @@ CORE_TESTS = [
     "tests/cli/charts",
     "tests/cli/test_doctor.py",
     "tests/cli/test_doctor_replies.py",
-    "tests/cli/test_duration_lists.py",
+    "tests/cli/inputs/test_duration_lists.py",
     "tests/cli/test_profile_commands.py",
     "tests/cli/test_simulate_command.py",
     "tests/test_public.py",

@@ -9,11 +9,11 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 from .common import ROOT, Failure, run_command
 
 SUPPORTED = [(3, minor) for minor in range(6, 14)]
-REQUIREMENTS = ["pytest", "responses"]
+REQUIREMENTS = ["pytest", "responses", "psycopg[binary]", "psycopg2-binary", "pg8000"]
 # The last releases for Python 3.6; the pip 18.1 that comes with it is too old to install them.
-REQUIREMENTS_36 = ["pytest==7.0.1", "responses==0.17.0"]
+REQUIREMENTS_36 = ["pytest==7.0.1", "responses==0.17.0", "psycopg2-binary==2.9.5", "pg8000==1.26.0"]
 PIP_36 = "pip==21.3.1"
-TOOLS = ["coverage", "mypy", "ruff"]
+TOOLS = ["coverage", "mypy", "ruff", "atheris"]
 
 Version = Tuple[int, ...]
 

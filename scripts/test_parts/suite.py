@@ -12,12 +12,21 @@ from .common import ROOT, run_command
 
 SLOW = "tests/slow"
 PROCESSES = 4  # at once: much of the time the tests only wait
-# These take about 3 s or more each, the slowest first. They are spread over the processes.
-SLOWEST = (
-    "wait_and_batch zipapp batch engine history_commands advice bad_input secrets bounded_work "
-    "shared_bucket ledger_sharing ledger_commands parser fuzz multiplexer batch_ends ledger_runner "
-    "notifier help shared_directories"
-).split()
+# How many seconds the slowest files take, alone on an idle machine.
+SLOWEST = {
+    28: "held_requests",
+    14: "zipapp ledger_runner",
+    11: "wait_and_batch transport_outcomes",
+    10: "batch ledger_results",
+    9: "secrets submit ledger_nudges",
+    8: "results_commands help submissions",
+    7: "history_commands engine batch_resume ledger_outages bounded_work cancel_requests",
+    6: "database shared_bucket_hosts shared_directories 05_faults drivers bad_input results ledger",
+    5: "11_one_bad_server job_lists listener completion public shared_bucket listen copier",
+    4: "advice parser demo simulate_command ledger_sharing ledger_commands credential_commands",
+}
+SECONDS = {name: seconds for seconds, names in SLOWEST.items() for name in names.split()}
+BYTES_PER_SECOND = 8000.0  # of the other files
 NO_TESTS_RAN = 5  # an exit code of pytest
 
 
@@ -67,7 +76,7 @@ def run_suite(name: str, inner: str, arguments: List[str]) -> Outcome:
     """Run the whole suite in several processes, or the tests that the arguments select in one."""
     started_at = time.monotonic()
     shares = [arguments] if arguments else _share_out()
-    with ThreadPoolExecutor(len(shares)) as pool:
+    with ThreadPoolExecutor(PROCESSES) as pool:
         results = list(pool.map(lambda share: _run_pytest(inner, share), shares))
     counts = Counts(*map(sum, zip(*(counts for _, counts, _ in results))))
     code = next((code for code, _, _ in results if code), 0)
@@ -91,11 +100,13 @@ def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
 
 
 def _share_out() -> List[List[str]]:
-    """The test files, divided into shares that take about as long."""
+    """The test files, divided into shares that take about as long, one per process."""
     shares: List[List[str]] = [[] for _ in range(PROCESSES)]
-    for i, path in enumerate(sorted(_test_files(), key=_slowness)):
-        turn, place = divmod(i, PROCESSES)
-        shares[place if turn % 2 == 0 else PROCESSES - 1 - place].append(path)
+    seconds = [0.0] * PROCESSES
+    for path in sorted(_test_files(), key=lambda path: (-_estimate_seconds(path), path)):
+        shortest = seconds.index(min(seconds))
+        shares[shortest].append(path)
+        seconds[shortest] += _estimate_seconds(path)
     return shares
 
 
@@ -108,11 +119,9 @@ def _test_files() -> Iterator[str]:
                     yield os.path.join(relative, name)
 
 
-def _slowness(path: str) -> Tuple[int, int, str]:
-    """A sort key: the slowest files first, then by size."""
+def _estimate_seconds(path: str) -> float:
     subject = os.path.basename(path)[len("test_") : -len(".py")]
-    rank = SLOWEST.index(subject) if subject in SLOWEST else len(SLOWEST)
-    return rank, -os.path.getsize(os.path.join(ROOT, path)), path
+    return SECONDS.get(subject) or os.path.getsize(os.path.join(ROOT, path)) / BYTES_PER_SECOND
 
 
 def count_tests(report: str) -> Counts:

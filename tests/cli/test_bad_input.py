@@ -246,7 +246,7 @@ TYPED = [
     (["batch", "one.txt", "two.txt"], "'one.txt' is a file: give one file"),
     (["batch", "url-list.txt"], "line 2: .* host and port"),
     # the other commands
-    (["profiles", "shwo", "x"], "show NAME, check FILE or suggest URL"),
+    (["profiles", "shwo", "x"], "show NAME, check FILE, suggest URL or import FILE"),
     (["profiles", "knowhere"], "pollkit profiles show knowhere"),
     (["profiles", "show"], "needs a NAME"),
     (["profiles", "check"], "needs a FILE"),

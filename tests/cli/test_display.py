@@ -14,13 +14,13 @@ from pollkit.cli.progress.event_log import CHANGES, EVERYTHING, WARNINGS, EventL
 from pollkit.cli.progress.terminal import Size, Style, can_draw, clip, style_for, width_of
 from pollkit.cli.progress.texts import clock_text, eta
 from pollkit.cli.progress.views import ManyJobs, OneJob, Totals
-from pollkit.core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event
-from pollkit.core.machine import start
-from pollkit.core.model import Job, State
-from pollkit.core.outages import Outage
+from pollkit.core.events import END, FAULT, PAUSE, POLL, STATUS, WARNING, Event, end_event
+from pollkit.core.model import Error, Job, State
+from pollkit.core.scheduling.outages import Outage
 from pollkit.core.units import Limit
-from pollkit.core.wait_settings import WaitSettings
-from pollkit.core.wait_state import Ending
+from pollkit.core.waiting.machine import start
+from pollkit.core.waiting.wait_settings import WaitSettings
+from pollkit.core.waiting.wait_state import Cancel, Ending
 
 ASCII = Style("ascii", False, False)
 PLAIN = Style("utf-8", True, False)
@@ -496,6 +496,22 @@ def test_the_log_has_changes_and_each_fault_once(level, expected):
     lines = [line for line in (log.format_event(event, 1800000000.0) for event in story()) if line]
     assert [re.sub(r"^\d\d:\d\d:\d\d job_1: ", "", line) for line in lines] == expected
     assert not log._reported
+
+
+def test_the_display_of_a_submitted_job_names_the_job():
+    view = OneJob("https://api.internal/jobs", 100.0)
+    view.on_event(poll(101.0, "job_7"))
+    (line,) = view.lines(102.0, Size(200, 20), PLAIN)
+    assert line.rstrip().endswith("job_7") and "api.internal" not in line
+
+
+@pytest.mark.parametrize("cancel, is_logged", [(None, False), (Cancel.SENT, True)])
+def test_the_end_of_a_job_that_its_api_cancelled_is_logged(cancel, is_logged):
+    """A wait that was stopped is not: the command reports these in one line."""
+    ending = Ending(State.CANCELLED, 1.0, error=Error(None, "why"))
+    state = start(Job("job_1"), "http://x/1", WaitSettings(), 0.0)
+    event = end_event(state._replace(ending=ending, cancel=cancel), 1.0)
+    assert (EventLog(CHANGES).format_event(event, 0.0) is not None) == is_logged
 
 
 @pytest.mark.parametrize("as_json", [False, True])

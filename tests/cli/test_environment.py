@@ -9,9 +9,9 @@ import sys
 import pytest
 
 from paths import read_sources
+from pollkit.cli.arguments.parser import FromEnvironment
 from pollkit.cli.commands.help import text_of
 from pollkit.cli.main import COMMANDS, build_parser
-from pollkit.cli.parser import FromEnvironment
 
 QUIET = ["--quiet", "--history", "none"]
 

@@ -20,8 +20,8 @@ from paths import read_sources
 from pollkit.cli import exit_codes as exits
 from pollkit.cli.commands.help import SCHEMA, TOPICS, see_also, text_of
 from pollkit.cli.main import COMMANDS, build_parser, help_text, main
-from pollkit.core.pace import parse_pace
 from pollkit.core.units import parse_limit
+from pollkit.core.waiting.pace import parse_pace
 from pollkit.edges.profiles.keys import HEADER, KEYS
 from programs import needs_program
 
@@ -123,7 +123,8 @@ def test_every_argument_has_a_description():
 def test_a_flag_has_the_same_metavar_in_every_command():
     metavars = {}
     for command in COMMANDS:
-        for action in command_flags(command):
+        flags = [action for action in command_flags(command) if action.nargs != 0]
+        for action in flags:
             metavars.setdefault(action.option_strings[-1], set()).add(action.metavar)
     assert {flag: names for flag, names in metavars.items() if len(names) > 1} == {}
 
@@ -150,6 +151,8 @@ def test_a_flag_has_the_same_metavar_in_every_command():
         "--history",
         "--output",
         "--resume",
+        "--listen",
+        "--listen-secret",
     ],
 )
 def test_flags_that_need_more_than_one_line_are_explained_in_a_topic(flag):
@@ -249,6 +252,7 @@ def test_examples_that_poll_an_api_run_up_to_the_connection(words, tmp_path, mon
     if "curl" in words:
         needs_program("curl")
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
     (tmp_path / "jobs.txt").write_text(
         "job_1\n" if "--profile" in words else "http://api.internal/1\n"
     )
@@ -328,7 +332,7 @@ def test_python_in_the_topics_compiles(topic, least):
         compile(block, topic + ".txt", "exec")
 
 
-@pytest.mark.parametrize("topic", ["library", "testing", "transports"])
+@pytest.mark.parametrize("topic", ["library", "testing", "transports", "callbacks", "migrate"])
 def test_python_in_the_topics_uses_only_exported_names(topic):
     for name in re.findall(r"\bpollkit\.(\w+)", TEXTS[topic]):
         assert name in pollkit.__all__ or name == "testing", name
@@ -336,11 +340,11 @@ def test_python_in_the_topics_uses_only_exported_names(topic):
         assert name in pollkit.testing.__all__, name
 
 
-@pytest.mark.parametrize("topic", ["library", "testing"])
-def test_sessions_in_the_topics_run(topic):
+@pytest.mark.parametrize("topic, least", [("library", 9), ("testing", 9), ("callbacks", 4)])
+def test_sessions_in_the_topics_run(topic, least):
     name = topic + ".txt"
     session = doctest.DocTestParser().get_doctest(TEXTS[topic], {}, name, name, 0)
-    assert len(session.examples) > 8
+    assert len(session.examples) >= least
     assert doctest.DocTestRunner(verbose=False).run(session).failed == 0
 
 
@@ -405,10 +409,6 @@ def test_messages_in_the_troubleshooting_topic_are_in_the_code(message):
 
 
 # The texts
-
-
-def test_a_topic_is_found_by_its_other_name(capsys):
-    assert main(["help", "ledger"]) == 0 and capsys.readouterr().out.startswith("CRON:")
 
 
 @pytest.mark.parametrize("topic", list(TOPICS))

@@ -11,7 +11,7 @@ import history_file
 from finished_ledger import make_ledger
 from history_file import save_durations
 from pollkit import Job, Ledger, Simulation
-from pollkit.cli.duration_lists import read_durations
+from pollkit.cli.inputs.duration_lists import read_durations
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.edges.history_file import Kind, default_path, read_history
 
@@ -130,7 +130,7 @@ def test_a_ledger_named_as_history_is_refused_unchanged(tmp_path, pollkit):
     code, _, err = pollkit("history", "clear", "--history", path)
     assert code == 2 and "it is a database" in err
     with Ledger(path) as ledger:
-        assert [row.job.id for row in ledger.rows()] == ["a"]
+        assert [row.job.id for row in ledger.jobs()] == ["a"]
 
 
 def test_a_host_without_a_home_needs_a_file(pollkit, monkeypatch):

@@ -345,6 +345,6 @@ def test_before_a_job_finishes_only_an_adaptive_pace_reads_the_file(
 
 def test_without_a_path_a_wait_is_recorded_only_if_its_durations_are_used():
     history = History()
-    assert history.begin(KIND) is None
-    history.finish(KIND, None, 0.0, (1.0, 2.0))
-    assert len(history.durations(KIND)) == 0 and history.begin(KIND) is not None
+    assert history.begin(KIND, 100.0) is None
+    assert len(history.durations(KIND)) == 0 and history.begin(KIND, 100.0) == 100.0
+    assert history.begin(KIND, 100.0) > 100.0  # each wait has its own start

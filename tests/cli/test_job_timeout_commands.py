@@ -19,7 +19,7 @@ def endless():
 
 def the_timeouts():
     with Ledger("jobs.db") as ledger:
-        return {row.job.id: row.job.timeout for row in ledger.rows()}
+        return {row.job.id: row.job.timeout for row in ledger.jobs()}
 
 
 def listed(*jobs):

@@ -29,6 +29,7 @@ KEYS = [
     "notice_delay_s",
     "started_at",
     "ended_at",
+    "saved_to",
 ]
 pytestmark = pytest.mark.usefixtures("place")
 

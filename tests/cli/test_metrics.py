@@ -12,7 +12,7 @@ import pytest
 from ledger_shell import added
 from pollkit import Ledger
 from pollkit.cli.metrics import metrics_text
-from pollkit.core.outages import Outage
+from pollkit.core.scheduling.outages import Outage
 
 pytestmark = pytest.mark.usefixtures("place")
 LABEL = r'[a-z]+="(?:[^"\\\n]|\\["\\n])*"'
@@ -114,6 +114,17 @@ def test_an_outage_is_visible(place):
         assert 90 <= found["origin_outage_seconds", origin] < 120
         ledger._outages.end("https://api.internal", 0.0)
         assert "api.internal" not in metrics_text(ledger, "jobs.db")
+
+
+def test_a_limit_that_delays_polls_has_a_shadow_price(place):
+    with Ledger("jobs.db") as ledger:
+        bucket = ledger.bucket("60/m", name="knowhere")
+        bucket.shadow_price = 12.5
+        bucket.reserve(ledger.clock.now())
+        ledger.bucket("60/m", name="idle").reserve(ledger.clock.now())
+        text = metrics_text(ledger, "jobs.db")
+    assert Metrics(text)["limit_shadow_price_seconds", 'limit="knowhere"'] == 12.5
+    assert 'limit="idle"' not in text
 
 
 def test_the_time_of_the_last_run_comes_from_the_ledger(api, pollkit):

@@ -1,5 +1,6 @@
 """The command `pollkit profiles`."""
 
+import json
 import re
 
 import pytest
@@ -56,7 +57,7 @@ def test_every_key_of_a_profile_is_shown(write, pollkit):
     path = write(EVERY_KEY)
     assert profiles.check_file(path) == []
     code, out, _ = pollkit("profiles", "show", "all", "--profiles", path)
-    shown = {line.split("=")[0].strip() for line in out.splitlines() if " = " in line}
+    shown = set(re.findall(r"^([\w.-]+) +=", out, re.MULTILINE))
     assert code == 0 and shown == set(KEYS) | {"header.X-Tenant"}
     assert profiles.find_profile("all", write(out, "copy.ini")) == profiles.find_profile(
         "all", path
@@ -71,6 +72,24 @@ origins = https://b, https://c:8443
 redirects = same-origin
 tls_strict = no
 transport = curl
+callback_header = X-Hub-Signature-256
+callback_id = data.id
+submit_url = {base}/submit/{label}
+submit_method = PUT
+submit_body = {"in": {json},
+    "token": "{key}"}
+submit_id = id
+submit_status_url = links.self
+submit_lookup = {base}/find/{key}
+submit_settle = 2m
+idempotency_header = Idempotency-Key
+idempotency_ttl = 1h
+prefer = respond-async
+result_url = data.url
+result_next = next as page
+cancel_url = {base}/{id}/cancel
+cancel_method = DELETE
+on_timeout = cancel
 auth = bearer env:TOKEN
 method = POST
 body = {"a": 1,
@@ -81,6 +100,11 @@ done = b, c
 failed = d
 pending = e
 unknown = failed
+confirm = 2
+unknown_ids = pending
+rules =
+    done if http 404
+    failed if a.b == 'x y'
 result = f|json.g
 error = h
 error_code = i
@@ -88,6 +112,10 @@ progress = j / k
 created = l
 finished = m
 limit = 7/5s burst 3
+weight = 2.5
+hold = 25s
+hold_url = {base}/{label}/{id}/wait
+hold_method = POST
 pace = adaptive first=1500ms every=2s
 retry = fixed 1s
 timeout = 5m
@@ -103,6 +131,9 @@ batch_url = {base}/?ids={ids}
 batch_items = n
 batch_id = o
 batch_size = 9
+batch_body = {"ids": {ids}}
+batch_next = p as q
+batch_absent = failed
 [all:x]
 up_to = 2.5
 timeout = never
@@ -153,6 +184,9 @@ def test_check_reports_that_a_file_has_no_mistakes(write, pollkit):
     [
         (["show"], "profiles show needs a NAME"),
         (["check"], "profiles check needs a FILE"),
+        (["import"], "profiles import needs a FILE"),
+        (["import", "/nowhere/x"], "can't read /nowhere/x: No such file"),
+        (["import", "a", "--profiles", "b"], "leave --profiles out"),
         (["show", "knowher"], "did you mean knowhere?"),
         (["check", "/nowhere/x"], "/nowhere/x: No such file"),
         (["check", "/"], "Is a directory"),
@@ -168,3 +202,42 @@ def test_bad_arguments_are_one_line_and_exit_code_2(pollkit, words, message):
     code, out, err = pollkit("profiles", *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert err.startswith("pollkit: ") and message in err
+
+
+def waiters_file(tmp_path, **waiters):
+    """A waiters-2.json with these waiters, each with one acceptor."""
+    entries = {
+        name: {"delay": 5, "maxAttempts": 12, "acceptors": [dict(acceptor, state="success")]}
+        for name, acceptor in waiters.items()
+    }
+    path = tmp_path / "waiters-2.json"
+    path.write_text(json.dumps({"version": 2, "waiters": entries}))
+    return str(path)
+
+
+GOOD = {"matcher": "path", "argument": "Table.Status", "expected": "ACTIVE"}
+BAD = {"matcher": "path", "argument": "a || b", "expected": "X"}
+
+
+def test_import_prints_profiles_and_the_reason_for_each_waiter_left_out(write, pollkit, tmp_path):
+    path = waiters_file(tmp_path, TableExists=GOOD, Odd=BAD, TableReady=GOOD)
+    code, out, err = pollkit("profiles", "import", path)
+    assert (code, err) == (0, "pollkit: Odd: not imported: 'a || b' is too complicated\n")
+    mine = write(out)
+    assert profiles.check_file(mine) == []
+    assert sorted(profiles.profile_names(mine)) == ["TableExists", "TableReady"]
+    assert profiles.find_profile("TableReady", mine).rules == ("done if Table.Status == ACTIVE",)
+
+
+def test_import_exits_with_2_if_no_waiter_can_be_a_profile(pollkit, tmp_path):
+    code, out, err = pollkit("profiles", "import", waiters_file(tmp_path, Odd=BAD))
+    assert (code, out) == (2, "") and "Odd: not imported" in err
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", "{}", '{"waiters": {}}', '{"shapes": {"a": 1}}'])
+def test_import_refuses_a_file_without_waiters(pollkit, tmp_path, text):
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    code, out, err = pollkit("profiles", "import", str(path))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert str(path) in err and ("has no waiters" in err or "is not JSON" in err)

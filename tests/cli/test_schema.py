@@ -8,7 +8,7 @@ from json_schema import find_errors
 from ledger_shell import lines_of
 from pollkit import Ledger, Outcome, State
 from pollkit.core import events
-from pollkit.core.outages import Outage
+from pollkit.core.scheduling.outages import Outage
 
 QUICK = ["--profile", "fake", "--pace", "fixed 20ms", "--history", "none"]
 # The keys that the design names.

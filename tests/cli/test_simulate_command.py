@@ -162,3 +162,48 @@ def test_the_help_is_short_and_names_every_scenario(pollkit):
     assert code == 0 and len(out.splitlines()) <= 100
     for flag in re.findall(r"--[a-z-]+", text):
         assert flag in out, flag
+
+
+def test_with_a_hold_the_frontier_with_holding_is_below_the_other(pollkit, tmp_path):
+    svg = tmp_path / "held.svg"
+    code, out, _ = pollkit("simulate", *SMALL + ["--hold", "10s", "--svg", str(svg)])
+    assert code == 0
+    assert "polls are held for up to 10s" in out.replace("\n", " ")
+    rows = {line[2:20].strip(): line.split() for line in out.splitlines() if "  " in line}
+    assert float(rows["the optimum"][-2]) < float(rows["without holding"][-2])
+    assert rows["the optimum"][-1] == "1.00"
+    assert "::: without holding" in out and out.count(":") > 10
+    assert "the optimum without holding" in svg.read_text()
+    _, plain, _ = pollkit("simulate", *SMALL)
+    assert "holding" not in plain
+
+
+def test_an_absurd_hold_is_one_clear_line(pollkit):
+    code, out, err = pollkit("simulate", *SMALL + ["--hold", "2h"])
+    assert (code, out, err) == (2, "", "pollkit: hold must be from 1s to 10m, not 2h\n")
+
+
+def test_a_page_has_the_charts_the_figures_and_the_advice(pollkit, tmp_path):
+    page = tmp_path / "paces.html"
+    code, out, err = pollkit("simulate", *SMALL + ["--limit", "60/m", "--html", str(page)])
+    assert (code, err) == (0, "")
+    text = page.read_text(encoding="utf-8")
+    assert "Paces compared: uniform 10s..30s" in text
+    assert "limit 60/m" in text and text.count("<circle") >= 4
+    advice = " ".join(out[out.index("\nUse '") :].split())
+    assert advice[:80] in text.replace("&#x27;", "'")
+
+
+def test_a_page_is_drawn_although_no_job_was_seen_to_finish(pollkit, tmp_path):
+    page = tmp_path / "paces.html"
+    words = ["--durations", "uniform 60s..90s", "--jobs", "3", "--timeout", "1s", "--pace"]
+    assert pollkit("simulate", *words + ["fixed 5s", "--html", str(page)])[0] == 0
+    assert "No pace saw any job finish" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("flag", ["--svg", "--html"])
+@pytest.mark.parametrize("path", ["-", ".", "missing/x"])
+def test_a_picture_that_can_not_be_written_is_refused_before_the_simulation(pollkit, flag, path):
+    code, out, err = pollkit("simulate", *SMALL + [flag, path])
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("pollkit: %s " % flag)

@@ -1,5 +1,6 @@
 """Commands import only the modules they use: cron starts pollkit every minute."""
 
+import gc
 import subprocess
 import sys
 
@@ -26,7 +27,7 @@ LATE = """
     encodings.idna
     base64 urllib.parse ipaddress
     pollkit.cli.progress.views pollkit.edges.credentials pollkit.edges.profiles.catalog
-    pollkit.drivers.batch pollkit.core.agenda pollkit.testing
+    pollkit.drivers.batch pollkit.core.scheduling.agenda pollkit.core.reading.rules pollkit.testing
 """.split()
 
 
@@ -97,6 +98,7 @@ def test_a_run_without_terminal_and_program_imports_no_modules_for_them(url, tmp
         "difflib",
         "pollkit.cli.progress.views",
         "pollkit.cli.processes",
+        "pollkit.drivers.listener",
     }
     used = "import sys, argparse, concurrent.futures, logging, random, sqlite3; print(*sys.modules)"
     assert not late & (got - set(subprocess.check_output(BARE + [used]).decode().split()))
@@ -106,3 +108,15 @@ def test_a_run_without_terminal_and_program_imports_no_modules_for_them(url, tmp
 def test_version_and_help_import_no_other_module(word):
     ours = {name for name in imported(word) if name.startswith("pollkit")}
     assert ours == {"pollkit", "pollkit.cli", "pollkit.cli.main"}
+
+
+@pytest.mark.skipif(not hasattr(gc, "freeze"), reason="needs Python 3.7")
+@pytest.mark.parametrize("call, is_program", [("main()", True), ("main(sys.argv[1:])", False)])
+def test_the_garbage_collector_skips_the_modules_of_a_program_only(url, call, is_program):
+    code = (
+        "import gc, sys; from pollkit.cli import main; code = " + call + "\n"
+        "sys.stderr.write('%d %d %d' % (code, gc.isenabled(), gc.get_freeze_count() > 10000))"
+    )
+    command = BARE + [code, "wait", url, "--quiet"]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert done.stderr.decode() == "0 1 %d" % is_program

@@ -9,7 +9,7 @@ import pytest
 from ledger_host import time_passes
 from ledger_shell import added, posix, profile, start, wait_for_exit
 from pollkit import Job, Ledger
-from pollkit.core.outages import Outage
+from pollkit.core.scheduling.outages import Outage
 
 pytestmark = pytest.mark.usefixtures("place")
 KEYS = (

@@ -135,6 +135,7 @@ def test_the_credential_is_named_and_never_shown(suggest, environment, tmp_path)
     environment.setenv("MY_KEY", "s3cr3t-1")
     environment.chdir(tmp_path)
     (tmp_path / "token").write_text("s3cr3t-2")
+    (tmp_path / "token").chmod(0o600)
     echo = {"status": "s3cr3t-1", "error": "s3cr3t-2", "s3cr3t-1": {"state": "done"}}
     flags = ["--auth", "header X-Key env:MY_KEY", "--header", "X-Team: me"]
     profile, text = suggest([RUNNING, echo], *flags)

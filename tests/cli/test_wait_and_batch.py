@@ -38,6 +38,7 @@ KEYS = [
     "notice_delay_s",
     "started_at",
     "ended_at",
+    "saved_to",
 ]
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 QUICK = ["--pace", "fixed 20ms"]

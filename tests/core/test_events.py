@@ -2,11 +2,27 @@
 
 import pytest
 
-from machine_runs import DONE, FAILED, FAULT, JOB, LIMITED, PENDING, SEE_OTHER, STEADY, URL, run
+from machine_runs import (
+    DONE,
+    FAILED,
+    FAULT,
+    JOB,
+    LIMITED,
+    PENDING,
+    REFUSED,
+    SEE_OTHER,
+    STEADY,
+    URL,
+    run,
+)
 from pollkit import Job, Profile
-from pollkit.core import events, machine
-from pollkit.core.machine import cancel, hold, observe, start
-from pollkit.core.outages import Outage
+from pollkit.core import events
+from pollkit.core.scheduling.outages import Outage
+from pollkit.core.waiting import counting
+from pollkit.core.waiting.cancelling import request_cancel
+from pollkit.core.waiting.machine import cancel, observe, start
+from pollkit.core.waiting.tokens import wait_for_token
+from pollkit.core.waiting.wait_state import Cancel
 
 
 def kinds(before, after, reading):
@@ -16,7 +32,7 @@ def kinds(before, after, reading):
 def test_a_wait_with_a_new_warning_each_time_stops_warning():
     warnings = [PENDING._replace(warnings=("step %d" % i,)) for i in range(1000)]
     state, _ = run(warnings, STEADY._replace(timeout=None))
-    assert len(state.warnings) == machine.MAX_WARNINGS
+    assert len(state.warnings) == counting.MAX_WARNINGS
     after = observe(state, STEADY, warnings[0], 9999.0, 0.0)
     assert kinds(state, after, warnings[99]) == ["poll"]
 
@@ -62,10 +78,10 @@ def test_event_texts():
         "job_1: failed: no luck",
     ]
     assert (
-        str(events.limit_event(hold(begin, 9.0, 0.0, 1.0), 1.0))
+        str(events.limit_event(wait_for_token(begin, 9.0, 0.0, 1.0), 1.0))
         == "job_1: the rate limit allows the next poll in 8s"
     )
-    assert events.limit_event(hold(begin, 99.0, 0.0, 60.0), 60.0).kind == "end"
+    assert events.limit_event(wait_for_token(begin, 99.0, 0.0, 60.0), 60.0).kind == "end"
     assert str(events.end_event(cancel(begin, 1.0), 1.0)) == "job_1: cancelled"
 
 
@@ -100,3 +116,48 @@ def test_the_begin_and_the_end_of_an_outage_are_warnings_about_the_origin():
         "https://api.internal",
         "the server is back after 2m30s",
     )
+
+
+def test_a_job_that_is_done_announces_its_result():
+    settings = STEADY._replace(result_url="/r/{id}")
+    before = start(JOB, URL, settings, 0.0)
+    after = observe(before, settings, DONE, 0.0, 0.0)
+    found = list(events.poll_events(before, after, DONE, 0.0, settings))
+    assert [(event.kind, event.text) for event in found] == [
+        ("poll", "poll 1: done; next in 0s: its result"),
+        ("status", 'status "done"'),
+        ("status", "done; fetching its result"),
+    ]
+
+
+@pytest.mark.parametrize("took_s, text", [(20.0, "poll 1 (held for 20s): "), (0.5, "poll 1: ")])
+def test_the_text_of_a_held_poll_says_for_how_long(took_s, text):
+    begin = start(JOB, URL, STEADY, 0.0)
+    reading = PENDING.with_duration(took_s, 25.0)
+    after = observe(begin, STEADY, reading, 20.0, 0.5)
+    (event,) = [
+        one for one in events.poll_events(begin, after, reading, 20.0) if one.kind == "poll"
+    ]
+    assert event.text.startswith(text)
+
+
+def test_a_timeout_that_cancels_has_its_event():
+    settings = STEADY._replace(timeout=0.0, cancels_on_timeout=True)
+    begin = start(JOB, URL, settings, 0.0)
+    after = observe(begin, settings, PENDING, 0.0, 0.0)
+    texts = [event.text for event in events.poll_events(begin, after, PENDING, 0.0)]
+    assert after.cancel == Cancel.DUE
+    assert texts[-1] == "not done in time; asking the API to cancel it"
+
+
+@pytest.mark.parametrize("reading, kind", [(REFUSED, "warning"), (FAULT, "fault")])
+def test_only_the_last_cancel_request_that_failed_is_a_warning(reading, kind):
+    begin = request_cancel(start(JOB, URL, STEADY, 0.0), 0.0)
+    reply = reading._replace(is_cancel=True)
+    after = observe(begin, STEADY, reply, 0.0, 0.0)
+    assert kinds(begin, after, reply) == ["poll", kind]
+
+
+def test_a_wait_that_is_stopped_after_a_cancel_request_does_not_claim_its_success():
+    begin = request_cancel(start(JOB, URL, STEADY, 0.0), 0.0)
+    assert str(events.end_event(cancel(begin, 1.0), 1.0)) == "job_1: cancelled"

@@ -87,7 +87,7 @@ def test_run_names_such_a_job_and_polls_the_others(api, stranger, write, pollkit
     assert code == 2
     assert err.count("\n") == 1 and "evil: the job at %s is outside" % stranger.url("/x") in err
     with Ledger(path) as ledger:
-        states = {row.job.id: row.state for row in ledger.rows()}
+        states = {row.job.id: row.state for row in ledger.jobs()}
     assert states == {"job_1": "done", "evil": "waiting"}
     assert [request.headers["authorization"] for request in api.requests] == ["Bearer " + TOKEN]
 

@@ -1,12 +1,13 @@
 """Profiles as values: the profile of a job, its base URL, and the checks of its fields."""
 
 import math
+import re
 from datetime import timedelta
 
 import pytest
 
 from pollkit import Adaptive, Backoff, ConfigError, Fixed, Profile
-from pollkit.core.profile import fill_base, profile_for_job, to_pace, validate_profile
+from pollkit.core.profile import fill_base, needs_base, profile_for_job, to_pace, validate_profile
 
 SIZED = Profile(
     name="docs",
@@ -267,3 +268,27 @@ def test_a_transport_is_one_of_four():
     assert validate_profile(Profile(transport="curl")).transport == "curl"
     with pytest.raises(ConfigError, match="transport must be builtin or urllib or .*, not 'x'"):
         validate_profile(Profile(transport="x"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"cancel_url": "data.cancel"}, "cancel_url must be a URL"),
+        ({"on_timeout": "kill"}, "on_timeout must be stop or cancel, not 'kill'"),
+        ({"on_timeout": "cancel"}, "on_timeout = cancel needs cancel_url"),
+        ({"result_url": "tasks[].url"}, "leads to several values"),
+        ({"result_next": "next as"}, "write PATH, PATH as PARAMETER, or header Link"),
+    ],
+)
+def test_bad_keys_for_results_and_cancelling(fields, problem):
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        validate_profile(Profile(**fields))
+
+
+def test_the_base_is_filled_into_every_url():
+    profile = Profile(
+        url="{base}/{id}", result_url="{base}/r/{id}", cancel_url="{base}/c/{id}", name="x"
+    )
+    filled = fill_base(profile, "http://api/")
+    assert (filled.result_url, filled.cancel_url) == ("http://api/r/{id}", "http://api/c/{id}")
+    assert needs_base(Profile(url="http://api/{id}", cancel_url="{base}/{id}"))

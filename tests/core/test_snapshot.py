@@ -8,7 +8,6 @@ from ledger_host import observe_finished, observe_pending
 from pollkit import Fixed, Job
 from pollkit.core.learning.completions import observed_duration
 from pollkit.core.learning.progress import Forecast
-from pollkit.core.machine import start
 from pollkit.core.model import Slept, State
 from pollkit.core.snapshot import (
     is_instant,
@@ -19,8 +18,9 @@ from pollkit.core.snapshot import (
     with_final_poll,
 )
 from pollkit.core.units import NEVER
-from pollkit.core.wait_settings import WaitSettings
-from pollkit.core.wait_state import Ending, RetryState, WaitState
+from pollkit.core.waiting.machine import start
+from pollkit.core.waiting.wait_settings import WaitSettings
+from pollkit.core.waiting.wait_state import Cancel, DoneJob, Ending, RetryState, WaitState
 
 JOB = Job("job_1", label="small")
 URL = "https://api.internal/jobs/job_1"
@@ -49,7 +49,10 @@ FULL = WaitState(
     forecast=Forecast(1.0, 0.1, 18.0, 2, 70.0, 0.01, 1.5),
     total=480.0,
     last_fault="127.0.0.1:9 refused the connection",
+    done=DoneJob(30.0, "https://api.internal/results/1", 0.5, 29.5, True),
+    cancel=Cancel.SENT,
 )
+PLAIN = FULL._replace(done=None, cancel=None)  # in its first stage
 
 
 def store_and_load(state, offset=0.0, offset_later=None):
@@ -84,7 +87,9 @@ def test_stored_names_never_change():
     """Other versions of pollkit may share the ledger."""
     assert sorted(state_to_row(FULL, URL)) == [
         "accepted",
+        "cancel",
         "deadline",
+        "done",
         "etag",
         "faults",
         "forecast",
@@ -121,10 +126,12 @@ def test_two_versions_can_read_each_other():
     assert state_from_row(row, JOB, URL).pending_polls == 0
 
 
-@pytest.mark.parametrize("stored", [[2, 3, 1.5, 1, True, False], [2, 3, 1.5, 1, True, False, 9, 8]])
+@pytest.mark.parametrize(
+    "stored", [[2, 3, 1.5, 1, True, False], [2, 3, 1.5, 1, True, False, 9, "done", 1, True, 8]]
+)
 def test_a_tuple_of_another_version_may_have_more_or_fewer_values(stored):
     row = dict(state_to_row(FULL, URL), trouble=stored)
-    assert state_from_row(row, JOB, URL).retry == RetryState(*stored[:7])
+    assert state_from_row(row, JOB, URL).retry == RetryState(*stored[:10])
 
 
 def test_a_new_wait_takes_little_space():
@@ -155,7 +162,7 @@ def test_a_url_that_the_profile_gives_comes_from_the_current_profile():
 
 
 def test_a_deadline_that_passed_between_processes_leaves_a_final_poll():
-    late = with_final_poll(FULL, 1000.0)
+    late = with_final_poll(PLAIN, 1000.0)
     assert (late.deadline, late.next_at, late.started_at) == (1000.0, 130.0, 100.0)
     after = observe_pending(late, SETTINGS, 1000.1)
     assert after.ending.state == "timed_out"
@@ -163,7 +170,7 @@ def test_a_deadline_that_passed_between_processes_leaves_a_final_poll():
     assert observe_finished(late, SETTINGS, 1000.1).ending.state == "done"
 
 
-@pytest.mark.parametrize("state", [FULL, FULL._replace(deadline=NEVER)])
+@pytest.mark.parametrize("state", [PLAIN, PLAIN._replace(deadline=NEVER)])
 def test_a_deadline_that_lies_ahead_does_not_change(state):
     assert with_final_poll(state, 399.0) is state
 
@@ -195,13 +202,13 @@ def test_where_in_time_a_job_ended():
 def test_the_deadline_is_the_current_timeout_after_the_start_of_the_wait(
     timeout, deadline, next_at
 ):
-    for stored in (FULL, FULL._replace(deadline=NEVER)):
+    for stored in (PLAIN, PLAIN._replace(deadline=NEVER)):
         found = with_current_deadline(stored, SETTINGS._replace(timeout=timeout))
-        assert found == FULL._replace(deadline=deadline, next_at=next_at)
+        assert found == PLAIN._replace(deadline=deadline, next_at=next_at)
 
 
 def test_no_new_deadline_undercuts_a_retry_after():
-    paused = FULL._replace(why="retry_after")
+    paused = PLAIN._replace(why="retry_after")
     assert with_current_deadline(paused, SETTINGS._replace(timeout=20.0)) == paused._replace(
         deadline=120.0
     )
@@ -209,7 +216,7 @@ def test_no_new_deadline_undercuts_a_retry_after():
 
 
 def test_whether_the_last_poll_of_a_stored_wait_was_a_fault():
-    row = state_to_row(FULL, URL)
+    row = state_to_row(PLAIN, URL)
     assert is_last_poll_fault(row)
     assert is_last_poll_fault(dict(row, why="retry_after"))  # a fault with a Retry-After
     assert not is_last_poll_fault(dict(row, why="pace", trouble=[0, 0, 0.0, 0, False, False]))

@@ -133,6 +133,12 @@ def test_a_printed_duration_parses_back_to_the_same_value():
         ("1000/h", Limit(1000, 3600), "1000/h"),
         ("0.5/s", Limit(0.5, 1), "0.5/s"),
         ("100 / 15m", Limit(100, 900), "100/15m"),
+        ("5000/d,60/m", Limit(60, 60, 0, (Limit(5000, 86400),)), "60/m, 5000/d"),
+        (
+            "1/s burst 2, 60/m, 100/h",
+            Limit(1, 1, 2, (Limit(60, 60), Limit(100, 3600))),
+            "1/s burst 2, 60/m, 100/h",
+        ),
     ],
 )
 def test_a_limit_is_parsed_and_printed(text, limit, printed):
@@ -169,3 +175,22 @@ def test_percentages_are_whole_and_only_all_of_it_is_100():
     """0.29 x 100 is 28.999999999999996, but must be shown as 29."""
     assert [percent(part / 100) for part in range(101)] == list(range(101))
     assert percent(0.999999) == 99
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("60/m,", "not a limit"),
+        ("60/m, 50/m", "names a period twice"),
+        ("60/m, 100/h burst 5", "only the shortest period can have a burst"),
+        ("60/m, 0.5/d", "a whole number of polls"),
+        ("1/s, 2/m, 3/h, 4/d, 5/7d", "more than 4 parts"),
+    ],
+)
+def test_a_bad_combination_of_limits_is_one_clear_line(text, problem):
+    with pytest.raises(ConfigError, match="^limit .*" + problem):
+        parse_limit(text)
+
+
+def test_the_parts_of_a_limit_have_all_periods():
+    assert [str(part.per) for part in parse_limit("5000/d, 60/m").parts] == ["60.0", "86400.0"]

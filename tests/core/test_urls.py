@@ -78,6 +78,9 @@ def test_user_and_password_are_not_part_of_the_origin():
         "javascript:alert(1)",
         "http://a\\b/",
         "http://" + "ü" * 300 + "/",
+        "http://a\x01b/",
+        "http://a\0b/",
+        "http://\x7f/",
     ],
 )
 def test_a_url_that_cannot_be_polled_is_one_clear_line(url):
@@ -185,6 +188,7 @@ def test_the_secrets_in_a_url_are_found():
         "abcd",
     }
     assert secrets_in_url("http://a/?x=1") == set()
+    assert "hunter2" in secrets_in_url("http://me:hunter2@a/x@y")
 
 
 @pytest.mark.parametrize(
@@ -223,8 +227,22 @@ def test_the_secrets_in_a_header_are_found(header, secrets):
         ("code", True),
         ("design", False),
         ("author", False),
+        ("jwt", True),
+        ("bearer", True),
+        ("otp", True),
+        ("user_pin", True),
+        ("ticket", True),
+        ("X-Hub-Hmac", True),
+        ("sas", True),
+        ("AWSAccessKeyId", True),
+        ("key[]", True),
+        ("key%5B%5D", True),
+        ("user[pin]", True),
         ("zipcode", False),
         ("monkey", False),
+        ("ping", False),
+        ("tickets", False),
+        ("sassafras", False),
         ("id", False),
     ],
 )
@@ -256,6 +274,8 @@ def test_many_ids_are_filled_in_with_commas_between():
         ("http://a/b@c", "http://a/b@c"),
         ("http://a:80/b@c", "http://a:80/b@c"),
         ("http://a/?token=", "http://a/?token="),
+        ("http://a/?u=http://me:pw@b/c", "http://a/?u=http://***@b/c"),
+        ("http://a/http://me:pw@b/c", "http://a/http://***@b/c"),
     ],
 )
 def test_a_url_is_shown_without_its_secrets(url, shown):

@@ -11,7 +11,7 @@ import pytest
 
 from job_api import JobApi, done_after, profile
 from pollkit import BatchPoller, ConfigError, Job, PollkitError, Profile, TokenBucket
-from pollkit.testing import VirtualClock
+from pollkit.testing import FakeJobApi, VirtualClock
 
 pytestmark = pytest.mark.usefixtures("no_thread_is_left")
 QUICK = "fixed 20ms"
@@ -330,3 +330,25 @@ def test_a_wave_of_jobs_is_spread_when_no_limit_is_known():
         batch.run([str(i) for i in range(60)])
         first = min(api.times)
         assert sum(1 for at in api.times if at < first + 0.5) <= 30
+
+
+def test_jobs_of_a_label_with_a_weight_are_noticed_sooner():
+    """200 jobs of 30 to 90 s, and one poll per second for all of them."""
+    clock = VirtualClock()
+    delays = {"plain": [], "express": []}
+    with FakeJobApi(clock=clock) as api:
+        plain = api.profile._replace(timeout=None, limit="1/s burst 1")
+        express = plain._replace(label="express", weight=5.0)
+        mine = plain._replace(labels={"express": express})
+        lasts = {}
+        for i in range(200):
+            label = "express" if i % 10 == 0 else "plain"
+            lasts["%s %d" % (label, i)] = 30.0 + 37 * i % 61
+        for job_id, seconds in lasts.items():
+            api.add(job_id, lasts=seconds)
+        jobs = [Job(name, label=name.split()[0].replace("plain", "") or None) for name in lasts]
+        with BatchPoller(mine, clock=clock, workers=1) as batch:
+            for outcome in batch.run(jobs):
+                delays[outcome.id.split()[0]].append(outcome.waited_s - lasts[outcome.id])
+    mean = {label: sum(each) / len(each) for label, each in delays.items()}
+    assert mean["express"] < mean["plain"] / 2

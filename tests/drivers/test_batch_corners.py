@@ -129,7 +129,8 @@ def test_an_odd_item_does_not_affect_the_others(item):
 
 def test_an_id_that_is_never_in_the_answer_times_out():
     with ManyApi(lambda ids, count: listed({"id": "b", "status": "done"})) as api:
-        with BatchPoller(together(api), pace=QUICK, timeout=0.1, bucket=plenty()) as batch:
+        profile = together(api, batch_absent="pending")
+        with BatchPoller(profile, pace=QUICK, timeout=0.1, bucket=plenty()) as batch:
             assert [outcome.state.value for outcome in batch.run(["a", "b"])] == [
                 "timed_out",
                 "done",

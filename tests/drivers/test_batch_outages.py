@@ -22,8 +22,11 @@ def batch_for(api, clock, **options):
     return BatchPoller(api.profile, clock=clock, **options)
 
 
-@pytest.mark.parametrize("answer", [Answer(0, {}, None), Answer(503, {}, None)], ids=str)
-def test_1000_jobs_survive_an_outage_of_30_minutes_with_few_requests(answer):
+@pytest.mark.parametrize(
+    "answer", [Answer(0, {}, None), Answer(503, {}, None)], ids=["reset", "503"]
+)
+def test_jobs_survive_an_outage_of_30_minutes_with_few_requests(answer):
+    count = 100
     clock = VirtualClock()
     warnings = []
 
@@ -32,7 +35,7 @@ def test_1000_jobs_survive_an_outage_of_30_minutes_with_few_requests(answer):
             warnings.append(event)
 
     with OutageApi(clock, 1 * MINUTE, 31 * MINUTE, answer) as api:
-        names = api.add_jobs(1000, lasts=32 * MINUTE)
+        names = api.add_jobs(count, lasts=32 * MINUTE)
         with batch_for(api, clock, max_faults=1000, on_event=on_event) as batch:
             outcomes = batch.run(names)
         assert {outcome.state.value for outcome in outcomes} == {"done"}
@@ -40,9 +43,9 @@ def test_1000_jobs_survive_an_outage_of_30_minutes_with_few_requests(answer):
         back_at = warnings[-1].at
         assert 31 * MINUTE <= back_at <= 32.1 * MINUTE
         resumed = {each.ids[0] for each in api.requests if back_at <= each.at <= back_at + 15}
-        assert len(resumed) == 1000
+        assert len(resumed) == count
         per_second = collections.Counter(int(each.at - back_at) for each in api.requests)
-        assert max(per_second[i] for i in range(20)) < 250  # spread over ten seconds
+        assert max(per_second[i] for i in range(20)) < count / 4  # spread over ten seconds
     begin, end = warnings
     assert begin.id == end.id == api.base
     assert begin.text.startswith("the server is down: the ")
@@ -54,7 +57,7 @@ def test_a_batch_gives_up_after_max_faults_failed_probes():
     clock = VirtualClock()
     with OutageApi(clock, 0.0, 1e9) as api:
         with batch_for(api, clock) as batch:
-            outcomes = batch.run(api.add_jobs(200, lasts=60))
+            outcomes = batch.run(api.add_jobs(50, lasts=60))
         assert {outcome.state.value for outcome in outcomes} == {"unreachable"}
         assert {outcome.faults for outcome in outcomes} <= {10, 11}
         assert outcomes[-1].polls == 0
@@ -66,7 +69,7 @@ def test_no_wait_in_an_outage_lasts_longer_than_its_timeout():
     clock = VirtualClock()
     with OutageApi(clock, 10.0, 1e9) as api:
         with batch_for(api, clock, pace="fixed 5s", timeout=90, max_faults=1000) as batch:
-            outcomes = batch.run(api.add_jobs(200, lasts=60 * MINUTE))
+            outcomes = batch.run(api.add_jobs(50, lasts=60 * MINUTE))
         assert {outcome.state.value for outcome in outcomes} == {"unreachable"}
         assert max(outcome.waited_s for outcome in outcomes) == 90.0
         assert "%s has been down for 1m20s: " % api.base in outcomes[-1].error.message
@@ -77,7 +80,7 @@ def test_timeout_0_polls_only_until_the_origin_is_known_to_be_down():
     clock = VirtualClock()
     with OutageApi(clock, 0.0, 1e9) as api:
         with batch_for(api, clock, timeout=0, workers=2) as batch:
-            outcomes = batch.run(api.add_jobs(200, lasts=60))
+            outcomes = batch.run(api.add_jobs(50, lasts=60))
         assert {outcome.state.value for outcome in outcomes} == {"unreachable"}
         assert len(api.requests) <= 4
 
@@ -98,7 +101,7 @@ def test_a_request_for_many_jobs_is_one_failed_poll():
 def test_an_origin_that_flaps_loses_no_job():
     clock = VirtualClock()
     with OutageApi(clock) as api:
-        names = api.add_jobs(50, lasts=20 * MINUTE)
+        names = api.add_jobs(20, lasts=10 * MINUTE)
 
         def on_event(event):
             api.down_from = clock.now() // MINUTE * MINUTE + 20
@@ -107,7 +110,7 @@ def test_an_origin_that_flaps_loses_no_job():
         with batch_for(api, clock, pace="fixed 5s", on_event=on_event) as batch:
             outcomes = batch.run(names)
         assert {outcome.state.value for outcome in outcomes} == {"done"}
-        assert max(outcome.faults for outcome in outcomes) > 20  # yet never ten in a row
+        assert max(outcome.faults for outcome in outcomes) > 12  # yet never ten in a row
 
 
 def test_the_outages_of_a_batch_can_be_asked_for_and_are_logged(caplog):
@@ -143,7 +146,7 @@ def test_a_limit_that_is_not_known_starts_slowly_again():
     clock = VirtualClock()
     bucket = TokenBucket(clock=clock)
     with OutageApi(clock, 100.0, 200.0) as api:
-        names = api.add_jobs(300, lasts=400)
+        names = api.add_jobs(150, lasts=300)
         with batch_for(api, clock, pace="fixed 50s", bucket=bucket, workers=50) as batch:
             batch.run(names)
         back_at = min(each.at for each in api.requests if each.at >= 200.0)

@@ -140,6 +140,27 @@ def test_functions_decide_what_is_done_and_failed():
         wait_for(running, finished, failed=is_done, done=lambda job: False)
 
 
+def test_rules_judge_before_functions_do():
+    profile = Profile(rules=["failed if phase == Bad", "done if missing phase"])
+    functions = {"profile": profile, "status": lambda job: job["phase"], "done": {"Good"}}
+    assert wait_for({"phase": "Slow"}, {"phase": "Good", "result": 7}, **functions) == 7
+    with pytest.raises(JobFailed, match="rule 'failed if phase == Bad'"):
+        wait_for({"phase": "Bad"}, **functions)
+    assert wait_for({"phase": "Slow"}, {}, result=lambda job: "gone", **functions) == "gone"
+
+
+def test_rules_judge_the_response_of_an_http_error_of_requests():
+    def check():
+        response = requests.get("https://api.test/1")
+        response.raise_for_status()
+
+    with responses.RequestsMock() as server:
+        server.add("GET", "https://api.test/1", status=404, json={"code": "Gone"})
+        assert wait(check, Profile(rules=["done if http 404 and error Gone"])) is None
+        with pytest.raises(requests.HTTPError):
+            wait(check, Profile(rules=["done if http 410"]))
+
+
 def test_a_status_that_a_function_does_not_find_is_a_fault():
     outcome = outcome_of(job(None), status=lambda job: job.phase, max_faults=2)
     assert (outcome.state, outcome.faults) == ("unreachable", 2)
@@ -357,6 +378,17 @@ def test_exceptions_in_retry_on_are_faults_and_others_end_the_wait():
     assert "StopIteration" in stopped.error.message
 
 
+def test_an_exit_in_a_callable_of_a_batch_ends_only_its_wait():
+    def leave():
+        raise SystemExit(3)
+
+    with BatchPoller() as batch:
+        outcome = batch.submit(leave, id="x").result(10)
+        assert batch.submit(lambda: True, id="y").result(10).state == "done"
+    assert (outcome.state, outcome.polls) == ("unreachable", 1)
+    assert outcome.error.message.startswith("SystemExit: 3")
+
+
 def test_a_value_that_cannot_be_read_ends_the_wait():
     with BatchPoller() as batch:
         outcome = batch.submit(lambda: object(), id="a").result(10)
@@ -393,3 +425,9 @@ def test_an_id_names_one_callable():
 def test_retry_on_must_be_exceptions(retry_on):
     with pytest.raises(ConfigError, match="retry_on must be exception classes"):
         BatchPoller(retry_on=retry_on)
+
+
+def test_a_status_path_that_an_object_does_not_have_is_named():
+    outcome = outcome_of(job("Active"), status="phaze", max_faults=2)
+    assert (outcome.state, outcome.faults) == ("unreachable", 2)
+    assert "has no attribute or key phaze, which status= names" in outcome.error.message

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pollkit import Adaptive, Backoff, Fixed, JobFailed, Poller, Profile, Reply, TokenBucket, wait
-from pollkit.core.pace import parse_pace
+from pollkit.core.waiting.pace import parse_pace
 from pollkit.testing import VirtualClock
 
 

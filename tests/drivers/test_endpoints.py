@@ -3,8 +3,9 @@
 import pytest
 
 from job_api import JobApi
-from pollkit import BatchPoller, ConfigError, Job, Poller
+from pollkit import BatchPoller, ConfigError, Job, Poller, Profile
 from pollkit.testing import VirtualClock
+from raw_server import RawServer, reply
 
 INI = """
 [mine]
@@ -79,3 +80,34 @@ def test_a_profile_without_its_base_url_is_an_error_unless_the_job_is_a_url():
     with pytest.raises(ConfigError, match="needs a base URL"):
         Poller(profile="ray-jobs").poll("raysubmit_1")
     assert Poller(profile="ray-jobs", timeout=0).poll("http://127.0.0.1:9/x").state == "unreachable"
+
+
+def test_one_warning_mentions_that_unknown_ids_are_pending():
+    replies = 2 * [reply('{"status": "PENDING"}'), reply('{"status": "SUCCESS"}')]
+    events = []
+    with RawServer(*replies) as server:
+        profile = Profile(url=server.url("/{id}"), unknown_ids="pending", pace="fixed 10ms")
+        with Poller(profile, on_event=events.append) as poller:
+            poller.poll("a")
+            poller.poll("b")
+    warnings = [event.text for event in events if event.kind == "warning"]
+    assert warnings == ["this API answers pending for ids that it does not know, too"]
+
+
+class SlowClock(VirtualClock):
+    """A clock on which each poll takes 2 seconds: a server that replies late."""
+
+    def __init__(self):
+        super().__init__()
+        self.polled_at = []
+
+    def poll(self):
+        self.polled_at.append(self.now())
+        self.sleep(2.0)
+        return "running" if len(self.polled_at) < 3 else "done"
+
+
+def test_a_server_that_replies_late_is_polled_less_often():
+    clock = SlowClock()
+    Poller(pace="fixed 1s", clock=clock).poll(clock.poll)
+    assert clock.polled_at == [0.0, 12.0, 24.0]

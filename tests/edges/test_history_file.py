@@ -93,7 +93,7 @@ def test_the_largest_file_that_is_written_can_be_read(path):
         path,
         json.dumps(
             {
-                "version": 1,
+                "version": 2,
                 "kinds": [
                     {"profile": name + "%03d" % i, "label": None, "learned": learned}
                     for i in range(MOST_KINDS)

@@ -27,7 +27,7 @@ def path(tmp_path):
 
 def history_data(*kinds, **changes):
     """The content of a file; `changes` apply to its first kind."""
-    learned = dict({"durations": [1.5, 2], "begun": [7, 8.5], "fits": [0.5], "count": 2}, **changes)
+    learned = dict({"durations": [1.5, 2], "begun": [7, 8.5], "evidence": 1, "count": 2}, **changes)
     return json.dumps(
         {
             "version": 1,
@@ -71,9 +71,9 @@ DAMAGED = {
     "durations: too many": history_data(durations=[5] * 201, count=201),
     "durations: object": history_data(durations={}),
     "durations: nested": history_data(durations=[[5]]),
-    "fits: above one": history_data(fits=[1.5]),
-    "fits: too many": history_data(fits=[0.5] * 13),
-    "fits: null": history_data(fits=None),
+    "evidence: negative": history_data(evidence=-1),
+    "evidence: too much": history_data(evidence=201),
+    "evidence: null": history_data(evidence=None),
     "begun: NaN": history_data(begun=[1, float("nan")]),
     "begun: too few": history_data(begun=[1]),
     "begun: text": history_data(begun="12"),
@@ -130,8 +130,17 @@ def test_an_empty_file_is_not_damaged(path):
     )
 
 
+def test_a_file_of_an_older_pollkit_is_read_and_written_anew(path):
+    learned = {"durations": [30, 40], "begun": [7, 8.5], "fits": [0.5], "count": 2}
+    kinds = [{"profile": KIND.profile, "label": KIND.label, "learned": learned}]
+    put(path, json.dumps({"version": 1, "kinds": kinds}).encode())
+    assert read_durations(path) == [30, 40]
+    assert save_durations(path, [50]) == [] and read_durations(path) == [30, 40, 50]
+    assert json.loads(content(path).decode())["version"] == 2
+
+
 def test_a_file_of_a_newer_pollkit_is_left_alone(path):
-    data = b'{"version": 2, "kinds": {}}'
+    data = b'{"version": 3, "kinds": {}}'
     put(path, data)
     warnings = save_durations(path, [5])
     assert len(warnings) == 1 and "newer" in warnings[0] and content(path) == data

@@ -21,10 +21,17 @@ from pollkit.edges.ledger.records import NotificationFailed
 from pollkit.edges.notify.outbox import append
 from pollkit.testing import FakeJobApi
 from stdlib_names import STDLIB
+from zipapp_build import build
 
 SOMEBODY = 12345
 SAFE = "not to be changed"
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="for systems with users")
+
+
+@pytest.fixture
+def storage():
+    """Only SQLite: the place of the ledger makes no difference to these files."""
+    return "sqlite"
 
 
 @pytest.fixture
@@ -168,6 +175,31 @@ def test_a_link_of_another_user_is_not_followed(
     assert target == "nothing yet" or victim.read_text() == SAFE
 
 
+@pytest.mark.parametrize("suffix", ["-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("is_new", [True, False])
+@pytest.mark.parametrize("is_link", [True, False])
+def test_a_file_of_another_user_beside_a_ledger_is_not_used(
+    shared, victim, of_another_user, suffix, is_new, is_link
+):
+    """SQLite would write to it, or replay it into the ledger."""
+    path = shared / "jobs.db"
+    planted = shared / ("jobs.db" + suffix)
+    if not is_new:
+        Ledger(str(path)).close()
+    if is_link:
+        planted.symlink_to(victim)
+    else:
+        planted.write_text(SAFE)
+    of_another_user(planted)
+    with pytest.raises(LedgerError, match="belongs to another user, and SQLite would use it"):
+        Ledger(str(path)).add(["job_1"])
+    assert victim.read_text() == SAFE
+    assert path.exists() is not is_new
+    planted.unlink()
+    with Ledger(str(path)) as ledger:
+        ledger.add(["job_1"])
+
+
 @pytest.mark.parametrize("writer", list(WRITERS))
 def test_a_link_on_the_path_to_the_file_is_not_followed(
     shared, tmp_path, of_another_user, ledger, writer
@@ -196,6 +228,15 @@ def test_links_of_others_are_followed_if_only_some_users_can_write(
     (tmp_path / "name").symlink_to(tmp_path / "target")
     of_another_user(tmp_path / "name")
     WRITERS[writer](str(tmp_path / "name"), ledger)
+
+
+@pytest.mark.parametrize("writer", list(WRITERS))
+def test_a_second_name_for_a_file_of_ours_is_not_used(shared, victim, ledger, writer):
+    os.link(str(victim), str(shared / "name"))
+    with pytest.raises((OSError, ConfigError, LedgerError, NotificationFailed)) as caught:
+        WRITERS[writer](str(shared / "name"), ledger)
+    assert "name has a second name" in str(caught.value)
+    assert victim.read_text() == SAFE
 
 
 def test_links_that_lead_in_a_circle_are_an_error(shared):
@@ -314,10 +355,7 @@ def test_a_module_beside_a_script_or_its_folder_is_not_imported(shared, served, 
 def test_a_module_beside_a_script_and_a_zip_file_is_not_imported(shared, served):
     plant(shared)
     script = copy_script(shared)
-    built = run(
-        "/", os.path.join(ROOT, "scripts", "build_zipapp.py"), "-o", str(shared / "pollkit.pyz")
-    )
-    assert built[0] == 0, built
+    build(str(shared / "pollkit.pyz"))
     check_ran(run(shared, script, served.url("job_1"), "--quiet"))
     check_ran(run(shared, "pollkit.pyz", "wait", served.url("job_1"), "--quiet"))
 

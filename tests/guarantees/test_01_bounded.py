@@ -58,7 +58,7 @@ def test_a_silent_server_is_noticed_by_a_run_that_is_shorter_than_the_request_ti
     with RawServer([HANG]) as server, Ledger(str(tmp_path / "jobs.db")) as ledger:
         ledger.add([server.url("/job_%d" % i) for i in range(3)])
         LedgerRunner(ledger, Profile(request_timeout=30.0, proxy="none")).run(for_s=0.2)
-        assert [row.faults for row in ledger.rows()] == [1, 1, 1]
+        assert [row.faults for row in ledger.jobs()] == [1, 1, 1]
         (outage,) = ledger.outages()
         assert "no complete reply" in outage.last_fault
 

@@ -4,11 +4,13 @@ tests/edges/http/test_bounded_work.py and tests/slow/test_hostile_replies.py hav
 """
 
 import collections
+import time
 
 import pytest
 
 import bounded_poll
 from pollkit import BatchPoller, Profile
+from pollkit.core.reading.reader import Reader
 from raw_server import RawServer, reply
 
 JOBS = ["job_%d" % i for i in range(22)]
@@ -61,6 +63,33 @@ def test_two_stalled_replies_do_not_delay_the_other_jobs_of_a_batch(repetition):
     assert {outcome.id for outcome in others} == set(JOBS) - set(STALLED)
     assert {outcome.state.value for outcome in others} == {"done"}
     assert {server.polls[outcome.id] for outcome in others} == {POLLS}
+
+
+def test_a_reply_that_keeps_the_thread_busy_does_not_make_other_servers_look_slow(monkeypatch):
+    """After a slow poll, the next one is put off by five times as long, to spare the server."""
+    read = Reader.read
+    polled_at = []
+
+    def read_slowly(self, seen, *args):
+        if b"hostile" in seen.body:
+            time.sleep(0.4)  # in the thread that carries all exchanges
+        else:
+            polled_at.append(time.monotonic())
+        return read(self, seen, *args)
+
+    def answer(connection, request):
+        if request.target == "/hostile":
+            connection.send(reply('{"status": "done", "result": "hostile"}'))
+        else:
+            connection.pause(0.1)  # so that the reply arrives while the thread is busy
+            connection.send(reply('{"status": "%s"}' % ("done" if polled_at else "running")))
+
+    monkeypatch.setattr(Reader, "read", read_slowly)
+    with RawServer(answer) as server:
+        profile = Profile(url=server.url("/{id}"), proxy="none", limit="500/s burst 50")
+        with BatchPoller(profile, pace="fixed 50ms", timeout=10) as batch:
+            batch.run(["good", "hostile"])
+    assert polled_at[1] - polled_at[0] < 1.0
 
 
 @pytest.mark.skipif(not bounded_poll.CAN_MEASURE, reason="needs Linux to measure memory")

@@ -5,6 +5,8 @@ import time
 
 from pollkit import BatchPoller
 from pollkit.core.learning.durations import RECENT
+from pollkit.drivers.simulation.distributions import parse_distribution
+from pollkit.drivers.simulation.optimum import optimal_schedules
 from pollkit.edges.history_file import History, Kind
 from pollkit.testing import FakeJobApi, VirtualClock
 
@@ -31,4 +33,7 @@ def test_the_history_of_jobs_that_start_together_is_not_biased_to_those_that_fin
             )
     found = History(path).durations(Kind("fake")).as_dict()["durations"]
     assert len(found) == RECENT and min(found) < 150 and max(found) > 870
-    assert max(costs[1:]) < 0.8 * costs[0]
+    # The first wave learns while it runs, so it costs little more than the later ones.
+    assert max(costs[1:]) < costs[0]
+    best = optimal_schedules(parse_distribution("uniform 120s..900s"), [1.0])[0].cost
+    assert max(costs[1:]) < 1.1 * (best + 1.0)  # the first poll, which comes at once, costs 1 s

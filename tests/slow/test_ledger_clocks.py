@@ -70,7 +70,7 @@ def run(for_s="5s", *words):
 
 def outcomes():
     with Ledger("jobs.db") as ledger:
-        return {row.job.id: row.outcome for row in ledger.rows()}
+        return {row.job.id: row.outcome for row in ledger.jobs()}
 
 
 def check(host, late_s):

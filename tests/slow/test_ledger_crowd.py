@@ -28,12 +28,14 @@ def profile_for(place, number):
     return place.file("%d.ini" % number)
 
 
-def test_eight_processes_share_500_jobs_and_one_limit_and_each_outcome_is_in_the_outbox_once():
+def test_eight_processes_share_500_jobs_and_one_limit_and_each_outcome_is_in_the_outbox_once(
+    storage,
+):
     """Five runs, and one of three processes; a few more jobs make the last portion incomplete."""
     names = ["job_%d" % i for i in range(520)]
     with JobApi(
         lambda name, count: "done" if count or name[-1] != "7" else "running"
-    ) as api, placed(api, "limit = %d/s burst %d\n" % (RATE, BURST)) as place:
+    ) as api, placed(api, "limit = %d/s burst %d\n" % (RATE, BURST), storage) as place:
         place.add(names)
         runs = [
             place.start(

@@ -90,7 +90,7 @@ def states(place):
         assert ledger._storage.file.read(
             lambda db: db.execute("PRAGMA integrity_check").fetchone()
         ) == ("ok",)
-        return {row.job.id: row.state for row in ledger.rows()}
+        return {row.job.id: row.state for row in ledger.jobs()}
 
 
 def count_durations(place):
@@ -141,7 +141,7 @@ def test_run_loses_no_outcome_and_duplicates_none(place, monkeypatch, capsys, fa
         with Ledger(place.ledger) as ledger:
             assert ledger.summary().pending_notifications == 0, fault_at
             assert notified(place) == sorted(
-                (row.job.id, row.outcome["ended_at"]) for row in ledger.rows()
+                (row.job.id, row.outcome["ended_at"]) for row in ledger.jobs()
             ), fault_at
 
 
@@ -220,7 +220,7 @@ def check_recovery(place, about):
     assert {"a", "b"} <= {name for name, _ in notified(place)}, about
     assert {name for name, _ in notified(place)} == set(states(place)) | {"old"}, about
     with Ledger(place.ledger) as ledger:
-        rows = [row for row in ledger.rows() if row.job.id in "a b"]
+        rows = [row for row in ledger.jobs() if row.job.id in "a b"]
         assert {(row.job.id, row.outcome["ended_at"]) for row in rows} <= set(notified(place)), (
             about
         )

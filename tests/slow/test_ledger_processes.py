@@ -155,9 +155,9 @@ def test_whichever_statement_fails_it_is_one_line_and_the_next_run_completes_the
     monkeypatch, capsys
 ):
     """Every 29th statement of a run, until a run succeeds; test_ledger_faults.py tries all."""
-    monkeypatch.setattr("pollkit.drivers.leased_jobs.LEASE_S", 0.1)
-    monkeypatch.setattr("pollkit.drivers.leased_jobs.RENEW_S", 0.04)
-    monkeypatch.setattr("pollkit.drivers.ledger_runner.TURN_S", 0.02)
+    monkeypatch.setattr("pollkit.drivers.ledger.leased_jobs.LEASE_S", 0.1)
+    monkeypatch.setattr("pollkit.drivers.ledger.leased_jobs.RENEW_S", 0.04)
+    monkeypatch.setattr("pollkit.drivers.ledger.runner.TURN_S", 0.02)
     with JobApi(lambda name, count: "done" if count % 2 else "running") as api:
         profile(api.url)
         for nth in range(1, 2000, 29):
@@ -204,7 +204,7 @@ def test_after_a_kill_a_clean_run_completes_the_work_and_few_polls_are_repeated(
         notified = [json.loads(line)["id"] for line in file if line.endswith("}\n")]
     assert set(notified) == set(names)
     with Ledger("jobs.db") as ledger:
-        rows = list(ledger.rows())
+        rows = list(ledger.jobs())
         summary = ledger.summary()
     assert summary.states["done"] == len(names) and summary.pending_notifications == 0
     assert [row.outcome["id"] for row in rows] == names

@@ -155,7 +155,7 @@ def test_every_job_ends_right_and_is_in_the_outbox_once(monkeypatch):
                 play(host, timetable(rng), ledger)
             finally:
                 host.close()
-            states = {row.job.id: row.state for row in ledger.rows(outcomes=False)}
+            states = {row.job.id: row.state for row in ledger.jobs(outcomes=False)}
             outages = ledger.outages(since=0.0)
         assert states == {name: name.split("_")[0] for name in names}
         assert written_lines("outbox.jsonl") == collections.Counter(names)

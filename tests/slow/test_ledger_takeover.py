@@ -44,7 +44,7 @@ def test_a_run_takes_over_the_jobs_of_another_one_that_is_killed():
             assert runs[1].communicate(timeout=45) + (runs[1].returncode,) == ("", "", 0)
             with Ledger(place.ledger) as ledger:
                 assert ledger.summary().states["done"] == 30
-                polls = sum(row.outcome["polls"] for row in ledger.rows())
+                polls = sum(row.outcome["polls"] for row in ledger.jobs())
         assert len(api.asked) - polls <= 8  # at most one per worker is repeated
 
 

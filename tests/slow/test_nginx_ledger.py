@@ -18,6 +18,6 @@ def test_180_jobs_of_a_ledger_polled_by_two_processes_finish_with_few_refusals(t
             "run", place.ledger, "--processes", "2", "--max-faults", "10"
         ).communicate()
         with Ledger(place.ledger) as ledger:
-            assert {row.state for row in ledger.rows()} == {"done"}, err
+            assert {row.state for row in ledger.jobs()} == {"done"}, err
         assert set(nginx.statuses) == {200, 503}
         assert nginx.statuses.count(503) < 0.15 * len(nginx.statuses)

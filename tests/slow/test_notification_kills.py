@@ -38,7 +38,7 @@ def test_after_a_kill_during_a_program_the_next_run_runs_it_again_at_once():
         # The first attempts have written the lines.
         assert sorted(line["id"] for line in place.lines("out.jsonl")) == ["job_1", "job_2"]
         with Ledger(place.ledger) as ledger:
-            assert all(row.notified_at is not None for row in ledger.rows())
+            assert all(row.notified_at is not None for row in ledger.jobs())
 
 
 def read_words(path):

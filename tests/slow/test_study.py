@@ -10,7 +10,7 @@ import pytest
 
 from pollkit import Simulation
 from pollkit.cli import main
-from pollkit.core import lane
+from pollkit.core.scheduling import lane
 
 SEEDS = range(1, 6)
 

@@ -9,12 +9,11 @@ import pytest
 
 from pollkit import Adaptive, BatchPoller, Ledger, Profile, Simulation
 from pollkit.core.learning.durations import Durations
-from pollkit.core.machine import observe
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.waiting.machine import observe
+from pollkit.core.waiting.wait_settings import WaitSettings
 from pollkit.drivers.simulation.distributions import parse_distribution
 from pollkit.drivers.simulation.optimum import optimal_schedules
-from pollkit.drivers.simulation.run import Run
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.testing import FakeJobApi, VirtualClock
 
@@ -85,7 +84,7 @@ def waves(name, times, seeds=4, size=60, timestamps=False):
 @with_and_without_timestamps
 def test_from_the_second_wave_on_costs_stay_near_the_optimum(name, timestamps):
     found = waves(name, [1] * 6, timestamps=timestamps)
-    assert max(found[1:]) <= 1.25 < found[0]
+    assert max(found[1:]) <= 1.15 and found[0] <= 1.3
 
 
 @every_spread
@@ -119,13 +118,13 @@ def test_with_batchpoller_no_later_wave_costs_more_than_the_first(name, timestam
 @pytest.mark.parametrize("factor", [5.0, 0.2])
 def test_the_second_wave_after_a_change_is_near_the_optimum_again(name, timestamps, factor):
     found = waves(name, [1, 1, 1] + [factor] * 3, timestamps=timestamps)
-    assert max(found[4:]) <= 1.25 < found[3]
+    assert max(found[4:]) <= 1.25
 
 
 @every_spread
 @with_and_without_timestamps
 @pytest.mark.parametrize("size", [12, 100, 400])
-def test_within_a_first_burst_learning_costs_almost_nothing(monkeypatch, name, timestamps, size):
+def test_within_a_first_burst_learning_saves_a_tenth_or_more(monkeypatch, name, timestamps, size):
     draw = SPREADS[name][0]
     seeds = {12: 60, 100: 12, 400: 4}[size]
     bursts = [
@@ -133,8 +132,9 @@ def test_within_a_first_burst_learning_costs_almost_nothing(monkeypatch, name, t
         for seed in range(seeds)
     ]
     learned = [mean(costs_of(jobs, timestamps)) for jobs in bursts]
-    monkeypatch.setattr(Run, "record_completion", lambda run, entry: None)
-    assert mean(learned) <= 1.03 * mean([mean(costs_of(jobs, timestamps)) for jobs in bursts])
+    monkeypatch.setattr(Durations, "record_between", lambda *ages: None)
+    monkeypatch.setattr(Durations, "see_pending", lambda *seen: None)
+    assert mean(learned) <= 0.9 * mean([mean(costs_of(jobs, timestamps)) for jobs in bursts])
 
 
 def stream(draw, rate, jobs, rng):
@@ -196,7 +196,7 @@ def through_ledger(ledger, clock, lasts, durations):
         clock.sleep_until(at)
         now = clock.now()
         if now >= relearn_at:
-            durations.relearn(ledger.statistics.durations())
+            durations.relearn(*ledger.statistics.observed())
             relearn_at = now + 20.0
         if state is None:
             state = claim.resume("u", settings, now)

@@ -4,10 +4,10 @@ import random
 
 from pollkit import Adaptive, Job
 from pollkit.core.learning.durations import Durations
-from pollkit.core.machine import next_action, observe, start
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.wait_settings import WaitSettings
-from pollkit.core.wait_state import Sleep
+from pollkit.core.waiting.machine import next_action, observe, start
+from pollkit.core.waiting.wait_settings import WaitSettings
+from pollkit.core.waiting.wait_state import Sleep
 
 JOB = Job("job_1")
 URL = "http://api/jobs/1"

@@ -3,11 +3,11 @@
 import threading
 
 from pollkit import Fixed
-from pollkit.core.lane import Lane
 from pollkit.core.limits import bucket as gcra
 from pollkit.core.limits.bucket import Bucket
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.scheduling.lane import Lane
+from pollkit.core.waiting.wait_settings import WaitSettings
 from pollkit.drivers.dispatch import apply_feedback, next_work
 
 LOCK = threading.Lock()

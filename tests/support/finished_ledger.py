@@ -1,9 +1,9 @@
 """A ledger whose jobs have finished."""
 
 from pollkit import Job, Ledger, Profile
-from pollkit.core.machine import observe, start
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.waiting.machine import observe, start
+from pollkit.core.waiting.wait_settings import WaitSettings
 from pollkit.testing import VirtualClock
 
 

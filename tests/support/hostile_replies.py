@@ -4,6 +4,9 @@
     case.answer()   the bytes of the server, for raw_server.RawServer
     case.profile    the settings of the profile that reads it
     case.expected   a part of the outcome: its state, its error, or the beginning of its result
+    case.timeout_s  the request timeout, if the reply lasts longer than any; None otherwise
+
+CASES has all of them, by title.
 
 Endless replies are sent until the client leaves. Answers are built when they are needed: all of
 them together would take 600 MB.
@@ -13,7 +16,7 @@ import gzip
 import json
 import zlib
 
-from raw_server import CHUNKED, reply
+from raw_server import CHUNKED, DRIP, HANG, RESET, reply
 
 MB = 1024 * 1024
 LARGEST = 10 * MB
@@ -22,6 +25,8 @@ RUNNING = '{"status": "running"}'
 STILL_RUNNING = 'last status "running"'
 TOO_MUCH = "take over 48 MB of memory"
 TOO_LONG = "a number in it is too long"
+IDLE_S = 0.5  # the client only waits
+BUSY_S = 2.0  # the client is busy: long enough for more CPU time than it may take
 IDEOGRAM = "\u4e2d".encode("utf-8")
 EMOJI = "\U0001f600".encode("utf-8")
 
@@ -29,9 +34,10 @@ EMOJI = "\U0001f600".encode("utf-8")
 class Case:
     """One hostile reply; see the module."""
 
-    def __init__(self, answer, expected, **profile):
+    def __init__(self, answer, expected, timeout_s=None, **profile):
         self.answer = answer
         self.expected = expected
+        self.timeout_s = timeout_s
         self.profile = profile
 
 
@@ -161,25 +167,62 @@ FRAMING = {
     "chunks of one byte": Case(
         lambda: CHUNKED + b"1\r\n \r\n" * (LARGEST // 6), "the chunk framing exceeds 768 kB"
     ),
+    "chunks of one byte with short line ends": Case(
+        lambda: CHUNKED + b"1\n \n" * (LARGEST // 4), "the chunk framing exceeds 768 kB"
+    ),
+    "chunks of one byte with a zero and a space": Case(
+        lambda: CHUNKED + b" 01\n \n" * (LARGEST // 6), "the chunk framing exceeds 768 kB"
+    ),
+    "chunks of one byte with an extension": Case(
+        lambda: CHUNKED + b"1;\n \r\r\n" * (LARGEST // 7), "the chunk framing exceeds 768 kB"
+    ),
+    "chunks of one byte with a long extension": Case(
+        lambda: CHUNKED + (b"1;" + b"x" * 41 + b"\n \n") * (LARGEST // 46),
+        "the chunk framing exceeds 768 kB",
+    ),
     "chunks of 250 bytes": Case(
         lambda: CHUNKED + (b"fa\r\n" + b" " * 250 + b"\r\n") * (LARGEST // 250) + b"0\r\n\r\n",
         "an empty body",
     ),
     "headers in segments of one byte": Case(
-        lambda: byte_by_byte(b"X: " + b"a" * 60000, b"HTTP/1.1 200 OK\r\n"), "no complete reply"
+        lambda: byte_by_byte(b"X: " + b"a" * 60000, b"HTTP/1.1 200 OK\r\n"),
+        "no complete reply",
+        BUSY_S,
     ),
     "body in segments of one byte": Case(
         lambda: byte_by_byte(
             b" " * LARGEST, b"HTTP/1.1 200 OK\r\nContent-Length: 10485760\r\n\r\n"
         ),
         "no complete reply",
+        BUSY_S,
     ),
     "body without a length in segments of one byte": Case(
-        lambda: byte_by_byte(b" " * LARGEST, b"HTTP/1.1 200 OK\r\n\r\n"), "no complete reply"
+        lambda: byte_by_byte(b" " * LARGEST, b"HTTP/1.1 200 OK\r\n\r\n"),
+        "no complete reply",
+        BUSY_S,
     ),
     "chunks in segments of one byte": Case(
-        lambda: byte_by_byte(b"1\r\n \r\n" * MB, CHUNKED), "127.0.0.1"
+        lambda: byte_by_byte(b"1\r\n \r\n" * MB, CHUNKED), "127.0.0.1", BUSY_S
     ),
+}
+STALLING = {
+    "hang": Case(lambda: HANG, "no complete reply", IDLE_S),
+    "hang after the headers": Case(
+        lambda: [b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n", HANG],
+        "no complete reply",
+        IDLE_S,
+    ),
+    "drip": Case(lambda: DRIP(reply(RUNNING, X_Long="x" * 5000)), "no complete reply", IDLE_S),
+    "reset": Case(lambda: RESET, "127.0.0.1"),
+    "flood": Case(lambda: endless(b" " * 65536, b"HTTP/1.1 200 OK\r\n\r\n"), "exceeds 10 MB"),
+    "endless headers": Case(
+        lambda: endless(b"a: b\r\n" * 1000, b"HTTP/1.1 200 OK\r\n"), "the headers exceed 64 kB"
+    ),
+    "an endless header line": Case(
+        lambda: endless(b"x" * 65536, b"HTTP/1.1 200 OK\r\nX: "), "the headers exceed 64 kB"
+    ),
+    "a header line of 60 kB": Case(lambda: with_headers(X="x" * 60000), STILL_RUNNING),
+    "stray replies": Case(lambda: reply(RUNNING) * 3, STILL_RUNNING),
 }
 PACKING = {
     "gzip of empty objects": Case(lambda: packed(objects()), TOO_MUCH),
@@ -357,5 +400,5 @@ ECHOES = {
 for case in ECHOES.values():
     case.profile["auth"] = "bearer env:HOSTILE_TOKEN"
 CASES = {}
-for group in (HEADERS, FRAMING, PACKING, VALUES, WIDE_TEXTS, NUMBERS, TEXTS, ECHOES):
+for group in (HEADERS, FRAMING, STALLING, PACKING, VALUES, WIDE_TEXTS, NUMBERS, TEXTS, ECHOES):
     CASES.update(group)

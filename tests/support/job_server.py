@@ -10,40 +10,18 @@ import json
 import os
 import socketserver
 import struct
-import subprocess
-import sys
 import threading
 import time
-import urllib.request
+
+from server_process import ServerProcess
 
 MANY = 20 * 1024 * 1024  # bytes: more than pollkit reads
 
 
-class JobServer:
-    """Starts the process; `url(path)` and `other_url(path)` are at its two origins."""
+class JobServer(ServerProcess):
+    """Each request in `log()` has port, method, path, headers and body."""
 
-    def __enter__(self):
-        self._process = subprocess.Popen([sys.executable, __file__], stdout=subprocess.PIPE)
-        self.port, self.other_port = json.loads(self._process.stdout.readline().decode())
-        self.origin = "http://127.0.0.1:%d" % self.port
-        return self
-
-    def __exit__(self, *exc_info):
-        self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def url(self, path):
-        return self.origin + path
-
-    def other_url(self, path):
-        return "http://127.0.0.1:%d%s" % (self.other_port, path)
-
-    def log(self):
-        """The requests so far, each a dict of port, method, path, headers and body."""
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(self.url("/log"), timeout=10) as response:
-            return json.loads(response.read().decode())
+    SCRIPT = __file__
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,6 +1,8 @@
 """Helpers for tests of ledgers and shared buckets: a host whose clocks the test moves."""
 
+import contextlib
 import itertools
+import json
 import os
 import sqlite3
 import subprocess
@@ -11,14 +13,17 @@ import tracemalloc
 import warnings
 from contextlib import contextmanager
 
+import postgres_server
 from paths import ROOT
-from pollkit import Fixed, Job, Ledger  # noqa: F401 (for the processes that tests start)
-from pollkit.core.machine import observe
+from pollkit import Fixed, Job, Ledger
 from pollkit.core.profile import Profile
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.snapshot import is_instant
+from pollkit.core.waiting.machine import observe
+from pollkit.core.waiting.wait_settings import WaitSettings
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.clock import Clock
+from pollkit.edges.ledger.places import is_database
 from pollkit.edges.ledger.records import Claim, new_token
 
 HOUR = 3600.0
@@ -37,10 +42,16 @@ def folder():
 @contextmanager
 def new_place(storage):
     """A place for a ledger in this kind of storage; it is removed afterwards."""
-    if storage != "sqlite":
-        raise ValueError("there is no storage %r" % storage)
-    with folder() as name:
-        yield os.path.join(name, "jobs.db")
+    if storage in ("postgres", "pgbouncer"):
+        with contextlib.ExitStack() as stack:
+            url = stack.enter_context(postgres_server.shared_database())
+            if storage == "pgbouncer":
+                bouncer = stack.enter_context(postgres_server.pgbouncer())
+                url = bouncer.url(url)
+            yield url
+    else:
+        with folder() as name:
+            yield os.path.join(name, "jobs.db")
 
 
 @contextmanager
@@ -67,6 +78,7 @@ class HostClock(Clock):
     def __init__(self, wall=1800000000.0, boot=None):
         self._wall = wall
         self._now = 1000.0
+        self._server_now = wall
         self._boot = "boot %d" % next(_boots) if boot is None else boot
 
     def now(self):
@@ -74,6 +86,9 @@ class HostClock(Clock):
 
     def wall(self):
         return self._wall
+
+    def server_now(self):
+        return self._server_now
 
     def boot(self):
         return self._boot
@@ -84,12 +99,14 @@ class HostClock(Clock):
     def pass_s(self, duration):
         self._now += duration
         self._wall += duration
+        self._server_now += duration
 
     def set_wall(self, by):
         self._wall += by
 
     def restart(self, off_s=0.0):
         self._wall += off_s
+        self._server_now += off_s
         self._now = 5.0
         self._boot = "boot %d" % next(_boots)
 
@@ -123,10 +140,44 @@ class FaultyConnection:
 
 def time_passes(path, duration):
     """Advance the time of a ledger, so that leases expire and jobs are due without waiting."""
+    if is_database(path):
+        _move_instants(path, duration)
+        return
     db = sqlite3.connect(path)
     with db:
         db.execute("UPDATE time SET at = at + ?", (duration,))
     db.close()
+
+
+def expire_leases(path):
+    """After a process was killed: in PostgreSQL its leases only expire, as it may be elsewhere."""
+    if is_database(path):
+        with Ledger(path) as ledger:
+            query = ledger._storage.database.query
+            query("UPDATE pollkit.due SET next_at = $now WHERE token IS NOT NULL")
+            query("UPDATE pollkit.notification SET notify_at = $now WHERE notify_at IS NOT NULL")
+
+
+def _move_instants(url, duration):
+    """Move all that concerns waiting jobs and notifications into the past."""
+    with Ledger(url) as ledger:
+
+        def work(db):
+            for statement in (
+                "UPDATE pollkit.due SET next_at = next_at - %s, due_at = due_at - %s",
+                "UPDATE pollkit.notification SET notify_at = notify_at - %s, since = since - %s",
+            ):
+                db.query(statement, duration, duration)
+            db.query("UPDATE pollkit.job SET added_at = added_at - %s", duration)
+            rows = db.query("SELECT job, progress FROM pollkit.progress FOR UPDATE")
+            for key, text in rows:
+                saved = json.loads(text or "{}")
+                for field in filter(is_instant, saved):
+                    saved[field] -= duration
+                after = json.dumps(saved, separators=(",", ":"))
+                db.query("UPDATE pollkit.progress SET progress = %s WHERE job = %s", after, key)
+
+        ledger._storage.database.run(work)
 
 
 def fail_the(monkeypatch, nth, text, after=None):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 
-from ledger_host import ROOT, folder, time_passes
+from ledger_host import ROOT, folder, new_place, time_passes
 from pollkit import Job, Ledger
 
 LIMIT = "limit = 1000/s burst 50\n"
@@ -16,8 +16,9 @@ LIMIT = "limit = 1000/s burst 50\n"
 class Place:
     """A folder in which commands run as real processes."""
 
-    def __init__(self, path, url, more=LIMIT):
+    def __init__(self, path, url, more=LIMIT, ledger=None):
         self.path = path
+        self._ledger = ledger  # the URL of a database; None for a file in the folder
         self.started = []
         self.env = {
             "PATH": "/usr/bin:/bin",
@@ -33,7 +34,7 @@ class Place:
 
     @property
     def ledger(self):
-        return self.file("jobs.db")
+        return self._ledger or self.file("jobs.db")
 
     def move(self, path, copied):
         """Use a new folder, with copies of those of the named files that exist."""
@@ -89,10 +90,10 @@ class Place:
 
 
 @contextmanager
-def placed(api, more=LIMIT):
+def placed(api, more=LIMIT, storage="sqlite"):
     """A Place in a folder that is removed afterwards."""
-    with folder() as path:
-        place = Place(path, api.url, more)
+    with folder() as path, new_place(storage) as ledger:
+        place = Place(path, api.url, more, None if storage == "sqlite" else ledger)
         try:
             yield place
         finally:

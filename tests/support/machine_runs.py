@@ -1,10 +1,10 @@
 """A job, its readings, and a run of the machine on them."""
 
 from pollkit import Backoff, Fixed, Job
-from pollkit.core.machine import next_action, observe, start
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.wait_settings import WaitSettings
-from pollkit.core.wait_state import Ending, Sleep
+from pollkit.core.waiting.machine import next_action, observe, start
+from pollkit.core.waiting.wait_settings import WaitSettings
+from pollkit.core.waiting.wait_state import Ending, Sleep
 
 JOB = Job("job_1")
 URL = "http://api/jobs/1"

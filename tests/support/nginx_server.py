@@ -1,11 +1,11 @@
-"""A real nginx on a free port, with limit_req, in front of a job API."""
+"""A real nginx on a free port, in front of a job API."""
 
 import os
 from contextlib import contextmanager
 
 from programs import running_server
 
-# Without limit_req_status nginx refuses requests with 503. The log has one status per line.
+# The log has one status per line.
 CONFIGURATION = """
 daemon off;
 master_process off;
@@ -20,13 +20,18 @@ http {
     scgi_temp_path scgi;
     log_format status "$status";
     access_log access.log status;
-    limit_req_zone $binary_remote_addr zone=api:1m rate=%(rate)s;
     upstream jobs {
         server %(upstream)s;
         keepalive 32;
     }
+    %(servers)s
+}
+"""
+# Without limit_req_status nginx refuses requests with 503.
+LIMITED = """
+    limit_req_zone $binary_remote_addr zone=api:1m rate=%(rate)s;
     server {
-        listen 127.0.0.1:%(port)d;
+        listen 127.0.0.1:PORT;
         location / {
             limit_req zone=api %(burst)s;
             proxy_pass http://jobs;
@@ -34,7 +39,6 @@ http {
             proxy_set_header Connection "";
         }
     }
-}
 """
 
 
@@ -43,7 +47,12 @@ class Nginx:
 
     def __init__(self, folder, port):
         self.url = "http://127.0.0.1:%d" % port
+        self._port = port
         self._log = os.path.join(folder, "access.log")
+
+    def url_of_name(self, name):
+        """Its URL with this scheme and host name."""
+        return "%s:%d" % (name, self._port)
 
     @property
     def statuses(self):
@@ -52,9 +61,14 @@ class Nginx:
             return [int(line) for line in file]
 
 
-@contextmanager
 def nginx_before(upstream, folder, rate, burst=""):
     """A running nginx in front of a URL: it forwards `rate` requests (10r/s) and refuses others."""
+    return running_nginx(upstream, folder, LIMITED % {"rate": rate, "burst": burst})
+
+
+@contextmanager
+def running_nginx(upstream, folder, servers):
+    """A running nginx with these server blocks, whose PORT is replaced, in front of a URL."""
 
     def command_for(program, port):
         configuration = os.path.join(folder, "nginx.conf")
@@ -62,9 +76,7 @@ def nginx_before(upstream, folder, rate, burst=""):
             file.write(
                 CONFIGURATION
                 % {
-                    "rate": rate,
-                    "burst": burst,
-                    "port": port,
+                    "servers": servers.replace("PORT", str(port)),
                     "upstream": upstream.partition("//")[2],
                 }
             )

@@ -381,4 +381,29 @@ REPLIES = [
         {"task-id": "c60b", "state": "FAILURE", "result": "ValueError('boom')", "traceback": "..."},
         {"error": (None, "ValueError('boom')")},
     ),
+    ("rq-dashboard", "pending", {"id": "j", "status": "started", "ended_at": None}, {}),
+    (
+        "rq-dashboard",
+        "done",
+        {
+            "id": "j",
+            "created_at": "2026-11-16T09:00:00Z",
+            "ended_at": "2026-11-16T09:00:05Z",
+            "status": "finished",
+            "result": 3,
+            "exc_info": None,
+        },
+        {"result": 3, "duration": 5.0},
+    ),
+    (
+        "rq-dashboard",
+        "failed",
+        {
+            "id": "j",
+            "status": "failed",
+            "exc_info": "Traceback (most recent call last):\n  File ...\nValueError: boom\n",
+            "description": "jobs.add(1, 2)",
+        },
+        {"error": (None, "ValueError: boom")},
+    ),
 ]

@@ -19,9 +19,11 @@ COMP_CWORD=$(($# - 1))
 _pollkit
 printf '%s\\n' "${COMPREPLY[@]}"
 """
-# The key ^X writes the line to a file and empties it.
+# The key ^X writes the line to a file and empties it. Other keys begin with it, too: without
+# KEYTIMEOUT, zsh would wait for 0.4 s for the next one.
 ZSH = """
 PROMPT='READY> '
+KEYTIMEOUT=1
 autoload -Uz compinit && compinit -D
 source %s
 write-line() { print -r -- "$BUFFER" >> lines; BUFFER= }

@@ -7,7 +7,7 @@ import sys
 import time
 
 import pollkit
-from pollkit.cli.parser import Parser
+from pollkit.cli.arguments.parser import Parser
 from pollkit.cli.progress.display import add_progress_options, display_from
 
 

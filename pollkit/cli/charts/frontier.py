@@ -1,6 +1,6 @@
 """The text chart of a simulation: polls per job against mean notice delay, on log scales."""
 
-from typing import Dict, List, NamedTuple, Sequence, Tuple
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...drivers.simulation.figures import Figures
 from ...drivers.simulation.optimum import Optimum
@@ -15,14 +15,22 @@ STEPS = 12  # dots between two points of the optimum
 
 class _Strokes(NamedTuple):
     dot: str
+    unheld: str
     bar: str
     dash: str
     corner: str
     tick: str
 
 
-UNICODE = _Strokes(*"·│─└┬")
-ASCII = _Strokes(*".|-++")
+UNICODE = _Strokes(*"·:│─└┬")
+ASCII = _Strokes(*".:|-++")
+
+
+class Curve(NamedTuple):
+    """The optimum at the price of the simulation, and at many prices."""
+
+    optimum: Optimum
+    frontier: Sequence[Optimum]
 
 
 class _Plot:
@@ -60,25 +68,33 @@ class _Plot:
 
 def chart(
     all_figures: Sequence[Figures],
-    optimum: Optimum,
-    curve: Sequence[Optimum],
+    curve: Curve,
     unicode: bool = True,
     width: int = WIDTH,
+    unheld: Optional[Curve] = None,
 ) -> str:
-    """Each pace as a letter, the optimum as a dotted line."""
+    """Each pace as a letter, the optimum as a dotted line; and that of a server without holds."""
     points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean is not None]
     if not points:
         return ""
     strokes = UNICODE if unicode else ASCII
-    x_axis, y_axis = axes(points, optimum)
+    legend = "polls per job (log); %s the optimum" % (strokes.dot * 3)
+    optima = [curve.optimum]
+    if unheld is not None:
+        legend += ", %s without holding" % (strokes.unheld * 3)
+        optima.append(unheld.optimum)
+    x_axis, y_axis = axes(points, optima)
     plot = _Plot(x_axis, y_axis, width - MARGIN)
-    for polls, delay in _interpolate(curve, x_axis.zero):
+    if unheld is not None:
+        for polls, delay in _interpolate(unheld.frontier, x_axis.zero):
+            plot.draw_dot(polls, delay, strokes.unheld)
+    for polls, delay in _interpolate(curve.frontier, x_axis.zero):
         plot.draw_dot(polls, delay, strokes.dot)
     for i, figures in enumerate(all_figures):
         if figures.mean is not None:
             plot.draw_letter(figures.polls_per_job, figures.mean, letter(i))
     tick_texts = {plot.row(tick): number_text(tick) for tick in y_axis.ticks(5)}
-    lines = ["polls per job (log); %s the optimum" % (strokes.dot * 3)]
+    lines = [legend]
     for row in range(ROWS):
         lines.append("%7s %s%s" % (tick_texts.get(row, ""), strokes.bar, plot.row_text(row)))
     lines += _x_axis_lines(plot, strokes)
@@ -99,10 +115,14 @@ def _x_axis_lines(plot: _Plot, strokes: _Strokes) -> List[str]:
     return [" " * 8 + strokes.corner + "".join(axis), " " * 9 + "".join(numbers)]
 
 
-def axes(points: Sequence[Tuple[float, float]], optimum: Optimum) -> Tuple[LogAxis, LogAxis]:
-    """The axes of delays and of polls, with room for the (polls, delay) points and the optimum."""
+def axes(
+    points: Sequence[Tuple[float, float]], optima: Sequence[Optimum]
+) -> Tuple[LogAxis, LogAxis]:
+    """The axes of delays and of polls, with room for the (polls, delay) points and the optima."""
     polls, delays = zip(*points)
-    return LogAxis.around(delays + (optimum.delay,)), LogAxis.around(polls + (optimum.polls,))
+    polls += tuple(best.polls for best in optima)
+    delays += tuple(best.delay for best in optima)
+    return LogAxis.around(delays), LogAxis.around(polls)
 
 
 def _interpolate(curve: Sequence[Optimum], zero: float) -> List[Tuple[float, float]]:

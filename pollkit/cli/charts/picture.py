@@ -9,8 +9,8 @@ from html import escape
 from typing import List, Sequence, Tuple
 
 from ...core.model import one_line
-from ...core.pace import Adaptive
 from ...core.units import duration_text
+from ...core.waiting.pace import Adaptive
 from ...drivers.simulation.figures import Figures
 from ...drivers.simulation.optimum import Optimum
 from ...drivers.simulation.simulation import Simulation
@@ -48,7 +48,7 @@ def draw_svg(
         '<rect x="0.5" y="0.5" width="%d" height="%d" rx="8" fill="%s" stroke="%s"/>'
         % (WIDTH - 1, HEIGHT - 1, PAPER, EDGE),
         text_element(LEFT, 36, title, size=18, weight="bold"),
-        text_element(LEFT, 58, _caption(simulation), size=13),
+        text_element(LEFT, 58, caption(simulation), size=13),
     ]
     shapes += _draw_frontier(simulation, list(all_figures) + list(matched))
     shapes += _draw_timeline(simulation, all_figures)
@@ -60,7 +60,8 @@ def draw_svg(
     )
 
 
-def _caption(simulation: Simulation) -> str:
+def caption(simulation: Simulation) -> str:
+    """The jobs, the limit and the price in a line."""
     parts = ["1 job" if simulation.count == 1 else "%s jobs" % number_text(simulation.count)]
     distributions = [str(distribution) for distribution in simulation.distributions.values()]
     if len(distributions) == 1 and distributions[0] != simulation.name:
@@ -76,21 +77,29 @@ def _draw_frontier(simulation: Simulation, all_figures: Sequence[Figures]) -> Li
     points = [(one.polls_per_job, one.mean) for one in all_figures if one.mean is not None]
     if not points:
         return [text_element(LEFT, FRAME.top + 40, "no pace saw any job finish", size=13)]
-    x_axis, y_axis = axes(points, simulation.optimum)
-    curve = _curve_points(x_axis, y_axis, [best for _, best in simulation.frontier])
+    x_axis, y_axis = axes(points, [simulation.optimum, simulation.unheld_optimum])
+    curves = {"the optimum": _curve_points(x_axis, y_axis, simulation.frontier)}
+    if simulation.hold_s:
+        unheld = _curve_points(x_axis, y_axis, simulation.unheld_frontier)
+        curves["the optimum without holding"] = unheld
     dots = [(_x(x_axis, delay), _y(y_axis, polls)) for polls, delay in points]
-    taken = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in dots] + _boxes_along(curve)
-    shapes = _draw_frontier_axes(x_axis, y_axis) + _draw_curve(curve)
+    taken = [Box(x - 7, y - 7, x + 7, y + 7) for x, y in dots]
+    shapes = _draw_frontier_axes(x_axis, y_axis)
+    for name, curve in curves.items():
+        taken += _boxes_along(curve)
+        shapes += _draw_curve(curve, is_dashed=name != "the optimum")
     coloured = zip(all_figures, _colours(all_figures))
     shown = [(str(one.pace), colour) for one, colour in coloured if one.mean is not None]
     for dot, (name, colour) in zip(dots, shown):
         box = _free_box(dot, name, taken)
         taken.append(box)
         shapes += _draw_labelled_dot(dot, box, name, colour)
-    inside = [point for point in curve if _is_inside_frame(point)]
-    if inside:
-        box = _free_box(inside[len(inside) // 4], "the optimum", taken)
-        shapes.append(text_element(box.left, box.bottom - 3.5, "the optimum", weight="600"))
+    for name, curve in curves.items():
+        inside = [point for point in curve if _is_inside_frame(point)]
+        if inside:
+            box = _free_box(inside[len(inside) // 4], name, taken)
+            taken.append(box)
+            shapes.append(text_element(box.left, box.bottom - 3.5, name, weight="600"))
     return shapes
 
 
@@ -158,10 +167,12 @@ def _free_box(dot: Point, label: str, taken: Sequence[Box]) -> Box:
     return nearest or Box(FRAME.left + 4, y - 24, FRAME.left + 4 + width, y - 24 + LINE_HEIGHT)
 
 
-def _curve_points(x_axis: LogAxis, y_axis: LogAxis, curve: Sequence[Optimum]) -> List[Point]:
+def _curve_points(
+    x_axis: LogAxis, y_axis: LogAxis, frontier: Sequence[Tuple[float, Optimum]]
+) -> List[Point]:
     """The points of the curve that are in the frame or near it."""
     points = []
-    for best in curve:
+    for _, best in frontier:
         delay = max(best.delay, x_axis.zero)
         is_near_across = x_axis.low / 10 <= delay <= x_axis.high * 10
         is_near_down = y_axis.low / 10 <= best.polls <= y_axis.high * 10
@@ -182,7 +193,7 @@ def _boxes_along(curve: Sequence[Point]) -> List[Box]:
     return boxes
 
 
-def _draw_curve(curve: Sequence[Point]) -> List[str]:
+def _draw_curve(curve: Sequence[Point], is_dashed: bool) -> List[str]:
     frame = '<clipPath id="frame"><rect x="%d" y="%d" width="%d" height="%d"/></clipPath>' % (
         FRAME.left,
         FRAME.top,
@@ -190,6 +201,8 @@ def _draw_curve(curve: Sequence[Point]) -> List[str]:
         FRAME.height,
     )
     attributes = 'stroke="%s" stroke-width="2.5" clip-path="url(#frame)"' % INK
+    if is_dashed:
+        return [polyline_element(curve, attributes + ' stroke-dasharray="3 4"')]
     return [frame, polyline_element(curve, attributes)]
 
 
@@ -197,7 +210,7 @@ def _draw_timeline(simulation: Simulation, all_figures: Sequence[Figures]) -> Li
     """Requests per minute over time, with one line per pace, and the limit."""
     minutes = 1 + max((max(one.per_minute) for one in all_figures if one.per_minute), default=0)
     bin_width = max(1, -(-minutes // MOST_BINS))
-    rates = [_rates(one, minutes, bin_width) for one in all_figures]
+    rates = [request_rates(one, minutes, bin_width) for one in all_figures]
     limit = None
     if simulation.limit is not None:
         limit = simulation.limit.polls / simulation.limit.per * 60
@@ -231,7 +244,7 @@ def _draw_timeline(simulation: Simulation, all_figures: Sequence[Figures]) -> Li
 
 
 def _draw_time_axis(minutes: int) -> List[str]:
-    unit_minutes, unit = _time_unit(minutes)
+    unit_minutes, unit = time_unit(minutes)
     shapes = []
     for tick in even_ticks(minutes / unit_minutes, 8):
         if tick * unit_minutes <= minutes:
@@ -248,7 +261,7 @@ def _rate_y(rate: float, ticks: Sequence[float]) -> float:
     return TIMELINE.bottom - rate / ticks[-1] * TIMELINE.height
 
 
-def _rates(one: Figures, minutes: int, bin_width: int) -> List[float]:
+def request_rates(one: Figures, minutes: int, bin_width: int) -> List[float]:
     """Requests per minute, averaged over bins of `bin_width` minutes."""
     rates = [0.0] * -(-minutes // bin_width)
     for minute, count in one.per_minute.items():
@@ -256,7 +269,8 @@ def _rates(one: Figures, minutes: int, bin_width: int) -> List[float]:
     return rates
 
 
-def _time_unit(minutes: int) -> Tuple[int, str]:
+def time_unit(minutes: int) -> Tuple[int, str]:
+    """The minutes of the unit for a time axis of this length, and its name."""
     if minutes <= 180:
         return 1, "minutes"
     if minutes <= 4320:

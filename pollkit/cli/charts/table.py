@@ -1,6 +1,6 @@
 """The table of a simulation: one row of figures per pace, and one for the optimum."""
 
-from typing import Optional, Sequence
+from typing import List, Optional, Sequence, Tuple
 
 from ...drivers.simulation.figures import Figures
 from ...drivers.simulation.optimum import Optimum
@@ -15,9 +15,11 @@ def letter(index: int) -> str:
     return LETTERS[index] if index < len(LETTERS) else "*"
 
 
-def table(all_figures: Sequence[Figures], optimum: Optimum) -> str:
-    """The figures of all paces, and the optimum below them."""
-    rows = [HEADING]
+def table(
+    all_figures: Sequence[Figures], optimum: Optimum, unheld: Optional[Optimum] = None
+) -> str:
+    """The figures of all paces, and the optimum below them; also that of a server without holds."""
+    rows: List[Tuple[str, ...]] = [HEADING]
     for i, figures in enumerate(all_figures):
         ratio = figures.cost_ratio
         rows.append(
@@ -34,13 +36,19 @@ def table(all_figures: Sequence[Figures], optimum: Optimum) -> str:
                 "-" if ratio is None else "%.2f" % ratio,
             )
         )
-    polls = short_number(optimum.polls)
-    delay = short_number(optimum.delay)
-    cost = short_number(optimum.cost)
-    rows.append(("", "the optimum", polls, delay, "", "", "", "", cost, "1.00"))
+    rows.append(_optimum_row("the optimum", optimum, optimum))
+    if unheld is not None:
+        rows.append(_optimum_row("  without holding", unheld, optimum))
     widths = [max([least] + [len(row[i]) for row in rows]) for i, least in enumerate(LEAST_WIDTHS)]
     lines = [_upper_heading(widths)] + [_line(row, widths) for row in rows]
     return "".join(line.rstrip() + "\n" for line in lines)
+
+
+def _optimum_row(name: str, best: Optimum, optimum: Optimum) -> Tuple[str, ...]:
+    polls = short_number(best.polls)
+    delay = short_number(best.delay)
+    cost = short_number(best.cost)
+    return ("", name, polls, delay, "", "", "", "", cost, "%.2f" % (best.cost / optimum.cost))
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:

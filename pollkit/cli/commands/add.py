@@ -25,14 +25,14 @@ from ...core.units import NEVER
 from ...edges.ledger.records import Added
 from ...edges.ledger.rows import job_to_row
 from ...errors import ConfigError
-from .. import options
-from ..argument_types import path
+from ..arguments import options
+from ..arguments.argument_types import path
+from ..arguments.job_deadlines import Deadlines, deadlines_text
+from ..arguments.ledger_options import add_ids, add_ledger, open_ledger
+from ..arguments.profile_options import named_profile
 from ..exit_codes import ALL_DONE
-from ..job_deadlines import Deadlines, deadlines_text
-from ..job_lists import named_jobs, read_jobs
-from ..ledger_options import add_ids, add_ledger, open_ledger
-from ..output import join_names, write_message
-from ..profile_options import named_profile
+from ..inputs.job_lists import named_jobs, read_jobs
+from ..output.streams import join_names, write_message
 
 UNKNOWN_BASE = "http://base.invalid"
 

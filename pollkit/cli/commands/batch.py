@@ -14,6 +14,7 @@ covers the jobs of this run.
 examples:
   pollkit batch jobs.txt --profile knowhere > outcomes.jsonl
   pollkit batch job_1 job_2 job_3 --profile knowhere
+  pollkit batch jobs.txt --profile knowhere --save 'results/{id}.json' > outcomes.jsonl
   pollkit batch jobs.txt --profile knowhere --resume outcomes.jsonl >> outcomes.jsonl
   pollkit batch - --profile model-tasks --base-url https://api.internal --limit 60/m < jobs.jsonl
 """
@@ -21,20 +22,21 @@ examples:
 import argparse
 import sys
 from collections import Counter
-from typing import List
+from typing import List, Set
 
 from ...core.model import Job, State
 from ...core.profile import Profile
 from ...drivers.batch import BatchPoller
 from ...errors import ConfigError
-from .. import options
-from ..argument_types import path
-from ..batch_resume import Resumed, describe_unfinished, resume, unfinished_jobs
-from ..exit_codes import ALL_DONE, exit_code
-from ..job_lists import HOW_TO, jobs_of_batch
-from ..outcome_text import add_output_option, line_formatter, wants_text
-from ..output import count_text, write_message
-from ..profile_options import profile_from
+from ..arguments import options
+from ..arguments.argument_types import path
+from ..arguments.profile_options import profile_from
+from ..arguments.save_options import add_save_option, result_code, warn_about_result
+from ..exit_codes import ALL_DONE, combine_exit_codes, exit_code
+from ..inputs.batch_resume import Resumed, describe_unfinished, resume, unfinished_jobs
+from ..inputs.job_lists import HOW_TO, jobs_of_batch
+from ..output.outcome_text import add_output_option, line_formatter, wants_text
+from ..output.streams import count_text, write_message
 from ..progress.display import add_progress_options, display_from
 from ..progress.terminal import is_terminal
 
@@ -53,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=path,
         help="skip the jobs that are done or failed in this file of outcomes (JSON lines)",
     )
+    add_save_option(parser)
     add_output_option(parser)
     options.add_workers(parser)
     options.add_polling_options(parser, many_jobs=True)
@@ -70,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
         return ALL_DONE
     if needs_line_break and not wants_text(arguments):
         sys.stdout.write("\n")
-    return exit_code(_poll(jobs, arguments, profile))
+    return _poll(jobs, arguments, profile)
 
 
 def _read(arguments: argparse.Namespace, profile: Profile) -> Resumed:
@@ -91,11 +94,12 @@ def _read(arguments: argparse.Namespace, profile: Profile) -> Resumed:
     return resume(arguments.resume, jobs, profile.name)
 
 
-def _poll(jobs: List[Job], arguments: argparse.Namespace, profile: Profile) -> List[State]:
-    """Wait for the jobs and print each outcome; return their states."""
+def _poll(jobs: List[Job], arguments: argparse.Namespace, profile: Profile) -> int:
+    """Wait for the jobs and print each outcome; return the exit code."""
     display = display_from(arguments, batch=True, limit=profile.limit)
     format_outcome = line_formatter(arguments, jobs)
     states: List[State] = []
+    result_codes: Set[int] = set()
     # A count, because URLs that differ only in a secret are shown alike.
     finished: "Counter[str]" = Counter()
     with options.history_from(arguments, display.write_line) as history, display:
@@ -105,6 +109,7 @@ def _poll(jobs: List[Job], arguments: argparse.Namespace, profile: Profile) -> L
                 workers=arguments.workers,
                 on_event=display.on_event,
                 history=history,
+                save=arguments.save,
                 bucket=options.bucket_from(arguments, options.limit_from(arguments, profile, jobs)),
                 **options.overrides_from(arguments),
             ) as batch:
@@ -112,6 +117,9 @@ def _poll(jobs: List[Job], arguments: argparse.Namespace, profile: Profile) -> L
                 for outcome in batch.as_completed(jobs):
                     display.write_data(format_outcome(outcome))
                     states.append(outcome.state)
+                    result_codes.add(result_code(outcome))
+                    if not arguments.quiet:
+                        warn_about_result(outcome, display.write_line)
                     finished[outcome.id] += 1
         except KeyboardInterrupt:
             unfinished = unfinished_jobs(jobs, finished)
@@ -120,7 +128,7 @@ def _poll(jobs: List[Job], arguments: argparse.Namespace, profile: Profile) -> L
         if not arguments.quiet:
             display.write_line(summary(states, batch.stats.polls, batch.stats.rate_limited))
         options.warn_about_secrets(arguments, display.write_line)
-    return states
+    return combine_exit_codes([exit_code(states), *result_codes])
 
 
 def summary(states: List[State], polls: int, rate_limited: int) -> str:

@@ -19,7 +19,7 @@ examples:
 import argparse
 
 from ..exit_codes import ALL_DONE
-from ..output import write
+from ..output.streams import write
 
 PROFILE_NAMES = "profile-names"
 SHELLS = ("bash", "zsh", "fish")

@@ -8,13 +8,14 @@ succeeding. A failed job is not a problem; a job that the server does not know i
 
 doctor takes all flags of pollkit wait, so that you can reuse the command line. Flags that make no
 sense for a single poll are ignored: --pace, --timeout, --max-faults, --bucket, --history,
---result, --output, --progress, --log-json, -v, --quiet.
+--result, --save, --cancel-on-interrupt, --output, --progress, --log-json, -v, --quiet.
 
 examples:
   pollkit doctor https://api.internal/v1/jobs/42
   pollkit doctor https://api.internal/v1/jobs/42 --show-reply
   pollkit doctor job_1 --profile knowhere
   pollkit doctor https://api.internal/v1/jobs/42 --token-env API_TOKEN --ca-file internal.pem
+  pollkit doctor postgresql://me@db.internal/jobs      the server of a ledger
 """
 
 import argparse
@@ -22,11 +23,12 @@ from typing import List
 
 from ...drivers.doctor.examination import Examination
 from ...drivers.doctor.findings import Finding, Level, summarise
-from .. import options
+from ...edges.ledger.places import is_database
+from ..arguments import options
+from ..arguments.profile_options import profile_from
 from ..exit_codes import ALL_DONE, UNREACHABLE
-from ..output import as_text
-from ..profile_options import profile_from
-from ..tables import terminal_width, wrap_line
+from ..output.streams import as_text
+from ..output.tables import terminal_width, wrap_line
 from . import wait
 
 NARROW = 70  # columns; on a narrower terminal, findings are not aligned
@@ -45,6 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Examine, and print each finding at once; the exit code says whether there is a problem."""
+    if is_database(arguments.job):
+        return _examine_server(arguments.job)
     profile = profile_from(arguments, needs_credential=False)
     job = options.job_from(arguments, arguments.job)
     examination = Examination(job, profile, dict(arguments.header))
@@ -55,6 +59,21 @@ def run(arguments: argparse.Namespace) -> int:
         _print(_finding_text(finding))
     if arguments.show_reply:
         _print_reply(examination.reply_lines())
+    return _conclude(findings)
+
+
+def _examine_server(url: str) -> int:
+    from ...drivers.doctor.ledger_findings import examine_server
+
+    findings = []
+    for finding in examine_server(url):
+        findings.append(finding)
+        _print(_finding_text(finding))
+    return _conclude(findings)
+
+
+def _conclude(findings: List[Finding]) -> int:
+    """Print the summary; the exit code says whether there is a problem."""
     _print(summarise(findings))
     has_problem = any(finding.level is Level.PROBLEM for finding in findings)
     return UNREACHABLE if has_problem else ALL_DONE

@@ -12,9 +12,9 @@ import argparse
 
 from ...core.units import to_seconds
 from ...errors import ConfigError
+from ..arguments.ledger_options import add_ids, add_ledger, open_ledger
 from ..exit_codes import ALL_DONE
-from ..ledger_options import add_ids, add_ledger, open_ledger
-from ..output import join_names, write_message
+from ..output.streams import join_names, write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

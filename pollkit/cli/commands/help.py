@@ -1,7 +1,7 @@
 """Print the longer documentation, which is part of the program.
 
 pollkit help COMMAND prints the same text as pollkit COMMAND --help. If a topic and a command have
-the same name (profiles, simulate), the topic is printed.
+the same name (profiles, simulate, submit), the topic is printed.
 
 examples:
   pollkit help              the commands and topics
@@ -15,27 +15,34 @@ import argparse
 from pkgutil import get_data
 
 from ...errors import ConfigError
+from ..arguments.parser import unknown_name_error
 from ..main import COMMANDS, build_parser, help_text
-from ..output import write
-from ..parser import unknown_name_error
+from ..output.streams import write
 
 TOPICS = {
     "profiles": "how to describe an API in a file",
+    "apis": "profiles for ten ways in which APIs report a job",
     "paces": "when to poll next",
+    "hold": "long polling: servers that hold a request",
     "limits": "how to stay within an API's rate limit",
     "proxies": "how to reach a server: proxies and TLS",
     "transports": "how to poll with the HTTP client that you have",
+    "submit": "how to submit jobs exactly once",
+    "results": "how to fetch and save results, and cancel jobs",
     "cron": "how to wait for jobs from cron, with a ledger",
+    "scale": "how many jobs one host and several hosts can poll",
+    "callbacks": "how to poll at once when another system reports a job",
+    "migrate": "how to replace the polling loop that you have",
     "environment": "which environment variables set defaults",
     "exit-codes": "how a command went, for scripts",
     "library": "how to use pollkit from Python",
     "testing": "how to test code that waits for jobs",
     "guarantees": "what pollkit always does, and what it does not do",
+    "security": "the promises of pollkit, their tests, and their limits",
     "troubleshooting": "what may be wrong, and what to do",
     "simulate": "how to find the best pace for your jobs",
 }
 SCHEMA = {"schema": "the JSON Schema of outcomes, log lines and status --json"}
-ALIASES = {"ledger": "cron"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a topic, the help of a command, or the list of both."""
-    topic = ALIASES.get(arguments.topic, arguments.topic)
+    topic = arguments.topic
     if topic is None:
         names = dict(TOPICS, **SCHEMA)
         topics = "".join("  %-16s %s\n" % line for line in names.items())

@@ -22,11 +22,11 @@ from ...core.units import rounded_duration
 from ...drivers.simulation.figures import percentile
 from ...edges.history_file import Kind, read_history, remove_kinds
 from ...errors import ConfigError
-from .. import argument_types
-from ..duration_lists import history_path, ledger_durations
+from ..arguments import argument_types
 from ..exit_codes import ALL_DONE
-from ..output import as_json, write
-from ..tables import format_table, terminal_width
+from ..inputs.duration_lists import history_path, ledger_durations
+from ..output.streams import as_json, write
+from ..output.tables import format_table, terminal_width
 
 HEADINGS = ("PROFILE", "LABEL", "JOBS", "MEDIAN", "P90", "LAST")
 LONGEST_NAME = 60  # characters of a profile or label that are shown

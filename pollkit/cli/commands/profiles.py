@@ -1,8 +1,11 @@
-"""List the profiles, show one as a file has it, check a file, or suggest a profile for an API.
+"""List the profiles, show one as a file has it, check a file, or write profiles for an API.
 
 suggest polls one or two jobs, and prints a profile with the fields and values that it found.
 Guesses are marked by comments. Two URLs show which part is the id. A job that is done and one that
 is running, or has failed, show the most values.
+
+import converts waiters to profiles with rules: those in a waiters-2.json of botocore, or in a
+Smithy model in JSON. It prints the profiles, and on stderr why others could not be converted.
 
 examples:
   pollkit profiles                             every profile, and its files
@@ -12,6 +15,7 @@ examples:
   pollkit profiles show mine --profiles mine.ini
   pollkit profiles suggest https://api.internal/v1/jobs/42 https://api.internal/v1/jobs/43
   pollkit profiles suggest https://api.internal/v1/jobs/42 --token-env API_TOKEN > mine.ini
+  pollkit profiles import waiters-2.json > mine.ini
 
 pollkit help profiles explains every key, and which files are read.
 """
@@ -19,6 +23,7 @@ pollkit help profiles explains every key, and which files are read.
 import argparse
 from typing import List, Tuple
 
+from ...core.model import one_line
 from ...edges.profiles.catalog import (
     ListedProfile,
     all_profiles,
@@ -27,12 +32,12 @@ from ...edges.profiles.catalog import (
     profile_names,
 )
 from ...errors import ConfigError
-from ..argument_types import path
+from ..arguments.argument_types import path
+from ..arguments.options import add_connection_options
+from ..arguments.profile_options import connection_profile, given_connection_options
 from ..exit_codes import ALL_DONE, UNREACHABLE, USAGE
-from ..options import add_connection_options
-from ..output import write, write_error
-from ..profile_options import connection_profile, given_connection_options
-from ..tables import format_table, terminal_width
+from ..output.streams import write, write_error
+from ..output.tables import format_table, terminal_width
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,15 +46,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "action",
         nargs="?",
         default="list",
-        metavar="show|check|suggest",
-        help="show NAME prints a profile; check FILE finds mistakes; suggest URL writes a profile; "
-        "without any of them: a list",
+        metavar="show|check|suggest|import",
+        help="show NAME prints a profile; check FILE finds mistakes; suggest URL and import FILE "
+        "write profiles; without any of them: a list",
     )
     parser.add_argument(
         "name",
         nargs="?",
         metavar="NAME|FILE|URL",
-        help="the profile to show, the file to check, or the URL of a job",
+        help="the profile to show, the file to check or import, or the URL of a job",
     )
     parser.add_argument(
         "second_url", nargs="?", metavar="URL", help="for suggest: the URL of another job"
@@ -64,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, show, check or suggest."""
+    """List, show, check, suggest or import."""
     action = arguments.action
     name = arguments.name
     if action == "suggest":
@@ -86,14 +91,16 @@ def run(arguments: argparse.Namespace) -> int:
 
         write(profile_to_ini(find_profile(name, arguments.profiles)))
         return ALL_DONE
-    if action == "check":
+    if action in ("check", "import"):
         if name is None:
-            raise ConfigError("profiles check needs a FILE: pollkit profiles check FILE")
+            raise ConfigError(
+                "profiles %s needs a FILE: pollkit profiles %s FILE" % (action, action)
+            )
         if arguments.profiles is not None:
-            raise ConfigError("profiles check reads only its FILE: leave --profiles out")
-        return _check(path(name))
+            raise ConfigError("profiles %s reads only its FILE: leave --profiles out" % action)
+        return _check(path(name)) if action == "check" else _import(path(name))
     raise ConfigError(
-        "invalid choice %r: profiles can list, show NAME, check FILE or suggest URL; "
+        "invalid choice %r: profiles can list, show NAME, check FILE, suggest URL or import FILE; "
         "for a profile of that name: pollkit profiles show %s" % (action, action)
     )
 
@@ -122,6 +129,19 @@ def _check(path: str) -> int:
     count = len(profile_names(path))
     write("%s: %d profile%s, no mistakes\n" % (path, count, "" if count == 1 else "s"))
     return ALL_DONE
+
+
+def _import(path: str) -> int:
+    from ...edges.profiles.keys import profile_to_ini
+    from ...edges.profiles.waiters import import_file
+
+    imported = import_file(path)
+    profiles = [one.profile for one in imported if one.profile is not None]
+    write("\n".join(map(profile_to_ini, profiles)))
+    for one in imported:
+        if one.profile is None:
+            write_error("%s: not imported: %s" % (one_line(one.name, 80), one_line(one.problem)))
+    return ALL_DONE if profiles else USAGE
 
 
 def _suggest(arguments: argparse.Namespace) -> int:

@@ -16,21 +16,25 @@ Exit status 0 marks the job as notified; any other status is retried, by this or
 least once, so an outcome may come twice: id and ended_at identify it. A run with neither leaves
 notifications to a later one.
 
+--listen ADDRESS receives callbacks: a signed POST that names a job makes pollkit poll it at once
+(pollkit help callbacks).
+
 examples:
   pollkit run jobs.db --for 55s --outbox outcomes.jsonl
   pollkit run jobs.db --for 55s --splay 20s --outbox outcomes.jsonl
+  pollkit run jobs.db --for 55s --save 'results/{id}.json' --outbox outcomes.jsonl
   pollkit run jobs.db --once --dry-run
   pollkit run jobs.db --once --profile knowhere --token-file /etc/knowhere.key
   pollkit run jobs.db --processes 4 --limit 10/s --profile knowhere
   pollkit run jobs.db --for 55s --metrics /var/lib/node_exporter/pollkit.prom
+  pollkit run jobs.db --listen 127.0.0.1:8099 --listen-secret env:CALLBACK_SECRET
   pollkit run jobs.db --for 55s -v --exec ./notify
   pollkit run jobs.db --for 55s --exec-retry 'fixed 1m for 2h' --exec ./notify
 """
 
 import argparse
-import os
 import random
-from typing import Callable, Optional, Union
+from typing import TYPE_CHECKING, Callable, Optional, Union
 
 from ...core.profile import Profile
 from ...core.units import Limit, rounded_duration, to_seconds
@@ -38,20 +42,53 @@ from ...edges.clock import Clock
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import LEASED, WAITING
 from ...errors import ConfigError
-from .. import argument_types, options
-from ..ledger_options import add_ledger, open_ledger
+from ..arguments import argument_types, options
+from ..arguments.ledger_options import add_ledger, open_ledger
+from ..arguments.profile_options import options_for_one_profile, profile_from
+from ..arguments.save_options import add_save_option
 from ..metrics import check_path, write_metrics
-from ..output import write_message
-from ..profile_options import options_for_one_profile, profile_from
+from ..output.streams import write_message
 from ..progress.display import add_progress_options
-from ..runs.files import check_files, check_outbox, is_same_inode
+from ..runs.callbacks import add_callback_options, check_callback_options, open_listener
+from ..runs.files import check_files, check_outbox, file_identity, note_profile_files
 from ..runs.notifications import add_notification_options, check_notification_options
 from ..runs.process import ProcessRun
+
+if TYPE_CHECKING:
+    from ...drivers.listener import Listener
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_ledger(parser)
+    _add_duration_options(parser)
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="print what a run would do now; poll, send and change nothing",
+    )
+    options.add_workers(parser, where=", in each process")
+    parser.add_argument(
+        "--processes",
+        metavar="N",
+        type=lambda text: argument_types.count(text, 64),
+        default=1,
+        help="share the work between this many processes (default: 1)",
+    )
+    parser.add_argument(
+        "--keep",
+        metavar="D",
+        type=to_seconds,
+        help="at the end, remove jobs that finished this long ago and were notified, such as 30d",
+    )
+    add_save_option(parser)
+    options.add_polling_options(parser, many_jobs=True, from_ledger=True)
+    add_notification_options(parser.add_argument_group("notifications and metrics"))
+    add_callback_options(parser.add_argument_group("callbacks"))
+    add_progress_options(parser, without_terminal="only problems")
+
+
+def _add_duration_options(parser: argparse.ArgumentParser) -> None:
     how_long = parser.add_mutually_exclusive_group()
     how_long.add_argument(
         "--once",
@@ -74,28 +111,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="begin after a random time of up to D, which counts as part of --for: "
         "for many hosts with the same crontab",
     )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="print what a run would do now; poll, send and change nothing",
-    )
-    options.add_workers(parser, where=", in each process")
-    parser.add_argument(
-        "--processes",
-        metavar="N",
-        type=lambda text: argument_types.count(text, 64),
-        default=1,
-        help="share the work between this many processes (default: 1)",
-    )
-    parser.add_argument(
-        "--keep",
-        metavar="D",
-        type=to_seconds,
-        help="at the end, remove jobs that finished this long ago and were notified, such as 30d",
-    )
-    options.add_polling_options(parser, many_jobs=True, from_ledger=True)
-    add_notification_options(parser.add_argument_group("notifications and metrics"))
-    add_progress_options(parser, without_terminal="only problems")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -104,40 +119,53 @@ def run(arguments: argparse.Namespace) -> int:
     _check_arguments(arguments)
     with open_ledger(arguments) as ledger:  # closed again before any process is forked
         _check_options_apply(arguments, ledger)
-        identity = os.stat(arguments.ledger)
-        unfinished = ledger.rows([WAITING, LEASED], outcomes=False)
+        identity = file_identity(arguments.ledger)
+        unfinished = ledger.jobs([WAITING, LEASED], outcomes=False)
         limit = options.limit_from(arguments, profile, (row.job for row in unfinished))
+        names = ledger.profiles_in_use()
         if arguments.dry_run:
             from ..runs.dry_run import dry_run  # late: cron does not need it
 
             return dry_run(arguments, ledger, profile, limit)
-    if arguments.splay:
-        delay_start(arguments)
-    if arguments.processes == 1:
-        return ProcessRun(arguments, profile, limit).run()
-    code = _run_in_processes(arguments, profile, limit)
+    with open_listener(arguments, profile) as listener:
+        if arguments.splay:
+            delay_start(arguments)
+        if arguments.processes == 1:
+            return ProcessRun(arguments, profile, limit, listener=listener).run()
+        note_profile_files(profile, names, arguments.profiles)
+        code = _run_in_processes(arguments, profile, limit, listener)
     # If the ledger was replaced meanwhile (the processes report that), don't open the new file:
     # the write-ahead log of the old one would damage it.
-    if arguments.metrics is not None and is_same_inode(arguments.ledger, identity):
+    if arguments.metrics is not None and file_identity(arguments.ledger) == identity:
         with open_ledger(arguments) as ledger:
-            write_metrics(arguments.metrics, ledger, os.path.realpath(arguments.ledger))
+            write_metrics(arguments.metrics, ledger, ledger.name)
     return code
 
 
 def _run_in_processes(
-    arguments: argparse.Namespace, profile: Profile, limit: Union[Limit, str, None]
+    arguments: argparse.Namespace,
+    profile: Profile,
+    limit: Union[Limit, str, None],
+    listener: "Optional[Listener]",
 ) -> int:
     if arguments.progress in ("auto", "bar"):  # several live displays would overwrite each other
         arguments.progress = "log" if arguments.progress == "bar" else "none"
     from ..processes import run_in_processes
 
-    return run_in_processes(
-        arguments.processes, lambda number: ProcessRun(arguments, profile, limit, number == 0).run()
-    )
+    def work(number: int) -> int:
+        is_first = number == 0
+        if listener is not None and not is_first:
+            listener.close()  # the first process alone receives callbacks
+        return ProcessRun(
+            arguments, profile, limit, is_first, listener=listener if is_first else None
+        ).run()
+
+    return run_in_processes(arguments.processes, work)
 
 
 def _check_arguments(arguments: argparse.Namespace) -> None:
     check_notification_options(arguments)
+    check_callback_options(arguments)
     has_time_limit = arguments.for_s is not None
     if has_time_limit and arguments.splay and arguments.splay >= arguments.for_s:
         raise ConfigError("--splay must be shorter than --for, or no time is left to poll")
@@ -146,6 +174,10 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.metrics is not None:
         check_path(arguments.metrics)
     check_files(arguments)
+    if arguments.save is not None:
+        from ...edges.results.save_path import SavePath  # late: few runs save results
+
+        SavePath(arguments.save)
 
 
 def delay_start(
@@ -169,13 +201,13 @@ def _check_options_apply(arguments: argparse.Namespace, ledger: Ledger) -> None:
     if not given:
         return
     if arguments.profile is None:
-        for row in ledger.rows([WAITING, LEASED], outcomes=False):
+        for row in ledger.jobs([WAITING, LEASED], outcomes=False):
             if row.job.profile is not None:
                 raise ConfigError(
                     "%s would not apply to the jobs of profile %s: give --profile %s, too"
                     % (given, row.job.profile, row.job.profile)
                 )
-    elif not any(ledger.rows(profile=arguments.profile, outcomes=False)) and not arguments.quiet:
+    elif not any(ledger.jobs(profile=arguments.profile, outcomes=False)) and not arguments.quiet:
         write_message(
             "warning: %s has no effect: no job in the ledger has profile %s"
             % (given, arguments.profile)

@@ -9,6 +9,8 @@ examples:
   pollkit simulate --scenario models --arrive 'poisson 40/m' --jobs 500 --svg frontier.svg
   pollkit simulate --durations 'lognormal 5m x1.6' --limit 60/m --pace adaptive --pace 'fixed 10s'
   pollkit simulate --durations measured.txt --price 5s --json
+  pollkit simulate --scenario lipsync --hold 25s
+  pollkit simulate --durations history: --html paces.html
   pollkit simulate --durations ledger:/var/lib/jobs.db --arrive 'over 1d' --limit 60/m
 """
 
@@ -19,9 +21,9 @@ import time
 from textwrap import fill
 from typing import List, Optional, Tuple
 
-from ...core.pace import Fixed
 from ...core.profile import to_pace
 from ...core.units import duration_text
+from ...core.waiting.pace import Fixed
 from ...drivers.simulation.figures import Figures
 from ...drivers.simulation.matching import match_adaptive
 from ...drivers.simulation.scenarios import SCENARIOS, describe
@@ -29,12 +31,12 @@ from ...drivers.simulation.server import WINDOWS
 from ...drivers.simulation.simulation import Simulation
 from ...edges.files import open_file
 from ...errors import ConfigError
-from .. import argument_types
+from ..arguments import argument_types
+from ..arguments.parser import unknown_name_error
 from ..charts import advice, frontier
 from ..charts.table import table
-from ..duration_lists import read_durations
-from ..output import as_json, as_text
-from ..parser import unknown_name_error
+from ..inputs.duration_lists import read_durations
+from ..output.streams import as_json, as_text
 from ..progress.terminal import NARROWEST, is_terminal, style_for, text_width
 
 DEFAULT_PACES = ("adaptive", "fixed 30s", "backoff 2s..10s x1.5", "backoff 5s..300s x2 jitter=full")
@@ -57,6 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=argument_types.path,
         help="draw polls against delay, and the requests per minute",
+    )
+    group.add_argument(
+        "--html",
+        metavar="FILE",
+        type=argument_types.path,
+        help="write a page for a browser with the same charts and the figures",
     )
 
 
@@ -112,6 +120,11 @@ def _add_server_arguments(group: "argparse._ArgumentGroup") -> None:
         "--timestamps", action="store_true", help="replies state when a job started and finished"
     )
     group.add_argument(
+        "--hold",
+        metavar="D",
+        help="how long it holds a poll until the job has finished: 25s (default: not at all)",
+    )
+    group.add_argument(
         "--latency", metavar="D", default="0s", help="how long an exchange takes (default: 0s)"
     )
     group.add_argument(
@@ -146,8 +159,8 @@ def _add_poller_arguments(group: "argparse._ArgumentGroup") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Simulate each pace, and print the results."""
-    if arguments.svg is not None:
-        _check_writable(arguments.svg)
+    for flag in ("svg", "html"):
+        _check_writable(flag, getattr(arguments, flag))
     simulation = _build_simulation(arguments)
     with _PollCounter() as counter:
         paces = arguments.pace or DEFAULT_PACES
@@ -155,10 +168,9 @@ def run(arguments: argparse.Namespace) -> int:
         pairs = [] if arguments.pace else _match_rivals(simulation, found, counter)
     # One price may match several rivals, and may be the default price.
     matched = list({ours.pace: ours for ours, _ in pairs if ours.pace != found[0].pace}.values())
-    if arguments.svg is not None:
-        from ..charts.picture import draw_svg
-
-        _write(arguments.svg, draw_svg(simulation, found, matched))
+    causes = _give_up_causes(arguments, found)
+    text = advice.recommend(found, simulation.limit, causes)
+    _write_pictures(arguments, simulation, found, matched, text)
     shown = found + matched
     if arguments.json:
         figures = [one.as_dict() for one in shown]
@@ -166,17 +178,43 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(as_json(document))
         return 0
     width = min(frontier.WIDTH, max(NARROWEST, text_width(sys.stdout)) - 1)
-    is_unicode = style_for(sys.stdout, os.environ).unicode
-    curve = [best for _, best in simulation.frontier]
     parts = [
         _headline(simulation, width) + "\n",
-        table(shown, simulation.optimum),
-        frontier.chart(shown, simulation.optimum, curve, is_unicode, width),
-        advice.recommend(found, simulation.limit, _give_up_causes(arguments, found), width)
+        _table_and_chart(simulation, shown, width),
+        advice.recommend(found, simulation.limit, causes, width)
         + advice.compare_matched(pairs, width),
     ]
     sys.stdout.write(as_text("\n".join(parts).rstrip("\n")))
     return 0
+
+
+def _write_pictures(
+    arguments: argparse.Namespace,
+    simulation: Simulation,
+    found: List[Figures],
+    matched: List[Figures],
+    text: str,
+) -> None:
+    if arguments.svg is not None:
+        from ..charts.picture import draw_svg
+
+        picture = draw_svg(simulation, found, matched)
+        _write("svg", arguments.svg, picture.encode("utf-8", "replace"))
+    if arguments.html is not None:
+        from ..report.simulation_page import simulation_page
+
+        _write("html", arguments.html, simulation_page(simulation, found, matched, text))
+
+
+def _table_and_chart(simulation: Simulation, shown: List[Figures], width: int) -> str:
+    is_unicode = style_for(sys.stdout, os.environ).unicode
+    curve = frontier.Curve(simulation.optimum, [best for _, best in simulation.frontier])
+    unheld = None
+    if simulation.hold_s:
+        optima = [best for _, best in simulation.unheld_frontier]
+        unheld = frontier.Curve(simulation.unheld_optimum, optima)
+    figures = table(shown, simulation.optimum, unheld and unheld.optimum)
+    return figures + "\n" + frontier.chart(shown, curve, is_unicode, width, unheld)
 
 
 def _build_simulation(arguments: argparse.Namespace) -> Simulation:
@@ -203,6 +241,7 @@ def _build_simulation(arguments: argparse.Namespace) -> Simulation:
         latency=arguments.latency,
         fault_rate=arguments.fault_rate,
         knows_limit=not arguments.unknown_limit,
+        hold=arguments.hold,
     )
 
 
@@ -280,13 +319,19 @@ def _headline(simulation: Simulation, width: int) -> str:
         "a poll is worth %s" % duration_text(simulation.price),
         "seed %d" % simulation.seed,
     ]
+    if simulation.hold_s:
+        parts.insert(-1, "polls are held for up to %s" % duration_text(simulation.hold_s))
     return fill("%s: %s." % (title, ", ".join(parts)), width)
 
 
-def _check_writable(path: str) -> None:
+def _check_writable(flag: str, path: Optional[str]) -> None:
     """Refuse a path that can't be written before minutes are spent on the simulation."""
+    if path is None:
+        return
     if path == "-":
-        raise ConfigError("--svg - is not a file, and stdout gets the figures: name one, as f.svg")
+        raise ConfigError(
+            "--%s - is not a file, and stdout gets the figures: name one, as f.%s" % (flag, flag)
+        )
     if os.path.exists(path):
         # Only ordinary files: opening a pipe without a reader would block forever.
         is_writable = os.path.isfile(path) and os.access(path, os.W_OK)
@@ -295,23 +340,17 @@ def _check_writable(path: str) -> None:
         is_writable = os.path.isdir(directory) and os.access(directory, os.W_OK)
     if not is_writable:
         raise ConfigError(
-            "--svg %r can't be written: is it an ordinary file, in a directory that exists and is "
-            "yours?" % path
+            "--%s %r can't be written: is it an ordinary file, in a directory that exists and is "
+            "yours?" % (flag, path)
         )
 
 
-def _write(path: str, text: str) -> None:
+def _write(flag: str, path: str, data: bytes) -> None:
     try:
-        with open(
-            path,
-            "w",
-            encoding="utf-8",
-            errors="replace",
-            opener=lambda name, flags: open_file(name, flags, 0o666),
-        ) as file:
-            file.write(text)
+        with open(path, "wb", opener=lambda name, flags: open_file(name, flags, 0o666)) as file:
+            file.write(data)
     except OSError as error:
-        raise ConfigError("--svg %r can't be written: %s" % (path, error.strerror)) from None
+        raise ConfigError("--%s %r can't be written: %s" % (flag, path, error.strerror)) from None
 
 
 def _share(text: str) -> float:

@@ -1,4 +1,4 @@
-"""Show the jobs of a ledger: outages, counts by state, then one line per job.
+"""Show the jobs of a ledger: outages, scarce limits, counts by state, then one line per job.
 
 The exit code is 5 while jobs wait (leased: a run is polling them). Otherwise it is that of the
 outcomes, as for pollkit batch. With ids or filters, only those jobs count: --state failed exits
@@ -25,19 +25,19 @@ from itertools import islice
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 from ...core.model import State, iso_text
-from ...core.outages import Outage
+from ...core.scheduling.outages import Outage
 from ...core.units import to_seconds
 from ...edges.ledger.ledger import STATES, Ledger
 from ...edges.ledger.records import LEASED, WAITING, JobRow, Summary
 from ...errors import ConfigError
-from .. import output
-from ..argument_types import count
+from ..arguments.argument_types import count
+from ..arguments.job_deadlines import Deadlines
+from ..arguments.ledger_options import add_ids, add_ledger, open_ledger
 from ..exit_codes import WAITING as JOBS_WAIT
 from ..exit_codes import exit_code
-from ..job_deadlines import Deadlines
-from ..ledger_options import add_ids, add_ledger, open_ledger
-from ..progress.terminal import Terminal, can_draw, size_of
-from ..status_text import (
+from ..output import streams
+from ..output.status_figures import StatusFigures
+from ..output.status_text import (
     headline,
     job_cells,
     job_deadline,
@@ -45,8 +45,10 @@ from ..status_text import (
     job_table,
     last_poll_failed,
     next_poll_at,
+    wrap_lines,
 )
-from ..tables import terminal_width
+from ..output.tables import terminal_width
+from ..progress.terminal import Terminal, can_draw, size_of, style_for
 
 UNFINISHED = (WAITING, LEASED)
 WATCH_S = 2.0
@@ -104,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.json:
             view.print_json(summary)
         else:
-            output.write("\n".join(view.lines(summary, terminal_width())) + "\n")
+            streams.write("\n".join(view.lines(summary, terminal_width())) + "\n")
     present = [state for state, number in summary.states.items() if number]
     if any(state in UNFINISHED for state in present):
         return JOBS_WAIT
@@ -125,14 +127,14 @@ def _check_filters(arguments: argparse.Namespace, ledger: Ledger) -> None:
     """Raise ConfigError if an id, the profile or the label is not in the ledger."""
     kind = {"profile": arguments.profile, "label": arguments.label}
     kind = {name: value for name, value in kind.items() if value is not None}
-    if kind and any(ledger.rows(outcomes=False)) and not any(ledger.rows(outcomes=False, **kind)):
+    if kind and any(ledger.jobs(outcomes=False)) and not any(ledger.jobs(outcomes=False, **kind)):
         names = ["%s %s" % pair for pair in kind.items()]
         raise ConfigError("no job in the ledger has " + " and ".join(names))
     if arguments.ids:
-        known = {row.job.id for row in ledger.rows(ids=arguments.ids, outcomes=False)}
+        known = {row.job.id for row in ledger.jobs(ids=arguments.ids, outcomes=False)}
         missing = [name for name in dict.fromkeys(arguments.ids) if name not in known]
         if missing:
-            raise ConfigError("not in the ledger: " + output.join_names(missing))
+            raise ConfigError("not in the ledger: " + streams.join_names(missing))
 
 
 class _StatusView:
@@ -142,6 +144,7 @@ class _StatusView:
         self._arguments = arguments
         self._ledger = ledger
         self._deadlines = Deadlines()
+        self._figures = StatusFigures(ledger)
 
     def summary(self) -> Summary:
         """The counts of the jobs that the ids and filters select."""
@@ -167,7 +170,9 @@ class _StatusView:
         """The outages, the counts and the table; at most so many lines."""
         now = time.time()
         outages = self._ledger.outages()
-        lines = headline(summary, outages, now, width)
+        lines = headline(summary, outages, now, width, self._ledger.shadow_prices())
+        if any(summary.states.values()):
+            lines += self._figure_lines(now, width)
         if self._arguments.summary:
             return lines[:most]
         rows_shown = self._arguments.rows
@@ -183,14 +188,23 @@ class _StatusView:
             lines.append("... and %d more: --rows N shows more, --json all" % more)
         return lines[:most]
 
+    def _figure_lines(self, now: float, width: Optional[int]) -> List[str]:
+        """The figures of the whole ledger, unless only some of its jobs are shown."""
+        arguments = self._arguments
+        if arguments.ids or arguments.state or arguments.profile or arguments.label:
+            return []
+        found = self._figures.lines(now, style_for(sys.stdout, os.environ).unicode)
+        return wrap_lines(found, width)
+
     def watch(self, every_s: float) -> None:
         """Show the status again and again, until a signal raises KeyboardInterrupt."""
         if can_draw(sys.stdout, os.environ):
             self._redraw(every_s)
         while True:
             now = time.time()
-            lines = headline(self.summary(), self._ledger.outages(), now)
-            output.write("%s %s\n" % (iso_text(now), "; ".join(lines)))
+            prices = self._ledger.shadow_prices()
+            lines = headline(self.summary(), self._ledger.outages(), now, shadow_prices=prices)
+            streams.write("%s %s\n" % (iso_text(now), "; ".join(lines)))
             sys.stdout.flush()
             time.sleep(every_s)
 
@@ -202,11 +216,11 @@ class _StatusView:
             while True:
                 size = size_of(sys.stdout)
                 lines = self.lines(self.summary(), size.columns - 1, size.lines - 1)
-                terminal.draw([output.make_encodable(line) for line in lines])
+                terminal.draw([streams.make_encodable(line) for line in lines])
                 time.sleep(every_s)
         finally:
             terminal.clear()
-            output.write("".join(line + "\n" for line in lines))
+            streams.write("".join(line + "\n" for line in lines))
 
     def print_json(self, summary: Summary) -> None:
         """Print one object, job by job: all of them may not fit into memory."""
@@ -215,21 +229,22 @@ class _StatusView:
         rows = self._rows()
         if self._arguments.summary:
             rows = iter(())
-        sys.stdout.write(output.as_json(head).rstrip("\n")[:-1] + ', "jobs": [')
+        sys.stdout.write(streams.as_json(head).rstrip("\n")[:-1] + ', "jobs": [')
         separator = "\n "
         for row in rows:
-            job = _job_as_dict(row, outages, self._deadlines)
-            sys.stdout.write(separator + output.as_json(job).rstrip("\n"))
+            job = job_as_dict(row, outages, self._deadlines)
+            sys.stdout.write(separator + streams.as_json(job).rstrip("\n"))
             separator = ",\n "
         sys.stdout.write("]}\n")
 
     def _rows(self, outcomes: bool = True) -> Iterator[JobRow]:
         arguments = self._arguments
         ids = list(dict.fromkeys(arguments.ids))
-        return self._ledger.rows(arguments.state, arguments.profile, arguments.label, ids, outcomes)
+        return self._ledger.jobs(arguments.state, arguments.profile, arguments.label, ids, outcomes)
 
 
-def _job_as_dict(row: JobRow, outages: Sequence[Outage], deadlines: Deadlines) -> Dict[str, Any]:
+def job_as_dict(row: JobRow, outages: Sequence[Outage], deadlines: Deadlines) -> Dict[str, Any]:
+    """A job as JSON data."""
     job = row.job
     progress = job_progress(row)
     return {

@@ -13,28 +13,28 @@ examples:
 import argparse
 import os
 import sys
-from typing import Optional
+from typing import Dict, Optional
 
 from ... import __version__
 from ...errors import ConfigError
-from ..argument_types import path
+from ..arguments import argument_types
 from ..exit_codes import ALL_DONE
-from ..output import write
+from ..output.streams import write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    parser.add_argument("folder", metavar="DIR", type=path, help="the folder to create")
+    parser.add_argument(
+        "folder", metavar="DIR", type=argument_types.path, help="the folder to create"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Unpack, and print the command to use."""
     from shlex import quote
-    from zipfile import BadZipFile
-    from zlib import error as BadData
 
-    archive = _running_archive()
-    if archive is None:
+    files = _files_of_archive()
+    if files is None:
         raise ConfigError(
             "this pollkit does not run from a .pyz, so there is nothing to unpack: "
             "use python3 pollkit.pyz unpack DIR"
@@ -42,21 +42,20 @@ def run(arguments: argparse.Namespace) -> int:
     folder = os.path.abspath(arguments.folder)
     _check_is_free(folder)
     try:
-        _unpack(archive, folder)
-    except (OSError, BadZipFile, BadData) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError("can't unpack to %s: %s" % (folder, reason)) from None
+        _unpack(files, folder)
+    except OSError as error:
+        raise ConfigError("can't unpack to %s: %s" % (folder, error.strerror)) from None
     python = os.path.basename(sys.executable or "") or "python3"
     write("pollkit %s is in %s. Use it as:\n" % (__version__, folder))
     write("  %s %s wait URL\n" % (python, quote(folder)))
     return ALL_DONE
 
 
-def _running_archive() -> Optional[str]:
-    """The .pyz that this code runs from; None if it runs from a folder."""
+def _files_of_archive() -> Optional[Dict[str, bytes]]:
+    """The files in the .pyz that this code runs from; None if it runs from a folder."""
     loader = getattr(sys.modules[__name__].__spec__, "loader", None)
-    archive: Optional[str] = getattr(loader, "archive", None)  # only a zipimporter has one
-    return archive
+    files: Optional[Dict[str, bytes]] = getattr(loader, "files", None)  # scripts/zipapp_loader.py
+    return files
 
 
 def _check_is_free(folder: str) -> None:
@@ -71,18 +70,20 @@ def _check_is_free(folder: str) -> None:
         raise ConfigError("%s is not a folder: name another" % folder) from None
 
 
-def _unpack(archive: str, folder: str) -> None:
+def _unpack(files: Dict[str, bytes], folder: str) -> None:
     """Unpack and compile beside the folder, then rename: an interrupted unpack leaves nothing."""
     import compileall
     import shutil
     import tempfile
-    import zipfile
 
     parent, name = os.path.split(folder)
     partial = tempfile.mkdtemp(".partial", name + ".", parent)
     try:
-        with zipfile.ZipFile(archive) as file:
-            file.extractall(partial)
+        for file_name, content in files.items():
+            path = os.path.join(partial, *file_name.split("/"))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(content)
         compileall.compile_dir(partial, ddir=folder, quiet=2)
         # mkdtemp lets no one else in; the other folders got the usual mode.
         os.chmod(partial, os.stat(os.path.join(partial, "pollkit")).st_mode & 0o777)

@@ -4,20 +4,21 @@ examples:
   pollkit wait https://api.internal/v1/jobs/42
   pollkit wait job_1 --profile knowhere --size 25
   pollkit wait job_1 --profile knowhere --timeout 10m --result > result.json
+  pollkit wait job_1 --profile knowhere --save 'results/{id}.json'
   pollkit wait https://api.internal/v1/jobs/42 --token-env API_TOKEN --pace 'fixed 5s'
 """
 
 import argparse
 
-from ...core.model import Outcome, State
 from ...core.urls import redact_url
 from ...drivers.single import Poller
-from .. import options
-from ..exit_codes import exit_code
-from ..outcome_text import add_output_option, outcome_summary, wants_text, whole_result
-from ..output import as_json
-from ..profile_options import profile_from
-from ..progress.display import Display, add_progress_options, display_from
+from ..arguments import options
+from ..arguments.profile_options import profile_from
+from ..arguments.save_options import add_save_option
+from ..interrupts import cancel_at_exit, check_cancel_url
+from ..output.outcome_text import add_output_option
+from ..progress.display import add_progress_options
+from ..single_wait import WriteLine, wait_and_print
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +29,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--result", action="store_true", help="print only the result; if it is text, without quotes"
     )
+    add_save_option(parser, "result.json")
+    parser.add_argument(
+        "--cancel-on-interrupt",
+        action="store_true",
+        help="on Ctrl-C, ask the API to cancel the job (cancel_url in the profile)",
+    )
     add_output_option(parser)
     options.add_polling_options(parser)
     add_progress_options(parser)
@@ -37,33 +44,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Wait for the job; return the exit code for its outcome."""
     profile = profile_from(arguments)
     job = options.job_from(arguments, arguments.job, profile)
+    if arguments.cancel_on_interrupt:
+        check_cancel_url(profile, job)
     title = redact_url(job.id)
-    display = display_from(arguments, title=title, limit=profile.limit)
-    # The history is saved last: the outcome matters more.
-    with options.history_from(arguments, display.write_line) as history:
-        with Poller(
-            profile,
-            headers=dict(arguments.header),
-            on_event=display.on_event,
-            bucket=options.bucket_from(arguments, profile.limit),
-            history=history,
-        ) as poller, display:
-            try:
-                outcome = poller.poll(job)
-            except KeyboardInterrupt:
-                display.write_line("pollkit: interrupted: %s has not finished" % title)
-                raise
-            options.warn_about_secrets(arguments, display.write_line)
-        _print(outcome, arguments, display)
-    return exit_code([outcome.state])
 
+    def on_interrupt(poller: Poller, write_line: WriteLine) -> None:
+        write_line("pollkit: interrupted: %s has not finished" % title)
+        if arguments.cancel_on_interrupt:
+            cancel_at_exit(poller, job, write_line)
 
-def _print(outcome: Outcome, arguments: argparse.Namespace, display: Display) -> None:
-    if arguments.result and outcome.state is State.DONE:
-        display.write_data(whole_result(outcome.result))
-    elif arguments.result:
-        display.write_line("pollkit: " + outcome.summary())
-    elif wants_text(arguments):
-        display.write_data(outcome_summary(outcome))
-    else:
-        display.write_data(as_json(outcome.as_dict()))
+    return wait_and_print(arguments, profile, title, lambda poller: poller.poll(job), on_interrupt)

@@ -5,7 +5,7 @@ import re
 from typing import List, NamedTuple, Tuple
 
 from ...core.model import one_line
-from .. import argument_types
+from ..arguments import argument_types
 from ..commands.completion import PROFILE_NAMES
 from ..commands.help import SCHEMA, TOPICS
 from ..main import COMMANDS, build_parser

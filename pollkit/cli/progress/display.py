@@ -17,13 +17,13 @@ from typing import IO, TYPE_CHECKING, Callable, Mapping, Optional, Sequence, Uni
 
 from ...core.events import Event
 from ...core.units import Limit, parse_limit
-from ..parser import FromEnvironment
+from ..arguments.parser import FromEnvironment
 from .event_log import CHANGES, EVERYTHING, FAULTS, WARNINGS, EventLog
 from .terminal import REDRAW_S, Terminal, can_draw, size_of, style_for
 
 if TYPE_CHECKING:
     from ...drivers.batch import BatchPoller
-    from ...drivers.ledger_runner import LedgerRunner
+    from ...drivers.ledger.runner import LedgerRunner
     from .views import Totals, View
 
 

@@ -7,7 +7,7 @@ from typing import Dict, Optional
 from ...core.events import END, FAULT, POLL, STATUS, WARNING, Event
 from ...core.model import State, iso_text, one_line
 from ...core.units import rounded_duration
-from ...core.wait_state import RETRY_AFTER
+from ...core.waiting.wait_state import RETRY_AFTER
 
 # How much is logged; each level includes the ones before it.
 WARNINGS, FAULTS, CHANGES, EVERYTHING = range(4)
@@ -63,9 +63,10 @@ class EventLog:
             return True
         if event.kind == END:
             self._reported.pop(job_id, None)
-            # The command reports all cancelled jobs in one line.
-            is_cancelled = progress.ending is not None and progress.ending.state is State.CANCELLED
-            return self.level == CHANGES and not is_cancelled
+            # The command reports the jobs that it stopped waiting for in one line.
+            is_stopped = progress.ending is not None and progress.ending.state is State.CANCELLED
+            is_interrupted = is_stopped and progress.cancel is None
+            return self.level == CHANGES and not is_interrupted
         if event.kind == POLL:
             if progress.why != RETRY_AFTER and not progress.retry.steps:
                 self._reported.pop(job_id, None)

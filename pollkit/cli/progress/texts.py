@@ -6,10 +6,10 @@ Functions named `..._texts` return a text in several lengths, the longest first.
 from typing import List, NamedTuple, Optional
 
 from ...core.model import one_line
-from ...core.outages import Outage
+from ...core.scheduling.outages import Outage
 from ...core.units import Limit, duration_text, percent
-from ...core.wait_state import FAULT, LIMIT, RETRY_AFTER, WaitState
-from ..output import count_text
+from ...core.waiting.wait_state import FAULT, LIMIT, RETRY_AFTER, WaitState
+from ..output.streams import count_text
 
 RATE_TOLERANCE = 1.2  # replies that come late and together look like a higher rate
 POLLING_NOW = ["polling now", "now", ""]

@@ -12,11 +12,11 @@ from typing import Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, T
 from ...core.events import END, FAULT, POLL, Event
 from ...core.model import State, display_id, one_line
 from ...core.origins import origin_text
-from ...core.outages import Outage
+from ...core.scheduling.outages import Outage
 from ...core.units import Limit
 from ...core.urls import is_url, parse_url
-from ...core.wait_state import WaitState
-from ..output import count_text
+from ...core.waiting.wait_state import WaitState
+from ..output.streams import count_text
 from .terminal import Size, Style, clip, clip_id, width_of
 from .texts import (
     POLLING_NOW,
@@ -119,6 +119,7 @@ class OneJob:
     def on_event(self, event: Event) -> None:
         """Record an event."""
         self._progress = event.progress
+        self._title = one_line(display_id(event.progress.job), 80)  # submit learns the id late
         if event.kind == FAULT:
             self._fault = event.text
         elif event.kind == POLL and event.progress.fraction is not None:

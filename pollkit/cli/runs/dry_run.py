@@ -6,16 +6,17 @@ from typing import Iterator, Optional, Union
 
 from ...core.profile import Profile
 from ...core.units import Limit, rounded_duration
-from ...core.wait_settings import LEDGER_DEFAULTS
+from ...core.waiting.wait_settings import LEDGER_DEFAULTS
 from ...drivers.client import Client
-from ...drivers.run_preview import DueJobs, RunPreview, preview_run
+from ...drivers.ledger.run_preview import DueJobs, RunPreview, preview_run
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.opening import open_storage
+from ...edges.ledger.places import is_database
 from ...edges.limits.shared_bucket import copy_bucket
 from ...edges.limits.token_bucket import TokenBucket
-from .. import options
+from ..arguments import options
 from ..exit_codes import USAGE
-from ..output import count_text, write
+from ..output.streams import count_text, write
 from .outages import down_text
 
 
@@ -48,7 +49,7 @@ def _bucket(
     """A copy of the limit in the file of --bucket."""
     if arguments.bucket is None:
         return None
-    if not os.path.exists(arguments.bucket):
+    if not is_database(arguments.bucket) and not os.path.exists(arguments.bucket):
         return TokenBucket(limit, clock=ledger.clock)
     storage = open_storage(arguments.bucket, ledger.clock, create=False)
     try:

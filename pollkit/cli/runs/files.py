@@ -2,8 +2,11 @@
 
 import argparse
 import os
+from typing import Iterable, Optional, Tuple
 
+from ...core.profile import Profile
 from ...edges.files import check_links
+from ...edges.ledger.places import is_database
 from ...errors import ConfigError
 
 
@@ -29,7 +32,7 @@ def check_files(arguments: argparse.Namespace) -> None:
     """Raise ConfigError if the outbox or the metrics would overwrite another file of this run."""
     used = []
     for owner, path in (("the ledger", arguments.ledger), ("--bucket", arguments.bucket)):
-        if path is not None:
+        if path is not None and not is_database(path):
             # SQLite creates its other files next to the real file, not next to a link.
             for suffix in ("", "-wal", "-shm", "-journal"):
                 used.append((owner, os.path.realpath(path) + suffix))
@@ -41,6 +44,30 @@ def check_files(arguments: argparse.Namespace) -> None:
             used.append((flag, path))
 
 
+def note_profile_files(
+    profile: Profile, names: Iterable[Optional[str]], path: Optional[str]
+) -> None:
+    """Remember warnings about the files of this profile and of the named ones.
+
+    If several processes poll, their parent writes the warnings. It does not read the files itself.
+    """
+    from ...edges.credentials import note_credential_file  # late: most runs have one process
+    from ...edges.exposed_files import note_secret_file
+    from ...edges.profiles.catalog import find_profile
+
+    profiles = [profile]
+    for name in names:
+        try:
+            profiles.append(find_profile(name or "", path))
+        except ConfigError:
+            pass  # the processes report it
+    for each in profiles:
+        if each.auth is not None:
+            note_credential_file(each.auth)
+        if each.client_key is not None:
+            note_secret_file(each.client_key)
+
+
 def _is_same_file(path: str, other: str) -> bool:
     try:
         return os.path.realpath(path) == os.path.realpath(other) or os.path.samefile(path, other)
@@ -48,8 +75,10 @@ def _is_same_file(path: str, other: str) -> bool:
         return False
 
 
-def is_same_inode(path: str, identity: os.stat_result) -> bool:
+def file_identity(place: str) -> Optional[Tuple[int, int]]:
+    """What distinguishes the file from one that replaces it; None if there is no file."""
     try:
-        return os.path.samestat(identity, os.stat(path))
-    except OSError:  # it was removed
-        return False
+        found = os.stat(place)
+    except OSError:  # it was removed, or the place is the URL of a database
+        return None
+    return found.st_dev, found.st_ino

@@ -5,13 +5,13 @@ import re
 from typing import Callable, Dict, List, Set
 
 from ...core.model import one_line
-from ...core.retry_policy import RetryPolicy
 from ...core.units import to_seconds
-from ...drivers.notifier import Failure
+from ...core.waiting.retry_policy import RetryPolicy
+from ...drivers.ledger.notifier import Failure
 from ...edges.notify.program import Program
 from ...errors import ConfigError
-from .. import argument_types
-from ..output import count_text, join_names
+from ..arguments import argument_types
+from ..output.streams import count_text, join_names
 
 MOST_REASONS = 2  # in one line
 MOST_NAMES = 3
@@ -26,6 +26,16 @@ def add_notification_options(group: "argparse._ActionsContainer") -> None:
         type=argument_types.path,
         help="append each outcome to this file, as one line of JSON",
     )
+    _add_exec_options(group)
+    group.add_argument(
+        "--metrics",
+        metavar="FILE",
+        type=argument_types.path,
+        help="write metrics for Prometheus' node_exporter to this file (.prom)",
+    )
+
+
+def _add_exec_options(group: "argparse._ActionsContainer") -> None:
     group.add_argument(
         "--exec",
         dest="program",
@@ -54,12 +64,6 @@ def add_notification_options(group: "argparse._ActionsContainer") -> None:
         type=RetryPolicy.parse,
         help="when to repeat failed notifications, of --outbox, too: 'fixed 1m for 2h', "
         "'fixed 10s attempts=5', none (default: 'backoff 10s..1h x2 for 1d')",
-    )
-    group.add_argument(
-        "--metrics",
-        metavar="FILE",
-        type=argument_types.path,
-        help="write metrics for Prometheus' node_exporter to this file (.prom)",
     )
 
 

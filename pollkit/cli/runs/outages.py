@@ -3,10 +3,10 @@
 import time
 from typing import Iterator, List
 
-from ...core.outages import Outage
+from ...core.scheduling.outages import Outage
 from ...core.units import rounded_duration
 from ...edges.ledger.records import OutageReport
-from ..output import count_text
+from ..output.streams import count_text
 
 
 def outage_lines(reports: List[OutageReport], now: float) -> Iterator[str]:
@@ -21,7 +21,7 @@ def outage_lines(reports: List[OutageReport], now: float) -> Iterator[str]:
             lasted = rounded_duration(outage.ended_at - outage.began_at)
             began = _time_text(outage.began_at, now)
             ended = _time_text(outage.ended_at, now)
-            text = "%s is up again; it was down for %s, from %s to %s"
+            text = "%s is up again; it was down for %s, from %s to %s UTC"
             yield text % (outage.origin, lasted, began, ended)
 
 
@@ -29,11 +29,11 @@ def down_text(outage: Outage, now: float) -> str:
     """How long an origin has been down, and why."""
     began = _time_text(outage.began_at, now)
     lasted = rounded_duration(max(1.0, now - outage.began_at))
-    return "has been down since %s (%s): %s" % (began, lasted, outage.last_fault)
+    return "has been down since %s UTC (%s): %s" % (began, lasted, outage.last_fault)
 
 
 def _time_text(at: float, now: float) -> str:
-    """The time of day; with the date if it is not today."""
-    moment = time.localtime(at)
-    is_today = time.localtime(now)[:3] == moment[:3]
+    """The time of day in UTC, as `status` has it; with the date if it is not today."""
+    moment = time.gmtime(at)
+    is_today = time.gmtime(now)[:3] == moment[:3]
     return time.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M", moment)

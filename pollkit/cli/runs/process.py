@@ -4,25 +4,30 @@ import argparse
 import os
 import sys
 from contextlib import ExitStack
-from typing import List, Optional, Union
+from typing import TYPE_CHECKING, List, Optional, Set, Union
 
 from ...core.model import Outcome, State, one_line
 from ...core.profile import Profile
-from ...core.retry_policy import DEFAULT_RETRY
 from ...core.units import Limit
-from ...drivers.ledger_runner import LedgerRunner
-from ...drivers.notifier import Notifier
+from ...core.waiting.retry_policy import DEFAULT_RETRY
+from ...drivers.ledger.notifier import Notifier
+from ...drivers.ledger.runner import LedgerRunner
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import LEASED, WAITING
 from ...edges.notify.program import Program
-from .. import options
-from ..exit_codes import USAGE, exit_code
-from ..ledger_options import open_ledger
+from ..arguments import options
+from ..arguments.ledger_options import open_ledger
+from ..arguments.save_options import result_code
+from ..exit_codes import USAGE, combine_exit_codes, exit_code
 from ..metrics import MetricsFile
-from ..output import count_text
+from ..output.streams import count_text
 from ..progress.display import display_from
 from ..progress.terminal import can_draw
+from .callbacks import secret_variables
 from .notifications import FailureReport
+
+if TYPE_CHECKING:
+    from ...drivers.listener import Listener
 
 
 class ProcessRun:
@@ -34,16 +39,20 @@ class ProcessRun:
         profile: Profile,
         limit: Union[Limit, str, None],
         is_first: bool = True,
+        *,
+        listener: "Optional[Listener]" = None,
     ) -> None:
         self._arguments = arguments
         self._profile = profile
         self._limit = limit
         self._is_first = is_first
+        self._listener = listener
         wants_display = arguments.progress == "auto" and not arguments.log_json
         if wants_display and not can_draw(sys.stderr, os.environ):
             arguments.progress = "none"  # cron would mail the log
         self._display = display_from(arguments, batch=True, limit=limit)
         self._notifier: Optional[Notifier] = None
+        self._result_codes: Set[int] = set()  # of done jobs
         self._failure_report = FailureReport(arguments, self._display.write_line)
 
     def run(self) -> int:
@@ -51,8 +60,7 @@ class ProcessRun:
         arguments = self._arguments
         with open_ledger(arguments) as ledger, self._display, ExitStack() as stack:
             if arguments.metrics is not None and self._is_first:
-                name = os.path.realpath(arguments.ledger)
-                stack.enter_context(MetricsFile(arguments.metrics, ledger, name))
+                stack.enter_context(MetricsFile(arguments.metrics, ledger, ledger.name))
             if arguments.program is not None or arguments.outbox is not None:
                 self._notifier = Notifier(
                     ledger,
@@ -70,7 +78,7 @@ class ProcessRun:
                 raise
             if not arguments.quiet:
                 self._report_outages(ledger)
-            if self._is_first:
+            if arguments.processes == 1:
                 options.warn_about_secrets(arguments, self._display.write_line)
         return code
 
@@ -89,7 +97,11 @@ class ProcessRun:
         from ...edges.notify.environment import CredentialVariables  # late: it reads profiles
 
         variables = CredentialVariables(
-            self._profile, ledger.profiles_in_use(), arguments.profiles, arguments.exec_env
+            self._profile,
+            ledger.profiles_in_use(),
+            arguments.profiles,
+            arguments.exec_env,
+            secret_variables(arguments),
         )
         return Program(arguments.program, arguments.exec_timeout, variables.hidden_for)
 
@@ -116,6 +128,7 @@ class ProcessRun:
             may_add_jobs=lambda: notifier is not None and notifier.may_add,
             bucket=options.bucket_from(arguments, self._limit),
             keep=arguments.keep,
+            save=arguments.save,
             **options.overrides_from(arguments),
         )
         if display.on_event is not None:
@@ -127,7 +140,8 @@ class ProcessRun:
             text = summary(finished, runner.stats.polls, runner.stats.rate_limited)
             waiting = _count_unfinished(ledger)
             display.write_line("%s; %d still %s" % (text, waiting, _wait_verb(waiting)))
-        return USAGE if runner.unpollable else exit_code(finished)
+        codes = [exit_code(finished), *self._result_codes]
+        return USAGE if runner.unpollable else combine_exit_codes(codes)
 
     def _run_to_end(self, runner: LedgerRunner) -> List[State]:
         """Poll and notify until the options say stop; if interrupted, stop the notifier, too."""
@@ -136,6 +150,12 @@ class ProcessRun:
         try:
             if notifier is not None:
                 notifier.start(runner.fail, runner.wake)
+            if self._listener is not None:
+                self._listener.start(runner.nudge)
+                if arguments.verbose:
+                    self._display.write_line(
+                        "pollkit: listening on %s" % str(self._listener.address)
+                    )
             finished = runner.run(arguments.for_s, arguments.once)
             if notifier is not None:
                 notifier.finish(arguments.exec_timeout)
@@ -151,8 +171,10 @@ class ProcessRun:
     def _on_finished(self, outcome: Outcome) -> None:
         if self._notifier is not None:
             self._notifier.wake()
+        self._result_codes.add(result_code(outcome))
         needs_line = not self._arguments.quiet and not self._display.logs_outcomes
-        if outcome.state is State.DONE or not needs_line:
+        is_all_well = outcome.state is State.DONE and outcome.error is None
+        if is_all_well or not needs_line:
             return
         text = "%s: %s" % (outcome.id, str(outcome.state).replace("_", " "))
         if outcome.error is not None:

@@ -1,7 +1,7 @@
 """When jobs of one kind finish: the survival function of their durations.
 
-House rules: ages are seconds since the wait began. A Curve is immutable and made from durations
-alone; durations.py decides which ones.
+House rules: ages are seconds since the wait began. A Curve is immutable and made from ages alone;
+durations.py decides which ones.
 
 Theory. A job that was pending at age x has, by age y, probably been finished for a while. Its
 accrued delay is E[(y - T)+ | T > x] = (y - x) - (I(y) - I(x)) / S(x), where S is the survival
@@ -11,29 +11,36 @@ schedule costs at most twice as much as the best one for S, whatever S is.
 
 While nothing is known about a kind of job, S is a heavy-tailed prior: S(t) = (1 + t/s)^-1/2 with
 s = 8 s. Then the accrued delay is simply (sqrt(y + s) - sqrt(x + s))^2. With n completions, S is
-the mixture (n S_emp + a S_prior) / (n + a) with a = 1/4: one completion weighs four times as much
-as the prior.
+the mixture (n S_km + a S_prior) / (n + a) with a = 1/4: one completion weighs four times as much
+as the prior. kaplan_meier.py estimates S_km, from pending jobs as well.
 
-S_emp connects the sorted durations by straight lines. Each of the n + 1 stretches between them has
-the same share of the jobs; the two outermost are as wide as the sqrt(n) stretches next to them are
-on average. No job is expected to finish in a gap that is six times as wide as the stretches on
-either side (a cache hit takes 2 s, a miss 8 min, and no job 4 min): S_emp is flat there, and each
-edge of the gap gets half of its share.
+If durations vary little compared with the price of a poll, one or two polls per job are enough, and
+it matters when exactly they are made. Then cheapest_schedule.py is better than the accrued delay.
+Measured with a price of 1 s: 1.03 instead of 1.15 times the optimum for durations with a standard
+deviation of 0.2 s, and no difference from 5 s on.
 """
 
 from bisect import bisect_left, bisect_right
 from math import sqrt
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence, Tuple
 
-PRIOR_S = 8.0
+from ..units import NEVER
+from .estimate import Estimate
+from .kaplan_meier import PRIOR_S, corners_of, corners_of_pending
+
 PRIOR_WEIGHT = 0.25  # in completions
 # When jobs compete for tokens, a short scale of the prior would starve old jobs. Measured with 500
 # jobs of five models, 40 jobs and 60 polls per minute, p95 of the notice delay as the mean of three
 # seeds: 183 s with a scale of 8 s, 124 s with 300 s, and 119 s if the job that was polled least
 # recently comes first. If all jobs are of one kind, all orders are equally good.
 RIVAL_PRIOR_S = 300.0
-GAP = 6.0  # times the width of the stretches on either side
-SIDE = 2  # stretches that a gap needs on either side
+SURE = 0.7  # the trust in an estimate from which on its latest age bounds a delay
+# The cheapest schedule is used if the middle nine tenths of at least MANY durations are within
+# NARROW times the price. Its grid ends TAIL_SCALES past the longest duration.
+MANY = 20
+NARROW = 8.0
+GRID = 150
+TAIL_SCALES = 3.0
 _NEWTON_STEPS = 40  # four to eight are enough; the bound is for safety
 
 
@@ -51,37 +58,33 @@ def cold_interval(price: float, age: float) -> float:
     return 2 * sqrt(price * (age + PRIOR_S)) + price
 
 
-class ProgressEstimate(NamedTuple):
-    """When one job will finish, judged by its progress: any time between two ages.
+class Curve:
+    """The survival function of durations and its integral.
 
-    `trust` is the weight of this estimate, from 0 to 1; the past jobs have the rest.
+    `durations` are those of finished jobs; `pending` the ages, sorted, at which other jobs were
+    last seen pending.
     """
 
-    earliest: float
-    latest: float
-    trust: float
+    __slots__ = (
+        "count",
+        "_share",
+        "_ages",
+        "_heights",
+        "_slopes",
+        "_areas",
+        "_tail_s",
+        "_width",
+        "_plans",
+    )
 
-    def accrued_delay(self, last_age: float, age: float) -> Tuple[float, float]:
-        """The accrued delay at `age` of a job that was pending at `last_age`, and its slope."""
-        earliest = max(self.earliest, last_age)
-        width = self.latest - earliest
-        inside = age - earliest
-        if inside <= 0.0:
-            return 0.0, 0.0
-        if inside < width:
-            slope = inside / width
-            return slope * inside / 2, slope
-        return inside - width / 2, 1.0
-
-
-class Curve:
-    """The survival function of durations and its integral."""
-
-    __slots__ = ("count", "_ages", "_heights", "_slopes", "_areas")
-
-    def __init__(self, durations: Sequence[float] = ()) -> None:
+    def __init__(self, durations: Sequence[float] = (), pending: Sequence[float] = ()) -> None:
         self.count = len(durations)
-        knots = _knots(sorted(durations)) if durations else [(0.0, 0.0)]
+        if durations:
+            knots, self._tail_s = corners_of(sorted(durations), pending)
+            self._share = self.count / (self.count + PRIOR_WEIGHT)  # the prior has the rest
+        else:
+            knots, self._tail_s = corners_of_pending(pending)
+            self._share = 1.0
         self._ages = [age for age, _ in knots]
         self._heights = [height for _, height in knots]
         self._slopes: List[float] = []  # of the line after each knot
@@ -91,6 +94,10 @@ class Curve:
             self._slopes.append((next_height - height) / width if width else 0.0)
             self._areas.append(self._areas[-1] + width * (height + next_height) / 2)
         self._slopes.append(0.0)
+        self._width = NEVER  # of the ages between which nine tenths of many jobs finish
+        if self.count >= MANY:
+            self._width = self.age_by(0.95) - self.age_by(0.05)
+        self._plans: Dict[float, Tuple[List[float], List[int]]] = {}  # by price
 
     def survival(self, age: float) -> float:
         """S: the share of jobs that are still running at an age."""
@@ -98,21 +105,26 @@ class Curve:
 
     def at(self, age: float) -> Tuple[float, float]:
         """S and its integral I at an age; S is above zero everywhere."""
+        height, area = self._without_prior(age)
+        share = self._share
+        if share == 1.0:
+            return height, area
+        root = sqrt(1.0 + age / PRIOR_S)
+        survival = share * height + (1.0 - share) / root
+        integral = share * area + (1.0 - share) * 2 * PRIOR_S * (root - 1.0)
+        return survival, integral
+
+    def _without_prior(self, age: float) -> Tuple[float, float]:
         i = bisect_right(self._ages, age) - 1
         if i < 0:
-            height = 1.0
-            area = age
-        else:
-            since = age - self._ages[i]
-            knot_height = self._heights[i]
+            return 1.0, age
+        since = age - self._ages[i]
+        knot_height = self._heights[i]
+        if i < len(self._ages) - 1:
             height = knot_height + since * self._slopes[i]
-            area = self._areas[i] + since * (knot_height + height) / 2
-        root = sqrt(1.0 + age / PRIOR_S)
-        count = self.count
-        weight = count + PRIOR_WEIGHT
-        survival = (count * height + PRIOR_WEIGHT / root) / weight
-        integral = (count * area + PRIOR_WEIGHT * 2 * PRIOR_S * (root - 1.0)) / weight
-        return survival, integral
+            return height, self._areas[i] + since * (knot_height + height) / 2
+        root = sqrt(1.0 + since / self._tail_s)
+        return knot_height / root, self._areas[i] + knot_height * 2 * self._tail_s * (root - 1.0)
 
     def quantile(self, age: float) -> float:
         """F: the share of jobs finished at an age, counting half of those that finish just then.
@@ -128,7 +140,7 @@ class Curve:
         jump = 0.0
         if is_at_knot:
             jump = self._heights[i] - self._heights[bisect_right(ages, age) - 1]
-        return 1.0 - self.survival(age) - jump / 2 * self.count / (self.count + PRIOR_WEIGHT)
+        return 1.0 - self.survival(age) - jump / 2 * self._share
 
     def accrued_delay(self, last_age: float, age: float) -> float:
         """The accrued delay in seconds at `age` of a job that was pending at `last_age`."""
@@ -143,10 +155,14 @@ class Curve:
         price: float,
         least: float,
         most: float,
-        estimate: Optional[ProgressEstimate] = None,
+        estimate: Optional[Estimate] = None,
     ) -> float:
         """The delay from a poll that saw the job pending to the next, from `least` to `most`."""
         last_age = max(0.0, last_age)
+        if estimate is None:
+            planned = self._planned_delay(last_age, price)
+            if planned is not None:
+                return min(most, max(least, planned))
         delay = self._delay_worth(last_age, price, least, most, estimate)
         if estimate is None and least < delay < most:
             return self._avoid_gap(last_age, price, least, most, delay)
@@ -158,14 +174,14 @@ class Curve:
         price: float,
         least: float,
         most: float,
-        estimate: Optional[ProgressEstimate] = None,
+        estimate: Optional[Estimate] = None,
     ) -> float:
         """The delay after which the accrued delay is worth `price`.
 
         Accrued delay is convex, so Newton's method from above never overshoots.
         """
-        if estimate is not None and estimate.latest <= last_age:
-            estimate = None  # it was wrong
+        if estimate is not None:
+            estimate = estimate.after(last_age)
         survival, integral = self.at(last_age)
         delay = most
         for _ in range(_NEWTON_STEPS):
@@ -182,7 +198,33 @@ class Curve:
             delay -= (accrued - price) / slope
             if delay <= least:
                 return least
+        if estimate is not None and estimate.trust >= SURE:
+            # By the estimate, a later poll finds no more jobs finished.
+            delay = max(least, min(delay, estimate.latest - last_age))
         return delay
+
+    def _planned_delay(self, last_age: float, price: float) -> Optional[float]:
+        """The delay to the next poll of the cheapest schedule; None if durations vary too much."""
+        is_narrow = self._width < NARROW * price
+        if not is_narrow or last_age >= self._ages[-1] + TAIL_SCALES * self._tail_s:
+            return None
+        ages, next_poll = self._plan(price)
+        i = bisect_right(ages, last_age) - 1
+        return ages[next_poll[i]] - last_age if i < len(ages) - 1 else None
+
+    def _plan(self, price: float) -> Tuple[List[float], List[int]]:
+        """The ages of a grid, and for each the index of the poll that follows."""
+        plan = self._plans.get(price)
+        if plan is None:
+            from .cheapest_schedule import Grid, cheapest_polls  # late: few kinds of job need it
+
+            first = self._ages[0]
+            width = self._ages[-1] + TAIL_SCALES * self._tail_s - first
+            ages = {first + width * i / GRID for i in range(GRID + 1)}
+            ages.update(self._ages)
+            grid = Grid.from_survival(self.survival, sorted(ages))
+            plan = self._plans[price] = (grid.ages, cheapest_polls(grid, price)[1])
+        return plan
 
     def _avoid_gap(
         self, last_age: float, price: float, least: float, most: float, delay: float
@@ -211,51 +253,16 @@ class Curve:
         return max(least, edge - last_age)
 
     def age_by(self, share: float) -> float:
-        """The age by which a share of the past jobs had finished, without the prior."""
+        """The age by which a share of the past jobs had finished: the longest at most."""
         height = 1.0 - share
+        heights = self._heights
         i = 0
-        while self._heights[i] > height:  # the last is zero
+        while i < len(heights) - 1 and heights[i] > height:
             i += 1
         slope = self._slopes[i - 1] if i else 0.0
-        return self._ages[i] - (self._heights[i] - height) / slope if slope else self._ages[i]
+        if not slope or heights[i] > height:
+            return self._ages[i]
+        return self._ages[i] - (heights[i] - height) / slope
 
 
 NOTHING_KNOWN = Curve()
-
-
-def _knots(ages: List[float]) -> List[Tuple[float, float]]:
-    """The corners of S_emp as (age, height), from sorted ages; two at one age are a jump."""
-    count = len(ages)
-    last = count - 1
-    reach = min(max(1, int(round(sqrt(count)))), last)  # stretches to average over
-    first_width = last_width = ages[0] / 2
-    if last:
-        first_width = (ages[reach] - ages[0]) / reach
-        last_width = (ages[last] - ages[last - reach]) / reach
-    share = 1.0 / (count + 1)
-    knots = [(max(0.0, ages[0] - first_width), 1.0)]
-    for i, age in enumerate(ages):
-        height = 1.0 - (i + 1) * share
-        knots.append((age, height))
-        for edge in _gap_after(ages, i, reach):
-            knots.append((edge, height - share / 2))
-    knots.append((ages[last] + last_width, 0.0))
-    return knots
-
-
-def _gap_after(ages: List[float], i: int, reach: int) -> Sequence[float]:
-    """The two edges of the gap after an age; empty if there is none."""
-    last = len(ages) - 1
-    if not SIDE <= i < last - SIDE:
-        return ()
-    age = ages[i]
-    next_age = ages[i + 1]
-    low = max(i - reach, 0)
-    width_before = (age - ages[low]) / (i - low)
-    if next_age - age <= GAP * width_before:
-        return ()
-    high = min(i + 1 + reach, last)
-    width_after = (ages[high] - next_age) / (high - i - 1)
-    if next_age - age <= GAP * width_after:
-        return ()
-    return age + width_before, next_age - width_after

@@ -1,43 +1,42 @@
-"""The duration history of one kind of job, and how it notices that durations have changed.
+"""Durations: the finished and the pending jobs of one kind.
 
-House rules: ages are seconds since the wait began. There is no clock here: the same completions in
-the same order give the same model. curve.py turns the durations into a survival function.
+House rules: ages are seconds since the wait began. There is no clock here: the same jobs in the
+same order give the same model. curve.py turns the ages into a survival function, drift.py finds
+out whether durations have changed, queueing.py whether jobs wait for each other.
 
 If it is not known when a job finished, it was after the last poll that saw it pending and no later
 than the poll that saw it finished. The duration that is recorded is a point in between. If it were
 the right end, each schedule would make the next one poll later, and that could never be unlearned.
 
-Drift: u = F(T), with the F known before, is evenly distributed on [0, 1] while nothing changes. The
-older durations are dropped if u stays at one edge, or if its mean leaves the middle. They are also
-dropped if u jumps from edge to edge, because there are now two kinds of job, one on either side of
-the earlier durations. Then the edges are half as wide, so that this is as unlikely by chance.
-
-Of jobs that started together the short ones finish first. So neither "the last 200 to finish" nor
-their order is a fair sample; the start of a job is what counts. The last 200 to start are kept, in
-that order, and a completion that arrives after those of jobs that started later is no evidence of
-drift.
+A wait is named by its start. Starts that would be equal are set apart by a microsecond, so that
+jobs have an order that does not depend on when they finish. The last 200 to start are kept, and
+pending jobs that started before them do not count: they would be compared with too few others.
 """
 
-from bisect import bisect_right
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
+from bisect import bisect_left, bisect_right, insort
+from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...errors import ConfigError
 from ..units import LONGEST_S, is_number
 from .curve import Curve
+from .drift import ROW, WINDOW, Observation, count_changed
+from .estimate import Estimate
+from .queueing import LATEST as LATEST_FINISHES
+from .queueing import MOST_PENDING, Finish, Pending, Queue, find_queue, is_ordered_wave
 
 RECENT = 200  # completions that are kept
 ENOUGH = 5  # completions needed before history overrides first/every
 MOST_COUNTED = 10**9  # completions; a higher count in a file is a mistake
 GOLDEN = 0.6180339887  # its multiples spread evenly over [0, 1), however many there are
 LATEST = 1e12  # an instant that no clock of ours will reach
+TICK_S = 1e-6  # the least difference between two starts
 
-# Drift, from the last quantiles: IN_ROW within EDGE, or the mean of WINDOW off the middle.
-EDGE = 0.05
-IN_ROW = 4
-KEPT_OF_ROW = 3
-OFF_CENTRE = 0.29
-WINDOW = 12
-KEPT_OF_WINDOW = 11
+# Costs that grow with the number of pending jobs are spread over as many changes.
+REBUILD_SHARE = 8  # the curve is built again once so many times fewer jobs were polled
+COMPLETIONS_SHARE = 32  # or so many times fewer jobs have finished than are known
+CHECK_SHARE = 256  # drift is checked again once so many times fewer jobs have finished
+FEW_BEFORE = 5  # running jobs that started before the last finished one: several workers
+NEWS_SHARE = 4  # the number of completions has changed by one in so many
 
 
 def point_between(left: float, right: float, serial: int) -> float:
@@ -57,9 +56,9 @@ class Completion(NamedTuple):
 
 
 class Durations:
-    """The recent durations of one kind of job: of a profile, or of a label within it.
+    """The recent jobs of one kind: of a profile, or of a label within it.
 
-    Waits that share it use each new completion at once.
+    Waits that share it use each new observation at once.
 
     >>> durations = Durations(range(200, 300))
     >>> durations.record(250)
@@ -68,15 +67,39 @@ class Durations:
     [211, 13, 6]
     """
 
-    __slots__ = ("_recent", "_started", "_quantiles", "_count", "_curve")
+    __slots__ = (
+        "_recent",
+        "_started",
+        "_evidence",
+        "_count",
+        "_running",
+        "_pending",
+        "_pending_ages",
+        "_finishes",
+        "_queue",
+        "_curve",
+        "_changes",
+        "_completions_since",
+        "_unchecked",
+        "_announced",
+    )
 
     def __init__(self, recent: Iterable[float] = ()) -> None:
         # Drift is not checked here: the list may be sorted, which would look like drift.
         self._recent = [round(float(each), 6) for each in recent if _is_duration(each)][-RECENT:]
         self._started = [0.0] * len(self._recent)  # their starts, in ascending order
-        self._quantiles: List[float] = []
+        self._evidence = 0  # how many of the last ones may show drift
         self._count = len(self._recent)
+        self._running: List[float] = []  # the starts of the running waits, in ascending order
+        self._pending: Dict[float, float] = {}  # by start, the age when last seen pending
+        self._pending_ages: List[float] = []  # these ages, in ascending order
+        self._finishes: List[Finish] = []  # of the jobs that started last, in ascending order
+        self._queue: Optional[Queue] = None
         self._curve: Optional[Curve] = None
+        self._changes = 0  # of pending ages since the curve was built
+        self._completions_since = 0
+        self._unchecked = 0  # completions since drift was checked
+        self._announced = 0  # completions that were known when there were news
 
     def __len__(self) -> int:
         return len(self._recent)
@@ -87,12 +110,77 @@ class Durations:
         return self._count
 
     @property
+    def spacing(self) -> Optional[float]:
+        """The seconds between two finishes, if jobs wait for each other in a queue."""
+        return None if self._queue is None else self._queue.spacing
+
+    @property
     def curve(self) -> Curve:
         """The survival function; computed on the first use after a change."""
         curve = self._curve
-        if curve is None:
-            curve = self._curve = Curve(self._recent)
+        known = len(self._recent) + len(self._pending_ages)
+        is_outdated = (
+            self._changes > known // REBUILD_SHARE
+            or self._completions_since > len(self._recent) // COMPLETIONS_SHARE
+        )
+        if curve is None or is_outdated:
+            curve = self._curve = Curve(self._recent, self._pending_ages)
+            self._changes = 0
+            self._completions_since = 0
         return curve
+
+    # Waits, each named by its start
+
+    def begin(self, started_at: float) -> float:
+        """Note that a wait begins; the start that names it."""
+        latest = self._running[-1] if self._running else 0.0
+        start = max(started_at, latest + TICK_S)
+        self._running.append(start)
+        return start
+
+    def see_pending(self, start: float, age: float) -> None:
+        """Note that a poll found the job of a wait pending at this age."""
+        self._forget_pending(start)
+        if age <= 0.0 or start < self._oldest_start():
+            return
+        self._pending[start] = age
+        insort(self._pending_ages, age)
+        self._changes += 1
+        if not self._recent:
+            self._curve = None  # quick to compute, and the others wait for the oldest job
+
+    def end(self, start: float, ages: Optional[Tuple[float, float]]) -> None:
+        """Note that a wait is over; its job finished between these ages, if they are known."""
+        self._forget_pending(start)
+        _discard(self._running, start)
+        if ages is not None:
+            self.record_between(ages[0], ages[1], start)
+
+    def estimate(self, start: float) -> Optional[Estimate]:
+        """When the job of a running wait finishes, if jobs wait for each other in a queue."""
+        running = self._running
+        if self._queue is None or not running:
+            return None
+        front = running[0]
+        front_seen_at = front + self._pending.get(front, 0.0)
+        place = bisect_left(running, start)
+        return self._queue.estimate(start, place, front, front_seen_at)
+
+    def has_news(self) -> bool:
+        """Whether much has been learned since this was last true."""
+        known = len(self._recent)
+        if abs(known - self._announced) <= self._announced // NEWS_SHARE:
+            return False
+        self._announced = known
+        return True
+
+    def _forget_pending(self, start: float) -> None:
+        age = self._pending.pop(start, None)
+        if age is not None:
+            _discard(self._pending_ages, age)
+            self._changes += 1
+
+    # Completions
 
     def record(
         self, duration: float, started_at: Optional[float] = None, can_show_drift: bool = True
@@ -106,16 +194,52 @@ class Durations:
         if not _is_duration(duration) or not 0.0 <= started_at <= LATEST:
             return False
         duration = round(float(duration), 6)
-        if can_show_drift and started_at >= latest:
-            quantile = round(self._curve_before_drift().quantile(duration), 6)
-            self._quantiles = (self._quantiles + [quantile])[-WINDOW:]
         place = bisect_right(self._started, started_at)
         self._recent = (self._recent[:place] + [duration] + self._recent[place:])[-RECENT:]
         self._started = (self._started[:place] + [started_at] + self._started[place:])[-RECENT:]
         self._count += 1
-        self._curve = None
-        self._drop_after_drift()
+        self._completions_since += 1
+        self._unchecked += 1
+        if can_show_drift:
+            self._evidence = min(self._evidence + 1, RECENT)
+        if self._unchecked > len(self._pending) // CHECK_SHARE:
+            self._unchecked = 0
+            if can_show_drift and not self._grow_with_place():
+                self._drop_after_drift()
+            self._drop_old_pending()
         return True
+
+    def _oldest_start(self) -> float:
+        """The start of the oldest job that counts; 0 if all do."""
+        has_dropped = self._count > len(self._recent)
+        return self._started[0] if has_dropped and self._started else 0.0
+
+    def _drop_old_pending(self) -> None:
+        oldest = self._oldest_start()
+        for start in [start for start in self._pending if start < oldest]:
+            self._forget_pending(start)
+
+    def _grow_with_place(self) -> bool:
+        """Whether durations grow with the number of jobs before: that is no drift."""
+        if self._queue is not None:
+            return True
+        return is_ordered_wave(self._finishes, self._pending_before())
+
+    def _find_queue(self) -> None:
+        before = bisect_left(self._running, self._finishes[-1][0])
+        is_overtaken = before > max(FEW_BEFORE, len(self._running) / 2)
+        if is_overtaken:  # most running jobs started before one that has finished
+            self._queue = None
+        else:
+            self._queue = find_queue(self._finishes, self._pending_before(), self._queue)
+
+    def _pending_before(self) -> List[Pending]:
+        """The pending jobs that started before the last one that has finished."""
+        if not self._finishes:
+            return []
+        end = bisect_left(self._running, self._finishes[-1][0])
+        starts = self._running[max(0, end - MOST_PENDING) : end]
+        return [(start, start + self._pending[start]) for start in starts if start in self._pending]
 
     def record_between(
         self,
@@ -127,6 +251,10 @@ class Durations:
         """Add the completion of a job that finished after age `left` and by age `right`."""
         if not (_is_duration(left) and _is_duration(right) and left <= right):
             return False
+        if started_at is not None:
+            insort(self._finishes, (started_at, started_at + left, started_at + right))
+            del self._finishes[:-LATEST_FINISHES]
+            self._find_queue()
         duration = point_between(left, right, self._count + 1)
         return self.record(duration, started_at, can_show_drift)
 
@@ -138,58 +266,75 @@ class Durations:
         """
         ends = [start + duration for start, duration in zip(self._started, self._recent)]
         is_after_all = bool(completions) and completions[0].started_at >= max(ends, default=0.0)
-        if not is_after_all:
-            self._quantiles = []
         for completion in completions:
             self.record_between(*completion, can_show_drift=is_after_all)
+        if not is_after_all:
+            self._evidence = 0
 
-    def relearn(self, ages: Iterable[Tuple[float, float]]) -> None:
-        """Replace everything by these completions, in the order of their starts.
-
-        Each is given by the two ages between which the job finished.
-        """
+    def relearn(self, completions: Iterable[Completion], pending: Dict[float, float]) -> None:
+        """Replace everything by these completions and these pending ages, by start."""
         new = Durations()
-        for least_s, most_s in ages:
-            new.record_between(least_s, most_s)
+        jobs: List[Tuple[float, Optional[Completion]]] = [(start, None) for start in pending]
+        jobs += [(completion.started_at, completion) for completion in completions]
+        jobs.sort(key=lambda job: job[0])
+        for start, completion in jobs:
+            if completion is None:
+                new.see_pending(new.begin(start), pending[start])
+            else:
+                new.record_between(*completion)
         for name in Durations.__slots__:
             setattr(self, name, getattr(new, name))
 
-    def _curve_before_drift(self) -> Curve:
-        """The curve to compare a new duration with.
-
-        The last few durations may be from after a change. They would hide it, and fill a gap that
-        the next duration falls into, so they are left out if there are enough others.
-        """
-        if len(self._recent) < 2 * WINDOW:
-            return self.curve
-        return Curve(self._recent[: 1 - WINDOW])
+    def replace_pending(self, pending: Dict[float, float]) -> None:
+        """Replace the ages of all pending jobs, by start."""
+        self._pending = dict(pending)
+        self._pending_ages = sorted(pending.values())
+        self._curve = None
 
     def _drop_after_drift(self) -> None:
-        """Drop the older durations if the latest quantiles show a change."""
-        row = self._quantiles[-IN_ROW:]
-        mean = sum(self._quantiles) / WINDOW
-        if len(row) == IN_ROW and _is_at_edge(row):
-            kept = KEPT_OF_ROW
-        elif len(self._quantiles) == WINDOW and abs(mean - 0.5) > OFF_CENTRE:
-            kept = KEPT_OF_WINDOW
-        else:
+        """Drop the older durations if the newest jobs show a change.
+
+        The newest jobs may be from after a change. They would hide it, and fill a gap that the next
+        duration falls into, so they are compared with the others only.
+        """
+        known = len(self._recent)
+        if known < 2 * ROW:
             return
-        self._recent = self._recent[-kept:]
-        self._started = self._started[-kept:]
-        self._quantiles = []
+        newest = int(WINDOW if known >= 2 * WINDOW else ROW) - 1
+        since = self._started[-newest]
+        pending = sorted(age for start, age in self._pending.items() if start < since)
+        earlier = Curve(self._recent[:-newest], pending)
+        changed = count_changed(self._newest_first(), earlier)
+        if changed:
+            self._recent = self._recent[known - changed + 1 :]
+            self._started = self._started[known - changed + 1 :]
+            self._evidence = 0
+            self._curve = None
+
+    def _newest_first(self) -> Iterator[Observation]:
+        """The jobs that may show a change, the one that started last first."""
+        pending = sorted(self._pending)
+        count = min(int(WINDOW), self._evidence)
+        for i in range(1, count + 1):
+            start = self._started[-i]
+            while pending and pending[-1] > start:
+                yield Observation(self._pending[pending.pop()], is_finished=False)
+            yield Observation(self._recent[-i], is_finished=True)
+
+    # Storing
 
     def as_dict(self) -> Dict[str, Any]:
-        """The whole history, for JSON."""
+        """The durations, for JSON; pending jobs are left out."""
         return {
             "durations": list(self._recent),
             "begun": list(self._started),
-            "fits": list(self._quantiles),
+            "evidence": self._evidence,
             "count": self._count,
         }
 
     @classmethod
     def from_dict(cls, value: Any, now: float = LATEST) -> "Durations":
-        """The history from the value of `as_dict`; a ConfigError if it is not one.
+        """The durations from the value of `as_dict`; a ConfigError if it is not one.
 
         Jobs that finished after `now`, because a clock was set back, count as finished just now.
         """
@@ -201,34 +346,42 @@ class Durations:
         pairs.sort(key=lambda pair: pair[0])
         durations = cls(duration for _, duration in pairs)
         durations._started = [float(start) for start, _ in pairs]
-        durations._quantiles = [float(each) for each in value["fits"]]
+        durations._evidence = min(value.get("evidence", 0), len(pairs))
         durations._count = value["count"]
+        ends = [(float(start), start + duration) for start, duration in pairs]
+        durations._finishes = [(start, end, end) for start, end in ends][-LATEST_FINISHES:]
+        durations._queue = find_queue(durations._finishes, [], None)
         return durations
 
 
+def _discard(ordered: List[float], value: float) -> None:
+    """Remove a value from a sorted list, if it is there."""
+    place = bisect_left(ordered, value)
+    if ordered[place : place + 1] == [value]:
+        del ordered[place : place + 1]
+
+
 def _validate(value: Any) -> None:
-    if not isinstance(value, dict) or set(value) != {"durations", "begun", "fits", "count"}:
-        raise ConfigError("a duration history has the keys durations, begun, fits and count")
+    # Version 1 of the history file has `fits` instead of `evidence`.
+    keys = set(value) - {"fits", "evidence"} if isinstance(value, dict) else set()
+    if keys != {"durations", "begun", "count"}:
+        raise ConfigError("a duration history has the keys durations, begun, evidence and count")
     durations = value["durations"]
     if not _is_list(durations, RECENT, LONGEST_S):
         raise ConfigError("durations must be a list of at most %d numbers of seconds" % RECENT)
     begun = value["begun"]
     if not _is_list(begun, RECENT, LATEST) or len(begun) != len(durations):
         raise ConfigError("begun must be a list of as many instants as there are durations")
-    if not _is_list(value["fits"], WINDOW, 1.0):
-        raise ConfigError("fits must be a list of at most %d numbers from 0 to 1" % WINDOW)
-    count = value["count"]
-    is_whole = isinstance(count, int) and not isinstance(count, bool)
-    if not is_whole or not len(durations) <= count <= MOST_COUNTED:
+    if not _is_whole(value.get("evidence", 0), 0, RECENT):
+        raise ConfigError("evidence must be a whole number up to %d" % RECENT)
+    if not _is_whole(value["count"], len(durations), MOST_COUNTED):
         raise ConfigError(
             "count must be a whole number from the number of durations to %d" % MOST_COUNTED
         )
 
 
-def _is_at_edge(quantiles: Sequence[float]) -> bool:
-    """Whether all quantiles are near the same edge, or very near either."""
-    farthest = max(min(each, 1.0 - each) for each in quantiles)
-    return max(quantiles) < EDGE or min(quantiles) > 1.0 - EDGE or farthest < EDGE / 2
+def _is_whole(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
 
 
 def _is_list(value: Any, longest: int, most: float) -> bool:

@@ -6,15 +6,16 @@ here.
 
 from typing import Optional
 
-from ..pace import FEW, Adaptive
 from ..units import duration_text
-from ..wait_settings import WaitSettings
-from ..wait_state import FAULT, PACE, WaitState
+from ..waiting.pace import Adaptive
+from ..waiting.wait_settings import WaitSettings
+from ..waiting.wait_state import FAULT, PACE, WaitState
 from .durations import ENOUGH, Durations
 
 EARLY_SHARE = 0.1  # "most jobs" finish between these shares of the past jobs
 LATE_SHARE = 0.9
 UNIT_S = {"s": 1.0, "min": 60.0, "h": 3600.0}
+FEW = 20  # past jobs; with fewer, their number is named
 LEAST_TRUST = 0.5  # in an estimate from progress that is named as the reason
 
 
@@ -34,7 +35,7 @@ def explain_next_poll(state: WaitState, settings: WaitSettings, now: float) -> O
     every = pace.every if len(durations or ()) < ENOUGH else None
     cause = _by_progress(state, age)
     if cause is None and durations and every is None:
-        cause = _by_past_jobs(durations, age)
+        cause = _by_queue(durations) or _by_past_jobs(durations, age)
     if cause is None:
         cause = _by_default(state, every)
     bound = _bound(pace, state.pace_wait, every)
@@ -47,6 +48,12 @@ def _by_progress(state: WaitState, age: float) -> Optional[str]:
         return None
     span = span_text(max(age, estimate.earliest), estimate.latest)
     return "by its progress, this job finishes at %s" % span
+
+
+def _by_queue(durations: Durations) -> Optional[str]:
+    if durations.spacing is None:
+        return None
+    return "jobs like this finish one after another, one in %s" % age_text(durations.spacing)
 
 
 def _by_past_jobs(durations: Durations, age: float) -> str:

@@ -22,7 +22,8 @@ from math import sqrt
 from typing import NamedTuple, Optional
 
 from ..units import LONGEST_S, NEVER
-from .curve import Curve, ProgressEstimate
+from .curve import Curve
+from .estimate import Estimate
 
 FIRST_SPREAD = 0.25
 LEAST_SPREAD = 0.04
@@ -38,6 +39,7 @@ FAR = 2.0  # times that distance: from there on, it contradicts them
 CONTRADICTED = 0.25  # the factor of the odds then
 MEMORY = 0.3  # the least weight of the newest fraction
 MOST_READINGS = 9
+MOST_POSTPONED = 4.0  # a forecast makes a delay at most so many times as long
 JUMP = 4.0  # one fraction can move the finish as if it were at most so many times later
 
 
@@ -61,12 +63,12 @@ class Forecast(NamedTuple):
         return self.end * max(LEAST_SPREAD, sqrt(VARIANCES * self.variance / self.readings))
 
     @property
-    def estimate(self) -> Optional[ProgressEstimate]:
+    def estimate(self) -> Optional[Estimate]:
         """The forecast for the pace; None if it has no weight."""
         if self.odds <= LEAST_ODDS:
             return None
         trust = self.odds / (1.0 + self.odds)
-        return ProgressEstimate(self.end - self.spread, self.end + self.spread, trust)
+        return Estimate(self.end - self.spread, self.end + self.spread, trust, MOST_POSTPONED)
 
 
 FROM_START = Forecast(0.0, 0.0, 0.0)

@@ -7,7 +7,7 @@ rate * W + burst grants.
 Theory. One number replaces a bucket of tokens: `full_at`, the instant at which the bucket would be
 full again. A grant moves it on by one interval; the next grant is possible as soon as `full_at` is
 at most burst - 1 intervals away. Slots can be reserved ahead; they are granted in the order of the
-requests.
+requests. Limits over longer periods, such as 5000 a day, are counted besides: see windows.py.
 
 A pause cancels every slot that is not used yet: its holder sees that `pause_count` has grown, and
 reserves again. A pause also empties the bucket: a server that has just sent a 429 must not get a
@@ -25,14 +25,15 @@ from typing import NamedTuple, Optional, Tuple
 from ..reading.rate_limit_headers import Quota
 from ..reading.verdict import Reading, Verdict
 from ..units import LONG_AGO, NEVER, Limit
+from .windows import Window, windows_from_limit
 
 DOUBLING_S = 300.0  # a learned rate doubles in this time without a 429
 FLOW_S = 10.0  # the actual rate is measured over this time
 LOWEST_RATE = 1 / 60.0
 START_RATE = 10.0
 START_BURST = 5.0
+PRICE_LASTS_S = 60.0  # a shadow price is out of date if the bucket was full for so long
 ENOUGH_RATE = 10000.0  # from here on there is no limit
-LOW_QUOTA = 10.0  # slow down with fewer requests left than this, or than a tenth of the limit
 
 
 class Bucket(NamedTuple):
@@ -51,6 +52,8 @@ class Bucket(NamedTuple):
     flow_from: float = LONG_AGO
     flow_at: float = LONG_AGO
     rate_at: float = LONG_AGO  # when a learned rate was last changed
+    windows: Tuple[Window, ...] = ()  # the limits over longer periods
+    shadow_price: float = 0.0  # seconds of delay that one more request would save, when last known
 
 
 _FULL_AT = Bucket._fields.index("full_at")
@@ -65,9 +68,10 @@ def bucket_from_limit(limit: Optional[Limit]) -> Bucket:
     if limit is None:
         return Bucket(None, START_BURST)
     rate = limit.polls / limit.per
+    windows = windows_from_limit(limit)
     if limit.burst:
-        return Bucket(rate, float(limit.burst))
-    return Bucket(rate * 58 / 60)
+        return Bucket(rate, float(limit.burst), windows=windows)
+    return Bucket(rate * 58 / 60, windows=windows)
 
 
 def reserve(
@@ -88,10 +92,15 @@ def reserve(
     is_slow = ready_at < bucket.slow_until
     if is_slow and not is_final_poll:
         ready_at = max(ready_at, min(bucket.slow_next, bucket.slow_until))
+    for window in bucket.windows:
+        ready_at = max(ready_at, window.room_at)
     if ready_at > latest:
         return bucket, ready_at
+    if bucket.windows:
+        windows = tuple(window.add_grant(ready_at, now) for window in bucket.windows)
+        bucket = bucket._replace(windows=windows)
     if bucket.rate is None:
-        bucket = _add_to_flow(bucket, now)
+        bucket = _add_to_flow(bucket, start)
     full_at = max(bucket.full_at, ready_at) + interval
     if is_slow:
         return bucket._replace(full_at=full_at, slow_next=ready_at + bucket.slow_interval), ready_at
@@ -99,6 +108,13 @@ def reserve(
         return bucket._replace(full_at=full_at, slow_next=LONG_AGO), ready_at
     # The usual case: slicing is faster than _replace.
     return Bucket._make(bucket[:_FULL_AT] + (full_at,) + bucket[_FULL_AT + 1 :]), ready_at
+
+
+def current_shadow_price(bucket: Bucket, now: float) -> float:
+    """Seconds of delay that one more request would save; 0 unless the limit delays polls now."""
+    if bucket.rate is None or bucket.full_at < now - PRICE_LASTS_S:
+        return 0.0
+    return bucket.shadow_price
 
 
 def is_guess(bucket: Bucket) -> bool:
@@ -115,6 +131,7 @@ def pause(bucket: Bucket, now: float, until: float) -> Bucket:
     """Grant nothing before `until`."""
     if until <= max(now, bucket.paused_until):
         return bucket
+    bucket = restart(bucket)  # otherwise all who wait would poll at the end of the pause
     rate = _rate(bucket, now)
     interval = 1 / rate if rate else 0.0
     # Slots after `now` become void, so at most one burst has been used up.
@@ -124,11 +141,12 @@ def pause(bucket: Bucket, now: float, until: float) -> Bucket:
         slow_next=LONG_AGO,
         paused_until=until,
         pause_count=bucket.pause_count + 1,
+        windows=tuple(window.drop_after(now) for window in bucket.windows),
     )
 
 
 def restart(bucket: Bucket) -> Bucket:
-    """Start slowly again, if no limit is known: many jobs may have become due in an outage."""
+    """Start slowly again, if no limit is known: many jobs may have become due meanwhile."""
     return bucket._replace(flow=0.0) if bucket.rate is None else bucket
 
 
@@ -161,9 +179,12 @@ def apply_quota(bucket: Bucket, quota: Quota, now: float) -> Bucket:
     """Slow down before a limit is hit, if the server reports that little of a quota is left.
 
     The rest is spread evenly over the time until the quota is renewed. If nothing is left, the
-    bucket pauses until then; if plenty is left, nothing changes.
+    bucket pauses until then; if plenty is left, nothing changes. If the server only names its
+    limit, a bucket that knows none adopts it.
     """
-    if quota.reset_s is None or quota.remaining >= max(LOW_QUOTA, (quota.limit or 0) / 10):
+    if quota.remaining is None:
+        return _adopt_limit(bucket, quota, now)
+    if quota.reset_s is None or not quota.is_low:
         return bucket
     if quota.remaining < 1:
         return pause(bucket, now, now + quota.reset_s)
@@ -173,6 +194,14 @@ def apply_quota(bucket: Bucket, quota: Quota, now: float) -> Bucket:
         slow_until=now + quota.reset_s,
         slow_next=max(bucket.slow_next, now + interval),
     )
+
+
+def _adopt_limit(bucket: Bucket, quota: Quota, now: float) -> Bucket:
+    if not is_guess(bucket) or not quota.limit or not quota.window_s:
+        return bucket
+    named = bucket_from_limit(Limit(quota.limit, quota.window_s))
+    full_at = max(bucket.full_at, now)
+    return bucket._replace(rate=named.rate, burst=named.burst, learned=False, full_at=full_at)
 
 
 def _rate(bucket: Bucket, now: float) -> Optional[float]:

@@ -30,7 +30,7 @@ from typing import Deque, Dict, NamedTuple
 
 from ..reading.verdict import Reading, Verdict
 from ..units import LONG_AGO
-from ..wait_state import WaitState
+from ..waiting.wait_state import WaitState
 
 GATEWAY_ERRORS = (502, 503, 504)
 GOOD = (Verdict.DONE, Verdict.FAILED, Verdict.PENDING, Verdict.SEE_OTHER)

@@ -16,8 +16,9 @@ def _paths(text: str) -> Tuple[Path, ...]:
 # The paths on the top level come first: see `status_field`.
 STATUS_PATHS = _paths(
     """
-    status state Status State processing_status task_status job_status jobStatus done
+    status state Status State processing_status task_status job_status jobStatus state_type done
     data.state data.status job.status job.state task.status status.state status.status status.phase
+    state.type
     data.job.status data.job_status data.task.status data.attributes.status result.status
     properties.provisioningState
     """
@@ -31,6 +32,10 @@ ERROR_MESSAGE_PATHS = _paths(
     error.message error.detail error errors.0.message data.error.message data.error error_message
     errorMessage failure_reason reason message detail errors
     """
+)
+# Besides these, a failed job may have its reason here: Celery, rq and Prefect, for example.
+FAILURE_REASON_PATHS = ERROR_MESSAGE_PATHS + _paths(
+    "state.message exception result exc_info traceback description"
 )
 ERROR_CODE_PATHS = _paths("error.code errors.0.code data.error.code error_code errorCode")
 PROGRESS_PATHS = _paths(
@@ -47,7 +52,14 @@ CREATED_PATHS = _paths(
 FINISHED_PATHS = _paths(
     """
     finished_at finishedAt completed_at completedAt finished ended_at endedAt completedDateTime
-    endTime end_time data.finished_at data.completed_at
+    endTime end_time end_date data.finished_at data.completed_at
+    """
+)
+# The id in the reply to a submission.
+ID_PATHS = _paths(
+    """
+    id job_id jobId jobID task_id taskId task-id uuid request_id requestId data.id data.job_id
+    data.jobId data.task_id data.taskId job.id task.id result.id
     """
 )
 BATCH_ITEMS_PATHS = _paths("items jobs data results tasks")

@@ -11,13 +11,14 @@
 other 4xx        refused
 """
 
-from typing import Optional
+from typing import Optional, Tuple
 
 from ..model import FaultCode, Reply, one_line
 from ..urls import join_url, redact_url
 from . import conventions
 from .json_decoding import decode_json
-from .rate_limit_headers import has_limit_headers, parse_retry_after
+from .middleboxes import describe_page, is_page
+from .rate_limit_headers import LONGEST_VALUE, has_limit_headers, parse_retry_after
 from .verdict import Reading, Verdict
 
 REDIRECTS = (301, 302, 307, 308)  # without 303, which is part of an API's protocol
@@ -68,17 +69,28 @@ def linked_url(reply: Reply) -> Optional[str]:
     return None
 
 
+def next_request(reply: Optional[Reply]) -> Tuple[Optional[str], Optional[str]]:
+    """The link and the ETag for the next request."""
+    if reply is None:
+        return None, None
+    location = linked_url(reply) if reply.status in (201, 202) else None
+    etag = reply.headers.get("etag")
+    if etag is not None and len(etag) > LONGEST_VALUE:  # servers may refuse a long header
+        etag = None
+    return location, etag
+
+
 def _has_delayed_location(reply: Reply) -> bool:
     has_location = "location" in reply.headers
     return has_location and bool(parse_retry_after(reply.headers, reply.received_at)[0])
 
 
 def _error_message(reply: Reply) -> str:
-    """The server's own error message, truncated, after a comma; empty if there is none."""
+    """The server's error message or the title of its page, after a comma; '' if it has none."""
     try:
         data = decode_json(reply.body)
     except ValueError:
-        return ""
+        return ", " + describe_page(reply) if is_page(reply) else ""
     for path in conventions.ERROR_MESSAGE_PATHS:
         message = path.find(data)
         if isinstance(message, str) and message.strip():

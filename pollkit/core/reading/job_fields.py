@@ -5,11 +5,16 @@ from typing import Any, Optional, Tuple
 
 from ..model import LONGEST_TEXT, Reply
 from ..profile import Profile
+from ..urls import is_link_template
 from . import conventions
 from .json_paths import Path
+from .status_words import FAILED, normalize_word
 from .timestamps import parse_timestamp, server_time
+from .verdict import Reading
 
+LONGEST_LAG_S = 5.0  # of a Date header
 _MISSING = object()
+_TRACEBACKS = ("exc_info", "traceback")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
@@ -23,6 +28,8 @@ class JobFields:
 
     __slots__ = (
         "_result",
+        "_has_result_url",
+        "_result_link",
         "_error_message",
         "_error_code",
         "_progress",
@@ -33,7 +40,11 @@ class JobFields:
 
     def __init__(self, profile: Profile) -> None:
         self._result = None if profile.result is None else Path(profile.result)
-        self._error_message = paths_for(profile.error, conventions.ERROR_MESSAGE_PATHS)
+        self._has_result_url = profile.result_url is not None
+        self._result_link: Optional[Path] = None  # of a link in the reply
+        if profile.result_url is not None and not is_link_template(profile.result_url):
+            self._result_link = Path(profile.result_url)
+        self._error_message = paths_for(profile.error, conventions.FAILURE_REASON_PATHS)
         self._error_code = paths_for(profile.error_code, conventions.ERROR_CODE_PATHS)
         part, _, total = (profile.progress or "").partition(" / ")
         progress = paths_for(part or None, conventions.PROGRESS_PATHS)
@@ -55,11 +66,31 @@ class JobFields:
             return None
         return self._result.text
 
+    def add_result(self, reading: Reading, data: Any) -> Reading:
+        """The reading of a job that is done, with its result, or the link to it."""
+        fraction = None if reading.fraction is None else 1.0
+        if self._has_result_url:
+            return reading._replace(result_link=self._find_link(data), fraction=fraction)
+        warnings = reading.warnings
+        missing_path = self.missing_result_path(data)
+        if missing_path is not None:
+            warnings += ("there is nothing at %s: the result is null" % missing_path,)
+        return reading._replace(result=self.find_result(data), fraction=fraction, warnings=warnings)
+
+    def _find_link(self, data: Any) -> Optional[str]:
+        """The link to the result, as it is in the reply."""
+        link = None if self._result_link is None else self._result_link.find(data)
+        return link if isinstance(link, str) and link else None
+
+    def find_fetched_result(self, data: Any) -> Any:
+        """The result in data that were fetched from `result_url`; by default, all of it."""
+        return data if self._result is None else self._result.find(data)
+
     def find_error(self, data: Any) -> Tuple[Optional[str], Optional[str]]:
         """The error code and the error message of a job that has failed."""
         codes = (path.find(data) for path in self._error_code)
         code = next((str(value) for value in codes if isinstance(value, (str, int))), None)
-        messages = (path.find(data) for path in self._error_message)
+        messages = (_find_reason(path, data) for path in self._error_message)
         message = next((value for value in messages if value), None)
         if message is None or isinstance(message, str):
             return code, message
@@ -94,9 +125,24 @@ class JobFields:
         if created_at is not None and created_at <= finished_at:
             duration = finished_at - created_at
         now = None if reply is None else server_time(reply.headers, reply.received_at)
-        if now is None:
+        if reply is None or now is None:
             return duration, None
+        ours = reply.received_at
+        # Some servers update their Date only now and then, so that it lags behind.
+        if ours is not None and now < finished_at <= ours <= now + LONGEST_LAG_S:
+            now = ours
         return duration, max(0.0, now - finished_at)
+
+
+def _find_reason(path: Path, data: Any) -> Any:
+    """The reason of a failure at a path: of a traceback the last line, of a result only text."""
+    value = path.find(data)
+    if not isinstance(value, str):
+        return None if path.text == "result" else value
+    if path.text in _TRACEBACKS:
+        return value.rstrip()[-LONGEST_TEXT:].rpartition("\n")[2].strip()
+    is_conclusion = path.text == "result" and normalize_word(value) in FAILED
+    return None if is_conclusion else value
 
 
 def _first_timestamp(paths: Tuple[Path, ...], data: Any) -> Optional[float]:

@@ -1,15 +1,15 @@
 """The headers about when to send the next request: Retry-After and the rate limits.
 
 House rules: a value that is malformed, negative or absurd is ignored, and never raises. To support
-another header, add it to _RETRY_AFTER_HEADERS or _QUOTA_PREFIXES. If it has another syntax, parse
+another header, add it to _RETRY_AFTER_HEADERS or _QUOTA_HEADERS. If it has another syntax, parse
 it in parse_retry_after or parse_quota, and list it in RELEVANT_HEADERS: without one of those
 headers, a reply is not parsed.
 """
 
 import re
-from typing import Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from .timestamps import parse_http_date, parse_number, server_time
+from .timestamps import parse_http_date, parse_number, parse_timestamp, server_time
 
 LONGEST_S = 366 * 86400.0  # a longer delay than a year is absurd
 LONGEST_VALUE = 1000  # characters; a longer header counts as malformed
@@ -20,33 +20,74 @@ _RETRY_AFTER_HEADERS = (
     ("x-ms-retry-after-ms", 0.001),
     ("retry-after", 1.0),
 )
-_QUOTA_PREFIXES = ("ratelimit-", "x-ratelimit-", "x-rate-limit-")
-_QUOTA_HEADERS = tuple(
-    (prefix + "remaining", prefix + "reset", prefix + "limit") for prefix in _QUOTA_PREFIXES
+# The headers with the remaining requests, the reset and the limit, in each dialect.
+_QUOTA_HEADERS = (
+    ("ratelimit-remaining", "ratelimit-reset", "ratelimit-limit"),
+    ("x-ratelimit-remaining", "x-ratelimit-reset", "x-ratelimit-limit"),
+    ("x-rate-limit-remaining", "x-rate-limit-reset", "x-rate-limit-limit"),
+    (  # OpenAI; its other headers count tokens
+        "x-ratelimit-remaining-requests",
+        "x-ratelimit-reset-requests",
+        "x-ratelimit-limit-requests",
+    ),
+    (
+        "anthropic-ratelimit-requests-remaining",
+        "anthropic-ratelimit-requests-reset",
+        "anthropic-ratelimit-requests-limit",
+    ),
 )
 # Most replies have none of these headers, and need no parsing.
 RELEVANT_HEADERS = frozenset(
-    ["ratelimit"]
+    ["ratelimit", "ratelimit-policy"]
     + [name for name, _ in _RETRY_AFTER_HEADERS]
     + [remaining_name for remaining_name, _, _ in _QUOTA_HEADERS]
 )
 
-_POLICY = re.compile(r'"([^"]*)"((?:\s*;\s*[\w*.-]+=(?:"[^"]*"|[^;,"\s]+))*)')
+LOW_QUOTA = 10.0  # a quota is low with fewer requests left than this, or than a tenth of the limit
+_SHORTEST_RESET_S = 0.001
+
+# The patterns are compiled when they are first used: that takes 0.6 ms, and few replies need them.
+_POLICY = r'"([^"]*)"((?:\s*;\s*[\w*.-]+=(?:"[^"]*"|[^;,"\s]+))*)'
 # A name is matched from its first letter only: to try each of its letters takes quadratic time.
-_PARAMETER = re.compile(r"(?<![\w*.-])([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])", re.ASCII)
+_PARAMETER = r"(?a)(?<![\w*.-])([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])"
+_QUOTED = r'"[^"]*"'
+_UNIT = r';\s*qu\s*=\s*"?([\w-]+)'
+# As OpenAI writes a reset: 6m0s, 1.5s, 120ms.
+_GO_DURATION = r"(?a)(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9}(?:\.\d{1,9})?)s)?"
+_GO_MILLISECONDS = r"(?a)(\d{1,9}(?:\.\d{1,9})?)ms"
 
 
 class Quota(NamedTuple):
-    """The remaining requests within the server's rate limit."""
+    """The remaining requests within one limit of the server's.
 
-    remaining: float
+    `remaining` is None if the server names only the limit: so many requests per `window_s`.
+    """
+
+    remaining: Optional[float]
     reset_s: Optional[float] = None
     limit: Optional[float] = None
+    window_s: Optional[float] = None
 
     def __str__(self) -> str:
+        if self.remaining is None:
+            return "%g requests per %g s" % (self.limit or 0, self.window_s or 0)
         limit = "" if self.limit is None else " of %g" % self.limit
         reset = "" if self.reset_s is None else ", reset in %g s" % self.reset_s
         return "%g%s requests left%s" % (self.remaining, limit, reset)
+
+    @property
+    def is_low(self) -> bool:
+        """Whether so little is left that it must be spread over the time until the reset."""
+        if self.remaining is None or self.reset_s is None:
+            return False
+        return self.remaining < max(LOW_QUOTA, (self.limit or 0) / 10)
+
+    @property
+    def per_second(self) -> float:
+        """The requests per second that the quota allows until it is renewed."""
+        if self.remaining is None:
+            return (self.limit or 0) / (self.window_s or 1)
+        return self.remaining / max(_SHORTEST_RESET_S, self.reset_s or LONGEST_S)
 
 
 def parse_retry_after(
@@ -64,9 +105,13 @@ def parse_retry_after(
         delay = _parse_delay(text, unit, headers, received_at)
         if delay is not None:
             return delay, warning
-        shown = text if len(text) <= 40 else text[:37] + "..."
-        warning = "ignored %s: %r, which makes no sense" % (name, shown)
+        warning = _ignored(name, text)
     return None, warning
+
+
+def _ignored(name: str, text: str) -> str:
+    shown = text if len(text) <= 40 else text[:37] + "..."
+    return "ignored %s: %r, which makes no sense" % (name, shown)
 
 
 def _parse_delay(
@@ -86,25 +131,46 @@ def _parse_delay(
 
 
 def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Optional[Quota]:
-    """The remaining quota in any of the header dialects; None if no header is usable.
+    """The quota that allows least, in any of the header dialects; None if no header is usable.
 
     draft-ietf-httpapi-ratelimit-headers has RateLimit-Remaining and -Reset (in seconds) up to
     version 06, one dictionary in 07, and a list of policies from 08 on. X-RateLimit-* is older than
     all of these; depending on the vendor, its reset is a number of seconds or an instant.
     """
-    combined = headers.get("ratelimit")
-    if combined is not None and len(combined) <= LONGEST_VALUE:
-        quota = _parse_combined(combined, headers.get("ratelimit-policy", "")[:LONGEST_VALUE])
-        if quota is not None:
-            return quota
+    combined = headers.get("ratelimit", "")
+    policy = headers.get("ratelimit-policy", "")
+    quotas = []
+    is_short = len(combined) <= LONGEST_VALUE and len(policy) <= LONGEST_VALUE
+    if is_short and (combined or policy):
+        quotas = _parse_combined(combined, policy)
     for remaining_name, reset_name, limit_name in _QUOTA_HEADERS:
-        remaining = parse_number(headers.get(remaining_name, ""))
+        remaining = None
+        if remaining_name in headers:
+            remaining = parse_number(headers[remaining_name])
         if remaining is not None:
             reset_s = _parse_reset(headers.get(reset_name, ""), headers, received_at)
             # Up to draft 06, the policies follow the limit: `60, 60;w=60`.
             limit = parse_number(headers.get(limit_name, "").partition(",")[0])
-            return Quota(remaining, reset_s, limit)
-    return None
+            quotas.append(Quota(remaining, reset_s, limit))
+    return min(quotas, key=_precedence, default=None)
+
+
+def quota_warning(headers: Mapping[str, str]) -> str:
+    """The warning about a RateLimit header that has no number in it; '' if there is none.
+
+    Some servers send other things in X-RateLimit-*, so only the headers of the draft count.
+    """
+    for name in ("ratelimit", "ratelimit-policy"):
+        text = headers.get(name, "").strip()
+        is_readable = len(text) <= LONGEST_VALUE and _parameters(text)
+        if text and not is_readable:
+            return _ignored(name, text)
+    return ""
+
+
+def _precedence(quota: Quota) -> Tuple[bool, bool, float]:
+    """Sorts quotas: first those that are low, last those that only name a limit."""
+    return not quota.is_low, quota.remaining is None, quota.per_second
 
 
 def has_limit_headers(headers: Mapping[str, str], received_at: Optional[float]) -> bool:
@@ -114,40 +180,74 @@ def has_limit_headers(headers: Mapping[str, str], received_at: Optional[float]) 
     return is_empty or parse_retry_after(headers, received_at)[0] is not None
 
 
-def _parse_combined(combined: str, policy: str) -> Optional[Quota]:
-    """The smallest quota of a RateLimit header, in the syntax of draft 07 or of 08 and later."""
+def _parse_combined(combined: str, policy: str) -> List[Quota]:
+    """The quotas of RateLimit and RateLimit-Policy, in the syntax of draft 07 or of 08 and later.
+
+    A policy that counts something else than requests (`qu`) is ignored. A policy that the RateLimit
+    header does not mention still names a limit.
+    """
     # Draft 10: `RateLimit: "default";r=50;t=30`, `RateLimit-Policy: "default";q=100;w=60`.
-    policies = {name: _parameters(text) for name, text in _POLICY.findall(policy)}
+    policies = {}
+    other_units = set()
+    for name, text in re.findall(_POLICY, policy):
+        unit = re.search(_UNIT, text)
+        if unit is not None and unit.group(1) != "requests":
+            other_units.add(name)
+        else:
+            policies[name] = _parameters(text)
     quotas = []
-    for name, text in _POLICY.findall(combined):
+    for name, text in re.findall(_POLICY, combined):
         values = _parameters(text)
-        if "r" in values:
-            limit = policies.get(name, {}).get("q")
-            quotas.append(Quota(values["r"], _limit_delay(values.get("t")), limit))
+        named = policies.pop(name, {})
+        if "r" in values and name not in other_units:
+            reset_s = _limit_delay(values.get("t"))
+            quotas.append(Quota(values["r"], reset_s, named.get("q")))
+    for named in policies.values():
+        if named.get("q") and _limit_delay(named.get("w")):
+            quotas.append(Quota(None, None, named["q"], named["w"]))
     # Draft 07: `RateLimit: limit=100, remaining=50, reset=30`.
     values = _parameters(combined)
     if "remaining" in values:
         reset_s = _limit_delay(values.get("reset"))
         quotas.append(Quota(values["remaining"], reset_s, values.get("limit")))
-    return min(quotas, key=lambda quota: quota.remaining) if quotas else None
+    return quotas
 
 
 def _parameters(text: str) -> Dict[str, float]:
-    return {name: float(value) for name, value in _PARAMETER.findall(text)}
+    plain = re.sub(_QUOTED, "", text)  # a comment may look like a parameter
+    return {name: float(value) for name, value in re.findall(_PARAMETER, plain)}
 
 
 def _parse_reset(
     text: str, headers: Mapping[str, str], received_at: Optional[float]
 ) -> Optional[float]:
-    """The seconds until the reset, which is given as seconds or as an instant."""
-    value = parse_number(text)
-    if value is None or value < 1e9:
-        return _limit_delay(value)
-    now = server_time(headers, received_at)
-    if now is None:
+    """The seconds until the reset, which is given as seconds, a duration or an instant."""
+    if not text:
         return None
-    instant = value / 1000 if value >= 1e12 else value
+    value = parse_number(text)
+    if value is not None and value < 1e9:
+        return _limit_delay(value)
+    if value is None:
+        duration = _parse_go_duration(text.strip())
+        if duration is not None:
+            return _limit_delay(duration)
+    instant = parse_timestamp(text)
+    now = server_time(headers, received_at)
+    if instant is None or now is None:
+        return None
     return _limit_delay(max(0.0, instant - now))
+
+
+def _parse_go_duration(text: str) -> Optional[float]:
+    """A duration as Go prints it, in seconds."""
+    milliseconds = re.fullmatch(_GO_MILLISECONDS, text)
+    if milliseconds:
+        return float(milliseconds.group(1)) / 1000
+    match = re.fullmatch(_GO_DURATION, text)
+    if not match or not text:
+        return None
+    hours, minutes, seconds = match.groups()
+    return 3600.0 * int(hours or 0) + 60.0 * int(minutes or 0) + float(seconds or 0)
 
 
 def _limit_delay(delay: Optional[float]) -> Optional[float]:

@@ -1,5 +1,7 @@
 """From a reply to a verdict, in this order:
 
+    proxy error   an error that a proxy sent in place of the server: see `middleboxes`
+    rules         those of the profile, if it has any: see `rules`
     HTTP status   outside 2xx it decides alone: see `http_status`
     body          empty, not JSON, or decoded JSON
     status field  the field that the profile names, or a usual one: see `status_field`
@@ -16,41 +18,49 @@ A 2xx reply without a status is a fault, with these exceptions:
     after a 202  it is the result, if all replies so far were 202 without a status
     after a 303  it is the result, also if it has an unknown status
     Google       an operation (google.longrunning) without `done` is pending
+    rules        if the profile has rules and names no status field, it is pending
 """
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..model import Fault, FaultCode, Reply, one_line
 from ..profile import Profile
+from ..urls import join_url
 from . import conventions
-from .http_status import linked_url, read_http_status
-from .job_fields import JobFields, paths_for
+from .http_status import next_request, read_http_status
+from .job_fields import JobFields
 from .json_decoding import JsonTooCostly, decode_json, to_plain_json
-from .json_paths import Path
-from .rate_limit_headers import LONGEST_VALUE, RELEVANT_HEADERS, parse_quota, parse_retry_after
+from .list_reader import ListReader
+from .middleboxes import describe_page, is_login_page, is_page, read_proxy_error
+from .rate_limit_headers import RELEVANT_HEADERS, parse_quota, parse_retry_after, quota_warning
 from .status_candidates import Candidate
 from .status_field import StatusFinder
 from .status_words import StatusWords, flatten_word
 from .verdict import Reading, Verdict
 
+if TYPE_CHECKING:
+    from .rules.reader import RuleReader
+
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]  # the return value of a poll
 
 _VERDICTS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
+NO_RULE_MATCHES = "no rule matches: pending"
 _RETRY_AFTER = Reading._fields.index("retry_after")  # followed by the quota
 
 
 class Reader:
     """Reads the replies of the API that a profile describes."""
 
-    __slots__ = ("_finder", "_words", "_unknown", "_fields", "_items", "_item_id")
+    __slots__ = ("_rules", "_has_only_rules", "_finder", "_words", "_unknown", "_fields", "_list")
 
     def __init__(self, profile: Profile) -> None:
         self._words = StatusWords(profile.done, profile.failed, profile.pending)
         self._unknown = _VERDICTS[profile.unknown]
         self._finder = StatusFinder(profile.status, self._words)
         self._fields = JobFields(profile)
-        self._items = paths_for(profile.batch_items, conventions.BATCH_ITEMS_PATHS)
-        self._item_id = Path(profile.batch_id)
+        self._rules = _rule_reader(profile, self._fields)
+        self._has_only_rules = self._rules is not None and profile.status is None
+        self._list = ListReader(profile)
 
     def read(self, seen: Seen, moved: bool = False, accepted: bool = False) -> Reading:
         """Read the reply of a server, or the return value of a callable.
@@ -59,38 +69,61 @@ class Reader:
         status. Both mean that a reply without a status is the result.
         """
         if isinstance(seen, Reply):
-            return _add_limits(self._read_reply(seen, moved, accepted), seen)
+            reading = add_limits(self._read_reply(seen, moved, accepted), seen)
+            return _with_absolute_link(reading, seen) if reading.result_link else reading
         if isinstance(seen, Fault):
-            verdict = Verdict.REFUSED if seen.final else Verdict.FAULT
-            return Reading(verdict, str(seen), code=seen.code)
+            return read_fault(seen)
         if seen is True:
             return Reading(Verdict.DONE, "true: done", result=True)
         if seen is False:
             return Reading(Verdict.PENDING, "false: pending")
-        return self._read_data(seen, None)
+        return self._judge_data(seen, self.read_by_rules(seen))
 
-    def read_many(self, seen: Seen, ids: Sequence[str]) -> Tuple[Reading, List[Reading]]:
-        """Read a reply about many jobs: the exchange as a whole, and each job.
+    def read_by_rules(self, data: Any) -> Optional[Reading]:
+        """Read the value of a callable; None if no rule matches."""
+        return None if self._rules is None else self._rules.read_call(data)
 
-        A job that the reply does not mention is pending. If the exchange failed, it failed for
-        each of the jobs.
+    def read_status(self, word: str) -> Reading:
+        """Read a status that a function found in the value of a callable."""
+        return self._read_data(word, None)
+
+    def read_call_error(self, response: Any) -> Optional[Reading]:
+        """Read the response that a callable's exception carries; None if no rule matches."""
+        if isinstance(response, Reply) and self._rules is not None:
+            reading = self._rules.read_reply(response)
+        else:
+            reading = self.read_by_rules(response)
+        return None if reading is None else reading._replace(result=None)  # an error is no result
+
+    def read_many(
+        self, pages: Sequence[Seen], ids: Sequence[str], is_complete: bool = True
+    ) -> Tuple[Reading, List[Reading]]:
+        """Read the pages of a list of jobs: the list as a whole, and each job.
+
+        If one page failed, it failed for each of the jobs; rules judge jobs, not lists: a 404 of
+        the list does not mean that every job is gone. `is_complete` is whether these are all
+        pages: otherwise a job that they don't have is pending.
         """
-        if not isinstance(seen, Reply) or not _is_success(seen):
-            whole = self.read(seen)
-            return whole, [whole] * len(ids)
-        because = "no list of jobs in the answer"
-        try:
-            items = self._find_items(decode_json(seen.body))
-        except ValueError as error:
-            items = None
-            if isinstance(error, JsonTooCostly):
-                because = str(error)
-        if items is None:
-            fault = Reading(Verdict.FAULT, because, code=FaultCode.UNREADABLE)
-            return _add_limits(fault, seen), [fault] * len(ids)
-        whole = _add_limits(Reading(Verdict.PENDING, "%d jobs in one answer" % len(items)), seen)
-        readings = [self._read_item(items, job_id) for job_id in ids]
+        items: Dict[str, Any] = {}
+        for page in pages:
+            if not isinstance(page, Reply) or not is_success(page):
+                whole = _read_failed_page(page)
+                return whole, [whole] * len(ids)
+            found, problem = self._list.find_items(page)
+            if found is None:
+                fault = Reading(Verdict.FAULT, problem, code=FaultCode.UNREADABLE)
+                return add_limits(fault, page), [fault] * len(ids)
+            items.update(found)
+        last: Any = pages[-1]
+        whole = add_limits(Reading(Verdict.PENDING, "%d jobs in one answer" % len(items)), last)
+        readings = [
+            _with_absolute_link(self._read_item(items, job_id, is_complete), last) for job_id in ids
+        ]
         return whole, [one._replace(retry_after=whole.retry_after) for one in readings]
+
+    def next_page_url(self, page: Reply, first_url: str) -> Optional[str]:
+        """The URL of the page after this one; None if it is the last, or UNUSABLE_LINK."""
+        return self._list.next_page_url(page, first_url) if is_success(page) else None
 
     def find_status_path(self, data: Any) -> Optional[str]:
         """The path at which decoded data has its status; None if it has none."""
@@ -99,41 +132,60 @@ class Reader:
 
     def list_candidates(self, reply: Reply) -> List[Candidate]:
         """The fields of a 2xx reply that may be the status, if it is uncertain which one is."""
-        if not _is_success(reply):
+        if not is_success(reply):
             return []
         try:
             return self._finder.list_candidates(decode_json(reply.body))
         except ValueError:
             return []
 
+    def explain_rules(self, reply: Reply) -> List[str]:
+        """Which rule matches a reply, or else all of them with the values that they found."""
+        return [] if self._rules is None else self._rules.explain(reply)
+
     # The HTTP status and the body
 
     def _read_reply(self, reply: Reply, moved: bool, accepted: bool) -> Reading:
-        if not _is_success(reply):
+        proxy_error = read_proxy_error(reply)
+        if proxy_error is not None:
+            return proxy_error
+        is_pretended_success = is_success(reply) and is_page(reply)
+        is_unchanged = reply.status == 304  # it has no body, so it misses every field
+        reading = None
+        if self._rules is not None and not is_pretended_success and not is_unchanged:
+            reading = self._rules.read_reply(reply)
+        if reading is not None:
+            return with_plain_result(reading)
+        if not is_success(reply):
             return read_http_status(reply, accepted)
-        if reply.status == 202:  # the job is still running, so this is not its result
+        # A 202 says that the job is still running, so this is not its result.
+        if reply.status == 202 or self._has_only_rules:
             moved = False
             accepted = False
         if not reply.body or reply.body.isspace():
+            if self._has_only_rules:
+                return _pending(NO_RULE_MATCHES, reply)
             return _read_empty_body(reply, moved or accepted)
         try:
             data = decode_json(reply.body)
         except ValueError as error:
             return self._read_text_body(reply, moved or accepted, error)
-        return _with_plain_result(self._read_json(data, reply, moved, accepted))
+        return with_plain_result(self._read_json(data, reply, moved, accepted))
 
     def _read_text_body(self, reply: Reply, is_result: bool, error: ValueError) -> Reading:
         """Read a body that could not be decoded as JSON."""
-        if is_result:
+        if is_result and not is_login_page(reply):
             return _read_result(reply, reply.body.decode("utf-8", "replace"))
         if isinstance(error, JsonTooCostly):
             return Reading(Verdict.FAULT, str(error), code=FaultCode.UNREADABLE)
         text = reply.body[:2000].decode("utf-8", "replace").strip()
         if self._words.meaning(text):
             return self._read_data(text, reply)
-        return _read_unreadable(text, reply.headers.get("content-type", "").lower())
+        return _read_unreadable(text, reply)
 
     def _read_json(self, data: Any, reply: Reply, moved: bool, accepted: bool) -> Reading:
+        if self._has_only_rules:
+            return _pending(NO_RULE_MATCHES, reply)
         word, path = self._finder.find(data)
         if word is None:
             is_result = moved or accepted
@@ -149,6 +201,14 @@ class Reader:
         word, path = self._finder.find(data)
         return self._read_word(word, path, data, reply)
 
+    def _judge_data(self, data: Any, by_rule: Optional[Reading]) -> Reading:
+        """Read data that is not the body of a reply, by its status unless a rule matched."""
+        if by_rule is not None:
+            return by_rule
+        if self._has_only_rules:
+            return _pending(NO_RULE_MATCHES, None)
+        return self._read_data(data, None)
+
     def _read_word(
         self, word: Optional[str], path: str, data: Any, reply: Optional[Reply]
     ) -> Reading:
@@ -161,7 +221,7 @@ class Reader:
         place = " at " + path if path else ""
         fraction, total = self._fields.find_progress(data)
         is_pending = verdict is Verdict.PENDING
-        location, etag = _next_request(reply if is_pending else None)
+        location, etag = next_request(reply if is_pending else None)
         reading = Reading(
             verdict,
             'status "%s"%s: %s' % (shown, place, verdict.value),
@@ -180,7 +240,7 @@ class Reader:
         duration, notice_delay = self._fields.find_times(data, reply)
         reading = reading._replace(duration_s=duration, notice_delay_s=notice_delay)
         if verdict is Verdict.DONE:
-            return self._add_result(reading, data)
+            return self._fields.add_result(reading, data)
         code, message = self._fields.find_error(data)
         return reading._replace(error_code=code, error_message=message)
 
@@ -219,60 +279,65 @@ class Reader:
         words = (value for value in conclusions if isinstance(value, str))
         return any(self._words.meaning(value) == "failed" for value in words)
 
-    # The verdict
-
-    def _add_result(self, reading: Reading, data: Any) -> Reading:
-        warnings = reading.warnings
-        missing_path = self._fields.missing_result_path(data)
-        if missing_path is not None:
-            warnings += ("there is nothing at %s: the result is null" % missing_path,)
-        return reading._replace(
-            result=self._fields.find_result(data),
-            fraction=None if reading.fraction is None else 1.0,
-            warnings=warnings,
-        )
-
     # Many jobs in one reply
 
-    def _find_items(self, data: Any) -> Optional[Dict[str, Any]]:
-        """The jobs in a reply, by id; the reply itself may be the list."""
-        places = [data] if isinstance(data, list) else [path.find(data) for path in self._items]
-        for found in places:
-            if isinstance(found, dict):
-                return found
-            if isinstance(found, list):
-                return {str(self._item_id.find(item)): item for item in found}
-        return None
+    def _read_item(self, items: Dict[str, Any], job_id: str, is_complete: bool) -> Reading:
+        if job_id in items:
+            item = items[job_id]
+            by_rule = None if self._rules is None else self._rules.read_item(item)
+            return with_plain_result(self._judge_data(item, by_rule))
+        verdict = self._list.absent if is_complete else Verdict.PENDING
+        return Reading(
+            verdict,
+            "not in the answer: %s" % verdict.value,
+            error_message="the list does not have the job",
+            is_absent=True,
+        )
 
-    def _read_item(self, items: Dict[str, Any], job_id: str) -> Reading:
-        if job_id not in items:
-            return Reading(Verdict.PENDING, "not in the answer: pending")
-        return _with_plain_result(self._read_data(items[job_id], None))
+
+def _rule_reader(profile: Profile, fields: JobFields) -> "Optional[RuleReader]":
+    """The reader of a profile's rules, if it has any. Its import takes 2 ms, and few need it."""
+    if not profile.rules:
+        return None
+    from .rules.reader import RuleReader
+
+    reader = RuleReader(profile, fields)
+    return reader if reader.has_rules else None
+
+
+def read_fault(fault: Fault) -> Reading:
+    """Read a poll without a reply."""
+    verdict = Verdict.REFUSED if fault.final else Verdict.FAULT
+    return Reading(verdict, str(fault), code=fault.code)
+
+
+def _read_failed_page(page: Seen) -> Reading:
+    """Read a page of a list that is a fault or an HTTP error."""
+    if not isinstance(page, Reply):
+        assert isinstance(page, Fault)
+        return read_fault(page)
+    return add_limits(read_proxy_error(page) or read_http_status(page, accepted=False), page)
+
+
+def _with_absolute_link(reading: Reading, reply: Reply) -> Reading:
+    """The reading of a done job, with the absolute URL of its result if the reply has a link."""
+    if reading.result_link is None:
+        return reading
+    return reading._replace(result_link=join_url(reply.url, reading.result_link))
 
 
 def _pending(because: str, reply: Optional[Reply], accepted: bool = False) -> Reading:
-    location, etag = _next_request(reply)
+    location, etag = next_request(reply)
     return Reading(Verdict.PENDING, because, location=location, etag=etag, accepted=accepted)
-
-
-def _next_request(reply: Optional[Reply]) -> Tuple[Optional[str], Optional[str]]:
-    """The link and the ETag for the next request."""
-    if reply is None:
-        return None, None
-    location = linked_url(reply) if reply.status in (201, 202) else None
-    etag = reply.headers.get("etag")
-    if etag is not None and len(etag) > LONGEST_VALUE:  # servers may refuse a long header
-        etag = None
-    return location, etag
 
 
 def _read_result(reply: Reply, result: Any) -> Reading:
     """Read a reply without a status, after a 202 or a 303: it is the result."""
     because = "%d with the result: done" % reply.status
-    return _with_plain_result(Reading(Verdict.DONE, because, result=result))
+    return with_plain_result(Reading(Verdict.DONE, because, result=result))
 
 
-def _with_plain_result(reading: Reading) -> Reading:
+def with_plain_result(reading: Reading) -> Reading:
     """The same reading, with a result that can be encoded as JSON; refused if it can't."""
     if reading.result is None:
         return reading
@@ -292,15 +357,15 @@ def _read_empty_body(reply: Reply, is_result: bool) -> Reading:
     return Reading(Verdict.FAULT, because, code=FaultCode.NO_STATUS)
 
 
-def _read_unreadable(text: str, content_type: str) -> Reading:
+def _read_unreadable(text: str, reply: Reply) -> Reading:
     """Read a body that is neither JSON nor a status word."""
+    content_type = reply.headers.get("content-type", "").lower()
     is_html = "html" in content_type
     if text.startswith("<?xml") or ("xml" in content_type and not is_html):
         because = "an XML document where JSON should be: %r" % one_line(text, 120)
         return Reading(Verdict.FAULT, because, code=FaultCode.UNREADABLE)
     if is_html or text.startswith("<"):
-        because = "an HTML page where JSON should be (a login page, or a proxy's?)"
-        return Reading(Verdict.FAULT, because, code=FaultCode.HTML)
+        return Reading(Verdict.FAULT, describe_page(reply), code=FaultCode.HTML)
     because = "a body that is not JSON: %r" % one_line(text, 120)
     return Reading(Verdict.FAULT, because, code=FaultCode.UNREADABLE)
 
@@ -310,11 +375,12 @@ def _is_running_operation(data: Any) -> bool:
     return isinstance(data, dict) and "operations/" in str(data.get("name")) and "done" not in data
 
 
-def _is_success(reply: Reply) -> bool:
+def is_success(reply: Reply) -> bool:
+    """Whether the HTTP status is 2xx."""
     return 200 <= reply.status < 300
 
 
-def _add_limits(reading: Reading, reply: Reply) -> Reading:
+def add_limits(reading: Reading, reply: Reply) -> Reading:
     """Add the delay and the quota that the headers ask for."""
     if RELEVANT_HEADERS.isdisjoint(reply.headers):
         return reading
@@ -323,6 +389,8 @@ def _add_limits(reading: Reading, reply: Reply) -> Reading:
     is_limited = reading.verdict is Verdict.LIMITED
     if retry_after is None and is_limited and quota is not None and quota.remaining == 0:
         retry_after = quota.reset_s
+    if quota is None:
+        warning = warning or quota_warning(reply.headers)
     if warning:
         reading = reading._replace(warnings=reading.warnings + (warning,))
     # This runs on every poll, and _replace is slow.

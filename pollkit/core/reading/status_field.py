@@ -38,7 +38,7 @@ _TOP_PATHS = tuple(path for path in conventions.STATUS_PATHS if "." not in path.
 _INNER_PATHS = tuple(path for path in conventions.STATUS_PATHS if "." in path.text)
 _FINISHED_PATHS = tuple(
     path for path in conventions.FINISHED_PATHS if "." not in path.text
-) + tuple(map(Path, "end_date date_done finishTime finish_time complete_time stopped_at".split()))
+) + tuple(map(Path, "date_done finishTime finish_time complete_time stopped_at".split()))
 
 # The smallest rank decides: rules 3 and 4.
 _RANK_IN_OBJECT: Dict[Optional[str], int] = {"pending": 0, "failed": 1, "done": 2, None: 3}

@@ -6,6 +6,14 @@ from typing import Any, NamedTuple, Optional, Tuple
 from ..model import FaultCode
 from .rate_limit_headers import Quota
 
+SLOW_POLL_S = 0.2  # the duration of a shorter poll does not matter
+# A held poll was cut, by the server or by a gateway, if it ended in one of these ways after at
+# least LEAST_CUT_S. 524 is Cloudflare's timeout.
+LEAST_CUT_S = 1.0
+_CUT_CODES = (FaultCode.TIMEOUT, FaultCode.NO_REPLY, FaultCode.BROKEN)
+_CUT_STATUSES = (408, 502, 504, 524)
+_NOT_IMPLEMENTED = 501
+
 
 class Verdict(Enum):
     """The meaning of one reply for the wait."""
@@ -19,6 +27,11 @@ class Verdict(Enum):
     UNAUTHORISED = "unauthorised"
     NOT_FOUND = "not found"
     REFUSED = "refused"
+    UNHELD = "unheld"  # a held poll was refused or cut: an ordinary poll has to decide
+
+
+# They may concern the hold alone: not every service has it, nor may every user ask for it.
+_REFUSALS = (Verdict.NOT_FOUND, Verdict.REFUSED, Verdict.UNAUTHORISED)
 
 
 class Reading(NamedTuple):
@@ -43,3 +56,38 @@ class Reading(NamedTuple):
     quotes_server: bool = False  # `because` or `status` quotes untrusted text: scrub it
     code: Optional[FaultCode] = None  # the kind of fault, or UNKNOWN_STATUS
     http_status: Optional[int] = None  # set if the fault is an HTTP error
+    is_absent: bool = False  # the reply is a list that does not have the job
+    requests: int = 1  # more if it took several pages, or polls of jobs that a list does not have
+    took_s: float = 0.0  # how long the poll took, if that was long
+    held_s: float = 0.0  # how long the server was asked to hold the poll
+    hold_index: Optional[str] = None  # of the reply, if held polls repeat it
+    result_link: Optional[str] = None  # the URL of the result, if the reply of a done job has it
+    is_result: bool = False  # the reply to a request for the result
+    is_cancel: bool = False  # the reply to a request to cancel the job
+    saved_to: Optional[str] = None  # the file that the result was saved to
+
+    @property
+    def fault_kind(self) -> str:
+        """The kind of a fault, for statistics: 'http 503', or the text of its code."""
+        if self.http_status is not None:
+            return "http %d" % self.http_status
+        return (self.code or FaultCode.OTHER).value
+
+    def with_duration(self, took_s: float, held_s: float = 0.0) -> "Reading":
+        """The reading of a poll that took so long, and was to be held for `held_s`."""
+        if held_s:
+            return self._after_hold(took_s, held_s)
+        return self._replace(took_s=took_s) if took_s >= SLOW_POLL_S else self
+
+    def _after_hold(self, took_s: float, held_s: float) -> "Reading":
+        reading = self._replace(took_s=took_s, held_s=held_s)
+        may_be_refused = self.verdict in _REFUSALS and self.code is None
+        is_refused = may_be_refused or self.http_status == _NOT_IMPLEMENTED
+        was_cut = self.code in _CUT_CODES or self.http_status in _CUT_STATUSES
+        if is_refused:
+            because = "the held poll was refused (%s)" % self.because
+            return reading._replace(verdict=Verdict.UNHELD, because=because, took_s=0.0)
+        if self.verdict is Verdict.FAULT and was_cut and took_s >= LEAST_CUT_S:
+            because = "the held poll was cut (%s)" % self.because
+            return reading._replace(verdict=Verdict.UNHELD, because=because)
+        return reading

@@ -9,18 +9,23 @@ from typing import Callable, Iterator, List, Mapping, Optional, Tuple, TypeVar
 from ...core.model import Fault, Job, Reply, one_line
 from ...core.profile import Profile
 from ...core.reading.rate_limit_headers import parse_retry_after
-from ...core.reading.verdict import Reading
-from ...core.units import Limit, to_seconds
+from ...core.reading.verdict import Reading, Verdict
+from ...core.submitting.intent import Intent, LookUp, SubmitRules
+from ...core.units import NEVER, Limit, to_seconds
 from ...core.urls import is_secret, parse_url, redact_url
+from ...core.waiting.wait_state import Poll
 from ...edges.credentials import Credential
+from ...edges.exposed_files import take_warnings
 from ...edges.http.connecting import ConnectError, TlsSettings
 from ...edges.http.probe import CERTIFICATE_FAULTS, Probe, trusted_cas
 from ...edges.http.proxies import Route, choose_proxy, route_to
-from ...edges.http.request import Request
 from ...errors import ConfigError
 from ..client import Client
+from ..endpoint import PENDING_FOR_UNKNOWN_IDS
+from ..submitter import Attempt, Submitter, new_key
 from . import findings
 from .findings import Finding, Level
+from .life_findings import life_findings
 from .reply_text import reply_lines
 
 LONGEST_TEXT = 600
@@ -36,7 +41,7 @@ class Examination:
         self, job: Job, profile: Profile, headers: Optional[Mapping[str, str]] = None
     ) -> None:
         self._client = Client(profile, headers=headers)
-        _, self._url, self._endpoint = self._client.locate(job)
+        self._job, self._url, self._endpoint = self._client.locate(job)
         self._profile = self._endpoint.profile
         self._address = parse_url(self._url)
         self._timeout = to_seconds(self._profile.request_timeout)
@@ -70,6 +75,11 @@ class Examination:
         return reply_lines(self._reply, lambda text: transport.scrub(text, self._url))
 
     def _findings(self) -> Iterator[Finding]:
+        yield from self._findings_on_the_way()
+        for warning in take_warnings():
+            yield Finding(Level.WARNING, "files", warning.problem, warning.remedy)
+
+    def _findings_on_the_way(self) -> Iterator[Finding]:
         blocked_by = ""
         for name, examine in self._steps_to_reply():
             if blocked_by and name != "credential":  # which needs no network
@@ -88,7 +98,12 @@ class Examination:
             return
         reading = self._endpoint.reader.read(self._reply)
         yield self._meaning_finding(self._reply, reading)
+        if self._profile.rules:
+            yield from findings.rule_findings(self._endpoint.reader.explain_rules(self._reply))
+        yield from life_findings(self._endpoint, self._job, self._url, reading)
         yield self._limits_finding(self._reply, reading)
+        if self._profile.submit_url:
+            yield self._examine_submission(self._profile.submit_url)
         yield findings.clock_finding(self._reply.headers, self._sent_at, self._received_at)
 
     def _steps_to_reply(self) -> Iterator[_Step]:
@@ -166,7 +181,7 @@ class Examination:
             source = self._source_besides_auth()
             if not source:
                 return Finding(Level.OK, "credential", "none is configured")
-            return findings.credential_finding(source, False, is_plain)
+            return findings.credential_finding(source, is_plain)
         credential = Credential(self._profile.auth)
         try:
             if self._route is None:
@@ -176,9 +191,7 @@ class Examination:
         except ConfigError as error:
             advice = "provide it, or name another: --token-env, --token-file, --auth, or a profile"
             return Finding(Level.PROBLEM, "credential", str(error), advice)
-        return findings.credential_finding(
-            credential.description, credential.is_readable_by_others, is_plain
-        )
+        return findings.credential_finding(credential.description, is_plain)
 
     def _source_besides_auth(self) -> str:
         """The source of a credential that is not from `auth`; '' if there is none."""
@@ -188,7 +201,8 @@ class Examination:
         return "the name and password in the URL" if self._address.userinfo else ""
 
     def _examine_poll(self) -> Finding:
-        request = Request(self._url, self._address.origin)
+        poll = Poll(self._url, None, needs_fresh_credential=False, is_moved=False)
+        request = self._endpoint.request(poll, self._job)
         self._sent_at = time.time()
         seen, took_s = _measure(lambda: self._endpoint.transport.fetch(request))
         self._received_at = time.time()
@@ -202,12 +216,35 @@ class Examination:
     def _meaning_finding(self, reply: Reply, reading: Reading) -> Finding:
         has_credential = self._profile.auth is not None or bool(self._source_besides_auth())
         candidates = self._endpoint.reader.list_candidates(reply)
-        return findings.meaning_finding(reading, has_credential, candidates)
+        finding = findings.meaning_finding(reading, has_credential, candidates)
+        may_be_unknown = self._profile.unknown_ids == "pending"
+        if may_be_unknown and reading.verdict is Verdict.PENDING:
+            text = "%s; %s" % (finding.text, PENDING_FOR_UNKNOWN_IDS)
+            return finding._replace(level=Level.WARNING, text=text, advice="is the id right?")
+        return finding
 
     def _limits_finding(self, reply: Reply, reading: Reading) -> Finding:
         limit = self._profile.limit if isinstance(self._profile.limit, Limit) else None
         _, complaint = parse_retry_after(reply.headers, reply.received_at)
         return findings.limits_finding(reading, limit, complaint or "")
+
+    def _examine_submission(self, template: str) -> Finding:
+        """Check the URL to submit to, and look up a job that does not exist."""
+        rules = SubmitRules.from_profile(self._profile, self._endpoint.settings, NEVER)
+        submitter = Submitter(self._client)
+        key = new_key()
+        try:
+            url = submitter.submit_url(self._job, key)
+            job, _, endpoint = self._client.locate_at(self._job, url)
+            endpoint.transport.check_origin(url)
+        except ConfigError as error:
+            return Finding(Level.PROBLEM, "submit", str(error))
+        answer = None
+        if rules.has_lookup:
+            attempt = Attempt(job, endpoint, rules)
+            answer = submitter.send(attempt, Intent(key, url, ""), LookUp(False))
+        shown = redact_url(template)
+        return findings.submit_finding(self._profile.submit_method, shown, rules, answer)
 
     def _redact(self, text: str) -> str:
         """Text that may quote a server or a setting, in one line and without secrets."""

@@ -7,13 +7,13 @@ therefore not a problem: the way to it works.
 """
 
 from enum import Enum
-from typing import List, Mapping, NamedTuple, Optional, Sequence
+from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
-from ...core.limits.bucket import LOW_QUOTA
 from ...core.model import Fault, FaultCode, Reply
 from ...core.reading.status_candidates import Candidate
 from ...core.reading.timestamps import parse_http_date
 from ...core.reading.verdict import Reading, Verdict
+from ...core.submitting.intent import Answer, Kind, SubmitRules
 from ...core.units import Limit, duration_text, percent, rounded_duration
 from ...edges.http.probe import Certificate
 
@@ -153,14 +153,8 @@ def untrusted_finding(
     return Finding(Level.PROBLEM, "TLS", text, advice)
 
 
-def credential_finding(source: str, is_open: bool, is_plain: bool) -> Finding:
-    """The source of the credential, never its value.
-
-    `is_open`: other users can read it; `is_plain`: it is sent without TLS.
-    """
-    if is_open:
-        advice = "others on this host can read it: chmod 600"
-        return Finding(Level.WARNING, "credential", source, advice)
+def credential_finding(source: str, is_plain: bool) -> Finding:
+    """The source of the credential, never its value; `is_plain`: it is sent without TLS."""
     if is_plain:
         advice = "it is sent without TLS, so others on the network can read it"
         return Finding(Level.WARNING, "credential", source, advice)
@@ -230,6 +224,15 @@ def meaning_finding(
     return finding
 
 
+def rule_findings(explanations: Sequence[str]) -> Iterator[Finding]:
+    """Which rule matched; or if none did, which ones came nearest, with the values they found."""
+    for explanation in explanations[:_MOST_LISTED]:
+        yield Finding(Level.OK, "rule", explanation)
+    if len(explanations) > _MOST_LISTED:
+        more = len(explanations) - _MOST_LISTED
+        yield Finding(Level.OK, "rule", "%d more do not match, either" % more)
+
+
 def _with_candidates(finding: Finding, candidates: Sequence[Candidate]) -> Finding:
     """Add the fields that may be the status, and how to choose one."""
     shown = list_some([str(candidate) for candidate in candidates])
@@ -255,7 +258,7 @@ def limits_finding(reading: Reading, limit: Optional[Limit], complaint: str = ""
     quota = reading.quota
     if quota is not None:
         parts.append("the server reports: %s" % str(quota))
-        is_low = quota.remaining < max(LOW_QUOTA, (quota.limit or 0) / 10)
+        is_low = quota.is_low
         if is_low and not advice:
             advice = "little is left: polls are spread until it is renewed"
     if reading.retry_after is not None:
@@ -264,6 +267,25 @@ def limits_finding(reading: Reading, limit: Optional[Limit], complaint: str = ""
         parts.append("the server reports none")
     parts.append("none is configured" if limit is None else "%s is configured" % str(limit))
     return Finding(Level.WARNING if advice else Level.OK, "limits", "; ".join(parts), advice)
+
+
+def submit_finding(method: str, url: str, rules: SubmitRules, lookup: Optional[Answer]) -> Finding:
+    """How jobs would be submitted; `lookup` is the answer for a job that does not exist."""
+    text = "%s %s; nothing was submitted" % (method, url)
+    if lookup is not None and lookup.kind is Kind.ACCEPTED:
+        advice = "submit_lookup must find only the job with {key}: does it filter by the key?"
+        return Finding(Level.PROBLEM, "submit", text + "; submit_lookup found a job", advice)
+    if lookup is not None and lookup.kind is not Kind.ABSENT:
+        return Finding(Level.PROBLEM, "submit", "%s; submit_lookup: %s" % (text, lookup.because))
+    if lookup is not None:
+        text += "; submit_lookup found no job, as it should"
+    if not rules.has_key and not rules.has_lookup:
+        advice = (
+            "if the network fails meanwhile, a job is not submitted again: if the API knows "
+            "idempotency keys, name its idempotency_header"
+        )
+        return Finding(Level.WARNING, "submit", text, advice)
+    return Finding(Level.OK, "submit", text)
 
 
 def clock_finding(headers: Mapping[str, str], sent_at: float, received_at: float) -> Finding:

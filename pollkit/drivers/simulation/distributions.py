@@ -1,4 +1,4 @@
-"""Distributions of job durations: `uniform 2m..15m`, `lognormal 5m x1.6`, or a list.
+"""Distributions of job durations: `uniform 2m..15m`, `lognormal 5m x1.6`, both, or a list.
 
 House rules: a distribution is an immutable value that prints as the text it parses from. It
 offers its survival function and its quantiles; the caller supplies random numbers.
@@ -136,7 +136,37 @@ class Measured(NamedTuple):
         return self.name
 
 
-Distribution = Union[Uniform, Lognormal, Measured]
+class Either(NamedTuple):
+    """Durations of several kinds of job, all equally frequent: a cache hit, or a miss."""
+
+    kinds: Tuple[Union[Uniform, Lognormal], ...]
+
+    def survival(self, age: float) -> float:
+        """The share of jobs that still run at this age."""
+        return math.fsum(kind.survival(age) for kind in self.kinds) / len(self.kinds)
+
+    def quantile(self, share: float) -> float:
+        """The age by which this share of jobs has finished."""
+        low = min(kind.quantile(share) for kind in self.kinds)
+        high = max(kind.quantile(share) for kind in self.kinds)
+        for _ in range(_BISECTIONS):
+            middle = (low + high) / 2
+            if self.survival(middle) > 1.0 - share:
+                low = middle
+            else:
+                high = middle
+        return high
+
+    @property
+    def key_ages(self) -> Tuple[float, ...]:
+        """Ages that a schedule must be able to choose: those of all kinds."""
+        return tuple(sorted({age for kind in self.kinds for age in kind.key_ages}))
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.kinds))
+
+
+Distribution = Union[Uniform, Lognormal, Either, Measured]
 
 
 def ages_at_jumps(ages: Sequence[float]) -> Tuple[float, ...]:
@@ -153,7 +183,12 @@ def parse_distribution(text: str) -> Distribution:
     >>> print(parse_distribution("lognormal 17s x1.78 within 5s..60s"))
     lognormal 17s x1.78 within 5s..1m
     """
-    words = text.lower().replace(" .. ", "..").split()
+    kinds = tuple(_parse_kind(part, text) for part in text.lower().split(" or "))
+    return kinds[0] if len(kinds) == 1 else Either(kinds)
+
+
+def _parse_kind(part: str, text: str) -> Union[Uniform, Lognormal]:
+    words = part.replace(" .. ", "..").split()
     parse = _PARSERS.get(words[0]) if words else None
     if parse is None:
         raise ConfigError("durations %r: write 'uniform 2m..15m' or 'lognormal 5m x1.6'" % text)
@@ -163,13 +198,13 @@ def parse_distribution(text: str) -> Distribution:
         raise ConfigError("durations %r: %s" % (text, error)) from None
 
 
-def _parse_uniform(words: List[str]) -> Distribution:
+def _parse_uniform(words: List[str]) -> Uniform:
     if len(words) != 1:
         raise ConfigError("write it as 'uniform 2m..15m'")
     return Uniform(*_parse_range(words[0]))
 
 
-def _parse_lognormal(words: List[str]) -> Distribution:
+def _parse_lognormal(words: List[str]) -> Lognormal:
     has_factor = len(words) >= 2 and words[1].startswith("x")
     has_range = len(words) == 4 and words[2] == "within"
     if not has_factor or not (has_range or len(words) == 2):
@@ -186,7 +221,7 @@ def _parse_lognormal(words: List[str]) -> Distribution:
     return distribution
 
 
-_PARSERS: Dict[str, Callable[[List[str]], Distribution]] = {
+_PARSERS: Dict[str, Callable[[List[str]], Union[Uniform, Lognormal]]] = {
     "uniform": _parse_uniform,
     "lognormal": _parse_lognormal,
 }

@@ -3,7 +3,7 @@
 import math
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from ...core.pace import Pace
+from ...core.waiting.pace import Pace
 
 
 class Figures(NamedTuple):

@@ -3,7 +3,7 @@
 import math
 from typing import Optional
 
-from ...core.pace import Adaptive
+from ...core.waiting.pace import Adaptive
 from .figures import Figures
 from .run import OnPoll
 from .simulation import Simulation

@@ -3,26 +3,17 @@
 Every pace is compared with this optimum.
 
 House rules: a schedule is a rising list of ages, the last of them at or past the longest
-duration. Its cost is price x polls + notice delay, in seconds, for the average job.
+duration. Its cost is price x polls + notice delay, in seconds, for the average job. If the server
+holds polls for `hold_s`, the ages are those at which they begin.
 
-Theory (Barlow, Hunter and Proschan, 1963). Let S be the survival function, I its integral, and
-V(x) the expected remaining cost, summed over the jobs that still run after the poll at age x.
-The next poll, at age y, costs each of these jobs the price, and those that finish before y also
-the delay until y:
-
-    V(x) = price S(x) + min over y > x of { (y - x) S(x) - (I(y) - I(x)) + V(y) },   V(last) = 0
-
-We solve this on a grid of ages, from the last age backwards. Inside the braces, the terms that
-depend on y form a line in S(x), with slope y and intercept V(y) - I(y). The minimum is therefore
-the lower envelope of these lines. They arrive with falling slopes, and we evaluate the envelope at
-rising S, so each line is added and removed at most once: a grid of thousands of ages takes
-milliseconds.
+core/learning/cheapest_schedule.py has the theory.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from math import ceil
 from typing import Callable, Iterable, List, NamedTuple, Sequence, Tuple
 
+from ...core.learning.cheapest_schedule import Grid, cheapest_polls
 from ...core.learning.curve import Curve
 from ...core.learning.durations import GOLDEN
 from .distributions import JUST_BEFORE, TAIL, Distribution, Measured, ages_at_jumps
@@ -45,28 +36,7 @@ class Optimum(NamedTuple):
     poll_ages: Tuple[float, ...]
 
 
-class Grid(NamedTuple):
-    """Ages from 0 on; the share of jobs that still run at each; the integral of that share."""
-
-    ages: List[float]
-    survival: List[float]
-    integral: List[float]
-
-    @classmethod
-    def from_survival(cls, survival: Callable[[float], float], ages: Sequence[float]) -> "Grid":
-        """From rising ages; jobs that outlast the last age count as finished there."""
-        ages = [0.0] + [age for age in ages if age > 0.0]
-        values = [survival(age) for age in ages]
-        values[0] = 1.0  # even a job that takes no time has to be polled once
-        values[-1] = 0.0
-        integral = [0.0]
-        for i in range(1, len(ages)):
-            mean = (values[i] + values[i - 1]) / 2
-            integral.append(integral[-1] + (ages[i] - ages[i - 1]) * mean)
-        return cls(ages, values, integral)
-
-
-def optimum(grid: Grid, price: float) -> Optimum:
+def optimum(grid: Grid, price: float, hold_s: float = 0.0) -> Optimum:
     """The cheapest schedule that polls at ages of the grid.
 
     >>> grid = Grid.from_survival(lambda age: 1.0 if age < 60 else 0.0, [59.999999, 60.0])
@@ -74,53 +44,22 @@ def optimum(grid: Grid, price: float) -> Optimum:
     >>> best.poll_ages, round(best.cost, 3)
     ((60.0,), 1.0)
     """
-    cost, next_poll = _solve(grid, price)
+    cost, next_poll = cheapest_polls(grid, price, hold_s)
     poll_ages = []
     polls = 0.0
     i = 0
     while grid.survival[i] > 0.0:
         polls += grid.survival[i]
-        i = next_poll[i]
-        poll_ages.append(grid.ages[i])
+        begin = next_poll[i]
+        poll_ages.append(grid.ages[begin])
+        end = bisect_right(grid.ages, grid.ages[begin] + hold_s) - 1
+        i = max(end, i + 1)
     return Optimum(cost, polls, max(0.0, cost - price * polls), tuple(poll_ages))
 
 
-def _solve(grid: Grid, price: float) -> Tuple[float, List[int]]:
-    """V(0), and for each index of the grid the index of the poll that follows."""
-    ages, survival, integral = grid
-    # The lower envelope, apart from the lines that rising S has passed.
-    slopes: List[float] = []
-    intercepts: List[float] = []
-    indices: List[int] = []
-    lowest = 0
-    value = 0.0
-    next_poll = [0] * len(ages)
-    for i in range(len(ages) - 2, -1, -1):
-        slope = ages[i + 1]
-        intercept = value - integral[i + 1]
-        # Remove lines that the new one and their other neighbour undercut everywhere.
-        while len(slopes) > 1 and (
-            (intercept - intercepts[-1]) * (slopes[-2] - slopes[-1])
-            <= (intercepts[-1] - intercepts[-2]) * (slopes[-1] - slope)
-        ):
-            del slopes[-1], intercepts[-1], indices[-1]
-        slopes.append(slope)
-        intercepts.append(intercept)
-        indices.append(i + 1)
-        lowest = min(lowest, len(slopes) - 1)
-        here = survival[i]
-        while (
-            lowest < len(slopes) - 1
-            and (slopes[lowest + 1] - slopes[lowest]) * here + intercepts[lowest + 1]
-            <= intercepts[lowest]
-        ):
-            lowest += 1
-        next_poll[i] = indices[lowest]
-        value = (price - ages[i]) * here + integral[i] + slopes[lowest] * here + intercepts[lowest]
-    return value, next_poll
-
-
-def schedule_cost(poll_ages: Sequence[float], durations: Sequence[float], price: float) -> Optimum:
+def schedule_cost(
+    poll_ages: Sequence[float], durations: Sequence[float], price: float, hold_s: float = 0.0
+) -> Optimum:
     """The cost of a schedule for jobs with these durations.
 
     Past its last age, the schedule continues in steps as long as its last one.
@@ -130,14 +69,15 @@ def schedule_cost(poll_ages: Sequence[float], durations: Sequence[float], price:
     polls = 0
     delay = 0.0
     for duration in durations:
-        if duration <= last:
-            i = bisect_left(poll_ages, duration)
+        seen_from = duration - hold_s  # a poll that begins then, or later, sees the end
+        if seen_from <= last:
+            i = bisect_left(poll_ages, seen_from)
             polls += i + 1
-            delay += poll_ages[i] - duration
+            delay += max(0.0, poll_ages[i] - duration)
         else:
-            steps = ceil((duration - last) / step)
+            steps = ceil((seen_from - last) / step)
             polls += len(poll_ages) + steps
-            delay += last + steps * step - duration
+            delay += max(0.0, last + steps * step - duration)
     mean_polls = polls / len(durations)
     mean_delay = delay / len(durations)
     return Optimum(price * mean_polls + mean_delay, mean_polls, mean_delay, tuple(poll_ages))
@@ -158,7 +98,11 @@ def grid_ages(
 
 
 def optimal_schedules(
-    distribution: Distribution, prices: Sequence[float], is_rough: bool = False, jobs: int = 0
+    distribution: Distribution,
+    prices: Sequence[float],
+    is_rough: bool = False,
+    jobs: int = 0,
+    hold_s: float = 0.0,
 ) -> List[Optimum]:
     """The cheapest schedule for jobs of this distribution, at each price of a poll.
 
@@ -172,23 +116,26 @@ def optimal_schedules(
         last = max(distribution.key_ages + (distribution.quantile(1.0 - TAIL),))
         sizes = ROUGH if is_rough else FINE
         ages = grid_ages(distribution.quantile, last, distribution.key_ages, *sizes)
-        return _optima(Grid.from_survival(distribution.survival, ages), prices)
+        return _optima(Grid.from_survival(distribution.survival, ages), prices, hold_s)
     distinct = len(set(distribution.ordered))
     is_repeated = 2 * distinct <= max(jobs, len(distribution.ordered))
     if distinct < FEWEST_DURATIONS or is_repeated:
-        return _optima(Grid.from_survival(distribution.survival, distribution.key_ages), prices)
+        grid = Grid.from_survival(distribution.survival, distribution.key_ages)
+        return _optima(grid, prices, hold_s)
     most = ROUGH[1] if is_rough else MOST_DURATIONS
     sample = distribution.durations
     if len(sample) > most:
         sample = tuple(distribution.quantile((i + 0.5) / most) for i in range(most))
-    return _cross_validated_optima(sample, prices)
+    return _cross_validated_optima(sample, prices, hold_s)
 
 
-def _optima(grid: Grid, prices: Sequence[float]) -> List[Optimum]:
-    return [optimum(grid, price) for price in prices]
+def _optima(grid: Grid, prices: Sequence[float], hold_s: float) -> List[Optimum]:
+    return [optimum(grid, price, hold_s) for price in prices]
 
 
-def _cross_validated_optima(sample: Sequence[float], prices: Sequence[float]) -> List[Optimum]:
+def _cross_validated_optima(
+    sample: Sequence[float], prices: Sequence[float], hold_s: float
+) -> List[Optimum]:
     # The golden ratio splits the sample evenly, without following a pattern of the file.
     halves: Tuple[List[float], List[float]] = ([], [])
     for i, duration in enumerate(sample):
@@ -199,10 +146,12 @@ def _cross_validated_optima(sample: Sequence[float], prices: Sequence[float]) ->
     second_grid = _sample_grid(second)
     found = []
     for price in prices:
-        fitted = optimum(whole_grid, price)
+        fitted = optimum(whole_grid, price, hold_s)
+        by_first = optimum(first_grid, price, hold_s).poll_ages
+        by_second = optimum(second_grid, price, hold_s).poll_ages
         crossed = [
-            schedule_cost(optimum(first_grid, price).poll_ages, second, price),
-            schedule_cost(optimum(second_grid, price).poll_ages, first, price),
+            schedule_cost(by_first, second, price, hold_s),
+            schedule_cost(by_second, first, price, hold_s),
         ]
         polls = fitted.polls / 2 + sum(one.polls for one in crossed) / 4
         delay = fitted.delay / 2 + sum(one.delay for one in crossed) / 4

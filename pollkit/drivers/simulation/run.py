@@ -9,17 +9,18 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
-from ...core.agenda import Agenda
-from ...core.lane import Entry, Lane
-from ...core.learning.completions import StartOrder, observed_duration
+from ...core.learning.completions import observed_duration
 from ...core.learning.durations import Durations
 from ...core.model import Job, State
-from ...core.pace import Adaptive, Pace
 from ...core.profile import Profile
 from ...core.reading.verdict import Reading, Verdict
+from ...core.scheduling.agenda import Agenda
+from ...core.scheduling.lane import Entry, Lane
 from ...core.units import NEVER, Limit
-from ...core.wait_settings import WaitSettings
-from ...core.wait_state import WaitState
+from ...core.waiting.holding import Holding, granted_hold
+from ...core.waiting.pace import Adaptive, Pace
+from ...core.waiting.wait_settings import WaitSettings
+from ...core.waiting.wait_state import WaitState
 from ...edges.clock import VirtualClock
 from ...edges.limits.token_bucket import TokenBucket
 from ...errors import ConfigError
@@ -39,6 +40,7 @@ class PollerSettings(NamedTuple):
     warm_up: int
     seed: int
     most_polls: int
+    hold_s: float = 0.0  # how long the server may hold a poll
 
 
 class Run:
@@ -70,14 +72,13 @@ class Run:
         labels = {job.label for job in jobs}
         learns = isinstance(pace, Adaptive)
         self._durations = {label: Durations() for label in labels} if learns else {}
-        self._orders = {label: StartOrder() for label in self._durations}
         timeout = None if settings.timeout == NEVER else settings.timeout
         profile = Profile(pace=pace, timeout=timeout)
         # Waits begin when jobs are submitted, so each job is fresh.
         self._wait_settings = {
             label: WaitSettings.from_profile(
                 profile, bucket.spacing, self._durations.get(label), is_fresh=True
-            )
+            )._replace(holding=Holding(settings.hold_s) if settings.hold_s else None)
             for label in labels
         }
         self._agenda = Agenda(settings.workers, self.record_completion)
@@ -113,8 +114,8 @@ class Run:
             entry = self._agenda.add(
                 job, "", self._wait_settings[label], self._lane, now, owner=index
             )
-            if self._orders:
-                entry.turn = self._orders[label].begin()
+            if self._durations:
+                entry.start = self._durations[label].begin(now)
             self._arrived += 1
 
     def _send(self, entries: List[Entry], now: float) -> None:
@@ -127,9 +128,15 @@ class Run:
         job_id = entries[0].state.job.id
         if self._on_poll is not None:
             self._on_poll(now, job_id)
-        latency = self._settings.latency
-        reading = self._api.answer(job_id, now + latency / 2, now + latency)
-        heappush(self._replies, (now + latency, self.requests, entries, reading))
+        half_latency = self._settings.latency / 2
+        hold_s = 0.0
+        if entries[0].is_held:
+            hold_s = granted_hold(entries[0].state, entries[0].settings, now)
+        reading, sent_at = self._api.hold(job_id, now + half_latency, hold_s, half_latency)
+        back_at = sent_at + half_latency
+        if hold_s:
+            reading = reading.with_duration(back_at - now, hold_s)
+        heappush(self._replies, (back_at, self.requests, entries, reading))
 
     def _receive_replies(self, now: float) -> None:
         while self._next_reply_at() <= now:
@@ -145,12 +152,9 @@ class Run:
 
     def record_completion(self, entry: Entry) -> None:
         """Learn from a wait that is over, as BatchPoller does."""
-        if entry.turn is None:
-            return
-        label = entry.state.job.label
-        duration = observed_duration(entry.state)
-        for completion in self._orders[label].end(entry.turn, entry.state.started_at, duration):
-            self._durations[label].record_between(*completion)
+        if entry.start is not None:
+            durations = self._durations[entry.state.job.label]
+            durations.end(entry.start, observed_duration(entry.state))
 
     def _count(self, entry: Entry, progress: WaitState) -> None:
         """Add a wait that is over to the counts."""

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Opt
 
 from ...core.units import parse_limit, to_seconds
 from ...errors import ConfigError
-from .distributions import Distribution, Lognormal, Measured, Uniform, parse_distribution
+from .distributions import Distribution, Either, Lognormal, Measured, Uniform, parse_distribution
 from .server import SimJob
 
 MOST_JOBS = 1000000
@@ -22,13 +22,20 @@ class Scenario(NamedTuple):
     about: str
     jobs: int
     arrive: str
-    distributions: Distributions  # each label gets the same share of the jobs
+    distributions: Distributions
     limit: Optional[str]
+    percent: Mapping[str, int] = {}  # of the jobs, by label; if empty, all labels are as frequent
 
 
-def _scenario(about: str, jobs: int, arrive: str, durations: Mapping[str, str]) -> Scenario:
+def _scenario(
+    about: str,
+    jobs: int,
+    arrive: str,
+    durations: Mapping[str, str],
+    percent: Optional[Mapping[str, int]] = None,
+) -> Scenario:
     distributions = {label or None: parse_distribution(text) for label, text in durations.items()}
-    return Scenario(about, jobs, arrive, distributions, "60/m")
+    return Scenario(about, jobs, arrive, distributions, "60/m", percent or {})
 
 
 # Of the six businesses (media-agency to enterprise) only healthcare's durations are known; the
@@ -54,6 +61,32 @@ SCENARIOS: Dict[str, Scenario] = {
             "veo-3-1": "lognormal 190s x1.78 within 60s..600s",
             "suno": "lognormal 95s x1.78 within 30s..300s",
         },
+    ),
+    "mixed-models": _scenario(
+        "a burst of five models, most of them quick",
+        500,
+        "burst",
+        {
+            "nano-banana": "lognormal 9s x1.4918 within 5s..30s",
+            "flux": "lognormal 20s x1.6487 within 8s..60s",
+            "sora": "lognormal 200s x1.6487 within 60s..600s",
+            "veo": "lognormal 120s x1.5683 within 60s..400s",
+            "suno": "lognormal 90s x1.6487 within 30s..300s",
+        },
+        percent={"nano-banana": 35, "flux": 25, "sora": 15, "veo": 10, "suno": 15},
+    ),
+    "mixed-documents": _scenario(
+        "a burst of documents, most of them small",
+        500,
+        "burst",
+        {"small": "uniform 10s..30s", "medium": "uniform 30s..2m", "large": "uniform 2m..5m"},
+        percent={"small": 60, "medium": 30, "large": 10},
+    ),
+    "cache": _scenario(
+        "a burst; half of the jobs are answered from a cache",
+        500,
+        "burst",
+        {"": "lognormal 2s x1.284 or lognormal 8m x1.2214"},
     ),
     "media-agency": _scenario("500 a day", 500, "over 1d", {"": "lognormal 5m x1.6"}),
     "e-learning": _scenario("1,000 a week", 1000, "over 7d", {"": "lognormal 8m x1.5"}),
@@ -86,7 +119,7 @@ def scenario_from_durations(durations: Any) -> Scenario:
 
 
 def _to_distribution(durations: Any) -> Distribution:
-    if isinstance(durations, (Uniform, Lognormal, Measured)):
+    if isinstance(durations, (Uniform, Lognormal, Either, Measured)):
         return durations
     if isinstance(durations, str):
         return parse_distribution(durations)
@@ -98,11 +131,12 @@ def _to_distribution(durations: Any) -> Distribution:
     return Measured.from_durations(tuple(durations))
 
 
-def make_jobs(distributions: Distributions, count: int, arrive: str, rng: Rng) -> List[SimJob]:
+def make_jobs(scenario: Scenario, count: int, arrive: str, rng: Rng) -> List[SimJob]:
     """The jobs in the order of their arrival, each with a random label.
 
     A label with a list of durations is as frequent as its list is long.
     """
+    distributions = scenario.distributions
     labels: List[Optional[str]] = []
     lists = {}
     for label, distribution in distributions.items():
@@ -110,7 +144,7 @@ def make_jobs(distributions: Distributions, count: int, arrive: str, rng: Rng) -
             labels += [label] * len(distribution.durations)
             lists[label] = cycle(distribution.durations)
         else:
-            labels.append(label)
+            labels += [label] * scenario.percent.get(label or "", 1)
     jobs = []
     for i, at in enumerate(arrivals(arrive, count, rng)):
         label = labels[int(rng() * len(labels))]

@@ -1,7 +1,7 @@
 """A simulated job API: its jobs, its rate limiter and its faults, in virtual time."""
 
 import math
-from typing import Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 from ...core.model import FaultCode
 from ...core.reading.verdict import Reading, Verdict
@@ -21,6 +21,11 @@ class FixedWindow:
         self._window = -1.0
         self._used = 0
 
+    @property
+    def left(self) -> int:
+        """The requests that are left in the window of the last one."""
+        return max(0, int(self._limit.polls) - self._used)
+
     def retry_after(self, at: float) -> Optional[int]:
         """Count a request; None if it is allowed, otherwise the seconds until the next window."""
         per = self._limit.per
@@ -30,7 +35,12 @@ class FixedWindow:
         self._used += 1
         if self._used <= self._limit.polls:
             return None
-        return max(1, math.ceil(per - at % per))
+        return seconds_left(at, per)
+
+
+def seconds_left(at: float, per: float) -> int:
+    """Whole seconds until the next window."""
+    return max(1, math.ceil(per - at % per))
 
 
 class Tokens:
@@ -80,17 +90,30 @@ class SimulatedApi:
         rng: Optional[Callable[[], float]] = None,
     ) -> None:
         self._jobs: Dict[str, SimJob] = {job.id: job for job in jobs}
-        self._limiter: Union[FixedWindow, Tokens, None] = None
-        if limit is not None:
-            self._limiter = FixedWindow(limit) if window == "fixed" else Tokens(limit)
+        self._limiters: List[Union[FixedWindow, Tokens]] = []
+        for part in () if limit is None else limit.parts:
+            self._limiters.append(FixedWindow(part) if window == "fixed" else Tokens(part))
         self._fault_rate = fault_rate
         self._timestamps = timestamps
         self._rng = rng
 
+    def hold(
+        self, job_id: str, at: float, hold_s: float, half_latency: float
+    ) -> Tuple[Reading, float]:
+        """The answer to a poll that the server holds, and the instant at which it is sent."""
+        reading = self.answer(job_id, at, at + half_latency)
+        job = self._jobs[job_id]
+        if reading is not PENDING:
+            return reading, at
+        sent_at = min(job.ends_at, at + hold_s)
+        if sent_at < job.ends_at:
+            return PENDING, sent_at
+        return self._done(job, sent_at + half_latency), sent_at
+
     def answer(self, job_id: str, at: float, back_at: float) -> Reading:
         """The answer to a poll that the server gets at `at`; the client reads it at `back_at`."""
-        retry_after = None if self._limiter is None else self._limiter.retry_after(at)
-        if retry_after is not None:
+        retry_after = max((limiter.retry_after(at) or 0 for limiter in self._limiters), default=0)
+        if retry_after:
             return Reading(
                 Verdict.LIMITED, "429: too many requests", retry_after=float(retry_after)
             )
@@ -99,6 +122,9 @@ class SimulatedApi:
         job = self._jobs[job_id]
         if at < job.ends_at:
             return PENDING
+        return self._done(job, back_at)
+
+    def _done(self, job: SimJob, back_at: float) -> Reading:
         if not self._timestamps:
             return DONE
         return DONE._replace(duration_s=job.duration, notice_delay_s=back_at - job.ends_at)

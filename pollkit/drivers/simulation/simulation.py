@@ -2,12 +2,13 @@
 
 import math
 from random import Random
-from typing import List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ...core.machine import SHORTEST_S
-from ...core.pace import Adaptive, Backoff, Fixed, Pace
+from ...core.hold_templates import validate_hold
 from ...core.profile import to_pace, validate_count
 from ...core.units import NEVER, Limit, parse_limit, to_seconds
+from ...core.waiting.machine import SHORTEST_S
+from ...core.waiting.pace import Adaptive, Backoff, Fixed, Pace
 from ...errors import ConfigError
 from .distributions import Distribution
 from .figures import Figures, percentile
@@ -30,7 +31,8 @@ class Simulation:
     `jobs`, `arrive` and `limit` override the scenario's own values. `limit` ('60/m', or 'none') is
     the server's, which counts in fixed windows or with a token bucket; the poller keeps to it,
     unless `knows_limit` is false: then it has to learn it. The first `warm_up` jobs are left out
-    of the figures.
+    of the figures. With `hold` ('25s'), the server holds polls for up to that long, and `optimum`
+    is that with holding; `unheld_optimum` is that without.
 
     >>> simulation = Simulation(durations="uniform 10s..30s", jobs=100, arrive="every 1m")
     >>> figures = simulation.run("fixed 5s")
@@ -56,6 +58,7 @@ class Simulation:
         latency: Union[str, float] = 0.0,
         fault_rate: float = 0.0,
         knows_limit: bool = True,
+        hold: Union[str, float, None] = None,
     ) -> None:
         if (scenario is None) == (durations is None):
             raise ConfigError("a simulation needs either a scenario or durations, not both")
@@ -73,6 +76,7 @@ class Simulation:
         self.timestamps = timestamps
         self.price = to_seconds(price, "price")
         self.seed = seed
+        self.hold_s = 0.0 if hold is None else validate_hold("hold", to_seconds(hold, "hold"))
         self._fault_rate = fault_rate
         self._check()
         self._poller = PollerSettings(
@@ -83,12 +87,16 @@ class Simulation:
             warm_up=warm_up,
             seed=seed,
             most_polls=max(MOST_POLLS, MOST_POLLS_PER_JOB * self.count),
+            hold_s=self.hold_s,
         )
         self.jobs: List[SimJob] = make_jobs(
-            self.distributions, self.count, self.arrive, Random("jobs %r" % seed).random
+            chosen, self.count, self.arrive, Random("jobs %r" % seed).random
         )
-        (self.optimum,) = self._optima([self.price])
-        self._frontier: List[Tuple[float, Optimum]] = []
+        (self.optimum,) = self._optima([self.price], self.hold_s)
+        self.unheld_optimum = self.optimum
+        if self.hold_s:
+            (self.unheld_optimum,) = self._optima([self.price], 0.0)
+        self._frontiers: Dict[float, List[Tuple[float, Optimum]]] = {}  # by the hold
 
     def _check(self) -> None:
         _check_whole_number("jobs", self.count, 1, MOST_JOBS)
@@ -134,7 +142,7 @@ class Simulation:
         else:
             longest_wait = pace.max
         poller = self._poller
-        interval = max(longest_wait, SHORTEST_S) + poller.latency
+        interval = max(longest_wait, SHORTEST_S) + poller.latency + poller.hold_s
         waits = [min(job.duration, poller.timeout) for job in self.jobs]
         polls = sum(min(attempts, wait / interval) for wait in waits)
         rate = NEVER if self.limit is None else self.limit.polls / self.limit.per
@@ -156,12 +164,23 @@ class Simulation:
     @property
     def frontier(self) -> List[Tuple[float, Optimum]]:
         """Prices from a thousandth to a thousand times the simulation's, each with its optimum."""
-        if not self._frontier:
-            prices = [self.price * 10.0 ** (i / 4) for i in range(-12, 13)]
-            self._frontier = list(zip(prices, self._optima(prices, is_rough=True)))
-        return self._frontier
+        return self._frontier_with(self.hold_s)
 
-    def _optima(self, prices: Sequence[float], is_rough: bool = False) -> List[Optimum]:
+    @property
+    def unheld_frontier(self) -> List[Tuple[float, Optimum]]:
+        """The same for a server that holds no polls."""
+        return self._frontier_with(0.0)
+
+    def _frontier_with(self, hold_s: float) -> List[Tuple[float, Optimum]]:
+        if hold_s not in self._frontiers:
+            prices = [self.price * 10.0 ** (i / 4) for i in range(-12, 13)]
+            optima = self._optima(prices, hold_s, is_rough=True)
+            self._frontiers[hold_s] = list(zip(prices, optima))
+        return self._frontiers[hold_s]
+
+    def _optima(
+        self, prices: Sequence[float], hold_s: float, is_rough: bool = False
+    ) -> List[Optimum]:
         """The optimum at each price: the mean over the labels, weighted by their counted jobs."""
         labels = [job.label for job in self.jobs]
         counted = labels[self.warm_up :]
@@ -169,7 +188,8 @@ class Simulation:
         delays = [0.0] * len(prices)
         for label, distribution in self.distributions.items():
             share = counted.count(label) / len(counted)
-            schedules = optimal_schedules(distribution, prices, is_rough, labels.count(label))
+            count = labels.count(label)
+            schedules = optimal_schedules(distribution, prices, is_rough, count, hold_s)
             for i, best in enumerate(schedules):
                 polls[i] += share * best.polls
                 delays[i] += share * best.delay

@@ -174,6 +174,8 @@ def connect_fault(name: str, problem: int) -> Fault:
     if problem == errno.ETIMEDOUT:
         message = "no answer from %s to a connection" % name
         advice = "is a firewall in between, or a proxy needed?"
+    elif problem in (errno.EMFILE, errno.ENFILE):
+        advice = "raise the limit (ulimit -n)"
     elif problem == errno.ECONNREFUSED:
         message = "%s refused the connection" % name
         advice = "is the server up, and the port right?"
@@ -189,7 +191,8 @@ def open_tunnel(connection: Connection, route: Route, deadline: float) -> "Steps
         response = yield from connection.exchange(connect_request(route), True, deadline)
         if 200 <= response.status < 300:
             return
-        fault = proxy_refusal(route, response.status)
+        offers = response.headers.get("proxy-authenticate", "")
+        fault = proxy_refusal(route, response.status, offers)
     except DeadlinePassed:
         problem = "the proxy at %s did not open a tunnel in time" % route.proxy.authority
         fault = Fault(problem, code=FaultCode.PROXY)

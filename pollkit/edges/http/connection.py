@@ -9,15 +9,17 @@ import re
 import socket
 import time
 from enum import Enum
-from typing import Optional, Tuple, Type
+from typing import TYPE_CHECKING, Optional
 
 from ..clock import SIGNAL_CHECK_S
 from ..multiplexer import NOTHING, READ, WRITE, Steps
 from .parser import Response, ResponseParser
 from .socket_options import CAN_LIMIT_READS, is_surely_quiet, limit_reads
 
-# The largest TLS record (RFC 8446, 5.1). OpenSSL receives record by record, so a read of this size
-# leaves no bytes in its buffer that the descriptor would not show as readable.
+if TYPE_CHECKING:
+    from ..results.download import Download
+
+# The largest TLS record (RFC 8446, 5.1): a read of this size leaves no part of one in OpenSSL.
 READ_SIZE = 16384
 # A server that sends byte by byte must not keep a processor busy: after MANY_SMALL_READS reads
 # of less than SMALL_READ bytes in one response, each further read waits a little.
@@ -29,7 +31,7 @@ CERTIFICATE_REQUIRED = "TLSV13_ALERT_CERTIFICATE_REQUIRED"  # as OpenSSL names i
 CLIENT_CERTIFICATE_ADVICE = (
     "the server requires a client certificate: --client-cert and --client-key"
 )
-_TLS_NOISE = re.compile(r"\[SSL[^\]]{0,99}\] ?| ?\(_ssl\.c:\d{1,9}\)")
+_TLS_NOISE = r"\[SSL[^\]]{0,99}\] ?| ?\(_ssl\.c:\d{1,9}\)"  # compiled when it is first used
 
 
 class NoResponse(Exception):
@@ -66,8 +68,6 @@ class Connection:
 
     __slots__ = ("sock", "descriptor", "_is_blocking", "_read_limit_s")
 
-    _WOULD_BLOCK: Tuple[Type[OSError], ...] = (BlockingIOError,)
-
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.descriptor = sock.fileno()
@@ -80,49 +80,65 @@ class Connection:
             os.set_blocking(self.descriptor, is_blocking)
             self._is_blocking = is_blocking
 
-    def exchange(self, request: bytes, has_no_body: bool, deadline: float) -> "Steps[Response]":
-        """Send a request and read its response.
+    def exchange(
+        self,
+        request: bytes,
+        has_no_body: bool,
+        deadline: float,
+        download: "Optional[Download]" = None,
+    ) -> "Steps[Response]":
+        """Send a request and read its response; with `download`, its body goes to a file.
 
-        Raises NoResponse, DeadlinePassed, BadResponse or OSError; the connection must be closed
-        then.
+        Raises NoResponse, DeadlinePassed, BadResponse or OSError, and closes the connection then.
         """
-        parser = ResponseParser(has_no_body)
+        parser = ResponseParser(has_no_body) if download is None else download.new_parser()
         small_reads = 0
         try:
-            sent = self._send(request)
-            while sent < len(request):
-                is_ready = yield self.descriptor, WRITE, deadline
-                if not is_ready:
-                    raise DeadlinePassed()
-                sent += self._send(request[sent:])
+            data = self._encrypt(request)
+            sent = self._send(data)
+            if sent < len(data):
+                yield from self._send_rest(data[sent:], deadline)
             while True:
                 if self._is_blocking:
                     self._limit_next_read(deadline)
-                else:
+                elif not self._has_unread():
                     is_ready = yield self.descriptor, READ, deadline
                     if not is_ready:
                         raise DeadlinePassed()
-                data = self._read()
-                if data is None:
+                arrived = self._read()
+                if arrived is None:
                     continue
-                response = parser.feed(data) if data else _end(parser)
+                response = parser.feed(arrived) if arrived else _end(parser)
+                if download is not None:
+                    deadline = download.accept(deadline, is_complete=response is not None)
                 if response is not None:
                     return response
-                if len(data) < SMALL_READ:
+                if len(arrived) < SMALL_READ:
                     small_reads += 1
                     if small_reads > MANY_SMALL_READS:
                         yield NOTHING, 0, min(deadline, time.monotonic() + SMALL_READ_PAUSE_S)
-        except OSError as error:
-            if parser.has_begun:
+        except BaseException as error:
+            self.close()
+            if not isinstance(error, OSError) or parser.has_begun:
                 raise
             raise NoResponse(
                 "the connection broke without a reply: %s" % describe(error), tls_reason(error)
             ) from None
 
+    def _send_rest(self, data: bytes, deadline: float) -> "Steps[None]":
+        """Send bytes, as soon as the socket accepts them."""
+        while data:
+            is_ready = yield self.descriptor, WRITE, deadline
+            if not is_ready:
+                raise DeadlinePassed()
+            data = data[self._send(data) :]
+
+    def is_surely_quiet(self) -> bool:
+        """Whether nothing has arrived; False if only `idle_state` can find that out."""
+        return is_surely_quiet(self.sock)
+
     def idle_state(self) -> IdleState:
         """Whether the connection is still quiet; the caller must close it if it is not."""
-        if is_surely_quiet(self.sock):
-            return IdleState.QUIET
         self.set_blocking(False)
         try:
             data = self._read_idle()
@@ -133,6 +149,13 @@ class Connection:
         # RFC 9110, 15.5.9: a server may send a 408 before it closes an idle connection.
         is_408 = data.startswith(b"HTTP/1.") and data[8:12] == b" 408"
         return IdleState.STRAY if data and not is_408 else IdleState.CLOSED
+
+    def take_socket(self) -> socket.socket:
+        """The socket, for another connection to use; this one can't be used any more."""
+        sock = self.sock
+        taken = socket.socket(sock.family, sock.type, sock.proto, fileno=sock.detach())
+        taken.setblocking(False)
+        return taken
 
     def close(self) -> None:
         """Close the socket; never fails."""
@@ -157,17 +180,25 @@ class Connection:
         """Send as much as the socket accepts now."""
         try:
             return self.sock.send(data)
-        except self._WOULD_BLOCK:
+        except BlockingIOError:
             return 0
 
     def _read(self) -> Optional[bytes]:
         """The bytes that have arrived; b"" at the end of the stream, None if there is nothing."""
         try:
             return self.sock.recv(READ_SIZE)
-        except self._WOULD_BLOCK:
+        except BlockingIOError:
             return None
 
     _read_idle = _read
+
+    def _encrypt(self, data: bytes) -> bytes:
+        """The bytes to send for a request: without TLS, the request itself."""
+        return data
+
+    def _has_unread(self) -> bool:
+        """Whether `_read` has bytes that the socket does not have any more: only with TLS."""
+        return False
 
 
 def _end(parser: ResponseParser) -> Response:
@@ -188,4 +219,4 @@ def tls_reason(error: OSError) -> str:
 
 def describe(error: OSError) -> str:
     """An OSError in words, without OpenSSL's source positions."""
-    return _TLS_NOISE.sub("", str(error.strerror or error))
+    return re.sub(_TLS_NOISE, "", str(error.strerror or error))

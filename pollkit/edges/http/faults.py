@@ -3,6 +3,9 @@
 from typing import Dict, Type
 
 from ...core.model import Fault, FaultCode
+from ...core.urls import parse_url
+from ...errors import ConfigError
+from .connecting import ConnectError
 from .connection import (
     CERTIFICATE_REQUIRED,
     CLIENT_CERTIFICATE_ADVICE,
@@ -17,6 +20,16 @@ _CODES: Dict[Type[Exception], FaultCode] = {
     IncompleteResponse: FaultCode.BROKEN,
     NoResponse: FaultCode.NO_REPLY,
 }
+EXCHANGE_ERRORS = (ConnectError, ConfigError, BadResponse, NoResponse, DeadlinePassed, OSError)
+
+
+def exchange_fault(error: Exception, url: str, timeout_s: float) -> Fault:
+    """The fault for one of EXCHANGE_ERRORS, from the request to this URL."""
+    if isinstance(error, ConnectError):
+        return error.fault
+    if isinstance(error, ConfigError):
+        return Fault(str(error), final=True, code=FaultCode.CONFIG)
+    return response_fault(error, parse_url(url).authority, timeout_s)
 
 
 def response_fault(error: Exception, host: str, timeout_s: float) -> Fault:
@@ -39,5 +52,6 @@ def response_fault(error: Exception, host: str, timeout_s: float) -> Fault:
 def timeout_fault(host: str, timeout_s: float) -> Fault:
     """The fault for a reply that was not complete in time."""
     return Fault(
-        "no complete reply from %s within %g s" % (host, timeout_s), code=FaultCode.TIMEOUT
+        "no complete reply from %s within %g s" % (host, round(timeout_s, 3)),
+        code=FaultCode.TIMEOUT,
     )

@@ -14,7 +14,9 @@ Rules
 
 import re
 import zlib
-from typing import Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+
+from .whole_chunks import take_whole_chunks
 
 MAX_BODY = 10 * 1024 * 1024  # bytes, also after decompression
 MAX_HEAD = 64 * 1024  # bytes of status line and headers
@@ -24,6 +26,7 @@ MAX_INTERIM = 50  # 1xx responses before the final one
 MAX_GZIP_MEMBERS = 100
 
 _START = "HTTP/1."
+_USUAL_START = "HTTP/1.1 200 "
 _STATUS_LINE = re.compile(r"HTTP/1\.[0-9] [1-9][0-9][0-9](?![^ \r\n])")
 HEAD_END = re.compile(rb"\n\r?\n")  # RFC 9112, 2.2: a bare LF may end a line
 _LONGEST_LENGTH = 18  # digits: more are too large in any case
@@ -81,7 +84,7 @@ class ResponseParser:
         self._response: Optional[Response] = None
         # A function, not a bound method: that would be a reference cycle, and keep the body in
         # memory until the garbage collector runs.
-        self._step: Callable[[ResponseParser], bool] = ResponseParser._read_head
+        self._step: Callable[[Any], bool] = ResponseParser._read_head
 
     def feed(self, data: bytes) -> Optional[Response]:
         """Take the next bytes; the response once it is complete, None while more are needed."""
@@ -145,7 +148,7 @@ class ResponseParser:
             raise BadResponse("the headers exceed %d kB" % (MAX_HEAD // 1024))
 
     def _parse_head(self, head: str) -> None:
-        if not _STATUS_LINE.match(head):
+        if not head.startswith(_USUAL_START) and not _STATUS_LINE.match(head):
             raise BadResponse("the response is not HTTP/1.x: %r" % head[:40])
         self._is_http_1_0 = head[7] == "0"
         self._status = int(head[9:12])
@@ -175,7 +178,7 @@ class ResponseParser:
         if self._has_no_body or self._status in (204, 304):
             self._finish(b"", is_delimited=True)
             return False
-        if "transfer-encoding" in headers and _is_chunked(headers["transfer-encoding"]):
+        if "transfer-encoding" in headers and is_chunked(headers["transfer-encoding"]):
             self._body = bytearray()
             self._framing = 0
             self._buffer = bytearray(self._buffer)
@@ -183,6 +186,7 @@ class ResponseParser:
         elif "content-length" in headers:
             self._length = parse_length(headers["content-length"])
             self._step = ResponseParser._read_length
+            return self._read_length()
         else:
             self._step = ResponseParser._read_until_closed
         return True
@@ -203,10 +207,14 @@ class ResponseParser:
         return False
 
     def _read_chunk_size(self) -> bool:
+        assert isinstance(self._buffer, bytearray)
+        most_framing = MAX_FRAMING - self._framing
+        most_body = MAX_BODY - len(self._body)
+        self._framing += take_whole_chunks(self._buffer, self._body, most_framing, most_body)
         line = self._take_line()
         if line is None:
             return False
-        size = _parse_chunk_size(line)
+        size = parse_chunk_size(line)
         if len(self._body) + size > MAX_BODY:
             raise ResponseTooLarge("the body exceeds %d MB" % (MAX_BODY >> 20))
         self._length = size
@@ -313,7 +321,8 @@ def _join_headers(lines: List[str]) -> Dict[str, str]:
     return {name: "".join(parts).strip() for name, parts in values.items()}
 
 
-def _is_chunked(coding: str) -> bool:
+def is_chunked(coding: str) -> bool:
+    """Whether a transfer coding is chunked; no other one is accepted."""
     codings = [part.strip() for part in coding.lower().split(",")]
     codings = [part for part in codings if part not in ("", "identity")]
     if not codings:
@@ -323,7 +332,7 @@ def _is_chunked(coding: str) -> bool:
     return True
 
 
-def parse_length(text: str) -> int:
+def parse_length(text: str, is_bounded: bool = True) -> int:
     """Content-Length; several equal values count as one (RFC 9110, 8.6)."""
     digits = text
     if not text.isdecimal():
@@ -335,7 +344,7 @@ def parse_length(text: str) -> int:
         # int() takes long for thousands of digits, and newer Pythons refuse them.
         digits = digits.lstrip("0")
     length = int(digits[:_LONGEST_LENGTH] or "0")
-    if length > MAX_BODY:
+    if is_bounded and length > MAX_BODY:
         shown = digits if len(digits) <= 40 else digits[:37] + "..."
         raise ResponseTooLarge(
             "the body has %s bytes; the limit is %d MB" % (shown, MAX_BODY >> 20)
@@ -343,7 +352,8 @@ def parse_length(text: str) -> int:
     return length
 
 
-def _parse_chunk_size(line: bytes) -> int:
+def parse_chunk_size(line: bytes) -> int:
+    """The size in the first line of a chunk."""
     digits = line.partition(b";")[0].strip()
     is_hexadecimal = digits and not digits.strip(b"0123456789abcdefABCDEF")
     if not is_hexadecimal or len(digits) > 16:

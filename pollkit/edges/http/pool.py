@@ -54,6 +54,8 @@ class ConnectionPool:
             except IndexError:  # another thread took it
                 break
             if origin not in _stray_senders:
+                if connection.is_surely_quiet():
+                    return connection
                 state = connection.idle_state()
                 if state is IdleState.QUIET:
                     return connection

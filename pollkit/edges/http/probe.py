@@ -74,8 +74,8 @@ class Probe:
         """Set up TLS, verified as for a poll; its version, and the server's certificate."""
         from .tls import tls_context
 
-        sock = self._wrap(tls_context(self._tls))
-        return sock.version() or "TLS", _parse_certificate(sock.getpeercert() or {})
+        tls = self._wrap(tls_context(self._tls))
+        return tls.version() or "TLS", _parse_certificate(tls.getpeercert() or {})
 
     def fetch_untrusted_certificate(self) -> Optional[Certificate]:
         """The certificate of a server that we don't trust; no request is sent to it.
@@ -104,15 +104,15 @@ class Probe:
     def _deadline(self) -> float:
         return time.monotonic() + self._timeout
 
-    def _wrap(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
+    def _wrap(self, context: "ssl.SSLContext") -> "ssl.SSLObject":
         from .tls import secure
 
         assert self._connection is not None, "connect first"
         secured = run(secure(self._connection, self._route.address, context, self._deadline()))
         self._connection = secured
-        return secured.sock
+        return secured.tls
 
-    def _reconnect(self, context: "ssl.SSLContext") -> "ssl.SSLSocket":
+    def _reconnect(self, context: "ssl.SSLContext") -> "ssl.SSLObject":
         self.close()
         self.connect()
         if self._route.proxy is not None:

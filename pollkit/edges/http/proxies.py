@@ -5,12 +5,15 @@ importing all of pollkit.
 """
 
 import os
+import re
 import sys
 from typing import Dict, NamedTuple, Optional, Tuple
 
 from ...core.model import Fault, FaultCode
 from ...core.urls import Address, parse_url, redact_url
 from ...errors import ConfigError
+
+_SCHEMES = ("Negotiate", "NTLM", "Kerberos", "Digest")  # logins that pollkit has not
 
 
 class Route(NamedTuple):
@@ -84,9 +87,33 @@ def choose_proxy(address: Address, proxy: str) -> Tuple[Optional[str], str]:
     if not proxies.get(scheme):
         return None, not_set
     # no_proxy may list ::1 as [::1].
-    if proxy_bypass(address.host_and_port) or proxy_bypass(address.host):
+    is_listed = proxy_bypass(address.host_and_port) or proxy_bypass(address.host)
+    if is_listed or _is_in_network(address, proxies.get("no", "")):
         return None, "no_proxy has %s" % address.host
     return proxies[scheme], "from " + _variable_with(scheme + "_proxy", proxies[scheme])
+
+
+def _is_in_network(address: Address, no_proxy: str) -> bool:
+    """Whether no_proxy has a network with this address: 10.0.0.0/8, [fd00::]/8 or 10.0.0.0/8:80."""
+    if "/" not in no_proxy:
+        return False
+    from ipaddress import ip_address, ip_network
+
+    try:
+        host = ip_address(address.host)
+    except ValueError:
+        return False
+    for entry in no_proxy.replace(",", " ").split():
+        network, slash, rest = entry.partition("/")
+        length, _, port = rest.partition(":")
+        if not slash or (port and port != str(address.port)):
+            continue
+        try:
+            if host in ip_network("%s/%s" % (network.strip("[]"), length), strict=False):
+                return True
+        except (ValueError, TypeError):  # no network; TypeError: Python 3.6, IPv4 beside IPv6
+            continue
+    return False
 
 
 def _variable_with(name: str, value: str) -> str:
@@ -118,8 +145,8 @@ def connect_request(route: Route) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-def proxy_refusal(route: Route, status: int) -> Fault:
-    """The fault for a proxy that refuses a request or a tunnel."""
+def proxy_refusal(route: Route, status: int, offers: str = "") -> Fault:
+    """The fault for a proxy that refuses; `offers` is its Proxy-Authenticate header."""
     proxy = route.proxy
     name = "the proxy at %s" % proxy.authority if proxy else "the proxy"
     has_password = proxy is not None and proxy.userinfo != ""
@@ -131,7 +158,12 @@ def proxy_refusal(route: Route, status: int) -> Fault:
             "does no_proxy lack this host?",
             code=FaultCode.PROXY,
         )
-    if has_password:
+    if offers and not re.search(r"(?:^|[\s,])basic\b", offers, re.IGNORECASE):
+        known = [scheme for scheme in _SCHEMES if scheme.lower() in offers.lower()]
+        advice = "it offers only %s, which --transport curl may answer" % (
+            " and ".join(known) or "logins that pollkit does not know"
+        )
+    elif has_password:
         advice = "it does not accept the user name and password that it got"
     elif proxy is None:
         advice = "give its user name and password to the session or opener that you use"

@@ -16,6 +16,7 @@ from typing import (
 )
 
 from ... import __version__
+from ...core.hold_templates import hold_headers
 from ...core.model import Fault
 from ...core.origins import check_credential_origin, credential_origins
 from ...core.profile import Profile
@@ -26,11 +27,13 @@ from .user_headers import merge_headers, validate_headers
 
 if TYPE_CHECKING:
     from ..credentials import Credential
+    from ..results.download import Download
 
 # A URL that needs no parsing beyond this: most of them.
 _PLAIN_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _MAX_SITES = 512
+_MAX_HEADS = 1000
 # A server can put hundreds of new secrets into every link, and scrubbing tries all that are known.
 _MAX_LINK_SECRETS = 200
 _MAX_SECRETS_PER_LINK = 20
@@ -41,9 +44,17 @@ _SENT_EVERYWHERE = ("accept", "user-agent", "accept-encoding")
 class Request:
     """The request of one poll; `home` is the origin that gets the credentials.
 
-    `moved` is set if a 303 pointed to this URL. The transport sets the other attributes:
-    `may_block` if the exchange has a thread to itself, `hops` to the other origins that the server
-    pointed to, and `refused_link` to the reason why a link in its reply must not be followed.
+    `moved` is set if a 303 pointed to this URL. `method` and `body` are None if they are those of
+    the profile. `headers` are sent besides those of the profile; those of a held poll, which has a
+    `timeout_s`, only to the job's origin. With `download`, the body of a good response goes to its
+    file. `link_from` is the URL of the reply that pointed to this URL, if one did. `follows_303`
+    treats a 303 as any other redirect. With `is_sent_once`, the request is sent on a new connection
+    and never repeated, its headers go to `home` only, and only those redirects are followed which
+    say that the server has not handled it.
+
+    The transport sets the other attributes: `may_block` if the exchange has a thread to itself,
+    `hops` to the other origins that the server pointed to, and `refused_link` to the reason why a
+    link in its reply must not be followed.
     """
 
     __slots__ = (
@@ -52,6 +63,14 @@ class Request:
         "etag",
         "fresh_credential",
         "moved",
+        "method",
+        "body",
+        "timeout_s",
+        "headers",
+        "is_sent_once",
+        "download",
+        "link_from",
+        "follows_303",
         "may_block",
         "hops",
         "refused_link",
@@ -64,12 +83,28 @@ class Request:
         etag: Optional[str] = None,
         fresh_credential: bool = False,
         moved: bool = False,
+        *,
+        method: Optional[bytes] = None,
+        body: Optional[bytes] = None,
+        timeout_s: Optional[float] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        is_sent_once: bool = False,
+        download: "Optional[Download]" = None,
+        link_from: Optional[str] = None,
     ) -> None:
         self.url = url
         self.home = home
         self.etag = etag
         self.fresh_credential = fresh_credential
         self.moved = moved
+        self.method = method
+        self.body = body
+        self.timeout_s = timeout_s
+        self.headers = headers or {}
+        self.is_sent_once = is_sent_once
+        self.download = download
+        self.link_from = link_from
+        self.follows_303 = False
         self.may_block = False
         self.hops: List[Address] = []
         self.refused_link: Optional[Fault] = None
@@ -82,6 +117,14 @@ class Hop(NamedTuple):
     method: bytes
     body: bytes
     etag: Optional[str] = None
+    headers: Mapping[str, str] = {}
+
+    def redirect(self, url: str, status: int) -> "Hop":
+        """The request to the URL that a response with this status points to."""
+        if status in (301, 302) and self.method == b"POST":
+            # RFC 9110, 15.4.2 and 15.4.3: as all clients do
+            return Hop(url, b"GET", b"", None, self.headers)
+        return self._replace(url=url, etag=None)
 
 
 class Site(NamedTuple):
@@ -93,13 +136,17 @@ class Site(NamedTuple):
     before: bytes  # between the method and the target
     after: bytes  # after the target: the headers, each with its line end
 
+    @property
+    def has_content_type(self) -> bool:
+        """Whether the user names the type of the body."""
+        return "content-type" in map(str.lower, self.headers)
+
 
 class RequestBuilder:
     """Builds the requests of one profile, and records the secrets that they carry."""
 
     def __init__(self, profile: Profile, headers: Mapping[str, str]) -> None:
-        if not _METHOD.fullmatch(profile.method):
-            raise ConfigError("method %r is not an HTTP method" % profile.method)
+        _check_requests(profile)
         self.method = profile.method.encode("ascii")
         self.body = (profile.body or "").encode("utf-8")
         self._secrets: Set[str] = set()  # from the profile, its proxy, and the URLs of jobs
@@ -110,7 +157,11 @@ class RequestBuilder:
             from ..credentials import Credential  # late: many hosts poll without one
 
             self._credential = Credential(profile.auth)
-        self._headers = merge_headers(validate_headers(profile.headers), validate_headers(headers))
+        own_headers = validate_headers(profile.headers)
+        if profile.hold is not None:
+            for name in hold_headers(own_headers):  # only held polls have these
+                del own_headers[name]
+        self._headers = merge_headers(own_headers, validate_headers(headers))
         for name, value in self._headers.items():
             if is_secret(name):
                 self._secrets.update(secrets_in_header(value))
@@ -118,6 +169,7 @@ class RequestBuilder:
         allowed = credential_origins(profile)  # always: it refuses origins that contradict the URL
         self._allowed_origins = allowed if has_secrets else None
         self._sites: Dict[Tuple[str, str], Site] = {}
+        self._heads: Dict[Tuple[str, str], Tuple[Site, bytes]] = {}
 
     @property
     def secrets(self) -> Set[str]:
@@ -152,18 +204,21 @@ class RequestBuilder:
         if self._credential is not None:
             self._credential.header(parse_url(url).host, True, timeout)
             self._sites.clear()
+            self._heads.clear()
 
     def build(self, hop: Hop, home: str) -> Tuple[Site, bytes]:
         """The site of a URL, and the whole request."""
-        url, method, body, etag = hop
-        site, target = self._site_and_target(url, home)
-        headers = site.after
+        url, method, body, etag, extra = hop
+        site, head = self._heads.get((url, home)) or self._new_head(url, home)
+        if body and not site.has_content_type:
+            head += b"Content-Type: application/json\r\n"
         if body or method in (b"POST", b"PUT", b"PATCH"):
-            headers += b"Content-Length: %d\r\n" % len(body)
+            head += b"Content-Length: %d\r\n" % len(body)
         if etag is not None and etag.isprintable():
-            headers += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
-        parts = (method, site.before, target.encode("ascii"), headers, body)
-        return site, b"%s %s%s%s\r\n%s" % parts
+            head += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
+        for name, value in extra.items():
+            head += ("%s: %s\r\n" % (name, value)).encode("latin-1")
+        return site, b"%s %s\r\n%s" % (method, head, body)
 
     def url_and_headers(self, hop: Hop, home: str) -> Tuple[str, Dict[str, str]]:
         """The URL without its user and fragment, and the headers: for a client that is no socket.
@@ -173,9 +228,26 @@ class RequestBuilder:
         site, target = self._site_and_target(hop.url, home)
         address = site.route.address
         headers = dict(site.headers)
+        if hop.headers and site.origin == home:
+            headers = merge_headers(headers, hop.headers)
+        if hop.body and not site.has_content_type:
+            headers["Content-Type"] = "application/json"
         if hop.etag is not None and hop.etag.isprintable():
             headers["If-None-Match"] = hop.etag
+        headers.update(hop.headers)
         return "%s://%s%s" % (address.scheme, address.authority, target), headers
+
+    def _new_head(self, url: str, home: str) -> Tuple[Site, bytes]:
+        """The site of a URL, and the part of its requests after the method.
+
+        Kept for the next polls: with it, `build` takes 0.6 us instead of 1.5 us.
+        """
+        site, target = self._site_and_target(url, home)
+        head = site.before + target.encode("ascii") + site.after
+        if len(self._heads) >= _MAX_HEADS:
+            self._heads.clear()
+        self._heads[url, home] = (site, head)
+        return site, head
 
     def _site_and_target(self, url: str, home: str) -> Tuple[Site, str]:
         plain = _PLAIN_URL.match(url)
@@ -206,8 +278,6 @@ class RequestBuilder:
     def _headers_for(self, address: Address, home: str) -> Dict[str, str]:
         """The headers for an origin; only `home` gets credentials and the user's headers."""
         headers = {**DEFAULT_HEADERS, "Accept-Encoding": "identity"}
-        if self.body:
-            headers["Content-Type"] = "application/json"
         if address.origin != home:
             harmless = {
                 name: value
@@ -226,6 +296,18 @@ class RequestBuilder:
             headers = merge_headers(headers, {name: value})
             self._secrets.update(secrets_in_header(value))
         return merge_headers(headers, self._headers)
+
+
+def _check_requests(profile: Profile) -> None:
+    """Raise a ConfigError if a method or header of the profile could add something to a request."""
+    for key in ("method", "hold_method", "submit_method", "cancel_method"):
+        method = getattr(profile, key)
+        if method is not None and not _METHOD.fullmatch(method):
+            raise ConfigError("%s %.60r is not an HTTP method" % (key, method))
+    if profile.idempotency_header:
+        validate_headers({profile.idempotency_header: ""})
+    if profile.prefer:
+        validate_headers({"Prefer": profile.prefer})
 
 
 def without_defaults(headers: Mapping[str, str], names: Set[str]) -> Dict[str, str]:

@@ -4,6 +4,7 @@ Nothing imports this module before an https URL is polled: importing ssl takes a
 importing the rest of pollkit.
 """
 
+import contextlib
 import functools
 import socket
 import ssl
@@ -12,13 +13,14 @@ from typing import Optional
 from ...core.model import Fault, FaultCode
 from ...core.urls import Address
 from ...errors import ConfigError
-from ..multiplexer import READ, WRITE, Steps
+from ..multiplexer import READ, Steps
 from .connecting import PKCS11, ConnectError, TlsSettings
 from .connection import (
     CERTIFICATE_REQUIRED,
     CLIENT_CERTIFICATE_ADVICE,
     READ_SIZE,
     Connection,
+    DeadlinePassed,
     describe,
     tls_reason,
 )
@@ -47,28 +49,88 @@ _ADVICE = {
 
 
 class TlsConnection(Connection):
-    """A connection with TLS on it."""
+    """A connection with TLS on it.
 
-    __slots__ = ()
+    OpenSSL gets and returns bytes, and never sees the socket: otherwise it would wait for the rest
+    of a record, however slowly that arrives. So a poll can wait inside recv(), as without TLS:
+    with 16 threads, an exchange took 40 us instead of 67 us with an SSLSocket and poll().
+    """
 
-    sock: ssl.SSLSocket
-    _WOULD_BLOCK = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+    __slots__ = ("tls", "_incoming", "_outgoing")
 
-    def set_blocking(self, is_blocking: bool) -> None:
-        """Never block: OpenSSL would wait for the rest of a record, however slowly it arrives."""
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, host: str) -> None:
+        super().__init__(sock)
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host)
+
+    def shake_hands(self, deadline: float) -> "Steps[None]":
+        """Carry out the handshake; raises DeadlinePassed or the error of OpenSSL."""
+        while True:
+            is_finished = False
+            try:
+                self.tls.do_handshake()
+                is_finished = True
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError:
+                with contextlib.suppress(OSError):
+                    self._send(self._outgoing.read())  # the alert with the reason
+                raise
+            yield from self._send_rest(self._outgoing.read(), deadline)
+            if is_finished:
+                return
+            is_ready = yield self.descriptor, READ, deadline
+            if not is_ready:
+                raise DeadlinePassed()
+            data = super()._read()
+            if data:
+                self._incoming.write(data)
+            elif data is not None:
+                self._incoming.write_eof()
+
+    def is_surely_quiet(self) -> bool:
+        """Whether nothing has arrived; False if only `idle_state` can find that out."""
+        return not self._incoming.pending and super().is_surely_quiet()
+
+    def _encrypt(self, data: bytes) -> bytes:
+        self.tls.write(data)
+        return self._outgoing.read()
+
+    def _has_unread(self) -> bool:
+        return self._incoming.pending > 0
+
+    def _read(self) -> Optional[bytes]:
+        """The next record, decrypted; b"" at the end of the stream, None if there is nothing."""
+        if not self._incoming.pending:
+            data = super()._read()
+            if not data:
+                return data
+            self._incoming.write(data)
+        return self._decrypt()
 
     def _read_idle(self) -> Optional[bytes]:
         """As for plain HTTP. Session tickets (RFC 8446, 4.6.1) arrive unasked; they are skipped."""
-        arrived = b""
-        try:
-            # The method of socket.socket reads below TLS.
-            arrived = socket.socket.recv(self.sock, READ_SIZE, socket.MSG_PEEK)
-        except BlockingIOError:
-            pass  # nothing new; but OpenSSL may hold bytes that were received before
-        data = self._read()
-        if data is None and _ends_within_record(arrived):
+        arrived = self._incoming.read()
+        data = super()._read()
+        arrived += data or b""
+        if not arrived:
+            return data
+        self._incoming.write(arrived)
+        stray = self._decrypt()
+        if stray is None and (data == b"" or _ends_within_record(arrived)):
             return b""  # the rest of the record may be a stray reply: close the connection
-        return data
+        return stray
+
+    def _decrypt(self) -> Optional[bytes]:
+        try:
+            return self.tls.read(READ_SIZE)
+        except ssl.SSLWantReadError:
+            # RFC 5246, 7.4.1.1: to see a certificate, a server may ask for another handshake.
+            answer = self._outgoing.read()
+            if answer and self._send(answer) < len(answer):
+                raise OSError("the server does not read our part of a TLS handshake") from None
+            return None
 
 
 def _ends_within_record(data: bytes) -> bool:
@@ -129,41 +191,25 @@ def secure(
     """Put TLS on a connection, which can't be used without it any more, or raise a ConnectError."""
     name = address.authority
     try:
-        address.host.encode("idna")  # wrap_socket would raise ValueError and leave a socket open
+        address.host.encode("idna")  # wrap_bio would raise ValueError
     except UnicodeError:
         raise ConnectError(
             Fault("%s is no name that TLS can verify" % name, final=True, code=FaultCode.TLS)
         ) from None
     try:
-        sock = context.wrap_socket(
-            connection.sock, server_hostname=address.host, do_handshake_on_connect=False
-        )
-        secured = TlsConnection(sock)
+        secured = TlsConnection(connection.take_socket(), context, address.host)
         connection = secured  # closed below if the handshake fails
-        yield from _shake_hands(secured, name, deadline)
+        yield from secured.shake_hands(deadline)
         return secured
     except BaseException as error:
         connection.close()
+        if isinstance(error, DeadlinePassed):
+            problem = "no TLS handshake with %s in time" % name
+            raise ConnectError(Fault(problem, code=FaultCode.TIMEOUT)) from None
         if isinstance(error, (OSError, ssl.CertificateError)):
             is_strict = bool(context.verify_flags & ssl.VERIFY_X509_STRICT)
             raise ConnectError(handshake_fault(name, error, is_strict)) from None
         raise
-
-
-def _shake_hands(secured: TlsConnection, name: str, deadline: float) -> "Steps[None]":
-    while True:
-        try:
-            secured.sock.do_handshake()
-            return
-        except ssl.SSLWantReadError:
-            direction = READ
-        except ssl.SSLWantWriteError:
-            direction = WRITE
-        is_ready = yield secured.descriptor, direction, deadline
-        if not is_ready:
-            raise ConnectError(
-                Fault("no TLS handshake with %s in time" % name, code=FaultCode.TIMEOUT)
-            )
 
 
 def handshake_fault(name: str, error: BaseException, is_strict: bool = False) -> Fault:

@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Mapping, Optional, Union
 
 from ...core.model import Fault, FaultCode, Reply
+from ...core.origins import origin_text
 from ...core.profile import Profile, validate_profile
 from ...core.reading.http_status import REDIRECTS, linked_url
 from ...core.reading.rate_limit_headers import parse_retry_after
@@ -22,11 +23,11 @@ from ...core.units import to_seconds
 from ...core.urls import join_url, parse_url, redact_url, secrets_in_url
 from ...errors import ConfigError
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
+from ..exposed_files import note_secret_file
 from ..multiplexer import Steps, run
-from .connecting import ConnectError, TlsSettings, redirect_fault
-from .connection import DeadlinePassed, NoResponse
-from .faults import response_fault
-from .parser import BadResponse, Response
+from .connecting import TlsSettings, redirect_fault
+from .faults import EXCHANGE_ERRORS, exchange_fault
+from .parser import Response
 from .proxies import choose_proxy, proxy_refusal, shown_route
 from .redirects import Redirects
 from .request import Hop, Request, RequestBuilder
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from .adapters.sender import AdapterSender
 
 _MAX_REDIRECTS = 5
+_SAFE_METHODS = (b"GET", b"HEAD", b"OPTIONS")  # RFC 9110, 9.2.1: they change nothing
 
 Answer = Union[Reply, Fault]
 
@@ -57,6 +59,9 @@ class Transport:
         self._tls = TlsSettings(
             profile.ca_file, profile.client_cert, profile.client_key, profile.tls_strict
         )
+        key_file = profile.client_key or profile.client_cert  # one file may have both
+        if key_file is not None:
+            note_secret_file(key_file)
         if adapter is not None:
             adapter.check(self._tls, profile.proxy)
             # The adapter chooses the proxy, and talks to it.
@@ -90,6 +95,11 @@ class Transport:
         """The client that sends the requests; None if pollkit's own sockets do."""
         return None if self._adapter is None else self._adapter.description
 
+    @property
+    def can_stream(self) -> bool:
+        """Whether a body can go to a file while it arrives; a client of the user's has it whole."""
+        return self._adapter is None
+
     def check(self, url: str, timeout: Optional[float] = None) -> str:
         """The origin of a job's URL; a ConfigError if it, its proxy or credential is unusable.
 
@@ -101,26 +111,51 @@ class Transport:
         """Raise a ConfigError if credentials must not be sent to a job's URL."""
         self._builder.check_origin(url)
 
-    def fetch(self, request: Request, timeout: Optional[float] = None) -> Answer:
-        """Send a request and wait for its reply."""
+    def fetch(
+        self, request: Request, timeout: Optional[float] = None, within_s: Optional[float] = None
+    ) -> Answer:
+        """Send a request and wait for its reply, for `within_s` at most."""
         request.may_block = True
-        return run(self.exchange(request, timeout))
+        return run(self.exchange(request, timeout, within_s))
 
-    def exchange(self, request: Request, timeout: Optional[float] = None) -> "Steps[Answer]":
-        """Send a request; `timeout` limits how long a fresh credential may take to read."""
+    def exchange(
+        self, request: Request, timeout: Optional[float] = None, within_s: Optional[float] = None
+    ) -> "Steps[Answer]":
+        """Send a request; `timeout` limits how long a fresh credential may take to read.
+
+        `within_s` replaces the time for the request that the profile sets, if it is shorter.
+        """
         if self._pid != os.getpid():
             self._sender.close()
             self._start()
+        if request.fresh_credential or request.link_from is not None:
+            return self._prepare_and_follow(request, timeout, within_s)
+        return self._follow(request, self._deadline(request, within_s))
+
+    def _prepare_and_follow(
+        self, request: Request, timeout: Optional[float], within_s: Optional[float]
+    ) -> "Steps[Answer]":
+        """Read the credential again, or check the link that led here; then send the request."""
         try:
             if request.fresh_credential:
                 yield from self._read_credential_again(request, timeout)
             # The time begins here: a command that prints the credential has its own.
-            deadline = time.monotonic() + self._timeout
-            return (yield from self._follow(request, deadline))
-        except ConnectError as error:
-            return error.fault
+            deadline = self._deadline(request, within_s)
+            if request.link_from is not None:
+                refusal = yield from self._check_hop(
+                    request, request.link_from, request.url, deadline
+                )
+                if refusal is not None:
+                    return refusal
         except ConfigError as error:
-            return Fault(str(error), final=True, code=FaultCode.CONFIG)
+            return exchange_fault(error, request.url, self._timeout)
+        return (yield from self._follow(request, deadline))
+
+    def _deadline(self, request: Request, within_s: Optional[float]) -> float:
+        timeout_s = self._timeout if request.timeout_s is None else request.timeout_s
+        if within_s:
+            timeout_s = min(timeout_s, within_s)
+        return time.monotonic() + timeout_s
 
     def scrub(self, text: str, url: str) -> str:
         """A text that quotes a server, truncated, without the secrets that the server was sent."""
@@ -144,26 +179,28 @@ class Transport:
 
     def _follow(self, request: Request, deadline: float) -> "Steps[Answer]":
         """Send the request, and follow redirects."""
-        url = request.url
-        method = self._builder.method
-        body = self._builder.body
-        if request.moved:  # RFC 9110, 15.4.4: a 303 points to something to GET
-            method = b"GET"
-            body = b""
-        etag = request.etag
+        hop = self._first_hop(request)
         for _ in range(_MAX_REDIRECTS + 1):
-            if body and parse_url(url).origin != request.home:
-                return redirect_fault(
-                    "redirected to %s: a body is not sent to another origin" % redact_url(url)
-                )
-            hop = Hop(url, method, body, etag)
+            url = hop.url
+            sent = hop
+            may_be_refused = hop.body or hop.headers or hop.method not in _SAFE_METHODS
             try:
-                response = yield from self._sender.send(hop, request, deadline)
-            except (BadResponse, NoResponse, DeadlinePassed, OSError) as error:
-                return response_fault(error, parse_url(url).authority, self._timeout)
-            link = response.headers.get("location")
-            if response.status not in REDIRECTS or not link or _has_to_wait(response):
-                return (yield from self._answer(response, url, request, deadline))
+                if may_be_refused and parse_url(url).origin != request.home:
+                    refusal = _refusal_elsewhere(request, hop)
+                    if refusal is not None:
+                        return refusal
+                    if request.timeout_s is not None or request.is_sent_once:
+                        sent = hop._replace(headers={})  # they are the user's own
+                response = yield from self._sender.send(sent, request, deadline)
+            except EXCHANGE_ERRORS as error:
+                return exchange_fault(error, url, request.timeout_s or self._timeout)
+            if response.status == 200:
+                return _reply(response, url)
+            link = _redirect(response, request)
+            if link is None:
+                answer = self._answer(response, url, request)
+                yield from self._check_link(answer, request, deadline)
+                return answer
             there = join_url(url, link)
             if there is None:
                 return redirect_fault(
@@ -173,15 +210,19 @@ class Transport:
             refusal = yield from self._check_hop(request, url, there, deadline)
             if refusal is not None:
                 return refusal
-            url = there
-            etag = None
-            if response.status in (301, 302) and method == b"POST":
-                method = b"GET"  # RFC 9110, 15.4.2 and 15.4.3: as all clients do
-                body = b""
+            hop = hop.redirect(there, response.status)
         return Fault(
-            "redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redact_url(url)),
+            "redirected over %d times, at last to %s" % (_MAX_REDIRECTS, redact_url(hop.url)),
             code=FaultCode.REDIRECT,
         )
+
+    def _first_hop(self, request: Request) -> Hop:
+        method = self._builder.method if request.method is None else request.method
+        body = self._builder.body if request.body is None else request.body
+        if request.moved:  # RFC 9110, 15.4.4: a 303 points to something to GET
+            method = b"GET"
+            body = b""
+        return Hop(request.url, method, body, request.etag, request.headers)
 
     def _check_hop(
         self, request: Request, url: str, there: str, deadline: float
@@ -196,36 +237,82 @@ class Transport:
             request.hops.append(address)
         return refusal
 
-    def _answer(
-        self, response: Union[Response, Reply], url: str, request: Request, deadline: float
-    ) -> "Steps[Answer]":
+    def _check_link(self, answer: Answer, request: Request, deadline: float) -> "Steps[None]":
+        """Note why the link in a reply must not be followed, if it has one to another URL."""
+        if not isinstance(answer, Reply):
+            return
+        link = linked_url(answer)
+        if link is not None and link != request.url:
+            request.refused_link = yield from self._check_hop(request, answer.url, link, deadline)
+
+    def _answer(self, response: Union[Response, Reply], url: str, request: Request) -> Answer:
         status = response.status
         if status == 407:
-            refusal = self._proxy_refusal(url)
+            offers = response.headers.get("proxy-authenticate", "")
+            refusal = self._proxy_refusal(url, offers)
             if refusal is not None:
                 return refusal
         if status in (401, 403) and parse_url(url).origin != request.home:
             return redirect_fault(
                 "%d from %s, another origin than the job's" % (status, redact_url(url)),
-                "credentials go to %s only: no redirect or link to another origin "
-                "carries them" % request.home,
+                _credential_advice(url, request),
             )
-        # _make: the header names are in lower case already.
-        reply = Reply._make((status, response.headers, response.body, url, time.time()))
-        link = None if status == 200 else linked_url(reply)
-        if link is not None and link != request.url:
-            request.refused_link = yield from self._check_hop(request, url, link, deadline)
-        return reply
+        return _reply(response, url)
 
-    def _proxy_refusal(self, url: str) -> Optional[Fault]:
+    def _proxy_refusal(self, url: str, offers: str) -> Optional[Fault]:
         """The fault for a 407; None if no proxy can have sent it."""
         address = parse_url(url)
         proxy, _ = choose_proxy(address, self._profile.proxy)
         if proxy is None and self._adapter is None:
             return None
-        return proxy_refusal(shown_route(address, proxy), 407)
+        return proxy_refusal(shown_route(address, proxy), 407, offers)
 
 
-def _has_to_wait(response: Union[Response, Reply]) -> bool:
-    """RFC 9110, 10.2.3: a redirect with Retry-After is followed later, by the state machine."""
-    return bool(parse_retry_after(response.headers, time.time())[0])
+def _credential_advice(url: str, request: Request) -> str:
+    """Why another origin got no credential, and what to do if it needs it."""
+    # Requests of result_url and cancel_url have a method; polls use that of the profile.
+    is_named_by_profile = request.method is not None and request.link_from is None
+    if is_named_by_profile and url == request.url:
+        origin = origin_text(parse_url(url))
+        return "credentials go to %s only: if you trust %s with them, add origins = %s" % (
+            request.home,
+            origin,
+            origin,
+        )
+    return (
+        "credentials go to %s only: no redirect or link to another origin "
+        "carries them" % request.home
+    )
+
+
+def _reply(response: Union[Response, Reply], url: str) -> Reply:
+    # _make: the header names are in lower case already.
+    return Reply._make((response.status, response.headers, response.body, url, time.time()))
+
+
+def _redirect(response: Union[Response, Reply], request: Request) -> Optional[str]:
+    """The Location of a redirect that is followed at once; None for any other response."""
+    status = response.status
+    is_redirect = status in REDIRECTS or (status == 303 and request.follows_303)
+    if request.is_sent_once:
+        # RFC 9110, 15.4: the others may mean that the server has handled the request.
+        is_redirect = status in (307, 308)
+    if not is_redirect:
+        return None
+    # RFC 9110, 10.2.3: a redirect with Retry-After is followed later, by the state machine.
+    if parse_retry_after(response.headers, time.time())[0]:
+        return None
+    return response.headers.get("location") or None
+
+
+def _refusal_elsewhere(request: Request, hop: Hop) -> Optional[Fault]:
+    """Why a request is not sent to another origin than the job's; None if it is."""
+    redirected = "redirected to %s: " % redact_url(hop.url)
+    if hop.body:
+        return redirect_fault(redirected + "a body is not sent to another origin")
+    # The profile may name another origin for some requests, but a server may not.
+    is_in_profile = parse_url(hop.url).origin == parse_url(request.url).origin
+    if is_in_profile or hop.method in _SAFE_METHODS:
+        return None
+    text = "a %s request is not sent to another origin" % hop.method.decode("ascii")
+    return redirect_fault(redirected + text)

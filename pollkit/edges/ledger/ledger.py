@@ -9,16 +9,17 @@ A job in it is always in one of these states, whatever is killed and whenever:
 The storage keeps all of this (storage.py). Instants in a JobRow are wall-clock time.
 """
 
-from typing import Callable, Iterable, Iterator, List, Optional, Sequence, Set, TypeVar, Union
+from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, TypeVar, Union
 
+from ...core.limits.bucket import current_shadow_price
 from ...core.model import Job, State
-from ...core.outages import Outage
+from ...core.scheduling.outages import Outage
 from ...core.units import NEVER, Limit
 from ...errors import ConfigError
 from ..clock import Clock
 from ..limits.shared_bucket import SharedBucket
 from .opening import open_storage
-from .records import LEASED, WAITING, Added, JobRow, Summary
+from .records import LEASED, WAITING, Added, JobRow, StoredBucket, Summary
 from .rows import job_to_row
 
 STATES = (WAITING, LEASED, *(state.value for state in State))
@@ -26,14 +27,16 @@ _T = TypeVar("_T")
 
 
 class Ledger:
-    """A durable list of jobs that threads and processes share. LedgerRunner polls them.
+    """A durable list of jobs that threads, processes and hosts share. LedgerRunner polls them.
 
-    `warn` is called with a text if the file's directory does not suit SQLite well.
+    `path` is the path of a file (SQLite), for the processes of one host, or the URL of a database,
+    'postgresql://USER@HOST/DATABASE', for several hosts; `name` is that path or URL. `warn` is
+    called with a text if the file's directory does not suit SQLite well.
 
     >>> import os, tempfile
     >>> with Ledger(os.path.join(tempfile.mkdtemp(), "jobs.db")) as ledger:
     ...     ledger.add(["job_1", Job("job_2", label="small")]), ledger.add(["job_1"])
-    ...     [(row.job.id, row.state) for row in ledger.rows()]
+    ...     [(row.job.id, row.state) for row in ledger.jobs()]
     (Added(new=2, known=[]), Added(new=0, known=['job_1']))
     [('job_1', 'waiting'), ('job_2', 'waiting')]
     """
@@ -47,13 +50,15 @@ class Ledger:
     ) -> None:
         self.clock = clock or Clock()
         self._storage = open_storage(path, self.clock, create, warn)
+        self.name = self._storage.name
         self.statistics = self._storage.statistics
         self._leases = self._storage.leases  # for LedgerRunner
+        self._intents = self._storage.intents  # for LedgerSubmitter
         self._outages = self._storage.outages  # for LedgerRunner
         self._notifications = self._storage.notifications  # for Notifier
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file, or the connection."""
         self._storage.close()
 
     def __enter__(self) -> "Ledger":
@@ -66,17 +71,37 @@ class Ledger:
         """A rate limit that all processes share which use this ledger and this name."""
         return SharedBucket(self._storage, limit, name, self.clock)
 
+    def limits(self) -> Dict[str, StoredBucket]:
+        """The rate limits that the runs of this ledger share.
+
+        A limit has the name of its profile, followed by ':' and the label if the label has its own
+        limit; or that of the origin, without a profile.
+        """
+        return self._storage.buckets.all()
+
+    def shadow_prices(self) -> Dict[str, float]:
+        """By rate limit, the seconds of delay that one more request would save.
+
+        Only of the limits that delay polls now.
+        """
+        prices = {
+            name: current_shadow_price(stored.bucket, stored.read_at)
+            for name, stored in self.limits().items()
+        }
+        return {name: price for name, price in prices.items() if price}
+
     def add(self, jobs: Iterable[Union[Job, str]]) -> Added:
         """Add jobs, all of them or none; a job that the ledger has already does not change."""
         rows = [job_to_row(Job.from_any(job)) for job in _check_several(jobs)]
         return self._storage.jobs.add(rows)
 
-    def retry(self, ids: Iterable[str]) -> List[str]:
+    def retry(self, ids: Iterable[str], resubmit: bool = False) -> List[str]:
         """Let finished jobs wait again, from the start; the ids of the jobs that do.
 
-        A job keeps its own timeout, which counts from now.
+        A job keeps its own timeout, which counts from now. A job that the server has refused is
+        submitted again; with `resubmit`, so is one that the server may have accepted.
         """
-        return self._storage.jobs.retry(list(_check_several(ids)))
+        return self._storage.jobs.retry(list(_check_several(ids)), resubmit)
 
     def forget(self, ids: Iterable[str]) -> List[str]:
         """Remove jobs in any state; the ids of the jobs that were there."""
@@ -88,6 +113,13 @@ class Ledger:
         Without `pending_too`, jobs whose notification is pending stay.
         """
         return self._storage.jobs.forget_finished(older_than_s, pending_too)
+
+    def mark_cancel_requested(self, ids: Iterable[str]) -> List[str]:
+        """Record that the API was asked to cancel jobs; the ids of those that wait.
+
+        They are polled soon, and finish as cancelled if the polls confirm it.
+        """
+        return self._storage.jobs.mark_cancel_requested(list(_check_several(ids)))
 
     def profiles_in_use(self) -> Set[Optional[str]]:
         """The profiles of jobs that wait, or whose notification is pending."""
@@ -106,7 +138,7 @@ class Ledger:
         """Count the jobs: all of them, or those in these states, of this profile and label."""
         return self._storage.jobs.summary(states, profile, label)
 
-    def rows(
+    def jobs(
         self,
         states: Iterable[str] = (),
         profile: Optional[str] = None,

@@ -3,6 +3,7 @@
 from typing import Callable, Optional
 
 from ..clock import Clock
+from .places import is_database
 from .sqlite.sqlite_storage import SqliteStorage
 from .storage import Storage
 
@@ -10,8 +11,12 @@ from .storage import Storage
 def open_storage(
     place: str, clock: Clock, create: bool = True, warn: Optional[Callable[[str], object]] = None
 ) -> Storage:
-    """The storage at a place: the path of an SQLite file.
+    """The storage at a place: the path of an SQLite file, or the URL of a PostgreSQL database.
 
     `warn` is called with a text if the place does not suit the storage well.
     """
+    if is_database(place):
+        from .postgres.postgres_storage import PostgresStorage  # late: few ledgers need it
+
+        return PostgresStorage(place, clock, create)
     return SqliteStorage(place, clock, create, warn)

@@ -4,16 +4,25 @@ import json
 import os
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ...core.deadlines import outage_seconds
+from ...core.learning.completions import observed_duration
+from ...core.learning.durations import Completion
 from ...core.limits.bucket import Bucket
-from ...core.machine import start
-from ...core.model import Counts, Job
+from ...core.model import NOTHING_COUNTED, Counts, Job, Outcome
 from ...core.origins import origin_text
-from ...core.outages import Outage
-from ...core.snapshot import state_from_row, with_current_deadline, with_final_poll
+from ...core.scheduling.outages import Outage
+from ...core.snapshot import (
+    is_instant,
+    state_from_row,
+    state_to_row,
+    with_current_deadline,
+    with_final_poll,
+)
+from ...core.submitting.intent import Intent, Stage
 from ...core.urls import parse_url
-from ...core.wait_settings import WaitSettings
-from ...core.wait_state import WaitState
+from ...core.waiting.deadlines import outage_seconds
+from ...core.waiting.machine import start
+from ...core.waiting.wait_settings import WaitSettings
+from ...core.waiting.wait_state import WaitState
 
 WAITING = "waiting"
 LEASED = "leased"
@@ -22,11 +31,30 @@ Kind = Tuple[str, str]  # a profile and a label, '' for none
 Duration = Tuple[float, float]  # the job finished between these ages; equal if known exactly
 
 
+class Observed(NamedTuple):
+    """The latest completions of a kind of job, and the ages of the pending jobs.
+
+    Pending jobs are named by their starts; no two jobs have the same start.
+    """
+
+    completions: List[Completion]
+    pending: Dict[float, float]
+
+
 class Added(NamedTuple):
     """How many of the added jobs are new, and the ids that were in the ledger already."""
 
     new: int
     known: List[str]
+
+
+class IntentStatus(NamedTuple):
+    """How far the submission of a job has come."""
+
+    url: str  # to which it is submitted
+    stage: Stage
+    faults: int  # in a row
+    last_fault: Optional[str]
 
 
 class JobRow(NamedTuple):
@@ -47,15 +75,20 @@ class JobRow(NamedTuple):
     # Extended by outages. None if there is none, if the job has finished, or if it is unknown: if
     # a job was never polled and was added without a timeout, the run chooses one.
     deadline: Optional[float] = None
+    submission: Optional[IntentStatus] = None  # None once the job was submitted
 
     @property
     def faults(self) -> int:
         """The faults so far; 0 for a finished job, whose outcome has the number."""
+        if self.submission is not None and self.ended_at is None:
+            return self.submission.faults
         return int(self.progress.get("faults", 0))
 
     @property
     def last_fault(self) -> Optional[str]:
         """The last fault so far, if any; None for a finished job."""
+        if self.submission is not None and self.ended_at is None:
+            return self.submission.last_fault
         return self.progress.get("last_fault")
 
 
@@ -85,6 +118,7 @@ class Claim(NamedTuple):
     offset: float  # an instant in `saved` - offset = the instant on the ledger's clock
     origin: Optional[str] = None  # as last saved
     outages: Tuple[Outage, ...] = ()  # since the earliest job of this claim was added
+    intent: Optional[Intent] = None  # of a job that is still to be submitted
 
     def resume(self, url: str, settings: WaitSettings, now: float) -> WaitState:
         """Continue the wait for the job, or start it; `url` is the one that its profile gives.
@@ -107,6 +141,40 @@ class Claim(NamedTuple):
             return 0.0
         origin = self.origin or origin_text(parse_url(url))
         return outage_seconds(self.outages, origin, self.added_at, now)
+
+
+class PollResult(NamedTuple):
+    """The result of a poll for one job: its progress, or its outcome."""
+
+    claim: Claim
+    state: WaitState
+    outcome: Optional[Outcome] = None  # None if the job has not finished
+    url: str = ""  # the one that the job's profile gives: only a different one has to be saved
+    origin: Optional[str] = None  # the one that was polled
+    counts: Counts = NOTHING_COUNTED
+
+    def progress_text(self, offset: float) -> str:
+        """The state of the wait as JSON; its instants are moved by `offset`."""
+        return _to_json(state_to_row(self.state, self.url, offset))
+
+    def outcome_text(self) -> str:
+        """The outcome as JSON; '' if there is none."""
+        return "" if self.outcome is None else _to_json(self.outcome.as_dict())
+
+    @property
+    def kind(self) -> Kind:
+        """The profile and the label, as the outcome names them."""
+        outcome = self.outcome
+        return ("", "") if outcome is None else (outcome.profile or "", outcome.label or "")
+
+    @property
+    def duration(self) -> Optional[Duration]:
+        """How long a finished job took, if that is known; in milliseconds precision."""
+        known = observed_duration(self.state)
+        if known is None:
+            return None
+        least_s, most_s = known
+        return round(least_s, 3), round(most_s, 3)
 
 
 class Notification(NamedTuple):
@@ -135,6 +203,83 @@ class OutageReport(NamedTuple):
 
     outage: Outage
     waiting_jobs: int  # those known to be of this origin
+
+
+class CopiedJob(NamedTuple):
+    """All that a storage has about a job, apart from leases; instants are wall-clock time."""
+
+    key: int  # in the storage that it was read from
+    id: str
+    url: Optional[str]
+    profile: Optional[str]
+    label: Optional[str]
+    size: Optional[float]
+    metadata: Optional[str]
+    timeout_s: Optional[float]
+    state: str
+    added_at: float
+    origin: Optional[str]
+    due_at: Optional[float]
+    progress: Optional[str]
+    ended_at: Optional[float]
+    notice_delay_s: Optional[float]
+    notify_at: Optional[float]
+    notify_since: Optional[float]
+    notify_attempts: int
+    notify_error: Optional[str]
+    notified_at: Optional[float]
+    outbox_at: Optional[float]
+    polls: Optional[int]  # of a finished job
+    cancel_at: Optional[float]
+    idempotency_key: Optional[str]  # of the intent, and so are the next seven
+    submit_url: Optional[str]
+    body: Optional[str]
+    stage: Optional[str]
+    first_sent_at: Optional[float]
+    sent_at: Optional[float]
+    faults: Optional[int]
+    last_fault: Optional[str]
+    outcome: Optional[str]
+
+    @property
+    def intent(self) -> Tuple[Any, ...]:
+        """The columns of the intent; the first is None if the job has none."""
+        return self[-9:-1]
+
+    def moved(self, by: float) -> "CopiedJob":
+        """The job with all instants moved by so many seconds."""
+        instants = {
+            name: value + by
+            for name, value in self._asdict().items()
+            if value is not None and (name.endswith("_at") or name == "notify_since")
+        }
+        return self._replace(progress=_move_progress(self.progress, by), **instants)
+
+
+def _move_progress(text: Optional[str], by: float) -> Optional[str]:
+    try:
+        saved = json.loads(text or "")
+        moved = {
+            name: round(value + by, 3) if is_instant(name) else value
+            for name, value in saved.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return text  # there is none, or it was edited by hand
+    return _to_json(moved)
+
+
+def _to_json(value: Dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+class CopiedDuration(NamedTuple):
+    """A duration as it is stored; `began_at` is wall-clock time."""
+
+    profile: str
+    label: str
+    least_s: float
+    most_s: float
+    began_at: float
 
 
 class Minute(NamedTuple):

@@ -2,7 +2,7 @@
 
 import json
 from math import isfinite
-from typing import Any, Mapping, NamedTuple, Optional
+from typing import Any, Mapping, NamedTuple, Optional, Tuple
 
 from ...core.model import NO_TIMEOUT, Job
 from ...core.reading.json_decoding import to_plain_json
@@ -49,6 +49,15 @@ def job_to_row(job: Job) -> NewJob:
         raise ConfigError("a job needs an id")
     timeout_s = _timeout_seconds(job.timeout)
     return NewJob(job.id, job.url, job.profile, job.label, size, metadata, timeout_s)
+
+
+def check_known(job: NewJob, known: Tuple[Optional[str], Optional[str]]) -> None:
+    """Raise a ConfigError if the ledger has the id with another URL or profile (`known`)."""
+    if known != (job.url, job.profile):
+        raise ConfigError(
+            "%r is in the ledger already, with another URL or profile: an id identifies one job; "
+            "forget that one first, or use another ledger" % job.id
+        )
 
 
 def _check_secrets(job: Job) -> None:

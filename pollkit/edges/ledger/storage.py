@@ -1,7 +1,7 @@
 """Storage: all that a ledger keeps, behind one interface.
 
-`Storage` is the contract; each implementation has a folder (sqlite/). The ledger, the runner, the
-notifier and the shared rate limits call only the methods declared in this module.
+`Storage` is the contract; each implementation has a folder: sqlite/, postgres/. The ledger, the
+runner, the notifier and the shared rate limits call only the methods declared in this module.
 
 House rules for an implementation and its callers:
 
@@ -18,12 +18,26 @@ House rules for an implementation and its callers:
   * Errors of the storage are LedgerErrors with a remedy, in one line.
 """
 
-from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
+from typing import (
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    TypeVar,
+)
 
-from ...core.model import NOTHING_COUNTED, Counts, Outcome
-from ...core.outages import Outage
-from ...core.wait_state import WaitState
+from ...core.model import Counts
+from ...core.scheduling.outages import Outage
 from ..clock import Clock
+from .copies import Copies
+from .intents import Intents
+from .leases import Leases
 from .records import (
     Added,
     Claim,
@@ -32,13 +46,13 @@ from .records import (
     Kind,
     Minute,
     Notification,
+    Observed,
     OutageReport,
     StoredBucket,
     Summary,
 )
 from .rows import NewJob
 
-LONGEST_LEASE_S = 600.0  # a longer one would hold back the jobs of a killed process for too long
 GIVE_UP_S = 86400.0
 _T = TypeVar("_T")
 
@@ -50,8 +64,12 @@ class Jobs:
         """Add jobs, all of them or none; a job that is there already does not change."""
         raise NotImplementedError
 
-    def retry(self, ids: Iterable[str]) -> List[str]:
-        """Let finished jobs wait again, from the start; the ids of the jobs that do."""
+    def retry(self, ids: Iterable[str], resubmit: bool = False) -> List[str]:
+        """Let finished jobs wait again, from the start; the ids of the jobs that do.
+
+        A job that the server has refused is submitted again. With `resubmit`, so is a job that the
+        server may have accepted.
+        """
         raise NotImplementedError
 
     def forget(self, ids: Iterable[str]) -> List[str]:
@@ -62,6 +80,13 @@ class Jobs:
         """Remove jobs that finished at least this long ago; how many there were.
 
         Without `pending_too`, jobs whose notification is pending stay.
+        """
+        raise NotImplementedError
+
+    def mark_cancel_requested(self, ids: Iterable[str]) -> List[str]:
+        """Record that the API was asked to cancel jobs; the ids of those that wait.
+
+        They are due now, unless they are leased.
         """
         raise NotImplementedError
 
@@ -87,76 +112,6 @@ class Jobs:
 
         Without `outcomes` the rows have none: outcomes may be large. With ids, in their order.
         """
-        raise NotImplementedError
-
-
-class Leases:
-    """Claims on waiting jobs."""
-
-    def next_due(self) -> Optional[float]:
-        """When the next job or probe can be claimed; None if no job waits."""
-        raise NotImplementedError
-
-    def claim(
-        self, count: int, lease_s: float = 60.0, horizon_s: float = 0.0, token: Optional[str] = None
-    ) -> List[Claim]:
-        """Lease up to `count` jobs that are due within `horizon_s`, the earliest first.
-
-        Jobs whose recorded origin is down are not among them (see Outages). A caller that a signal
-        may interrupt passes a `new_token()`, and can `release_token` it.
-        """
-        raise NotImplementedError
-
-    def save_progress(
-        self,
-        claim: Claim,
-        state: WaitState,
-        *,
-        url: str = "",
-        origin: Optional[str] = None,
-        counts: Counts = NOTHING_COUNTED,
-    ) -> bool:
-        """Save the progress of a wait; False if the lease was lost and only the counts were saved.
-
-        `url` is the one that the job's profile gives: only a different one has to be saved.
-        `origin` is the one that was polled.
-        """
-        raise NotImplementedError
-
-    def save_outcome(
-        self,
-        claim: Claim,
-        state: WaitState,
-        outcome: Outcome,
-        *,
-        origin: Optional[str] = None,
-        counts: Counts = NOTHING_COUNTED,
-    ) -> bool:
-        """Save the outcome of a job; False if the lease was lost and only the counts were saved."""
-        raise NotImplementedError
-
-    def renew(self, claims: Sequence[Claim], lease_s: float) -> List[Claim]:
-        """Extend leases; the claims that are still valid."""
-        raise NotImplementedError
-
-    def release(self, claims: Sequence[Claim]) -> None:
-        """Let any process claim these jobs once they are due, with the progress last saved."""
-        raise NotImplementedError
-
-    def release_token(self, token: str) -> None:
-        """Release all jobs that were claimed with this token."""
-        raise NotImplementedError
-
-    def postpone(self, claims: Sequence[Claim], for_s: float) -> None:
-        """Release jobs that can't be polled, so that no process claims them for a while."""
-        raise NotImplementedError
-
-    def end_postponement(self, claims: Iterable[Claim]) -> None:
-        """Let postponed jobs be claimed again, after all jobs that are due by now."""
-        raise NotImplementedError
-
-    def has_only_postponed_jobs(self) -> bool:
-        """Whether no job waits, apart from those that are postponed; held jobs do wait."""
         raise NotImplementedError
 
 
@@ -271,11 +226,11 @@ class Statistics:
     def durations(
         self, profile: Optional[str] = None, label: Optional[str] = None
     ) -> List[Duration]:
-        """The durations of the latest jobs of a kind, in the order in which the jobs started.
+        """The durations of the latest jobs of a kind, in the order in which the jobs started."""
+        raise NotImplementedError
 
-        A StartOrder holds back the durations of jobs that started with or after jobs which still
-        wait.
-        """
+    def observed(self, profile: Optional[str] = None, label: Optional[str] = None) -> Observed:
+        """The latest completions and the pending jobs of a kind, for the pace to learn from."""
         raise NotImplementedError
 
     def durations_by_kind(self) -> Dict[Kind, List[Duration]]:
@@ -298,6 +253,20 @@ class Statistics:
         """The known notice delays among the `count` jobs that finished last."""
         raise NotImplementedError
 
+    def polls_per_job(self, count: int = 1000) -> List[int]:
+        """The polls of each of the `count` jobs that finished last, if their number is known."""
+        return []
+
+    def add_faults(self, faults: Mapping[str, int]) -> None:
+        """Add to the faults of this hour, by kind (`Reading.fault_kind`); kept for 30 days.
+
+        A storage need not keep them.
+        """
+
+    def faults_by_kind(self, since: float = 0.0) -> Dict[str, int]:
+        """The faults of each kind, since the hour of an instant in wall-clock time."""
+        return {}
+
     def last_run_at(self) -> Optional[float]:
         """When a run was last active, in wall-clock time; None if there was none."""
         raise NotImplementedError
@@ -305,6 +274,12 @@ class Statistics:
 
 class Buckets:
     """Rate limits that processes share, by name."""
+
+    is_remote = False  # whether an update takes round trips to a server
+
+    def all(self) -> Dict[str, StoredBucket]:
+        """All buckets, by name."""
+        raise NotImplementedError
 
     def read(self, name: str) -> Optional[StoredBucket]:
         """The bucket; None if there is none."""
@@ -325,14 +300,16 @@ class Buckets:
 class Storage:
     """All that a ledger keeps."""
 
-    name: str  # for messages: the path of a file
+    name: str  # for messages: the path of a file, or the URL of a database
     clock: Clock
     jobs: Jobs
     leases: Leases
+    intents: Intents
     outages: Outages
     notifications: Notifications
     statistics: Statistics
     buckets: Buckets
+    copies: Copies
 
     def maintain(self) -> None:
         """Record that a run is active, free the leases of dead processes, remove old records.

@@ -15,9 +15,10 @@ class TokenBucket:
     """A rate limit that pollers in any number of threads share.
 
     `count` polls per `per` seconds (1 by default), at most `burst` of them at once. Or `count` is
-    a limit as in a profile: '60/m' or '10/s burst 20'. For a limit without a burst, the bucket is a
-    little slower than the limit. So even a server that counts in fixed windows never counts too
-    many polls. Without a count, the bucket learns a limit from 429s.
+    a limit as in a profile: '60/m', '10/s burst 20', or several, such as '60/m, 5000/d'. For a
+    limit without a burst, the bucket is a little slower than the limit. So even a server that
+    counts in fixed windows never counts too many polls. Without a count, the bucket learns a limit
+    from 429s.
 
     Callers get tokens in the order in which they ask.
 
@@ -38,6 +39,9 @@ class TokenBucket:
         self._bucket = _build_bucket(count, per, burst)
         self._clock = clock or Clock()
         self._lock = threading.Lock()
+        # Seconds of delay that one more request would save, by the caller's queue. A SharedBucket
+        # stores it with the next token.
+        self.shadow_price = 0.0
 
     @property
     def pause_count(self) -> int:
@@ -131,7 +135,7 @@ def _build_bucket(
         return arithmetic.bucket_from_limit(limit)
     if limit.burst:
         raise ConfigError("%r has a burst: leave out burst=%r" % (count, burst))
-    return Bucket(limit.polls / limit.per, float(burst))
+    return arithmetic.bucket_from_limit(limit._replace(burst=burst))
 
 
 def _is_number(value: object) -> bool:

@@ -13,7 +13,8 @@ class CredentialVariables:
     """The environment variables from which the profiles in use read their credentials.
 
     `profile` is the one of the run, with its flags; `names` are the profiles of the jobs in the
-    ledger. Programs inherit the variables in `kept` in any case.
+    ledger. `others` are more variables that hold secrets. Programs inherit the variables in `kept`
+    in any case.
     """
 
     def __init__(
@@ -22,11 +23,12 @@ class CredentialVariables:
         names: Iterable[Optional[str]],
         profiles: Optional[str],
         kept: Iterable[str],
+        others: Iterable[str] = (),
     ) -> None:
         self._profiles = profiles
         self._kept = set(kept)
         self._known: Set[str] = set()
-        self._variables = _variables_of(profile)
+        self._variables = _variables_of(profile).union(others)
         # The run's own profile, too: --token-env may have replaced its auth.
         for name in (profile.name, *names):
             self._add(name)

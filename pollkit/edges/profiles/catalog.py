@@ -12,9 +12,10 @@ import functools
 import os
 import re
 from pkgutil import get_data
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from ...core.profile import Profile, needs_base, validate_base
+from ...core.reading.rules.parser import RuleError, parse_rules, split_rules
 from ...core.spelling import similar_name
 from ...errors import ConfigError
 from ..http.user_headers import merge_headers
@@ -181,7 +182,7 @@ def _add_section(entries: Dict[str, _Entry], file: IniFile, section: str) -> Non
     if name == _RESERVED_NAME:
         message = "there are no defaults for all profiles: repeat shared keys in each profile"
         _add_problem(entry, file, section, message)
-    elif not _is_name(name) or (colon and not label):
+    elif not is_name(name) or (colon and not label):
         message = "write it as [name] or [name:label], the name of letters, digits, . _ and -"
         _add_problem(entry, file, section, message)
 
@@ -190,7 +191,8 @@ def _add_problem(entry: _Entry, file: IniFile, section: str, message: str) -> No
     entry.problems.append(Problem(file.source, file.lines[section], section, "", message))
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """Whether a profile may have this name."""
     return name != _RESERVED_NAME and _NAME.fullmatch(name) is not None
 
 
@@ -205,7 +207,7 @@ def _build_profile(name: str, entry: _Entry) -> Tuple[Profile, List[Problem]]:
     labels: Dict[str, Profile] = {}
     for label, label_settings in entry.labels.items():
         section = "%s:%s" % (name, label)
-        if entry.settings is None and _is_name(name):
+        if entry.settings is None and is_name(name):
             source, line = entry.label_places[label]
             message = "there is no [%s] to inherit from" % name
             problems.append(Problem(source, line, section, "", message))
@@ -264,11 +266,23 @@ def _read_settings(section: str, settings: Settings, problems: List[Problem]) ->
             else:
                 folder = os.path.dirname(os.path.abspath(os.path.expanduser(setting.source)))
                 fields[key] = read_key(key, setting.text, folder)
+        except RuleError:
+            problems.extend(_rule_problems(setting, section, key))
         except ConfigError as error:
             problems.append(_problem(setting, section, key, str(error)))
     if headers:
         fields["headers"] = headers
     return fields
+
+
+def _rule_problems(setting: Setting, section: str, key: str) -> Iterator[Problem]:
+    """Yield the mistakes of all rules, each with its line."""
+    for index, rule in enumerate(split_rules(setting.text)):
+        try:
+            parse_rules([rule])
+        except RuleError as error:
+            place = setting._replace(line=setting.line + index)
+            yield _problem(place, section, key, str(error))
 
 
 def _with_base(profile: Profile, base: str) -> Profile:

@@ -1,8 +1,8 @@
 """INI files of profiles: sections and keys, and the line of each.
 
 The syntax is that of configparser: a comment begins with # or ; at the start of a line, or with ;
-after a space; an indented line continues the value above it; an empty line or a comment ends a
-value. configparser itself is not used, because it keeps no line numbers and stops at the first
+after a space; an indented line continues the value above it, also after an empty line or a
+comment. configparser itself is not used, because it keeps no line numbers and stops at the first
 mistake, and `pollkit profiles check` lists all of them.
 """
 
@@ -11,6 +11,7 @@ import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from ...errors import ConfigError
+from ..exposed_files import note_trusted_file
 
 LARGEST = 1000000
 BUILT_IN = "built in"
@@ -57,6 +58,7 @@ class IniFile(NamedTuple):
 def read_text(path: str, optional: bool = False) -> Optional[str]:
     """The text of a file; None if an optional file does not exist; otherwise a ConfigError."""
     try:
+        note_trusted_file(path)
         with open(os.path.expanduser(path), "rb") as file:
             content = file.read(LARGEST + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
@@ -104,7 +106,8 @@ class _Parser:
         content = "" if line.lstrip().startswith("#") else _COMMENT.sub("", line)
         text = content.strip()
         if not text:
-            self._texts = None
+            if self._texts is not None:
+                self._texts.append("")
             return
         indent = len(content) - len(content.lstrip())
         if self._texts is not None and indent > self._indent:

@@ -9,31 +9,54 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
+from ...core.bodies import has_id
+from ...core.hold_templates import PLACEHOLDERS, hold_mistakes, validate_hold
 from ...core.origins import REDIRECT_POLICIES, credential_origins, parse_origin
-from ...core.pace import parse_pace
 from ...core.profile import (
+    ABSENT,
+    BODY_FIELDS,
+    HEAVIEST,
     TRANSPORTS,
+    URL_FIELDS,
     Profile,
     needs_base,
     validate_base,
     validate_count,
     validate_size,
+    validate_weight,
 )
-from ...core.reading.json_paths import Path
+from ...core.reading.json_paths import Path, parse_single_path, split_next_page
+from ...core.reading.rules.parser import parse_rules
 from ...core.reading.status_words import normalize_word
+from ...core.result_keys import ON_TIMEOUT
 from ...core.spelling import similar_name
 from ...core.units import duration_text, parse_limit, to_seconds
 from ...core.urls import PLACEHOLDER, is_secret, is_url, parse_url, redact_url
+from ...core.waiting.pace import parse_pace
 from ...errors import ConfigError
 from ..credentials import parse_credential
 from ..http.connecting import PKCS11
-from ..http.user_headers import validate_headers
+from ..http.user_headers import HEADER_NAME, validate_headers
+from .submit_keys import parse_prefer, parse_submit_body, submit_contradictions
+from .url_keys import parse_cancel_url, parse_result_url, url_parser
 
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _BODY_FIELD = re.compile(r"""(["']?)([\w.-]+)\1(\s*[:=]\s*)("[^"]*"|'[^']*'|[^&\s,}]+)""")
-_MULTI_LINE_KEYS = ("body", "done", "failed", "pending", "origins")
+_MULTI_LINE_KEYS = BODY_FIELDS + ("done", "failed", "pending", "origins", "rules")
 _CONTINUES = "continues on the next line: is that line indented by mistake?"
 _DEFAULTS = Profile()
+_DEPENDENT_KEYS = {
+    "batch_url": (
+        "batch_body",
+        "batch_items",
+        "batch_id",
+        "batch_size",
+        "batch_next",
+        "batch_absent",
+    ),
+    "result_url": ("result_next",),
+    "cancel_url": ("cancel_method", "on_timeout"),
+}
 HEADER = "header."
 
 
@@ -67,6 +90,8 @@ def unknown_key_message(key: str) -> str:
 
 def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
     """Yield the keys that make no sense beside the others, each with the reason."""
+    if profile.url and "{id}" not in profile.url and not has_id(profile.body or ""):
+        yield "url", "has no {id}: write it where the URL needs it, or in the body"
     if profile.client_key and not profile.client_cert:
         yield "client_key", "has no effect without client_cert"
     if profile.base and _has_only_urls_without_base(profile):
@@ -75,10 +100,14 @@ def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
         credential_origins(profile)
     except ConfigError as error:
         yield "origins", str(error)
-    if not profile.batch_url:
-        for key in ("batch_items", "batch_id", "batch_size"):
-            if getattr(profile, key) != getattr(_DEFAULTS, key):
-                yield key, "has no effect without batch_url"
+    yield from hold_mistakes(profile)
+    for needed, keys in _DEPENDENT_KEYS.items():
+        for key in keys:
+            if not getattr(profile, needed) and getattr(profile, key) != getattr(_DEFAULTS, key):
+                yield key, "has no effect without " + needed
+    if profile.cancel_url and "{id}" not in profile.cancel_url:
+        yield "cancel_url", "has no {id}: it would not name the job to cancel"
+    yield from submit_contradictions(profile)
     meanings: Dict[str, str] = {}
     for key in ("done", "failed", "pending"):
         for word in getattr(profile, key) or ():
@@ -89,7 +118,7 @@ def contradictions(profile: Profile) -> Iterator[Tuple[str, str]]:
 
 def _has_only_urls_without_base(profile: Profile) -> bool:
     profiles = (profile, *profile.labels.values())
-    has_urls = any(one.url or one.batch_url for one in profiles)
+    has_urls = any(getattr(one, field) for one in profiles for field in URL_FIELDS)
     return has_urls and not any(map(needs_base, profiles))
 
 
@@ -97,11 +126,24 @@ def _parse_path(text: str) -> str:
     return Path(text).text
 
 
+def _parse_single_path(text: str) -> str:
+    return parse_single_path(text).text
+
+
 def _parse_progress(text: str) -> str:
     part, slash, total = text.partition("/")
     if "/" in total:
         raise ConfigError("must be one path, or two with a / between: pages.done / pages.total")
-    return "%s / %s" % (_parse_path(part), _parse_path(total)) if slash else _parse_path(text)
+    if not slash:
+        return _parse_single_path(text)
+    return "%s / %s" % (_parse_single_path(part), _parse_single_path(total))
+
+
+def _parse_next_page(text: str) -> str:
+    path, parameter = split_next_page(text)
+    if path is None:
+        return "header Link"
+    return "%s as %s" % (path.text, parameter) if parameter else path.text
 
 
 def _parse_words(text: str) -> Tuple[str, ...]:
@@ -113,6 +155,10 @@ def _parse_words(text: str) -> Tuple[str, ...]:
     return words
 
 
+def _parse_rules(text: str) -> Tuple[str, ...]:
+    return tuple(rule.text for rule in parse_rules(text))
+
+
 def _parse_timeout(text: str) -> Optional[float]:
     return None if text == "never" else to_seconds(text)
 
@@ -122,6 +168,10 @@ def _parse_request_timeout(text: str) -> float:
     if seconds == 0:
         raise ConfigError("must be above zero")
     return seconds
+
+
+def _parse_hold(text: str) -> float:
+    return validate_hold("it", to_seconds(text))
 
 
 def _parse_count(text: str) -> int:
@@ -137,9 +187,22 @@ def _parse_size(text: str) -> float:
         raise ConfigError("must be a number from 0, or inf, not %r" % text) from None
 
 
+def _parse_weight(text: str) -> float:
+    try:
+        return validate_weight("it", float(text))
+    except ValueError:  # also a ConfigError
+        raise ConfigError("must be a number above 0, up to %d, not %r" % (HEAVIEST, text)) from None
+
+
 def _parse_method(text: str) -> str:
     if not _METHOD.fullmatch(text):
         raise ConfigError("%r is not an HTTP method: write GET or POST" % text)
+    return text
+
+
+def _parse_header_name(text: str) -> str:
+    if not HEADER_NAME.fullmatch(text):
+        raise ConfigError("%r can't be a header's name: write one such as X-Signature" % text)
     return text
 
 
@@ -174,32 +237,6 @@ def _parse_yes_or_no(text: str) -> bool:
     return text.lower() == "yes"
 
 
-def _url_parser(required: str, *optional: str) -> Callable[[str], str]:
-    """A parser for a URL with one required placeholder and some optional ones."""
-    placeholders = (required,) + optional
-
-    def parse(text: str) -> str:
-        for name in PLACEHOLDER.findall(text):
-            if name not in placeholders:
-                known = ", ".join("{%s}" % known for known in placeholders)
-                raise ConfigError("has an unknown placeholder {%s}: use %s" % (name, known))
-        url = text
-        if text.startswith("{base}"):
-            url = text.replace("{base}", "https://base", 1)
-        has_inner_base = "{base}" in url
-        url = PLACEHOLDER.sub("x", url)
-        if has_inner_base or set(url) & set("{} "):
-            raise ConfigError(
-                "is not a URL: it has a space, an unmatched brace, or {base} not at its start"
-            )
-        parse_url(url)
-        if "{%s}" % required not in text:
-            raise ConfigError("has no {%s}: write it where the URL needs it" % required)
-        return text
-
-    return parse
-
-
 def _absolute_path(text: str, folder: str) -> str:
     if text.startswith(PKCS11):  # not a path, but the name of a key on a token
         return text
@@ -214,22 +251,26 @@ def _parse_auth(text: str, folder: str) -> str:
 
 
 PARSERS: Dict[str, Callable[[str], Any]] = {
-    "url": _url_parser("id", "label", "base"),
+    "url": url_parser("id", "label", "base", *PLACEHOLDERS),
     "base": validate_base,
     "method": _parse_method,
     "body": str,
-    "status": _parse_path,
+    "status": _parse_single_path,
     "done": _parse_words,
     "failed": _parse_words,
     "pending": _parse_words,
     "unknown": _choice_parser("pending", "failed"),
+    "unknown_ids": _choice_parser("error", "pending"),
+    "rules": _parse_rules,
+    "confirm": _parse_count,
     "result": _parse_path,
     "error": _parse_path,
-    "error_code": _parse_path,
+    "error_code": _parse_single_path,
     "progress": _parse_progress,
-    "created": _parse_path,
-    "finished": _parse_path,
+    "created": _parse_single_path,
+    "finished": _parse_single_path,
     "limit": parse_limit,
+    "weight": _parse_weight,
     "pace": parse_pace,
     "retry": parse_pace,
     "timeout": _parse_timeout,
@@ -243,10 +284,33 @@ PARSERS: Dict[str, Callable[[str], Any]] = {
     "transport": _choice_parser(*TRANSPORTS),
     "redirects": _choice_parser(*REDIRECT_POLICIES),
     "tls_strict": _parse_yes_or_no,
-    "batch_url": _url_parser("ids", "base"),
+    "hold": _parse_hold,
+    "hold_url": url_parser("id", "label", "base", *PLACEHOLDERS),
+    "hold_method": _parse_method,
+    "batch_url": url_parser("ids", "base"),
+    "batch_body": str,
     "batch_items": _parse_path,
-    "batch_id": _parse_path,
+    "batch_id": _parse_single_path,
     "batch_size": _parse_count,
+    "batch_next": _parse_next_page,
+    "batch_absent": _choice_parser(*ABSENT),
+    "submit_url": url_parser("label", "key", "base"),
+    "submit_method": _parse_method,
+    "submit_body": parse_submit_body,
+    "submit_id": _parse_single_path,
+    "submit_status_url": _parse_single_path,
+    "submit_lookup": url_parser("key", "label", "base"),
+    "submit_settle": to_seconds,
+    "idempotency_header": _parse_header_name,
+    "idempotency_ttl": to_seconds,
+    "prefer": parse_prefer,
+    "result_url": parse_result_url,
+    "result_next": _parse_next_page,
+    "cancel_url": parse_cancel_url,
+    "cancel_method": _parse_method,
+    "on_timeout": _choice_parser(*ON_TIMEOUT),
+    "callback_header": _parse_header_name,
+    "callback_id": _parse_single_path,
 }
 # In the order in which `profile_to_ini` writes them.
 KEYS: List[str] = [
@@ -276,7 +340,8 @@ def profile_to_ini(profile: Profile) -> str:
 def _section_text(title: str, profile: Profile, inherited: Profile) -> str:
     lines = list(_key_texts(profile, inherited))
     width = max([len(key) for key, _ in lines] or [0])
-    return "[%s]\n" % title + "".join("%-*s = %s\n" % (width, key, text) for key, text in lines)
+    rows = ["%-*s = %s" % (width, key, text) for key, text in lines]
+    return "[%s]\n" % title + "".join(row.replace(" \n", "\n") + "\n" for row in rows)
 
 
 def _key_texts(profile: Profile, inherited: Profile) -> Iterator[Tuple[str, str]]:
@@ -293,22 +358,25 @@ def _key_texts(profile: Profile, inherited: Profile) -> Iterator[Tuple[str, str]
 def _value_text(key: str, value: Any) -> str:
     if value is None:
         return "never"  # only a timeout can be None if that isn't the default
-    if key in ("url", "batch_url", "base", "proxy"):
+    if key in (*URL_FIELDS, "base", "proxy"):
         return redact_url(value)
-    if key == "body":
+    if key in BODY_FIELDS:
         return _BODY_FIELD.sub(_redact_body_field, value).replace("\n", "\n    ")
     if key in ("done", "failed", "pending", "origins"):
         return ", ".join(value)
+    if key == "rules":
+        return "".join("\n    " + rule for rule in value)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if key == "up_to":
+    if key in ("up_to", "weight"):
         return "%d" % value if value == value // 1 else repr(value)
     return duration_text(value) if isinstance(value, float) else str(value)
 
 
 def _redact_body_field(match: "re.Match[str]") -> str:
     quote, name, separator, value = match.groups()
-    if not is_secret(name):
+    is_placeholder = PLACEHOLDER.fullmatch(value.strip("\"'")) is not None
+    if not is_secret(name) or is_placeholder:
         return match.group()
     value_quote = value[0] if value[0] in "\"'" else ""
     return "%s%s%s%s%s***%s" % (quote, name, quote, separator, value_quote, value_quote)

@@ -8,7 +8,7 @@ import pytest
 from ledger_shell import added
 from pollkit import Job, Ledger
 from pollkit.cli.commands.run import delay_start
-from pollkit.core.outages import Outage
+from pollkit.core.scheduling.outages import Outage
 from pollkit.testing import VirtualClock
 
 pytestmark = pytest.mark.usefixtures("place")

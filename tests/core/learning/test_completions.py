@@ -1,15 +1,13 @@
-"""The durations that finished waits show, and the order in which they are recorded."""
+"""The durations that finished waits show."""
 
 import pytest
 
 from adaptive_waits import DONE, JOB, PENDING, URL, settings_for
 from pollkit import Adaptive, Fixed
-from pollkit.core.learning.completions import StartOrder, observed_duration
+from pollkit.core.learning.completions import observed_duration
 from pollkit.core.learning.durations import Durations
-from pollkit.core.machine import cancel, observe, start
 from pollkit.core.reading.verdict import Reading, Verdict
-
-# Observed durations
+from pollkit.core.waiting.machine import cancel, observe, start
 
 
 def finish(reading, now=100.0, seen_at=(40.0,), settings=None):
@@ -111,60 +109,3 @@ def test_a_wait_that_ended_otherwise_shows_nothing():
     assert recorded(start(JOB, URL, settings, 0.0)) == []
     assert recorded(cancel(start(JOB, URL, settings, 0.0), 5.0)) == []
     assert recorded(finish(Reading(Verdict.REFUSED, "no"))) == []
-
-
-# Order
-
-
-def passed_on(order, turns, *ends):
-    """The durations passed on as these waits end, each named by its duration."""
-    return [
-        [completion.most_s for completion in order.end(turns[name], 100.0, (0.0, float(name)))]
-        for name in ends
-    ]
-
-
-def test_completions_are_passed_on_in_the_order_of_their_starts():
-    order = StartOrder()
-    turns = {name: order.begin() for name in (9, 2, 5, 4)}
-    assert passed_on(order, turns, 2, 4, 9, 5) == [[], [], [9, 2], [5, 4]]
-    assert order.end(order.begin(), 300.0, (1.0, 2.0)) == [(1.0, 2.0, 300.0)]
-
-
-def test_completions_with_the_same_start_get_different_ones_in_order():
-    order = StartOrder()
-    turns = [(order.begin(), at) for at in (100.0, 100.0, 99.0, 200.0)]
-    starts = [
-        completion.started_at
-        for turn, at in reversed(turns)
-        for completion in order.end(turn, at, (0.0, 1.0))
-    ]
-    assert starts == [100.0, 100.000001, 100.000002, 200.0]
-
-
-def test_a_wait_without_a_duration_holds_back_no_other():
-    order = StartOrder()
-    first = order.begin()
-    second = order.begin()
-    assert order.end(second, 0.0, None) == order.end(first, 0.0, None) == []
-
-
-def test_a_wait_ends_once():
-    order = StartOrder()
-    turn = order.begin()
-    assert len(order.end(turn, 0.0, (1.0, 2.0))) == 1 and order.end(turn, 0.0, (1.0, 2.0)) == []
-
-
-def test_a_completion_is_held_back_while_most_jobs_that_began_with_it_are_running():
-    """It may be a short one."""
-    order = StartOrder()
-    turns = {name: order.begin() for name in range(1, 9)}
-    assert passed_on(order, turns, 1, 2, 3, 4, 8, 7) == [[], [], [], [1], [2, 3], [4]]
-
-
-def test_a_wait_that_outlasts_nine_in_ten_of_those_that_began_next_is_skipped():
-    order = StartOrder()
-    turns = [order.begin() for name in range(50)]
-    assert passed_on(order, turns, *range(1, 45)) == [[]] * 44
-    assert passed_on(order, turns, 45) == [list(range(1, 43))]
-    assert order.end(turns[0], 100.0, (0.0, 99.0)) == [(0.0, 99.0, 100.0)]  # late, and out of order

@@ -6,8 +6,9 @@ from adaptive_waits import JOB, PENDING, STEADY, URL, settings_for
 from pollkit import Adaptive, Fixed
 from pollkit.core import events
 from pollkit.core.learning.explanations import age_text, explain_next_poll, span_text
-from pollkit.core.machine import hold, observe, start
 from pollkit.core.reading.verdict import Reading, Verdict
+from pollkit.core.waiting.machine import observe, start
+from pollkit.core.waiting.tokens import wait_for_token
 
 
 @pytest.mark.parametrize(
@@ -103,11 +104,11 @@ def test_the_poll_event_explains_the_next_poll():
         ),
         (
             settings_for([400.0]),
-            "judging by 1 job like this, most finish at 4-9.3 min; next poll in 25 s",
+            "judging by 1 job like this, most finish at 4-6.7 min; next poll in 25 s",
         ),
         (
             settings_for([20.0, 30.0]),
-            "judging by 2 jobs like this, most finish by 37 s, this one is late; next poll in 36 s",
+            "judging by 2 jobs like this, most finish by 30 s, this one is late; next poll in 35 s",
         ),
         (settings_for(STEADY, timeout=301.0), "the deadline: final poll in 1 s"),
         (settings_for(STEADY, Fixed(5), timeout=301.5), "the deadline: final poll in 1.5 s"),
@@ -122,9 +123,17 @@ def test_each_delay_has_its_explanation(settings, why):
     assert texts(settings, (at, PENDING))[0] == "poll 1: pending; " + why
 
 
+def test_jobs_in_a_queue_are_explained_by_their_spacing():
+    settings = settings_for([])
+    for i in range(1, 12):
+        settings.durations.record_between(8.0 * i, 8.0 * i, 100 + i / 1e6)
+    why = "jobs like this finish one after another, one in 8 s; next poll in "
+    assert texts(settings, (300.0, PENDING))[0].startswith("poll 1: pending; " + why)
+
+
 def test_the_poll_event_names_a_delay_by_the_rate_limit():
     settings = settings_for([])
-    before = hold(
+    before = wait_for_token(
         observe(start(JOB, URL, settings, 0.0), settings, PENDING, 10.0, 0.5), 60.0, 1.0, 20.0
     )
     after = observe(before, settings, PENDING, 60.0, 0.5)

@@ -6,12 +6,14 @@ import pytest
 
 from adaptive_waits import JOB, PENDING, URL, settings_for
 from pollkit import Adaptive
-from pollkit.core import pace as pace_module
-from pollkit.core.learning.curve import ProgressEstimate, cold_interval
+from pollkit.core.learning.curve import cold_interval
 from pollkit.core.learning.durations import Durations
-from pollkit.core.machine import observe, start
-from pollkit.core.pace import MOST_POSTPONED
+from pollkit.core.learning.estimate import Estimate
+from pollkit.core.learning.progress import MOST_POSTPONED
 from pollkit.core.reading.verdict import Reading, Verdict
+from pollkit.core.waiting import pace as pace_module
+from pollkit.core.waiting.machine import observe, start
+from pollkit.core.waiting.pace import UNLIKE
 
 ALIKE = [600.0 + i for i in range(40)]
 ADAPTIVE = Adaptive()
@@ -25,27 +27,26 @@ def uncapped(known, age=0.0, most=300.0):
     return Durations(known).curve.next_delay(age, 1.0, 0.5, most)
 
 
-@pytest.mark.parametrize("age", [0.0, 20.0, 100.0, 500.0])
-@pytest.mark.parametrize("price", [1.0, 4.0])
-def test_with_fewer_than_20_completions_a_delay_is_at_most_three_cold_intervals(age, price):
-    cap = 3 * cold_interval(price, age)
-    delays = [next_delay(ALIKE[:number], age, Adaptive(price=price)) for number in range(1, 20)]
-    assert max(delays) <= cap + 1e-9
+def bound(number, age=0.0, price=1.0):
+    """The longest delay after so many completions."""
+    return cold_interval(price * (1 + number / UNLIKE) ** 2, age)
 
 
 @pytest.mark.parametrize("age", [0.0, 20.0, 100.0])
-def test_from_20_completions_on_there_is_no_cap(age):
-    cap = 3 * cold_interval(1.0, age)
-    assert next_delay(ALIKE[:19], age) == pytest.approx(cap)
-    assert next_delay(ALIKE[:20], age) == uncapped(ALIKE[:20], age) > 1.5 * cap
+@pytest.mark.parametrize("price", [1.0, 4.0])
+@pytest.mark.parametrize("number", [1, 2, 5])
+def test_few_completions_make_a_delay_only_a_few_times_as_long(age, price, number):
+    delay = next_delay(ALIKE[:number], age, Adaptive(price=price))
+    assert delay == pytest.approx(bound(number, age, price))
+    assert 1 + number / 2 <= delay / cold_interval(price, age) < 2 + number
 
 
-def test_the_first_poll_of_a_fresh_job_has_the_same_cap():
-    capped, free = [
-        Adaptive().first_delay(Durations(known), is_fresh=True)
-        for known in (ALIKE[:19], ALIKE[:20])
-    ]
-    assert capped == pytest.approx(3 * cold_interval(1, 0)) and free > 1.5 * capped
+def test_many_completions_have_no_bound():
+    assert next_delay(ALIKE, 100.0) == uncapped(ALIKE, 100.0) == 300.0
+
+
+def test_the_first_poll_of_a_fresh_job_has_the_same_bound():
+    assert Adaptive().first_delay(Durations(ALIKE[:5]), is_fresh=True) == pytest.approx(bound(5))
 
 
 def test_a_short_delay_is_not_changed_by_the_cap():
@@ -54,12 +55,12 @@ def test_a_short_delay_is_not_changed_by_the_cap():
 
 def test_the_cap_is_never_below_first_and_every():
     """`first` means that no such job finishes sooner, which a few past jobs only confirm."""
-    pace = Adaptive(first=40, every=30)
-    known = ALIKE[:10]
-    assert 3 * cold_interval(1, 0) < 30 and uncapped(known) > 40
+    pace = Adaptive(first=40, every=35)
+    known = ALIKE[:5]
+    assert bound(5) < 35 and uncapped(known) > 40
     assert pace.first_delay(Durations(known)) == 40
-    assert next_delay(known, 0.0, pace) == 30
-    assert next_delay(known, 100.0, pace) == pytest.approx(3 * cold_interval(1, 100))
+    assert next_delay(known, 0.0, pace) == 35
+    assert next_delay(known, 100.0, pace) == pytest.approx(bound(5, 100.0))
 
 
 def test_the_bounds_of_the_pace_hold_for_the_cap():
@@ -68,9 +69,8 @@ def test_the_bounds_of_the_pace_hold_for_the_cap():
 
 
 def test_progress_may_postpone_a_poll_beyond_the_cap_but_only_fourfold():
-    sure = ProgressEstimate(600.0, 601.0, 0.75)
-    cap = 3 * cold_interval(1, 0)
-    assert cap < next_delay(ALIKE[:10], estimate=sure) <= MOST_POSTPONED * cap
+    sure = Estimate(600.0, 601.0, 0.75, 4.0)
+    assert bound(5) < next_delay(ALIKE[:5], estimate=sure) <= MOST_POSTPONED * bound(5)
 
 
 def test_completions_that_were_dropped_after_a_change_count_as_known():
@@ -80,9 +80,7 @@ def test_completions_that_were_dropped_after_a_change_count_as_known():
     kept = changed.as_dict()["durations"]
     assert len(kept) < 20 <= changed.completions == len(ALIKE) + 4
     assert (
-        Adaptive().delay(1, 0.0, 0.0, 0.5, durations=changed)
-        == uncapped(kept)
-        > 3 * cold_interval(1, 0)
+        Adaptive().delay(1, 0.0, 0.0, 0.5, durations=changed) == uncapped(kept) > bound(len(kept))
     )
 
 
@@ -103,7 +101,7 @@ def test_with_three_completions_the_cap_saves_cost_and_shortens_the_worst_delay(
         for _ in range(400)
     ]
     capped = [cost_and_delay(*case) for case in cases]
-    monkeypatch.setattr(pace_module, "FEW", 0)
+    monkeypatch.setattr(pace_module, "UNLIKE", 0.001)
     free = [cost_and_delay(*case) for case in cases]
     cost, free_cost = [sum(cost for cost, _ in found) for found in (capped, free)]
     worst, free_worst = [max(delay for _, delay in found) for found in (capped, free)]

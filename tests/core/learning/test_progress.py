@@ -9,9 +9,8 @@ from adaptive_waits import JOB, LIPSYNC, PENDING, RNG, STEADY, URL, cost, settin
 from pollkit import Adaptive
 from pollkit.core.learning.curve import NOTHING_KNOWN, Curve
 from pollkit.core.learning.durations import Durations
-from pollkit.core.learning.progress import LEAST_ODDS, MOST_ODDS, update_forecast
-from pollkit.core.machine import observe, start
-from pollkit.core.pace import MOST_POSTPONED
+from pollkit.core.learning.progress import LEAST_ODDS, MOST_ODDS, MOST_POSTPONED, update_forecast
+from pollkit.core.waiting.machine import observe, start
 
 
 def steady(rng):

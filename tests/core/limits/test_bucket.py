@@ -25,6 +25,16 @@ def take(bucket, now, count):
     return bucket, slots
 
 
+def test_a_limit_that_the_server_names_is_adopted_if_none_is_known():
+    named = Quota(None, None, limit=120, window_s=60)
+    bucket = gcra.apply_quota(Bucket(None, 5.0), named, now=10.0)
+    assert (bucket.rate, bucket.burst, bucket.learned) == (2.0 * 58 / 60, 1.0, False)
+    learned = Bucket(0.5, learned=True)
+    assert gcra.apply_quota(learned, named, 10.0).rate == bucket.rate
+    known = Bucket(1.0)
+    assert gcra.apply_quota(known, named, 10.0) is known
+
+
 def test_a_burst_goes_at_once_and_the_rest_at_the_rate():
     assert take(Bucket(2.0, 3), 10.0, 6)[1] == [10, 10, 10, 10.5, 11, 11.5]
 
@@ -339,3 +349,25 @@ def test_spacing_is_the_interval_if_there_is_no_burst(limit, spacing):
 def test_bad_arguments_are_refused(arguments):
     with pytest.raises(ConfigError):
         TokenBucket(**arguments)
+
+
+def test_a_pause_without_a_known_limit_ends_with_a_spread():
+    """Processes that wait for its end must not all poll at once."""
+    bucket = gcra.bucket_from_limit(None)
+    now = 0.0
+    for _ in range(2000):  # the rate has grown beyond all bounds
+        bucket, now = gcra.reserve(bucket, now + 0.01)
+    bucket = gcra.apply_quota(bucket, Quota(0, 10.0), now)
+    ready = []
+    for _ in range(5):
+        bucket, ready_at = gcra.reserve(bucket, now)
+        ready.append(round(ready_at - now, 3))
+    assert ready == [10.0, 10.1, 10.2, 10.3, 10.4]
+
+
+def test_a_shadow_price_is_out_of_date_once_the_bucket_was_full_for_a_minute():
+    bucket, at = gcra.reserve(Bucket(0.1, shadow_price=12.0), 100.0)
+    assert gcra.current_shadow_price(bucket, at) == 12.0
+    assert gcra.current_shadow_price(bucket, 170.0) == 12.0  # full since 110
+    assert gcra.current_shadow_price(bucket, 171.0) == 0.0
+    assert gcra.current_shadow_price(bucket._replace(rate=None), at) == 0.0  # there is no limit

@@ -10,10 +10,10 @@ from pollkit import BatchPoller, Job, Profile, Reply
 from pollkit.core.limits import overload
 from pollkit.core.limits.overload import Overloads
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.wait_state import RetryState, WaitState
+from pollkit.core.waiting.wait_state import RetryState, WaitState
 from pollkit.drivers.dispatch import next_work
-from pollkit.drivers.endpoint import PollInFlight
-from pollkit.drivers.ledger_runner import LedgerRunner
+from pollkit.drivers.ledger.runner import LedgerRunner
+from pollkit.drivers.polls_in_flight import PollInFlight
 from pollkit.edges.multiplexer import Finished
 from pollkit.testing import VirtualClock
 from raw_server import wait_for
@@ -282,10 +282,11 @@ def test_a_ledger_slows_down_its_shared_bucket_and_counts_few_faults(clock, ledg
             continue
         answer = server(work.entries[0].state.job.id, 0)
         seen = Reply(503) if isinstance(answer, tuple) else {"status": answer}
-        engine._finish_exchange(Finished(PollInFlight.from_entries(work.entries), seen))
+        poll = PollInFlight.from_entries(work.entries, clock.now(), 0.0)
+        engine._finish_exchange(Finished(poll, seen), 0.0)
         wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread
     run.__exit__(None)
-    assert {row.state for row in ledger.rows()} == {"done"}
+    assert {row.state for row in ledger.jobs()} == {"done"}
     assert server.refused_share < 0.3
-    assert max(row.outcome["faults"] for row in ledger.rows()) <= 2
+    assert max(row.outcome["faults"] for row in ledger.jobs()) <= 2
     assert ledger.bucket(name="mine").pause_count > 0

@@ -46,7 +46,8 @@ def test_the_error_message_of_the_server_is_quoted():
     )
     assert read_reply({"error": {"message": "x" * 999}}, 500).because.endswith("...'")
     assert read_reply({"error": 5}, 500).because == "the server answered 500"
-    assert read_reply("<html>", 500).because == "the server answered 500"
+    assert read_reply("<html>", 500).because.startswith("the server answered 500, an HTML page")
+    assert read_reply("oops", 500).because == "the server answered 500"
 
 
 @pytest.mark.parametrize(

@@ -185,3 +185,40 @@ def test_the_notice_delay_does_not_depend_on_our_clock():
     assert GUESS.read(Reply(200, {"Date": NOON_DATE}, data, HERE)).notice_delay_s == 2.0
     assert GUESS.read(Reply(200, {"Date": "yesterday"}, data, HERE)).notice_delay_s is None
     assert GUESS.read(json.loads(data)).notice_delay_s is None
+
+
+@pytest.mark.parametrize(
+    "data, message",
+    [
+        ({"state": "FAILURE", "result": "ValueError('x')", "traceback": "..."}, "ValueError('x')"),
+        ({"state": "FAILURE", "exception": "KeyError", "result": None}, "KeyError"),
+        ({"status": "failed", "exc_info": "Traceback:\n  a\nValueError: x\n"}, "ValueError: x"),
+        ({"status": "failed", "traceback": "a\nOSError: y", "description": "f()"}, "OSError: y"),
+        ({"status": "failed", "description": "out of disk"}, "out of disk"),
+        ({"status": "failed", "result": {"rows": 1}}, None),
+        ({"status": "completed", "result": "failed"}, None),
+        ({"state": {"type": "CRASHED", "message": "pod evicted"}}, "pod evicted"),
+        ({"status": "failed", "error": "no", "result": "partial"}, "no"),
+    ],
+)
+def test_the_reason_of_a_failure_is_found_where_queues_put_it(data, message):
+    reading = read_reply(data)
+    assert (reading.verdict, reading.error_message) == (Verdict.FAILED, message)
+
+
+@pytest.mark.parametrize("key", ["end_date", "end_time"])
+def test_the_finish_time_of_workflows_is_found(key):
+    assert read_reply(
+        {"status": "done", key: "2026-11-13T11:59:30Z"}, date=NOON_DATE
+    ).notice_delay_s
+
+
+@pytest.mark.parametrize(
+    "ours, delay",
+    [(2.5, 1.3), (1.0, 0.0), (60.0, 0.0)],
+    ids=["the Date lags", "our clock is behind", "our clock is wrong"],
+)
+def test_a_finish_time_ahead_of_a_lagging_date_is_not_clipped(ours, delay):
+    data = json.dumps({"status": "done", "finished_at": "2026-11-13T12:00:01.200Z"})
+    reading = GUESS.read(Reply(200, {"Date": NOON_DATE}, data, HERE, NOON + ours))
+    assert reading.notice_delay_s == pytest.approx(delay)

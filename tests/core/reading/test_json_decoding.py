@@ -99,7 +99,7 @@ def test_infinity_is_null_in_every_kind_of_result():
         '{"status": "done", "result": {"a": [1e999, NaN, 1.5], "b": -1e999}}'
     ).result == {"a": [None, None, 1.5], "b": None}
     assert read_reply("[1e999]", moved=True).result == [None]
-    assert GUESS.read_many(Reply(200, {}, many), ["a"])[1][0].result is None
+    assert GUESS.read_many([Reply(200, {}, many)], ["a"])[1][0].result is None
     assert read_reply(
         {"status": "done", "made": "[NaN, 1]"}, reader=Reader(Profile(result="made|json"))
     ).result == [None, 1]
@@ -128,7 +128,7 @@ def test_a_result_that_is_nested_too_deep_is_refused():
         read_reply(nested(101)),
         read_reply(nested(600)),
         read_reply("[" * 101 + "1" + "]" * 101, moved=True),
-        GUESS.read_many(Reply(200, {}, items), ["a"])[1][0],
+        GUESS.read_many([Reply(200, {}, items)], ["a"])[1][0],
         read_reply({"status": "done", "made": "[" * 101 + "1" + "]" * 101}, reader=inside),
     ):
         assert (reading.verdict, reading.because) == (
@@ -153,7 +153,7 @@ def test_json_that_python_can_not_decode_is_a_fault(body, message, monkeypatch):
         return int(digits)
 
     monkeypatch.setattr(json_decoding, "_DECODER", json.JSONDecoder(parse_int=parse_int))
-    for reading in (read_reply(body), GUESS.read_many(Reply(200, {}, body), ["a"])[1][0]):
+    for reading in (read_reply(body), GUESS.read_many([Reply(200, {}, body)], ["a"])[1][0]):
         assert (reading.verdict, reading.because) == (
             Verdict.FAULT,
             "JSON that can't be read: " + message,

@@ -6,7 +6,9 @@ import re
 import pytest
 
 from pollkit import ConfigError
-from pollkit.core.reading.json_paths import Path
+from pollkit.core.reading.json_paths import Path, parse_single_path
+
+NOT_SUPPORTED = "not supported: write it as data.state, items.0.id or tasks[].state"
 
 
 @pytest.mark.parametrize(
@@ -52,17 +54,22 @@ def test_a_bad_path_is_refused(path):
         ("$['data'][\"state\"]", "write it as data.state"),
         ("[0].status", "write it as 0.status"),
         ("made[0]|json.urls[1]", "write it as made.0|json.urls.1"),
-        ("tasks[].state", "not supported: write it as data.state or items.0.id"),
-        ("$.tasks[*].state", "not supported: write it as data.state or items.0.id"),
-        ("items[-1]", "not supported: write it as data.state or items.0.id"),
-        ("$..state[?(@.x)]", "not supported: write it as data.state or items.0.id"),
-        ("$.", "not supported: write it as data.state or items.0.id"),
+        ("$.tasks[*].state", "write it as tasks[].state"),
+        ("items[-1]", NOT_SUPPORTED),
+        ("$..state[?(@.x)]", NOT_SUPPORTED),
+        ("$.", NOT_SUPPORTED),
     ],
 )
 def test_a_path_in_the_syntax_of_jsonpath_is_refused_with_the_right_form(path, remedy):
     with pytest.raises(ConfigError, match=re.escape(remedy)) as raised:
         Path(path)
     assert repr(path) in str(raised.value)
+
+
+def test_a_path_to_several_values_is_refused_if_one_is_needed():
+    assert parse_single_path(" data.state ").text == "data.state"
+    with pytest.raises(ConfigError, match="judge them by rules, such as 'done if all tasks"):
+        parse_single_path("tasks[].state")
 
 
 def test_keys_may_begin_with_a_dollar_sign():

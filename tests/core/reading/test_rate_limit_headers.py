@@ -2,7 +2,9 @@
 
 import pytest
 
+from pollkit import Profile, Reply
 from pollkit.core.reading.rate_limit_headers import Quota, parse_quota, parse_retry_after
+from pollkit.core.reading.reader import Reader
 from readings import NOON, NOON_DATE, read_reply
 
 # Retry-After
@@ -201,3 +203,87 @@ def test_parameters_of_rate_limits_are_matched_by_their_whole_name(text, remaini
 def test_a_quota_as_text():
     assert str(Quota(5, 30, 60)) == "5 of 60 requests left, reset in 30 s"
     assert str(Quota(5)) == "5 requests left"
+
+
+# Several limits at once
+
+
+def test_the_limit_that_allows_least_per_second_counts():
+    """The hour has more requests left than the second, but allows fewer per second."""
+    combined = '"second";r=20;t=1, "hour";r=30;t=3600'
+    assert parse_quota({"ratelimit": combined}, NOON) == Quota(30, 3600)
+
+
+def test_a_low_limit_counts_before_one_with_plenty_left():
+    combined = '"minute";r=2;t=30, "day";r=5000;t=86400'
+    policy = '"minute";q=60;w=60, "day";q=10000;w=86400'
+    headers = {"ratelimit": combined, "ratelimit-policy": policy}
+    assert parse_quota(headers, NOON) == Quota(2, 30, 60)
+
+
+def test_a_policy_that_does_not_count_requests_is_ignored():
+    headers = {
+        "ratelimit": '"tokens";r=1;t=30, "calls";r=50;t=30',
+        "ratelimit-policy": '"tokens";q=1000;w=60;qu="tokens", "calls";q=100;w=60;qu="requests"',
+    }
+    assert parse_quota(headers, NOON) == Quota(50, 30, 100)
+    assert parse_quota({"ratelimit-policy": '"b";q=100;w=60;qu="content-bytes"'}, NOON) is None
+
+
+def test_a_policy_of_nonsense_is_ignored():
+    assert parse_quota({"ratelimit-policy": '"a";q=1;w=999999999999999999'}, NOON) is None
+
+
+def test_a_comment_is_no_parameter():
+    policy = '"a";q=10;w=60;comment="was ;q=1;w=1 before"'
+    assert parse_quota({"ratelimit-policy": policy}, NOON) == Quota(None, None, 10, 60)
+
+
+def test_a_policy_without_a_remainder_names_a_limit():
+    quota = parse_quota({"ratelimit-policy": '"default";q=100;w=60'}, NOON)
+    assert quota == Quota(None, None, 100, 60)
+    assert str(quota) == "100 requests per 60 s"
+    assert parse_quota({"ratelimit-policy": '"default";q=100'}, NOON) is None
+    assert read_reply({"status": "running"}, ratelimit_policy='"a";q=5;w=1').quota.limit == 5
+
+
+@pytest.mark.parametrize(
+    "reset, seconds",
+    [
+        ("1s", 1),
+        ("6m0s", 360),
+        ("1h2m3s", 3723),
+        ("1.5s", 1.5),
+        ("120ms", 0.12),
+        ("2026-11-13T12:00:30Z", 30),
+        ("soon", None),
+        ("1m1", None),
+    ],
+)
+def test_the_requests_dialect_of_openai_and_anthropic(reset, seconds):
+    for names in (
+        ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"),
+        ("anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"),
+    ):
+        headers = dict(zip(names, ("5", reset)), date=NOON_DATE)
+        assert parse_quota(headers, NOON) == Quota(5, seconds)
+
+
+@pytest.mark.parametrize(
+    "headers, warning",
+    [
+        ({"ratelimit": "nonsense;;="}, "ignored ratelimit: 'nonsense;;=', which makes no sense"),
+        ({"ratelimit-policy": '"a";q=x'}, "ignored ratelimit-policy: '\"a\";q=x', which"),
+        ({"ratelimit": '"a";r="5"'}, "ignored ratelimit"),
+        ({"ratelimit": "x" * 2000}, "ignored ratelimit: 'xxx"),
+        ({"ratelimit": " "}, ""),
+        ({"ratelimit-policy": "100;w=60"}, ""),
+        ({"ratelimit-policy": '"b";q=9;w=60;qu="content-bytes"'}, ""),
+        ({"x-ratelimit-remaining": "plenty"}, ""),
+    ],
+)
+def test_a_header_of_nonsense_is_ignored_with_a_warning(headers, warning):
+    reply = Reply(200, headers, '{"status": "running"}', "https://api.internal/1", NOON)
+    reading = Reader(Profile()).read(reply)
+    assert (reading.quota, len(reading.warnings)) == (None, bool(warning))
+    assert "".join(reading.warnings).startswith(warning)

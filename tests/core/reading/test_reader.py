@@ -313,7 +313,7 @@ def test_the_result_of_a_callable_is_not_changed():
 )
 def test_a_reply_about_many_jobs_is_read_for_each(profile, data):
     whole, readings = Reader(profile).read_many(
-        Reply(200, {}, json.dumps(data)), ["a", "7", "missing"]
+        [Reply(200, {}, json.dumps(data))], ["a", "7", "missing"]
     )
     assert [reading.verdict for reading in readings] == [
         Verdict.DONE,
@@ -337,14 +337,14 @@ def test_a_reply_about_many_jobs_is_read_for_each(profile, data):
     ],
 )
 def test_a_failed_exchange_fails_for_each_of_its_jobs(seen, verdict):
-    whole, readings = GUESS.read_many(seen, ["a", "b"])
+    whole, readings = GUESS.read_many([seen], ["a", "b"])
     assert [whole.verdict] + [reading.verdict for reading in readings] == [verdict] * 3
 
 
 def test_the_headers_of_a_reply_about_many_jobs_count_for_each():
     headers = {"Retry-After": "9", "RateLimit-Remaining": "3"}
     whole, readings = GUESS.read_many(
-        Reply(200, headers, b'{"items": [{"id": "a", "status": "x"}]}'), ["a", "b"]
+        [Reply(200, headers, b'{"items": [{"id": "a", "status": "x"}]}')], ["a", "b"]
     )
     assert whole.quota == Quota(3) and [reading.retry_after for reading in readings] == [9, 9]
 
@@ -360,3 +360,9 @@ def test_the_headers_of_a_reply_about_many_jobs_count_for_each():
 )
 def test_the_path_of_the_status_is_known_if_there_is_one(data, path):
     assert GUESS.find_status_path(data) == path
+
+
+def test_rules_judge_the_reply_that_an_exception_carries():
+    reader = Reader(Profile(rules=["failed if http 410"]))
+    assert reader.read_call_error(Reply(410, {}, b"")).verdict is Verdict.FAILED
+    assert reader.read_call_error(Reply(409, {}, b"")) is None

@@ -250,7 +250,7 @@ def test_an_item_of_a_reply_about_many_jobs_may_be_an_envelope():
             {"id": "b", "status": "success"},
         ]
     }
-    _, readings = GUESS.read_many(Reply(200, {}, json.dumps(data)), ["a", "b"])
+    _, readings = GUESS.read_many([Reply(200, {}, json.dumps(data))], ["a", "b"])
     assert [reading.verdict for reading in readings] == [PENDING, DONE]
 
 

@@ -8,7 +8,7 @@ from job_api import JobApi
 from pollkit import BatchPoller, Job, Profile, Simulation
 from pollkit.core.model import iso_text
 from pollkit.core.reading.verdict import Verdict
-from pollkit.core.wait_settings import WaitSettings
+from pollkit.core.waiting.wait_settings import WaitSettings
 from pollkit.drivers import client
 from pollkit.testing import VirtualClock
 

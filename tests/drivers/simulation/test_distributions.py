@@ -4,6 +4,7 @@ import pytest
 
 from pollkit import ConfigError
 from pollkit.drivers.simulation.distributions import (
+    Either,
     Lognormal,
     Measured,
     Uniform,
@@ -20,6 +21,7 @@ from pollkit.drivers.simulation.distributions import (
         ("Uniform 0s .. 90", "uniform 0s..1m30s"),
         ("lognormal 5m x1.6", "lognormal 5m x1.6"),
         ("lognormal 17s x2 within 5s..60s", "lognormal 17s x2 within 5s..1m"),
+        ("uniform 1s..3s OR lognormal 8m x1.2", "uniform 1s..3s or lognormal 8m x1.2"),
     ],
 )
 def test_a_distribution_prints_as_the_text_it_parses_from(text, shown):
@@ -49,6 +51,8 @@ def test_a_distribution_prints_as_the_text_it_parses_from(text, shown):
         ("lognormal 5m x1.6 within 9h..10h", "hardly any"),
         ("lognormal 5m x1.6 within 5m..5m", "hardly any"),
         ("uniform 2m..99999999999h", "out of range"),
+        ("uniform 1s..3s or", "write it as"),
+        ("uniform 1s..3s or uniform 5s", "is not a range"),
     ],
 )
 def test_an_invalid_distribution_is_refused_with_the_reason(text, message):
@@ -69,6 +73,7 @@ def test_a_list_needs_at_least_one_duration_above_zero_and_no_invalid_one(durati
         Lognormal(300.0, 1.6),
         Lognormal(17.0, 1.9, 5.0, 60.0),
         Lognormal(17.0, 1.9, 5.0),
+        Either((Lognormal(2.0, 1.3), Lognormal(480.0, 1.2))),
     ],
 )
 def test_quantiles_and_survival_are_inverse_functions(distribution):

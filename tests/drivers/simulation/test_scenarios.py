@@ -19,6 +19,13 @@ def test_every_scenario_runs_and_no_pace_is_far_below_its_optimum():
             )
 
 
+def test_labels_are_as_frequent_as_their_scenario_says():
+    labels = [job.label for job in Simulation("mixed-models", jobs=5000).jobs]
+    for label, percent in SCENARIOS["mixed-models"].percent.items():
+        assert labels.count(label) / 5000 == pytest.approx(percent / 100, abs=0.02)
+    assert {sum(each.percent.values()) for each in SCENARIOS.values()} == {0, 100}
+
+
 @pytest.mark.parametrize(
     "text, check",
     [

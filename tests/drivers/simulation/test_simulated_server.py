@@ -1,8 +1,10 @@
 """The simulated server: its limiters and its answers."""
 
+import pytest
+
 from pollkit.core.reading.verdict import Verdict
 from pollkit.core.units import parse_limit
-from pollkit.drivers.simulation.server import FixedWindow, SimJob, SimulatedApi, Tokens
+from pollkit.drivers.simulation.server import WINDOWS, FixedWindow, SimJob, SimulatedApi, Tokens
 
 # The simulated server
 
@@ -36,3 +38,11 @@ def test_only_replies_with_timestamps_state_the_true_end():
     done = with_timestamps.answer("a", 160.0, 160.5)
     assert (done.verdict, done.duration_s, done.notice_delay_s) == (Verdict.DONE, 50.0, 10.5)
     assert plain.answer("a", 160.0, 160.5).duration_s is None
+
+
+@pytest.mark.parametrize("window", WINDOWS)
+def test_several_limits_are_enforced_at_once(window):
+    api = SimulatedApi([SimJob("a", None, 0.0, 9e9)], parse_limit("2/s, 5/h"), window=window)
+    verdicts = [api.answer("a", float(at), float(at)).verdict for at in range(7)]
+    assert verdicts == [Verdict.PENDING] * 5 + [Verdict.LIMITED] * 2
+    assert api.answer("a", 8.0, 8.0).retry_after > 500.0

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from pollkit import ConfigError, Fault, Poller, Profile
+from pollkit.core.model import FaultCode
 from pollkit.core.urls import parse_url
 from pollkit.edges.http.proxies import choose_proxy
 from pollkit.edges.http.request import Request
@@ -127,6 +128,30 @@ def test_no_proxy_takes_an_ipv6_address_with_brackets_or_without(listed, straigh
     environment.setenv("http_proxy", "http://proxy.test:3128")
     environment.setenv("no_proxy", listed)
     assert (choose_proxy(parse_url("http://[::1]:8080/jobs/1"), "env")[0] is None) is straight
+
+
+@pytest.mark.parametrize(
+    "listed, url, straight",
+    [
+        ("10.0.0.0/8", "http://10.1.2.3:8080/", True),
+        ("10.0.0.0/8", "http://11.1.2.3:8080/", False),
+        ("a.test, 10.1.2.0/24", "http://10.1.2.3/", True),
+        ("a.test 10.1.2.9/24", "http://10.1.2.3/", True),
+        ("10.0.0.0/8:8080", "http://10.1.2.3:8080/", True),
+        ("10.0.0.0/8:8080", "http://10.1.2.3:80/", False),
+        ("[fd00::]/8", "http://[fd12::1]/", True),
+        ("fd00::/8", "http://[fd12::1]:81/", True),
+        ("fd00::/8", "http://10.1.2.3/", False),
+        ("10.0.0.0/8", "http://host.test/", False),
+        ("10.0.0.0/99, nonsense/x, /", "http://10.1.2.3/", False),
+        ("10.1.2.3:81", "http://10.1.2.3:81/", True),
+        ("10.1.2.3:81", "http://10.1.2.3:82/", False),
+    ],
+)
+def test_no_proxy_takes_networks_and_ports(listed, url, straight, environment):
+    environment.setenv("http_proxy", "http://proxy.test:3128")
+    environment.setenv("no_proxy", listed)
+    assert (choose_proxy(parse_url(url), "env")[0] is None) is straight
 
 
 @pytest.mark.parametrize("listed", ["api.test", ".api.test", "API.test"])
@@ -341,6 +366,24 @@ def test_407_is_a_final_fault_with_advice(url, fetch):
     assert got.final
     assert "WRONG" not in str(got)
     assert len(proxy.requests) == 1
+
+
+@pytest.mark.parametrize("url", ["http://jobs.invalid/1", "https://jobs.invalid/1"])
+@pytest.mark.parametrize(
+    "offers, advice",
+    [
+        ("Negotiate", "it offers only Negotiate, which --transport curl may answer"),
+        ("Negotiate, NTLM", "it offers only Negotiate and NTLM, which"),
+        ("Strange", "it offers only logins that pollkit does not know"),
+        ('Negotiate, Basic realm="x"', "set its user name and password: "),
+    ],
+)
+def test_407_names_the_logins_that_pollkit_has_not(url, offers, advice, fetch):
+    answer = reply("<html>", "407 Proxy Authentication Required", Proxy_Authenticate=offers)
+    with RawServer(answer) as proxy:
+        got = fetch(url, proxy="http://" + proxy.authority)
+    assert got.advice.startswith(advice)
+    assert got.final and got.code is FaultCode.PROXY
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 500, 502, 503, 504])

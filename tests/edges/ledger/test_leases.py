@@ -116,3 +116,19 @@ def test_postponed_jobs_come_after_all_others_that_are_due(ledger, leases, clock
     clock.pass_s(1)
     leases.end_postponement(unpollable)
     assert [claim.job.id for claim in leases.claim(9)] == ["d", "a", "b"]
+
+
+def test_jobs_can_be_claimed_by_their_ids_although_they_are_not_due(ledger, leases, clock):
+    ledger.add(["a", "b", "c", "d"])
+    claims = leases.claim(4, lease_s=60)
+    assert all(poll_job(ledger, claim) for claim in claims[:3])
+    assert poll_job(ledger, claims[3], Verdict.DONE)
+    leases.release(claims[:2])
+    assert leases.claim(9) == []
+    found = leases.claim_ids(["b", "c", "d", "nonesuch"], 60)
+    assert [claim.job.id for claim in found] == ["b"]  # c is leased, and d has finished
+    assert found[0].resume("u", RULES, clock.now()).polls == 1
+    assert leases.claim_ids(["b"], 60) == leases.claim_ids([], 60) == []
+    clock.pass_s(60)
+    assert [claim.job.id for claim in leases.claim_ids(["c", "b"], 60)] == ["c", "b"]
+    assert not poll_job(ledger, claims[2])  # its lease is lost

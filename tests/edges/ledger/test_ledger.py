@@ -5,8 +5,7 @@ import pytest
 from ledger_host import RULES, peak_of, poll_job, states
 from pollkit import ConfigError, Job
 from pollkit.core.reading.verdict import Verdict
-from pollkit.edges.ledger.sqlite import jobs as job_module
-from pollkit.edges.ledger.sqlite import rows as row_module
+from pollkit.edges.ledger import stored_jobs
 
 # Adding
 
@@ -52,11 +51,11 @@ def test_a_job_that_can_not_be_stored_is_an_error_and_no_job_is_added(ledger, jo
     with pytest.raises(ConfigError, match=message) as raised:
         ledger.add(["new", job])
     assert "s3cr3t" not in str(raised.value)
-    assert [row.job.id for row in ledger.rows()] == ["a"]
+    assert [row.job.id for row in ledger.jobs()] == ["a"]
 
 
 def test_a_single_text_instead_of_a_list_is_an_error(ledger):
-    for call in (ledger.add, ledger.retry, ledger.forget, lambda ids: list(ledger.rows(ids=ids))):
+    for call in (ledger.add, ledger.retry, ledger.forget, lambda ids: list(ledger.jobs(ids=ids))):
         with pytest.raises(ConfigError, match="not one"):
             call("job_1")
 
@@ -70,7 +69,7 @@ def test_a_finished_job_can_wait_again_from_the_start(ledger, leases, notificati
     notifications.mark_notified(notifications.claim(1)[0])
     clock.pass_s(1000)
     assert ledger.retry(["a", "b", "unknown"]) == ["a"]
-    row = next(ledger.rows(ids=["a"]))
+    row = next(ledger.jobs(ids=["a"]))
     assert (row.state, row.outcome) == ("waiting", None)
     assert (row.notified_at, row.notify_attempts) == (None, 0)
     (claim,) = [claim for claim in leases.claim(9) if claim.job.id == "a"]
@@ -87,7 +86,7 @@ def test_a_forgotten_job_is_removed_even_if_it_is_claimed(ledger, leases, clock)
     poll_job(ledger, claims[2], Verdict.DONE)
     assert ledger.forget_finished(older_than_s=50) == 1
     assert ledger.forget_finished(pending_too=False) == 0
-    assert [row.job.id for row in ledger.rows()] == ["c", "d"]
+    assert [row.job.id for row in ledger.jobs()] == ["c", "d"]
 
 
 # Rows and summaries
@@ -97,7 +96,7 @@ def test_a_finished_job_has_its_outcome(ledger, leases, clock):
     ledger.add([Job("a", label="small", metadata={"n": 1})])
     clock.pass_s(7)
     poll_job(ledger, leases.claim(1)[0], Verdict.DONE, result={"pages": 3})
-    (row,) = ledger.rows()
+    (row,) = ledger.jobs()
     assert (row.state, row.due_at, row.notified_at) == ("done", None, None)
     assert row.ended_at == pytest.approx(clock.wall())
     assert row.job.metadata == {"n": 1}
@@ -108,7 +107,7 @@ def test_a_finished_job_has_its_outcome(ledger, leases, clock):
 def test_the_row_of_a_waiting_job_shows_its_progress(ledger, leases, clock):
     ledger.add(["a"])
     poll_job(ledger, leases.claim(1)[0], fraction=0.5)
-    (row,) = ledger.rows()
+    (row,) = ledger.jobs()
     assert row.progress["polls"] == 1
     assert row.progress["fraction"] == 0.5
     assert row.progress["status"] == "running"
@@ -120,14 +119,14 @@ def test_the_row_of_a_waiting_job_shows_its_progress(ledger, leases, clock):
 def test_rows_are_filtered_by_state_profile_label_and_id_and_keep_their_order(
     ledger, leases, monkeypatch
 ):
-    monkeypatch.setattr(job_module, "PAGE_ROWS", 3)
+    monkeypatch.setattr(stored_jobs, "PAGE_ROWS", 3)
     jobs = [Job("job %d" % i, profile="p%d" % (i % 2), label="l%d" % (i % 3)) for i in range(10)]
     ledger.add(jobs)
     poll_job(ledger, leases.claim(1)[0], Verdict.DONE)
     leases.claim(1)
 
     def found(**filters):
-        return [int(row.job.id[4:]) for row in ledger.rows(**filters)]
+        return [int(row.job.id[4:]) for row in ledger.jobs(**filters)]
 
     assert found() == list(range(10))
     assert found(states=["done"]) == [0]
@@ -150,7 +149,7 @@ def test_a_summary_counts_the_rows_that_the_same_filters_give(ledger, leases, fi
     poll_job(ledger, leases.claim(1)[0], Verdict.DONE)
     leases.claim(1)
     summary = ledger.summary(**filters)
-    rows = list(ledger.rows(**filters))
+    rows = list(ledger.jobs(**filters))
     assert sum(summary.states.values()) == len(rows) > 0
     counted = {state for state, count in summary.states.items() if count}
     assert counted == {row.state for row in rows}
@@ -160,22 +159,22 @@ def test_a_summary_counts_the_rows_that_the_same_filters_give(ledger, leases, fi
 def test_rows_without_outcomes_are_otherwise_the_same(ledger, leases):
     ledger.add(["a", "b"])
     poll_job(ledger, leases.claim(1)[0], Verdict.DONE)
-    rows = list(ledger.rows())
+    rows = list(ledger.jobs())
     assert [row.outcome is None for row in rows] == [False, True]
-    assert list(ledger.rows(outcomes=False)) == [row._replace(outcome=None) for row in rows]
+    assert list(ledger.jobs(outcomes=False)) == [row._replace(outcome=None) for row in rows]
 
 
 def test_few_large_outcomes_are_in_memory_at_once_and_none_is_left_out(
     ledger, leases, notifications, monkeypatch
 ):
     size = 100000
-    monkeypatch.setattr(row_module, "PAGE_CHARACTERS", 2 * size)
+    monkeypatch.setattr(stored_jobs, "PAGE_CHARACTERS", 2 * size)
     names = ["job %02d" % i for i in range(30)]
     ledger.add(names)
     for claim in leases.claim(30):
         poll_job(ledger, claim, Verdict.DONE, result="x" * size)
-    assert peak_of(lambda: [len(row.outcome["result"]) for row in ledger.rows()]) < 8 * size
-    assert [row.job.id for row in ledger.rows()] == names
+    assert peak_of(lambda: [len(row.outcome["result"]) for row in ledger.jobs()]) < 8 * size
+    assert [row.job.id for row in ledger.jobs()] == names
     batches = []
 
     def claim_notifications():
@@ -189,9 +188,9 @@ def test_few_large_outcomes_are_in_memory_at_once_and_none_is_left_out(
 def test_an_outcome_that_is_larger_than_a_page_is_still_read(
     ledger, leases, notifications, monkeypatch
 ):
-    monkeypatch.setattr(row_module, "PAGE_CHARACTERS", 1)
+    monkeypatch.setattr(stored_jobs, "PAGE_CHARACTERS", 1)
     ledger.add(["a", "b"])
     for claim in leases.claim(2):
         poll_job(ledger, claim, Verdict.DONE, result="x" * 100000)
     assert [len(notifications.claim(100)) for _ in range(3)] == [1, 1, 0]
-    assert [row.job.id for row in ledger.rows()] == ["a", "b"]
+    assert [row.job.id for row in ledger.jobs()] == ["a", "b"]

@@ -52,7 +52,7 @@ def test_a_notification_that_fails_is_retried_for_a_day_and_then_given_up(
         assert notifications.claim(9) == []
         assert notifications.next_at() == pytest.approx(clock.now() + HOUR)
         clock.pass_s(HOUR)
-    (row,) = ledger.rows()
+    (row,) = ledger.jobs()
     assert (attempt, row.notify_attempts, row.gave_up_notifying) == (25, 25, True)
     assert row.notify_error == "exit status 1 boom"
     summary = ledger.summary()
@@ -94,7 +94,7 @@ def test_a_failure_after_success_does_not_count(ledger, notifications):
     (notification,) = notifications.claim(9)
     notifications.mark_notified(notification)
     assert not notifications.record_failure(notification, "late", 1.0)
-    assert next(ledger.rows()).notified_at is not None
+    assert next(ledger.jobs()).notified_at is not None
 
 
 def test_a_notification_of_an_earlier_outcome_does_not_affect_the_next_one(

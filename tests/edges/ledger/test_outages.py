@@ -4,8 +4,8 @@ import pytest
 
 from ledger_host import DAY, HOUR, RULES, poll_job, states
 from pollkit import Job, Ledger
-from pollkit.core.outages import Outage
 from pollkit.core.reading.verdict import Verdict
+from pollkit.core.scheduling.outages import Outage
 
 ORIGIN = "https://api.internal"
 OTHER = "https://other.internal"
@@ -179,13 +179,13 @@ def test_the_deadline_of_a_job_is_extended_by_the_outages_of_its_origin(
     begin(ledger, OTHER)
     outages.hold([claim], ORIGIN)
     clock.pass_s(HOUR)
-    assert next(ledger.rows()).deadline is None  # the run decides about its timeout
+    assert next(ledger.jobs()).deadline is None  # the run decides about its timeout
     outages.end(ORIGIN, 0.0)
     (claim,) = leases.claim(1)
     state = claim.resume("https://api.internal/a", RULES, clock.now())
     assert state.deadline == pytest.approx(clock.now() + 200)
     assert poll_job(ledger, claim)
-    assert next(ledger.rows()).deadline == pytest.approx(clock.wall() + 200)
+    assert next(ledger.jobs()).deadline == pytest.approx(clock.wall() + 200)
 
 
 def test_the_origin_that_was_polled_counts_not_the_one_of_the_profile(ledger, leases, clock):
@@ -217,7 +217,7 @@ def test_the_deadline_is_extended_by_a_day_at_most(ledger, leases, clock):
     begin(ledger)
     ledger._outages.hold(leases.claim(1), ORIGIN)
     clock.pass_s(30 * HOUR)
-    row = next(ledger.rows())
+    row = next(ledger.jobs())
     assert row.deadline == pytest.approx(row.added_at + 25 * HOUR)
     (claim,) = leases.claim(1)
     assert claim.resume("https://api.internal/a", RULES, clock.now()).deadline == clock.now()
@@ -226,7 +226,7 @@ def test_the_deadline_is_extended_by_a_day_at_most(ledger, leases, clock):
 def test_the_row_of_a_job_shows_its_deadline_with_the_current_outage(ledger, leases, clock):
     ledger.add([Job("a", timeout=100), Job("b"), Job("c", timeout="never")])
     added_at = clock.wall()
-    rows = {row.job.id: row for row in ledger.rows()}
+    rows = {row.job.id: row for row in ledger.jobs()}
     assert rows["a"].deadline == pytest.approx(added_at + 100)
     assert rows["b"].deadline is rows["c"].deadline is None
     claims = leases.claim(3)
@@ -234,7 +234,7 @@ def test_the_row_of_a_job_shows_its_deadline_with_the_current_outage(ledger, lea
         assert poll_job(ledger, claim, origin=ORIGIN)
     begin(ledger)
     clock.pass_s(60)
-    rows = {row.job.id: row for row in ledger.rows()}
+    rows = {row.job.id: row for row in ledger.jobs()}
     assert rows["a"].deadline == pytest.approx(added_at + 160)
     assert rows["b"].deadline == pytest.approx(added_at + 360)
     assert rows["c"].deadline is None and rows["c"].origin == ORIGIN

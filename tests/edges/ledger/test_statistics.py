@@ -21,28 +21,37 @@ def test_a_duration_that_no_reply_gives_lies_between_two_polls(ledger, leases, s
     assert statistics.durations() == [(0, 10)]
 
 
-def test_durations_are_in_the_order_of_starts_and_wait_for_jobs_that_started_earlier(
-    ledger, leases, statistics, clock
-):
+def test_durations_are_in_the_order_of_starts(ledger, leases, statistics, clock):
     for name in "abcd":
         ledger.add([name])
         clock.pass_s(1)
     claims = {claim.job.id: claim for claim in leases.claim(9)}
-    for name, duration in [("d", 4), ("b", 2)]:
+    for name, duration in [("d", 4), ("b", 2), ("a", 1), ("c", 3)]:
         finish(ledger, claims[name], duration)
-        assert statistics.durations() == [] and statistics.durations_by_kind() == {}
-    finish(ledger, claims["a"], 1)
-    assert statistics.durations() == [(1, 1), (2, 2)]
-    finish(ledger, claims["c"], 3)
     assert statistics.durations() == [(1, 1), (2, 2), (3, 3), (4, 4)]
-    ledger.add(["later"])
-    assert len(statistics.durations()) == 4
+    assert statistics.durations_by_kind() == {("", ""): [(1, 1), (2, 2), (3, 3), (4, 4)]}
     ledger.retry(["a"])
-    assert len(statistics.durations()) == 4  # its new wait starts now
+    assert len(statistics.durations()) == 4
+
+
+def test_a_pace_learns_from_pending_jobs_each_with_its_own_start(ledger, leases, statistics, clock):
+    ledger.add(["finished", "polled twice", "polled once", "never polled"])  # at once
+    claims = leases.claim(9)
+    for claim in claims[1:3]:
+        poll_job(ledger, claim)
+    clock.pass_s(10)
+    finish(ledger, claims[0], 5)
+    poll_job(ledger, claims[1])
+    completions, pending = statistics.observed()
+    (completion,) = completions
+    assert completion[:2] == (5, 5)
+    assert list(pending.values()) == [pytest.approx(10), pytest.approx(0)]
+    starts = [completion.started_at, *pending]
+    assert starts == sorted(set(starts)) and starts[-1] - starts[0] < 1e-3
 
 
 @pytest.mark.parametrize(
-    "waiting, holds_back",
+    "waiting, counts",
     [
         (Job("w"), False),
         (Job("w", label="small"), True),
@@ -55,23 +64,23 @@ def test_durations_are_in_the_order_of_starts_and_wait_for_jobs_that_started_ear
     ],
     ids=str,
 )
-def test_a_waiting_job_that_may_be_of_the_same_kind_holds_back_durations(
-    ledger, leases, statistics, waiting, holds_back
+def test_a_pending_job_that_may_be_of_the_same_kind_counts(
+    ledger, leases, statistics, waiting, counts
 ):
     """A job need not name its profile, and its size may imply its label."""
-    ledger.add([waiting, Job("x", profile="p", label="small")])
-    finish(ledger, leases.claim(2)[1], 5)
-    assert statistics.durations("p", "small") == ([] if holds_back else [(5, 5)])
+    ledger.add([waiting])
+    (claim,) = leases.claim(1)
+    poll_job(ledger, claim)
+    assert len(statistics.observed("p", "small").pending) == counts
 
 
-def test_a_job_that_never_finishes_does_not_hold_back_durations_for_ever(
-    ledger, leases, statistics
-):
-    ledger.add(["stuck"] + ["job_%d" % i for i in range(60)])
-    for i, claim in enumerate(leases.claim(99)[1:]):
-        finish(ledger, claim, i)
-        assert bool(statistics.durations()) == (i >= 44)
-    assert len(statistics.durations()) == 60
+def test_a_finished_job_is_no_longer_pending(ledger, leases, statistics):
+    ledger.add(["x"])
+    (claim,) = leases.claim(1)
+    poll_job(ledger, claim)
+    assert len(statistics.observed().pending) == 1
+    finish(ledger, claim, 5)
+    assert statistics.observed().pending == {} and len(statistics.observed().completions) == 1
 
 
 def test_polls_are_counted_per_minute_for_thirty_days(ledger, leases, statistics, clock):
@@ -98,3 +107,37 @@ def test_polls_are_counted_per_minute_for_thirty_days(ledger, leases, statistics
         "https://a": (4, 2, 2, 1),
         "https://b": (1, 1, 0, 0),
     }
+
+
+def test_the_polls_of_finished_jobs_are_known_the_latest_first(ledger, leases, statistics, clock):
+    ledger.add(["a", "b", "waiting"])
+    a, b, waiting = leases.claim(3)
+    poll_job(ledger, waiting)
+    poll_job(ledger, a, Verdict.DONE)
+    clock.pass_s(1)
+    poll_job(ledger, b)
+    b = b._replace(saved={"polls": 1, "started_at": 0.0, "wait_from": 0.0, "next_at": 0.0})
+    poll_job(ledger, b, Verdict.DONE)
+    assert statistics.polls_per_job() == [2, 1]
+    assert statistics.polls_per_job(1) == [2]
+
+
+def test_faults_are_counted_by_kind_and_hour_for_30_days(statistics, clock):
+    statistics.add_faults({})
+    statistics.add_faults({"connect": 2, "http 503": 1})
+    statistics.add_faults({"connect": 3})
+    assert statistics.faults_by_kind() == {"connect": 5, "http 503": 1}
+    clock.pass_s(2 * 3600)
+    statistics.add_faults({"connect": 1})
+    assert statistics.faults_by_kind(clock.wall() - 60) == {"connect": 1}
+    clock.pass_s(30 * DAY)
+    statistics.add_faults({"timeout": 1})
+    assert statistics.faults_by_kind() == {"connect": 1, "timeout": 1}
+
+
+def test_a_ledger_lists_its_rate_limits(ledger, clock):
+    assert ledger.limits() == {}
+    ledger.bucket("60/m", "b").reserve(clock.now(), clock.now())
+    ledger.bucket(None, "a").reserve(clock.now(), clock.now())
+    limits = ledger.limits()
+    assert [(name, stored.rule) for name, stored in limits.items()] == [("a", ""), ("b", "60/m")]

@@ -23,6 +23,7 @@ from pollkit import (
 from pollkit.core.reading.rate_limit_headers import Quota
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.edges.limits import shared_bucket
+from pollkit.edges.limits.shared_bucket import BLOCK_S
 from pollkit.testing import VirtualClock
 
 HOUR = 3600.0
@@ -173,7 +174,7 @@ def test_the_rest_of_a_block_expires_soon_and_is_void_after_a_pause(path, clock)
     ],
 )
 def test_a_block_is_for_a_twentieth_of_a_second_and_half_the_burst_at_most(path, limit, block):
-    assert shared_bucket._block_size(SharedBucket(path, limit)._current()) == block
+    assert shared_bucket._block_size(SharedBucket(path, limit)._current(), BLOCK_S) == block
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -376,3 +377,28 @@ def test_a_bucket_that_was_edited_by_hand_is_an_error(path, statement, message):
 def test_text_that_is_no_limit_is_an_error(path):
     with pytest.raises(ConfigError, match="not a limit"):
         SharedBucket(path, "plenty")
+
+
+# Several limits at once
+
+
+def test_several_limits_are_shared_and_survive_a_restart(tmp_path):
+    path = str(tmp_path / "limits.db")
+    clock = VirtualClock()
+    for _ in range(3):
+        bucket = SharedBucket(path, "10/s burst 10, 3/h", clock=clock)
+        assert bucket.reserve(clock.now()) == clock.now()
+        bucket.close()
+        clock.sleep_until(clock.now() + 60.0)
+    other = SharedBucket(path, clock=clock)
+    assert 3600.0 < other.reserve(clock.now()) - clock.now() + 180.0 <= 3600.0 * 50 / 48
+
+
+def test_tokens_under_several_limits_are_taken_one_by_one(tmp_path):
+    """The unused rest of a block would be lost for the whole period."""
+    clock = VirtualClock()
+    path = str(tmp_path / "limits.db")
+    SharedBucket(path, "1000/s burst 100, 5/h", clock=clock).reserve(clock.now())
+    other = SharedBucket(path, clock=clock)
+    ready = [other.reserve(clock.now()) - clock.now() for _ in range(5)]
+    assert ready[:4] == [0, 0, 0, 0] and ready[4] > 3600

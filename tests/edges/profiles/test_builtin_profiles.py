@@ -15,6 +15,8 @@ from pollkit.cli.commands.help import text_of
 from pollkit.core.profile import fill_base, profile_for_job, validate_profile
 from pollkit.core.reading.reader import Reader
 from pollkit.core.reading.verdict import Verdict
+from pollkit.core.submitting.intent import Kind
+from pollkit.core.submitting.reply import SubmitReader
 from pollkit.core.units import Limit
 from pollkit.edges.credentials import Credential
 from pollkit.edges.profiles import catalog as profiles
@@ -23,7 +25,7 @@ from profile_replies import REPLIES
 KINDS = {"pending": Verdict.PENDING, "done": Verdict.DONE, "failed": Verdict.FAILED}
 ALL = """
     knowhere model-tasks sync generic ogc-processes azure google openai-batch replicate ray-jobs
-    prefect airflow flower
+    prefect airflow flower rq-dashboard
     """.split()
 
 
@@ -168,3 +170,27 @@ def test_the_profiles_can_be_read_from_a_zip(tmp_path):
                     file.write(path, os.path.relpath(path, root))
     output = subprocess.check_output([sys.executable, "-I", "-c", READ_FROM_ZIP, archive]).decode()
     assert output.startswith(archive) and output.strip().endswith("https://sync.so/status/{id}")
+
+
+@pytest.mark.parametrize(
+    "name, reply, job_id",
+    [
+        ("openai-batch", {"id": "batch_1", "object": "batch", "status": "validating"}, "batch_1"),
+        ("replicate", {"id": "gm3", "status": "starting", "urls": {"get": "x"}}, "gm3"),
+        ("ray-jobs", {"job_id": "raysubmit_1", "submission_id": "raysubmit_1"}, "raysubmit_1"),
+        ("prefect", {"id": "f1", "state": {"type": "SCHEDULED"}}, "f1"),
+        ("airflow", {"dag_run_id": "k1", "state": "queued", "conf": {}}, "k1"),
+        ("flower", {"task-id": "t1", "state": "PENDING"}, "t1"),
+        ("ogc-processes", {"jobID": "81574318", "status": "accepted", "type": "process"}, None),
+    ],
+)
+def test_the_reply_to_a_submission_names_the_job(name, reply, job_id):
+    profile = fill_base(profiles.find_profile(name), "https://api.internal")
+    url = profile.submit_url.replace("{label}", "x")
+    headers = {"Location": "/jobs/81574318"} if job_id is None else {}
+    answer = SubmitReader(profile).read(Reply(201, headers, json.dumps(reply), url))
+    assert (answer.kind, answer.is_finished) == (Kind.ACCEPTED, False)
+    if job_id is None:  # OGC API - Processes, 7.11.4: the URL is in Location
+        assert answer.job_url == "https://api.internal/jobs/81574318"
+    else:
+        assert (answer.job_id, answer.job_url) == (job_id, None)

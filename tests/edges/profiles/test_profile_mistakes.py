@@ -29,6 +29,18 @@ BROKEN = [
     (U + "max_faults = 0", ":3: [a] max_faults: it must be a whole number from 1, not 0"),
     (U + "max_faults = many", ":3: [a] max_faults: must be a whole number from 1, not 'many'"),
     (U + "batch_size = 1.5", ":3: [a] batch_size: must be a whole number from 1"),
+    (U + "result_url = {nobody}/x", ":3: [a] result_url: has an unknown placeholder {nobody}"),
+    (U + "result_url = /a b", ":3: [a] result_url: is not a URL: it has a space"),
+    (U + "result_url = a[].b", ":3: [a] result_url: path 'a[].b' leads to several values"),
+    (U + "result_next = next", ":3: [a] result_next: has no effect without result_url"),
+    (U + "cancel_url = data.cancel", ":3: [a] cancel_url: must be a URL, such as {base}/jobs/"),
+    (U + "cancel_url = /jobs/cancel", ":3: [a] cancel_url: has no {id}"),
+    (U + "cancel_method = DELETE", ":3: [a] cancel_method: has no effect without cancel_url"),
+    (U + "on_timeout = cancel", ":3: [a] on_timeout: has no effect without cancel_url"),
+    (U + "on_timeout = kill", ":3: [a] on_timeout: must be stop or cancel, not 'kill'"),
+    (U + "weight = 0", ":3: [a] weight: must be a number above 0, up to 1000, not '0'"),
+    (U + "weight = nan", ":3: [a] weight: must be a number above 0, up to 1000, not 'nan'"),
+    (U + "weight = high", ":3: [a] weight: must be a number above 0, up to 1000, not 'high'"),
     (U + "limit = 60", ":3: [a] limit: limit '60' is not a limit: write 60/m"),
     (U + "limit = 0/m", ":3: [a] limit: limit '0/m' is out of range"),
     (U + "pace = slow", ":3: [a] pace: pace 'slow' is not a pace"),
@@ -42,7 +54,12 @@ BROKEN = [
     (U + "result = items[0]", ":3: [a] result: path 'items[0]' is JSONPath: write it as items.0"),
     (
         U + "status = tasks[].a",
-        ":3: [a] status: path 'tasks[].a' uses JSONPath, which is not supported",
+        ":3: [a] status: path 'tasks[].a' leads to several values: judge them by rules",
+    ),
+    (U + "progress = tasks[].a", ":3: [a] progress: path 'tasks[].a' leads to several values"),
+    (
+        U + "rules =\n  done if http 200\n  done when x == y",
+        ":5: [a] rules: 'done when x == y': write 'if' after done",
     ),
     (U + "progress = $.a / b[1]", ":3: [a] progress: path '$.a' is JSONPath: write it as a"),
     (U + "result = a|yaml.b", ":3: [a] result: path 'a|yaml.b'"),
@@ -58,9 +75,15 @@ BROKEN = [
     (U + "proxy = socks5://p", ":3: [a] proxy: must be env, none or a URL such as http://proxy"),
     (U + "proxy = http://p:99999", ":3: [a] proxy: 'http://p:99999' has no usable host and port"),
     (U + "base = host", ":3: [a] base: 'host' is not a URL"),
+    (U + "batch_next = next as", ":3: [a] batch_next: 'next as': write PATH, PATH as"),
     (
-        U + "batch_url = https://a/",
-        ":3: [a] batch_url: has no {ids}: write it where the URL needs it",
+        U + "batch_next = header X-Next",
+        ":3: [a] batch_next: 'header X-Next': write PATH, PATH as PARAMETER, or header Link",
+    ),
+    (U + "batch_next = next", ":3: [a] batch_next: has no effect without batch_url"),
+    (
+        U + "batch_absent = gone",
+        ":3: [a] batch_absent: must be pending or ask or done or failed, not 'gone'",
     ),
     (
         U + "batch_url = https://a/{id}",
@@ -125,6 +148,17 @@ BROKEN = [
     (
         "[a]\nurl = https://a/{id}\n[a:b]\nup_to = 5\n[a:c]\nup_to = 5",
         ":6: [a:c] up_to: is the same as for b, so no size would select this label",
+    ),
+    (U + "hold = 2h", ":3: [a] hold: it must be from 1s to 10m, not 2h"),
+    (U + "hold = soon", ":3: [a] hold: 'soon' is not a duration"),
+    (U + "hold = 25s", ":3: [a] hold: has no effect: write {hold} or {hold_ms} in url"),
+    (U + "hold_url = https://a/{id}:wait", ":3: [a] hold_url: has no effect without hold"),
+    (U + "hold_method = POST", ":3: [a] hold_method: has no effect without hold_url"),
+    (U + "header.Prefer = wait={hold}", ":3: [a] header.Prefer: has a placeholder that has no"),
+    (U + "hold_url = https://a/{ids}", ":3: [a] hold_url: has an unknown placeholder {ids}"),
+    (
+        U + "hold = 25s\nhold_url = https://b/{id}",
+        ":4: [a] hold_url: must begin like url, with the same scheme, host and port",
     ),
     (
         "[a]\nurl = https://a/{job}",
@@ -283,6 +317,12 @@ def test_a_misplaced_secret_is_refused_and_not_quoted(write, pollkit, line):
     with pytest.raises(ConfigError) as caught:
         profiles.find_profile("a", path)
     assert "s3cr3t" not in str(caught.value)
+
+
+def test_every_bad_rule_is_reported_with_its_line(write):
+    rules = "rules = donee if http 404\n  # a comment\n\n  done if x == 1\n  done if\n"
+    lines = [problem.line for problem in profiles.check_file(write(U + rules))]
+    assert lines == [3, 7]
 
 
 def test_a_random_file_is_parsed_or_refused(write):

@@ -265,11 +265,18 @@ def test_the_examples_in_the_help_are_valid(write):
     examples = [
         line
         for line in io.StringIO(text_of("profiles"))
-        if line.startswith("    [") or not line.strip() or re.match(r"    \w+ +=", line)
+        if line.startswith("    [")
+        or not line.strip()
+        or re.match(r"    \w+ +=|        \w+ +if ", line)
     ]
     path = write("".join(examples))
     assert profiles.check_file(path) == []
-    assert sorted(profiles.profile_names(path)) == ["invoices", "ray-jobs"]
+    assert sorted(profiles.profile_names(path)) == [
+        "deletions",
+        "invoices",
+        "ray-jobs",
+        "workflows",
+    ]
     invoices = profiles.find_profile("invoices", path)
     assert profile_for_job(invoices, size=11).label == "yearly" and invoices.done == (
         "success",

@@ -1,7 +1,9 @@
 """The adapters that a profile or the command line can name."""
 
-from typing import Optional
+from typing import Any, Optional
 
+from ....core.profile import TRANSPORTS
+from ....errors import ConfigError
 from .interface import Adapter
 
 
@@ -20,3 +22,18 @@ def named_adapter(name: str) -> Optional[Adapter]:
 
         return CurlTransport()
     return None
+
+
+def check_adapter(transport: Any) -> Adapter:
+    """An adapter; a ConfigError if it is none."""
+    if isinstance(transport, Adapter):
+        return transport
+    remedy = "wrap your client in an adapter of pollkit.adapters"
+    if hasattr(transport, "mount"):
+        remedy = "for a session, give pollkit.adapters.RequestsTransport(session)"
+    elif hasattr(transport, "add_handler"):
+        remedy = "for an opener, give pollkit.adapters.UrllibTransport(opener)"
+    raise ConfigError(
+        "transport must be %s or an adapter, not %s: %s"
+        % (", ".join(TRANSPORTS), type(transport).__name__, remedy)
+    )

@@ -4,19 +4,15 @@ A bucket is a row. Its instants are stored in seconds from the Moment of writing
 the clock moves none of them (see ledger_clock.py).
 """
 
-import json
-from typing import Any, Callable, Dict, NamedTuple, Optional, Tuple, TypeVar
+from typing import Callable, Dict, NamedTuple, Optional, Tuple, TypeVar
 
-from ....core.limits.bucket import Bucket
-from ....core.units import LONG_AGO
-from ....errors import LedgerError
 from ...sqlite_file import Connection
 from ..records import StoredBucket
 from ..storage import Buckets
+from ..stored_buckets import bucket_from_text, bucket_to_text
 from .ledger_clock import Moment, convert_moment
 from .ledger_file import LedgerFile
 
-INSTANTS = ("full_at", "paused_until", "slow_until", "slow_next", "flow_from", "flow_at", "rate_at")
 _T = TypeVar("_T")
 
 
@@ -33,6 +29,10 @@ class SqliteBuckets(Buckets):
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
+
+    def all(self) -> Dict[str, StoredBucket]:
+        """All buckets, by name; see Buckets."""
+        return self._file.read(self._load_all)
 
     def read(self, name: str) -> Optional[StoredBucket]:
         """The bucket, if there is one; see Buckets."""
@@ -67,6 +67,14 @@ class SqliteBuckets(Buckets):
         self._store(db, name, row.stored, row.at)
         return row.stored
 
+    def _load_all(self, db: Connection) -> Dict[str, StoredBucket]:
+        found = {}
+        for (name,) in db.execute("SELECT name FROM buckets ORDER BY name").fetchall():
+            row = self._load(db, name)
+            if row is not None:
+                found[name] = row.stored
+        return found
+
     def _load(self, db: Connection, name: str) -> Optional[_Row]:
         row = db.execute(
             "SELECT rule, boot, now, wall, state FROM buckets WHERE name = ?", (name,)
@@ -77,28 +85,12 @@ class SqliteBuckets(Buckets):
         at = self._file.moment()
         written = Moment(*moment)
         clock_changed = written.boot != at.boot or written.wall > at.wall
-        bucket = self._parse(text, convert_moment(written, at))
+        bucket = bucket_from_text(text, convert_moment(written, at), self._file.path)
         return _Row(StoredBucket(rule, bucket, at.now), at, clock_changed)
 
-    def _parse(self, text: str, written_at: float) -> Bucket:
-        try:
-            state: Dict[str, Any] = json.loads(text)
-            for field in INSTANTS:
-                if field in state:
-                    state[field] += written_at
-            known = {field: state[field] for field in state if field in Bucket._fields}
-            return Bucket(**known)
-        except (ValueError, TypeError):
-            raise LedgerError("%s is damaged: move it away" % self._file.path) from None
-
     def _store(self, db: Connection, name: str, stored: StoredBucket, at: Moment) -> None:
-        state = {
-            field: value - at.now if field in INSTANTS else value
-            for field, value in stored.bucket._asdict().items()
-            if value != LONG_AGO
-        }
         db.execute(
             "INSERT OR REPLACE INTO buckets (name, rule, boot, now, wall, state) "
             "VALUES (?, ?, ?, ?, ?, ?)",
-            (name, stored.rule, *at, json.dumps(state, separators=(",", ":"))),
+            (name, stored.rule, *at, bucket_to_text(stored.bucket, at.now)),
         )

@@ -1,23 +1,20 @@
 """The list of jobs in an SQLite file."""
 
-from math import isfinite
 from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ....core.deadlines import outage_seconds
-from ....core.model import State
-from ....core.outages import Outage
-from ....core.snapshot import is_instant
-from ....core.units import NEVER
-from ....errors import ConfigError
-from ...sqlite_file import Connection
+from ....core.scheduling.outages import Outage
+from ...sqlite_file import SIGNS_OF_DAMAGE, Connection
+from .. import stored_jobs
 from ..records import LEASED, WAITING, Added, JobRow, Summary
-from ..rows import NewJob
+from ..rows import NewJob, check_known
 from ..storage import Jobs
-from .ledger_file import LedgerFile, LedgerTime
+from ..stored_jobs import INTENT_COLUMNS, JOB_COLUMNS, LedgerTime, StoredJob, make_row, summarize
+from .intents import restart_intent
+from .ledger_file import LedgerFile
 from .outages import read_outages
-from .rows import JOB_COLUMNS, Page, StoredJob, read_page
+from .pages import Page, read_page
 
-PAGE_ROWS = 500  # rows read at once
+_TABLES = ("jobs", "outcomes", "intents")  # all have the key of a job
 
 # core/snapshot.py: is_last_poll_fault. Quotes within the texts of `progress` are escaped, so they
 # can't match.
@@ -49,7 +46,7 @@ class SqliteJobs(Jobs):
 
         return self._file.write(work)
 
-    def retry(self, ids: Iterable[str]) -> List[str]:
+    def retry(self, ids: Iterable[str], resubmit: bool = False) -> List[str]:
         """Let finished jobs wait again; see Jobs."""
 
         def work(db: Connection) -> List[str]:
@@ -60,10 +57,11 @@ class SqliteJobs(Jobs):
                     "UPDATE jobs SET state = ?, added_at = ?, free_at = ?, due_at = ?, "
                     "owner = NULL, ended_at = NULL, notify_at = NULL, notify_since = NULL, "
                     "notify_attempts = 0, notify_error = NULL, notified_at = NULL, "
-                    "outbox_at = NULL WHERE key = ?",
+                    "outbox_at = NULL, cancel_at = NULL WHERE key = ?",
                     (WAITING, now, now, now, key),
                 )
                 db.execute("DELETE FROM outcomes WHERE key = ?", (key,))
+                restart_intent(db, key, resubmit)
             return list(keys.values())
 
         return self._file.write(work)
@@ -74,8 +72,8 @@ class SqliteJobs(Jobs):
         def work(db: Connection) -> List[str]:
             keys = _find_keys(db, ids)
             for key in keys:
-                db.execute("DELETE FROM jobs WHERE key = ?", (key,))
-                db.execute("DELETE FROM outcomes WHERE key = ?", (key,))
+                for table in _TABLES:
+                    db.execute("DELETE FROM %s WHERE key = ?" % table, (key,))
             return list(keys.values())
 
         return self._file.write(work)
@@ -86,11 +84,30 @@ class SqliteJobs(Jobs):
 
         def work(db: Connection) -> int:
             before = self._file.time(db).now - older_than_s
-            db.execute(
-                "DELETE FROM outcomes WHERE key IN (SELECT key FROM jobs WHERE %s)" % condition,
-                (before,),
-            )
+            for table in _TABLES[1:]:
+                db.execute(
+                    "DELETE FROM %s WHERE key IN (SELECT key FROM jobs WHERE %s)"
+                    % (table, condition),
+                    (before,),
+                )
             return db.execute("DELETE FROM jobs WHERE " + condition, (before,)).rowcount
+
+        return self._file.write(work)
+
+    def mark_cancel_requested(self, ids: Iterable[str]) -> List[str]:
+        """Record that the API was asked to cancel jobs; see Jobs."""
+
+        def work(db: Connection) -> List[str]:
+            now = self._file.time(db).now
+            keys = _find_keys(db, ids, "state = 'waiting'")
+            for key in keys:
+                db.execute("UPDATE jobs SET cancel_at = ? WHERE key = ?", (now, key))
+                db.execute(
+                    "UPDATE jobs SET due_at = MIN(due_at, ?), free_at = MIN(free_at, ?) "
+                    "WHERE key = ? AND token IS NULL AND free_at <= due_at",
+                    (now, now, key),
+                )
+            return list(keys.values())
 
         return self._file.write(work)
 
@@ -121,7 +138,7 @@ class SqliteJobs(Jobs):
                 % (_LAST_POLL_IS_FAULT, " AND ".join(conditions or ["1"])),
                 [now, *values],
             ).fetchall()
-            return _summarize(rows, states, now)
+            return summarize(rows, states, now)
 
         return self._file.read(work)
 
@@ -152,16 +169,14 @@ class SqliteJobs(Jobs):
     def _find(self, conditions: List[str], values: List[Any], outcomes: bool) -> Iterator[JobRow]:
         """The rows that match, read page by page."""
         outcome, join = ("outcome", "LEFT JOIN outcomes USING (key)") if outcomes else ("NULL", "")
-        query = "SELECT %s, %s FROM jobs %s WHERE %s ORDER BY key LIMIT ?" % (
-            JOB_COLUMNS,
-            outcome,
-            join,
-            " AND ".join(["key > ?", *conditions]),
-        )
+        query = (
+            "SELECT %s, %s, %s FROM jobs LEFT JOIN intents USING (key) %s WHERE %s "
+            "ORDER BY key LIMIT ?"
+        ) % (JOB_COLUMNS, INTENT_COLUMNS, outcome, join, " AND ".join(["key > ?", *conditions]))
         last_key = 0
 
         def work(db: Connection) -> _JobPage:
-            page = read_page(db.execute(query, [last_key, *values, PAGE_ROWS]))
+            page = read_page(db.execute(query, [last_key, *values, stored_jobs.PAGE_ROWS]))
             return _JobPage(page, self._file.time(db, record=False), read_outages(db))
 
         has_more = True
@@ -170,51 +185,12 @@ class SqliteJobs(Jobs):
             for row in found.page.rows:
                 stored = StoredJob._make(row)
                 last_key = stored.key
-                yield self._job_row(stored, found.time, found.outages)
-            has_more = found.page.is_cut or len(found.page.rows) == PAGE_ROWS
-
-    def _job_row(self, stored: StoredJob, time: LedgerTime, outages: List[Outage]) -> JobRow:
-        saved = stored.saved_progress(self._file) or {}
-        is_settled = stored.ended_at is not None and stored.notify_at is None
-        return JobRow(
-            job=stored.job(self._file),
-            state=LEASED if stored.is_leased(time.now) else stored.state,
-            added_at=stored.added_at + time.wall_offset,
-            due_at=time.to_wall(stored.due_at),
-            progress={field: saved[field] for field in saved if not is_instant(field)},
-            ended_at=time.to_wall(stored.ended_at),
-            outcome=self._file.parse_json(stored.outcome),
-            notify_attempts=stored.notify_attempts,
-            notified_at=time.to_wall(stored.notified_at),
-            notify_error=stored.notify_error,
-            gave_up_notifying=is_settled and stored.notified_at is None,
-            origin=stored.origin,
-            deadline=time.to_wall(_deadline(stored, saved, outages, time.now)),
-        )
-
-
-def _deadline(
-    stored: StoredJob, saved: Dict[str, Any], outages: List[Outage], now: float
-) -> Optional[float]:
-    """The deadline of a waiting job in ledger time; None if there is none or it is unknown.
-
-    The saved deadline includes the outages before the last poll. None is saved if an outage has
-    postponed the final poll.
-    """
-    if stored.ended_at is not None:
-        return None
-    try:
-        if "deadline" in saved:
-            deadline = float(saved["deadline"])
-            since = float(saved["wait_from"])
-        else:
-            deadline = NEVER if stored.timeout_s is None else stored.added_at + stored.timeout_s
-            since = stored.added_at
-    except (KeyError, TypeError, ValueError):  # the row was edited by hand
-        return None
-    if not isfinite(deadline):
-        return None
-    return deadline + outage_seconds(outages, stored.origin or "", since, now)
+                try:
+                    job_row = make_row(stored, self._file.path, found.time, found.outages)
+                except SIGNS_OF_DAMAGE as error:
+                    raise self._file.explain_value(error) from error
+                yield job_row
+            has_more = found.page.is_cut or len(found.page.rows) == stored_jobs.PAGE_ROWS
 
 
 def _insert(db: Connection, job: NewJob, now: float) -> bool:
@@ -227,11 +203,7 @@ def _insert(db: Connection, job: NewJob, now: float) -> bool:
     if inserted.rowcount:
         return True
     known = db.execute("SELECT url, profile FROM jobs WHERE id = ?", (job.id,)).fetchone()
-    if known != (job.url, job.profile):
-        raise ConfigError(
-            "%r is in the ledger already, with another URL or profile: an id identifies one job; "
-            "forget that one first, or use another ledger" % job.id
-        )
+    check_known(job, known)
     return False
 
 
@@ -249,22 +221,3 @@ def _conditions(profile: Optional[str], label: Optional[str]) -> Tuple[List[str]
     wanted = {"profile = ?": profile, "label = ?": label}
     given = {condition: value for condition, value in wanted.items() if value is not None}
     return list(given), list(given.values())
-
-
-def _summarize(rows: Iterable[Any], states: Sequence[str], now: float) -> Summary:
-    counts = dict.fromkeys([WAITING, LEASED, *(state.value for state in State)], 0)
-    pending = 0
-    gave_up = 0
-    ages = []
-    faulty = 0
-    for stored_state, is_leased, jobs, oldest_added_at, *numbers in rows:
-        state = LEASED if is_leased else stored_state
-        if states and state not in states:
-            continue
-        counts[state] += jobs
-        pending += numbers[0]
-        gave_up += numbers[1]
-        faulty += numbers[2]
-        if stored_state == WAITING:
-            ages.append(max(0.0, now - oldest_added_at))
-    return Summary(counts, max(ages, default=None), pending, gave_up, faulty)

@@ -1,21 +1,18 @@
 """Claims on the waiting jobs in an SQLite file."""
 
-import json
 from typing import Iterable, List, Optional, Sequence, Tuple
 
-from ....core.learning.completions import observed_duration
-from ....core.model import NOTHING_COUNTED, Counts, Outcome
-from ....core.snapshot import state_to_row
-from ....core.wait_state import WaitState
-from ....errors import ConfigError
+from ....core.model import Outcome
+from ....core.units import NEVER
 from ...sqlite_file import Connection
-from ..records import Claim, new_token
-from ..storage import LONGEST_LEASE_S, Leases
-from .claims import make_claims, write_leases
+from ..leases import Leases, check_claim
+from ..records import Claim, PollResult, new_token
+from ..stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims
+from .claims import write_leases
+from .intents import add_intents
 from .ledger_file import LedgerFile
 from .outages import read_holds, read_next_probe, read_outages
 from .owners import Owner
-from .rows import JOB_COLUMNS, StoredJob
 from .statistics import Source, add_counts, record_duration
 
 
@@ -40,20 +37,15 @@ class SqliteLeases(Leases):
     ) -> List[Claim]:
         """Lease jobs that are due; see Leases.
 
-        `lease_s` is LEASE_S of drivers/leased_jobs.py, except in tests and benchmarks.
+        `lease_s` is LEASE_S of drivers/ledger/leased_jobs.py, except in tests and benchmarks.
         """
-        if count < 0:
-            raise ConfigError("%r jobs can't be claimed" % (count,))
-        if not 0 < lease_s <= LONGEST_LEASE_S:
-            raise ConfigError("a lease is for up to %.0f s, not %r" % (LONGEST_LEASE_S, lease_s))
+        check_claim(count, lease_s)
         used_token = token or new_token()
 
         def work(db: Connection) -> List[Claim]:
             time = self._file.time(db)
             jobs = _find_due(db, count, time.now, time.now + horizon_s)
-            until = time.now + lease_s
-            write_leases(db, jobs, until, used_token, self._owner.register(db, until))
-            return make_claims(jobs, used_token, self._file, time, read_outages(db))
+            return self._lease(db, jobs, lease_s, used_token, time)
 
         # Usually no job is due, and to check that takes no lock.
         (due_at,) = self._file.read_instants(lambda db: (_earliest_free(db),))
@@ -61,57 +53,52 @@ class SqliteLeases(Leases):
             return []
         return self._file.write(work)
 
-    def save_progress(
-        self,
-        claim: Claim,
-        state: WaitState,
-        *,
-        url: str = "",
-        origin: Optional[str] = None,
-        counts: Counts = NOTHING_COUNTED,
-    ) -> bool:
-        """Save the progress of a wait; see Leases."""
+    def claim_ids(
+        self, ids: Sequence[str], lease_s: float = 60.0, token: Optional[str] = None
+    ) -> List[Claim]:
+        """Lease jobs, due or not; see Leases."""
+        used_token = token or new_token()
 
-        def work(db: Connection) -> bool:
+        def work(db: Connection) -> List[Claim]:
             time = self._file.time(db)
-            add_counts(db, time, Source(claim.job.profile, origin), counts)
-            row = json.dumps(state_to_row(state, url, time.offset), separators=(",", ":"))
-            updated = db.execute(
-                "UPDATE jobs SET progress = ?, due_at = ?, origin = COALESCE(?, origin) "
-                "WHERE key = ? AND token = ?",
-                (row, state.next_at + time.offset, origin, claim.key, claim.token),
-            )
-            return updated.rowcount > 0
+            found = [_find_unleased(db, job_id, time.now) for job_id in ids]
+            jobs = [job for job in found if job is not None]
+            return self._lease(db, jobs, lease_s, used_token, time)
 
-        return self._file.write(work)
+        # Most callers don't know whether the jobs still wait, and to check that takes no lock.
+        waiting = self._file.read(lambda db: [_find_unleased(db, each, NEVER) for each in ids])
+        return self._file.write(work) if any(waiting) else []
 
-    def save_outcome(
+    def _lease(
         self,
-        claim: Claim,
-        state: WaitState,
-        outcome: Outcome,
-        *,
-        origin: Optional[str] = None,
-        counts: Counts = NOTHING_COUNTED,
-    ) -> bool:
-        """Save the outcome of a job; see Leases."""
-        text = json.dumps(outcome.as_dict(), separators=(",", ":"))
-        duration = observed_duration(state)
-        kind = (outcome.profile or "", outcome.label or "")
+        db: Connection,
+        jobs: Sequence[StoredJob],
+        lease_s: float,
+        token: str,
+        time: LedgerTime,
+    ) -> List[Claim]:
+        until = time.now + lease_s
+        write_leases(db, jobs, until, token, self._owner.register(db, until))
+        claims = make_claims(jobs, token, self._file.path, time, read_outages(db))
+        return add_intents(db, claims, time)
 
-        def work(db: Connection) -> bool:
+    def save(self, results: Sequence[PollResult]) -> List[bool]:
+        """Save the results of polls; see Leases."""
+
+        def work(db: Connection) -> List[bool]:
             time = self._file.time(db)
-            add_counts(db, time, Source(claim.job.profile, origin), counts)
-            if not _finish(db, claim, outcome, origin, time.now):
-                return False
-            db.execute(
-                "INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)", (claim.key, text)
-            )
-            if duration is not None:
-                record_duration(db, kind, duration, claim.added_at + claim.offset, claim.key)
-            return True
+            return [_save(db, result, time) for result in results]
 
-        return self._file.write(work)
+        return self._file.write(work) if results else []
+
+    def is_cancel_requested(self, claim: Claim) -> bool:
+        """Whether the API was asked to cancel a job; see Leases."""
+        row = self._file.read(
+            lambda db: db.execute(
+                "SELECT 1 FROM jobs WHERE key = ? AND cancel_at IS NOT NULL", (claim.key,)
+            ).fetchone()
+        )
+        return row is not None
 
     def renew(self, claims: Sequence[Claim], lease_s: float) -> List[Claim]:
         """Extend leases; see Leases."""
@@ -216,14 +203,65 @@ def _find_due(db: Connection, count: int, now: float, until: float) -> List[Stor
         )
 
 
-def _finish(
-    db: Connection, claim: Claim, outcome: Outcome, origin: Optional[str], now: float
-) -> bool:
+def _find_unleased(db: Connection, job_id: str, now: float) -> Optional[StoredJob]:
+    """A job that waits and is not leased at this instant; None if there is none."""
+    row = db.execute(
+        "SELECT %s FROM jobs WHERE id = ? AND free_at IS NOT NULL "
+        "AND (token IS NULL OR free_at <= ?)" % JOB_COLUMNS,
+        (job_id, now),
+    ).fetchone()
+    return None if row is None else StoredJob(*row)
+
+
+def _save(db: Connection, result: PollResult, time: LedgerTime) -> bool:
+    """Save the result of a poll; False if the lease was lost and only the counts were saved."""
+    claim = result.claim
+    add_counts(db, time, Source(claim.job.profile, result.origin), result.counts)
+    if result.outcome is None:
+        return _save_progress(db, result, time)
+    if not _finish(db, result, result.outcome, time.now):
+        return False
+    db.execute(
+        "INSERT OR REPLACE INTO outcomes (key, outcome) VALUES (?, ?)",
+        (claim.key, result.outcome_text()),
+    )
+    duration = result.duration
+    if duration is not None:
+        record_duration(db, result.kind, duration, claim.added_at + claim.offset, claim.key)
+    return True
+
+
+def _save_progress(db: Connection, result: PollResult, time: LedgerTime) -> bool:
+    claim = result.claim
+    updated = db.execute(
+        "UPDATE jobs SET progress = ?, due_at = ?, origin = COALESCE(?, origin) "
+        "WHERE key = ? AND token = ?",
+        (
+            result.progress_text(time.offset),
+            result.state.next_at + time.offset,
+            result.origin,
+            claim.key,
+            claim.token,
+        ),
+    )
+    return updated.rowcount > 0
+
+
+def _finish(db: Connection, result: PollResult, outcome: Outcome, now: float) -> bool:
     """End the wait for a claimed job; False if the lease was lost."""
     updated = db.execute(
         "UPDATE jobs SET state = ?, ended_at = ?, notify_at = ?, free_at = NULL, due_at = NULL, "
-        "token = NULL, owner = NULL, progress = NULL, notice_delay_s = ?, "
+        "token = NULL, owner = NULL, progress = NULL, notice_delay_s = ?, polls = ?, "
         "origin = COALESCE(?, origin) WHERE key = ? AND token = ?",
-        (outcome.state.value, now, now, outcome.notice_delay_s, origin, claim.key, claim.token),
+        (
+            outcome.state.value,
+            now,
+            now,
+            outcome.notice_delay_s,
+            outcome.polls,
+            result.origin,
+            result.claim.key,
+            result.claim.token,
+        ),
     )
     return updated.rowcount > 0

@@ -1,28 +1,14 @@
 """The SQLite file of a ledger, and ledger time (see ledger_clock.py)."""
 
-import json
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from ....errors import LedgerError
 from ...clock import Clock
 from ...sqlite_file import Connection, SqliteFile
+from ..stored_jobs import LedgerTime, parse_json
 from .ledger_clock import Moment, convert_moment
 from .schema import is_current, migrate
 
 RECORD_S = 10.0  # how often to record the time: a clock set back at a reboot may hide this much
-
-
-class LedgerTime(NamedTuple):
-    """This instant in ledger time, and the offsets to other clocks."""
-
-    now: float
-    offset: float  # an instant on the ledger's `clock` + offset = the instant in ledger time
-    wall_offset: float  # an instant in ledger time + wall_offset = the instant on the wall clock
-    clock_changed: bool  # since the last record: a reboot, or a wall clock that was set back
-
-    def to_wall(self, at: Optional[float]) -> Optional[float]:
-        """An instant of the ledger in wall-clock time, if there is one."""
-        return None if at is None else at + self.wall_offset
 
 
 class LedgerFile(SqliteFile):
@@ -77,9 +63,4 @@ class LedgerFile(SqliteFile):
 
     def parse_json(self, text: Optional[str]) -> Any:
         """A stored JSON value, None if there is none; a LedgerError if it is damaged."""
-        try:
-            return None if text is None else json.loads(text)
-        except (ValueError, RecursionError):
-            raise LedgerError(
-                "%s is damaged: it contains %.40r instead of JSON" % (self.path, text)
-            ) from None
+        return parse_json(text, self.path)

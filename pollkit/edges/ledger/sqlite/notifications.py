@@ -8,7 +8,7 @@ from ..records import Notification
 from ..storage import GIVE_UP_S, Notifications
 from .ledger_file import LedgerFile
 from .owners import Owner
-from .rows import Page, read_page
+from .pages import Page, read_page
 
 
 class SqliteNotifications(Notifications):

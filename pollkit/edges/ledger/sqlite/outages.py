@@ -7,16 +7,16 @@ many there are, and after that day the jobs can be claimed without any further r
 
 from typing import Dict, List, Optional, Sequence
 
-from ....core.deadlines import LONGEST_EXTENSION_S
 from ....core.model import one_line
-from ....core.outages import Outage
+from ....core.scheduling.outages import Outage
+from ....core.waiting.deadlines import LONGEST_EXTENSION_S
 from ...sqlite_file import Connection
 from ..records import Claim, OutageReport, new_token
 from ..storage import Outages
-from .claims import make_claims, move_outage, write_leases
+from ..stored_jobs import JOB_COLUMNS, StoredJob, make_claims, move_outage
+from .claims import write_leases
 from .ledger_file import LedgerFile
 from .owners import Owner
-from .rows import JOB_COLUMNS, StoredJob
 
 KEPT_S = 30 * 86400.0  # how long an outage is kept after its end
 ABANDONED_S = 3600.0  # an outage ends if no job has been waiting for its probe for so long
@@ -103,7 +103,7 @@ class SqliteOutages(Outages):
             )
             stored = StoredJob(*row)
             write_leases(db, [stored], until, used_token, self._owner.register(db, until))
-            return make_claims([stored], used_token, self._file, time, read_outages(db))[0]
+            return make_claims([stored], used_token, self._file.path, time, read_outages(db))[0]
 
         probes = [outage.next_probe_at for outage in self.current() if outage.origin == origin]
         if not probes or probes[0] > self._file.clock.now():

@@ -20,8 +20,12 @@ Instants (`_at`, `_until`, `_since`) are in ledger time (ledger_clock.py). The c
   notify_error    why the last attempt failed
   notified_at     when the notification succeeded
   outbox_at       when the line was written to the outbox
+  cancel_at       when the API was asked to cancel the job; NULL if it was not
   timeout_s       the job's own timeout: NULL if the run or the profile decides, infinite for
                   'never'
+
+A job that is still to be submitted has a row in `intents`, and so has one that was never submitted.
+The columns are the fields of core/submitting/intent.py: Intent.
 
 `outages.reported` is NULL, then 'begin' and 'end' when a run has reported them to a person.
 """
@@ -104,6 +108,21 @@ MIGRATIONS = [
             id TEXT PRIMARY KEY, host TEXT NOT NULL, pid INTEGER NOT NULL, start TEXT NOT NULL,
             leased_until REAL NOT NULL)""",
         "ALTER TABLE time ADD COLUMN run_at REAL",
+    ),
+    (  # For reports: the polls of finished jobs, and the faults by hour and kind.
+        "ALTER TABLE jobs ADD COLUMN polls INTEGER",
+        """CREATE TABLE faults (
+            hour INTEGER NOT NULL, kind TEXT NOT NULL, count INTEGER NOT NULL,
+            PRIMARY KEY (hour, kind))""",
+    ),
+    (  # The API may be asked to cancel a job.
+        "ALTER TABLE jobs ADD COLUMN cancel_at REAL",
+    ),
+    (  # Jobs that are still to be submitted; `key` is that of the job.
+        """CREATE TABLE intents (
+            key INTEGER PRIMARY KEY, idempotency_key TEXT NOT NULL, submit_url TEXT NOT NULL,
+            body TEXT NOT NULL, stage TEXT NOT NULL, first_sent_at REAL, sent_at REAL,
+            faults INTEGER NOT NULL DEFAULT 0, last_fault TEXT)""",
     ),
 ]
 

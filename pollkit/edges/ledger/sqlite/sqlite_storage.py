@@ -6,6 +6,8 @@ from ...clock import Clock
 from ...sqlite_file import Connection
 from ..storage import Storage
 from .buckets import SqliteBuckets
+from .copies import SqliteCopies
+from .intents import SqliteIntents
 from .jobs import SqliteJobs
 from .leases import SqliteLeases
 from .ledger_file import LedgerFile
@@ -31,10 +33,12 @@ class SqliteStorage(Storage):
         self.clock = clock
         self.jobs = SqliteJobs(self.file)
         self.leases = SqliteLeases(self.file, self._owner)
+        self.intents = SqliteIntents(self.file, self._owner)
         self.outages = SqliteOutages(self.file, self._owner)
         self.notifications = SqliteNotifications(self.file, self._owner)
         self.statistics = SqliteStatistics(self.file)
         self.buckets = SqliteBuckets(self.file)
+        self.copies = SqliteCopies(self.file)
 
     def maintain(self) -> None:
         """Free the leases of dead processes, remove old records; see Storage."""

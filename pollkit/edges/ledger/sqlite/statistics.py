@@ -1,19 +1,25 @@
 """Statistics in an SQLite file: durations of jobs, polls per minute, notice delays."""
 
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, Mapping, NamedTuple, Optional
 
-from ....core.learning.completions import StartOrder
 from ....core.learning.durations import RECENT
 from ....core.model import NOTHING_COUNTED, Counts
 from ...sqlite_file import Connection
-from ..records import Duration, Kind, Minute
+from ..observed_jobs import (
+    KEPT_DURATIONS,
+    KEPT_MINUTES,
+    MOST_PENDING,
+    ObservedJob,
+    finished_jobs,
+    minutes_from_rows,
+    observe_jobs,
+    pending_jobs,
+)
+from ..records import Duration, Kind, Minute, Observed
 from ..storage import Statistics
-from .ledger_file import LedgerFile, LedgerTime
+from ..stored_jobs import LedgerTime
+from .ledger_file import LedgerFile
 
-# Durations kept per profile and label: many more than RECENT, as jobs that started earlier and
-# still run may hold back the later ones.
-KEPT_DURATIONS = 2000
-KEPT_MINUTES = 30 * 1440
 _COUNTS = ", ".join(Counts._fields)
 _SUMS = ", ".join("SUM(%s)" % field for field in Counts._fields)
 
@@ -38,6 +44,11 @@ class SqliteStatistics(Statistics):
         kind = (profile or "", label or "")
         return self._file.read(lambda db: _durations_of(db, kind))
 
+    def observed(self, profile: Optional[str] = None, label: Optional[str] = None) -> Observed:
+        """The latest completions and the pending jobs of a kind; see Statistics."""
+        kind = (profile or "", label or "")
+        return self._file.read(lambda db: _observed(db, kind))
+
     def durations_by_kind(self) -> Dict[Kind, List[Duration]]:
         """The durations of each kind; see Statistics."""
 
@@ -58,10 +69,7 @@ class SqliteStatistics(Statistics):
                 (max(1, int(since // 60)),),
             ).fetchall()
         )
-        return [
-            Minute(minute * 60.0, profile or None, origin or None, Counts(*counts))
-            for minute, profile, origin, *counts in rows
-        ]
+        return minutes_from_rows(rows)
 
     def totals(self) -> Dict[str, Counts]:
         """All polls ever made, by profile; see Statistics."""
@@ -97,6 +105,39 @@ class SqliteStatistics(Statistics):
         )
         return [delay for (delay,) in rows if delay is not None]
 
+    def polls_per_job(self, count: int = 1000) -> List[int]:
+        """The polls of the latest jobs; see Statistics."""
+        rows = self._file.read(
+            lambda db: db.execute(
+                "SELECT polls FROM jobs WHERE ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT ?",
+                (count,),
+            ).fetchall()
+        )
+        return [polls for (polls,) in rows if polls is not None]
+
+    def add_faults(self, faults: Mapping[str, int]) -> None:
+        """Add to the faults of this hour; see Statistics."""
+
+        def work(db: Connection) -> None:
+            time = self._file.time(db)
+            hour = int((time.now + time.wall_offset) // 3600)
+            for kind, count in faults.items():
+                updated = db.execute(
+                    "UPDATE faults SET count = count + ? WHERE hour = ? AND kind = ?",
+                    (count, hour, kind),
+                )
+                if not updated.rowcount:
+                    db.execute("INSERT INTO faults VALUES (?, ?, ?)", (hour, kind, count))
+            db.execute("DELETE FROM faults WHERE hour < ?", (hour - KEPT_MINUTES // 60,))
+
+        if faults:
+            self._file.write(work)
+
+    def faults_by_kind(self, since: float = 0.0) -> Dict[str, int]:
+        """The faults of each kind; see Statistics."""
+        query = "SELECT kind, SUM(count) FROM faults WHERE hour >= ? GROUP BY kind ORDER BY 2 DESC"
+        return dict(self._file.read(lambda db: db.execute(query, (int(since // 3600),)).fetchall()))
+
 
 def add_counts(db: Connection, time: LedgerTime, source: Source, counts: Counts) -> None:
     """Add to the counts of this minute."""
@@ -119,11 +160,10 @@ def record_duration(
     db: Connection, kind: Kind, duration: Duration, began_at: float, key: int
 ) -> None:
     """Keep the duration of a finished job; delete those of the jobs that started long ago."""
-    least_s, most_s = duration
     db.execute(
         "INSERT INTO durations (profile, label, least_s, most_s, began_at, job) "
         "VALUES (?, ?, ?, ?, ?, ?)",
-        (*kind, round(least_s, 3), round(most_s, 3), began_at, key),
+        (*kind, *duration, began_at, key),
     )
     db.execute(
         "DELETE FROM durations WHERE serial IN (SELECT serial FROM durations WHERE profile = ? "
@@ -132,49 +172,37 @@ def record_duration(
     )
 
 
-class _Start(NamedTuple):
-    """When a job started; sorts by time, then by key."""
-
-    began_at: float
-    key: int
-    serial: int  # of its duration: a job that was retried has several; 0 for a waiting job
-
-
 def _durations_of(db: Connection, kind: Kind) -> List[Duration]:
+    return [job.duration for job in _finished_jobs(db, kind) if job.duration is not None]
+
+
+def _finished_jobs(db: Connection, kind: Kind) -> List[ObservedJob]:
+    """The jobs that started last, in ascending order."""
     rows = db.execute(
-        "SELECT began_at, job, serial, least_s, most_s FROM durations "
-        "WHERE profile = ? AND label = ? ORDER BY 1, 2, 3",
-        kind,
+        "SELECT began_at, job, least_s, most_s FROM durations WHERE profile = ? AND label = ? "
+        "ORDER BY began_at DESC, job DESC, serial DESC LIMIT ?",
+        (*kind, RECENT),
     ).fetchall()
-    if not rows:
-        return []
-    finished = {
-        _Start(began_at, key, serial): (least_s, most_s)
-        for began_at, key, serial, least_s, most_s in rows
-    }
-    waiting = _waiting_since(db, kind, latest=rows[-1][0])
-    order = StartOrder()
-    turns = {began: order.begin() for began in sorted([*finished, *waiting])}
-    durations = []
-    for began, duration in finished.items():
-        for completion in order.end(turns[began], began.began_at, duration):
-            durations.append((completion.least_s, completion.most_s))
-    return durations[-RECENT:]
+    return finished_jobs(rows)
 
 
-def _waiting_since(db: Connection, kind: Kind, latest: float) -> List[_Start]:
-    """The starts of waiting jobs that may be of this kind: the oldest, which hold back the others.
+def _pending_jobs(db: Connection, kind: Kind) -> List[ObservedJob]:
+    """The waiting jobs that may be of this kind and were seen pending.
 
     A job need not name its profile if there is only one, nor its label if its size implies one.
     """
     rows = db.execute(
-        "SELECT added_at, key, 0 FROM jobs WHERE free_at IS NOT NULL AND added_at <= ? "
-        "AND COALESCE(profile, '') IN (?, '') "
+        "SELECT added_at, key, progress FROM jobs WHERE free_at IS NOT NULL "
+        "AND progress IS NOT NULL AND COALESCE(profile, '') IN (?, '') "
         "AND (? = COALESCE(label, '') OR label IS NULL AND size IS NOT NULL) "
-        "ORDER BY 1, 2 LIMIT ?",
-        (latest, *kind, KEPT_DURATIONS),
-    )
-    return [_Start._make(row) for row in rows.fetchall()]
+        "ORDER BY added_at DESC LIMIT ?",
+        (*kind, MOST_PENDING),
+    ).fetchall()
+    return pending_jobs(rows)
+
+
+def _observed(db: Connection, kind: Kind) -> Observed:
+    return observe_jobs(_finished_jobs(db, kind) + _pending_jobs(db, kind))
 
 
 def _merge_old_minutes(db: Connection, before: int) -> None:

@@ -1,66 +1,29 @@
 """Every transport behind a real squid that asks for a user name and password."""
 
 import contextlib
-import os
-import shutil
 import socket
-import tempfile
 
 import pytest
 
 from pollkit import Profile
-from pollkit.core.model import FaultCode
+from pollkit.core.model import FaultCode, Reply
+from pollkit.core.reading.reader import Reader
+from pollkit.core.reading.verdict import Verdict
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.transport import Transport
-from programs import running_server
 from raw_server import RawServer, redirect, reply
+from squid_proxy import running_squid
 from tls_servers import CA, tls_server
 from transports import NAMES, adapter_for
 
 DONE = reply('{"status": "done"}')
-SETTINGS = """
-http_port 127.0.0.1:{port}
-auth_param basic program {folder}/check
-auth_param basic children 1
-acl known proxy_auth REQUIRED
-http_access allow known
-http_access deny all
-cache deny all
-access_log none
-cache_log {folder}/log
-pid_filename {folder}/pid
-coredump_dir {folder}
-shutdown_lifetime 0 seconds
-visible_hostname localhost
-max_filedescriptors 1024
-"""
-CHECK = """#!/bin/sh
-while read user password rest; do
-    if [ "$user $password" = "user pass" ]; then echo OK; else echo ERR; fi
-done
-"""
 
 
 @pytest.fixture(scope="module")
 def squid():
     """The authority of a running squid that wants user:pass."""
-    folder = tempfile.mkdtemp()
-    os.chmod(folder, 0o777)  # squid gives up its rights if it is started by root
-    with open(os.path.join(folder, "check"), "w") as file:
-        file.write(CHECK)
-    os.chmod(file.name, 0o755)
-
-    def command_for(program, port):
-        path = os.path.join(folder, "conf")
-        with open(path, "w") as file:
-            file.write(SETTINGS.format(port=port, folder=folder))
-        return [program, "-N", "-f", path]
-
-    try:
-        with running_server("squid", command_for) as port:
-            yield "127.0.0.1:%d" % port
-    finally:
-        shutil.rmtree(folder)
+    with running_squid() as authority:
+        yield authority
 
 
 @pytest.fixture(params=NAMES)
@@ -105,3 +68,21 @@ def test_squid_cannot_reach_the_origin(squid, fetch):
         fault = fetch(url, "http://user:pass@" + squid)
     assert fault.code is FaultCode.PROXY
     assert "refused a tunnel to 127.0.0.1" in fault.message
+
+
+@pytest.mark.parametrize(
+    "host, reason",
+    [
+        ("127.0.0.1:{port}", "503 in place of the server (ERR_CONNECT_FAIL 111)"),
+        ("forbidden.invalid", "403 in place of the server (ERR_ACCESS_DENIED 0)"),
+    ],
+)
+def test_an_error_of_squid_on_plain_http_is_not_blamed_on_the_server(host, reason, squid, fetch):
+    with contextlib.closing(socket.socket()) as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = "http://%s/jobs/1" % host.format(port=unused.getsockname()[1])
+        got = fetch(url, "http://user:pass@" + squid)
+    assert isinstance(got, Reply)
+    reading = Reader(Profile()).read(got)
+    assert reading.verdict is Verdict.FAULT
+    assert reading.because == "a proxy answered " + reason

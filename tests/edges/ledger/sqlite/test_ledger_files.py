@@ -149,7 +149,7 @@ def test_a_file_that_is_no_ledger_is_a_one_line_error(path, make, message):
     before = content(path)
     with pytest.raises(LedgerError, match=message) as raised:
         with Ledger(path) as ledger:
-            list(ledger.rows())
+            list(ledger.jobs())
             ledger.add(["a"])
     assert "\n" not in str(raised.value) and isinstance(raised.value, PollkitError)
     assert make is write_damaged_ledger or content(path) == before
@@ -244,7 +244,7 @@ def test_a_full_disk_is_reported_and_loses_nothing(path):
     assert err == "" and added == "Added(new=1, known=[])"
     assert "disk" in message and "is safe" in message
     with Ledger(path) as ledger:
-        assert [row.job.id for row in ledger.rows()] == ["first", "second"]
+        assert [row.job.id for row in ledger.jobs()] == ["first", "second"]
 
 
 # SQL

@@ -87,7 +87,7 @@ def test_processes_that_create_a_ledger_at_the_same_time_create_one(path):
         ]
         assert [os.waitpid(maker, 0)[1] for maker in makers] == [0] * 6
         with Ledger(path + str(turn)) as ledger:
-            assert sorted(row.job.id for row in ledger.rows()) == [
+            assert sorted(row.job.id for row in ledger.jobs()) == [
                 "0",
                 "1",
                 "2",
@@ -137,7 +137,7 @@ def test_after_a_fork_inherited_connections_do_not_count_as_users_of_the_file(pa
     for end in (here, there, near, far):
         os.close(end)
     with Ledger(path) as ledger:
-        assert [row.job.id for row in ledger.rows()] == ["first", "second"]
+        assert [row.job.id for row in ledger.jobs()] == ["first", "second"]
 
 
 def test_opening_and_closing_a_file_again_keeps_its_locks(path):
@@ -149,7 +149,7 @@ def test_opening_and_closing_a_file_again_keeps_its_locks(path):
         assert python(add, path, "a").communicate() == ("", "")
         ledger.add(["b"])
         assert python(add, path, "c").communicate() == ("", "")
-        assert [row.job.id for row in ledger.rows()] == ["a", "b", "c"]
+        assert [row.job.id for row in ledger.jobs()] == ["a", "b", "c"]
 
 
 def test_after_a_fork_during_a_write_the_child_gets_an_error(ledger):
@@ -226,7 +226,7 @@ def test_whichever_statement_fails_nothing_is_lost_or_duplicated(path, monkeypat
         with Ledger(copy, clock) as ledger:
             assert states(ledger) == {"done": 2}, (nth, hit)
             assert len(written) == len(set(written)), (nth, hit)
-            assert all(row.notified_at for row in ledger.rows())
+            assert all(row.notified_at for row in ledger.jobs())
         if not hit:
             break
     assert (8 if after else 50) < nth < 199

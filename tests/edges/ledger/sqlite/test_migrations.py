@@ -9,6 +9,8 @@ import pytest
 from ledger_host import RULES, HostClock
 from paths import DATA
 from pollkit import Job, Ledger, LedgerError
+from pollkit.core.submitting.intent import Intent
+from pollkit.edges.ledger.rows import job_to_row
 from pollkit.edges.ledger.sqlite import schema
 
 
@@ -36,6 +38,9 @@ def test_a_file_of_every_older_version_is_migrated(path, version):
         assert {claim.job.id for claim in ledger._leases.claim(9)} == {"new"} | (
             {"old"} if version else set()
         )
+        intent = Intent("key", "https://api.internal/jobs", "{}")
+        ledger._intents.add(job_to_row(Job("submitted")), intent)
+        assert [row.job.id for row in ledger.jobs() if row.submission] == ["submitted"]
         assert ledger.statistics.durations("p") == ([(9, 10), (5, 6), (7, 7)] if version else [])
 
 
@@ -67,7 +72,7 @@ def test_a_ledger_of_version_4_keeps_its_live_jobs_notifications_counts_and_limi
     clock = HostClock(wall=1800000000.0, boot="boot of the host")  # as when the file was written
     clock.pass_s(86410)
     with Ledger(path, clock) as ledger:
-        rows = {row.job.id: row for row in ledger.rows()}
+        rows = {row.job.id: row for row in ledger.jobs()}
         assert {name: row.state for name, row in rows.items()} == {
             "done": "done",
             "given-up": "done",

@@ -6,9 +6,12 @@ import pytest
 
 from ledger_host import DAY, HOUR, RULES, HostClock, forked, poll_job
 from pollkit import Fixed, Job, Ledger
-from pollkit.core.outages import Outage
 from pollkit.core.reading.verdict import Verdict
+from pollkit.core.scheduling.outages import Outage
+from pollkit.core.submitting.intent import Intent
+from pollkit.edges.ledger.rows import job_to_row
 from pollkit.edges.ledger.sqlite import statistics as statistics_module
+from pollkit.edges.sqlite_file import SqliteFile
 
 ORIGIN = "https://api.internal"
 
@@ -30,7 +33,7 @@ def finish(ledger, claim, duration_s):
 def test_a_wait_whose_row_was_edited_by_hand_starts_over(ledger, leases, clock, saved, shown):
     ledger.add(["a"])
     ledger._storage.file.write(lambda db: db.execute("UPDATE jobs SET progress = ?", (saved,)))
-    assert next(ledger.rows()).progress == shown
+    assert next(ledger.jobs()).progress == shown
     progress = leases.claim(1)[0].resume("u", RULES, clock.now())
     assert progress.polls == 0
     assert progress.deadline == pytest.approx(clock.now() + 300)
@@ -145,3 +148,22 @@ def freeing_steps(path, waiting):
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="for Linux only")
 def test_waiting_jobs_do_not_slow_down_a_run_that_looks_for_dead_processes(path):
     assert freeing_steps(path + "2", waiting=500) < 2 * freeing_steps(path, waiting=5)
+
+
+def test_an_intent_is_synced_to_the_disk_and_other_writes_are_not(path, monkeypatch):
+    """In a write-ahead log, only PRAGMA synchronous=FULL syncs a commit."""
+    levels = []
+    real = SqliteFile._run_transaction
+
+    def run_transaction(self, db, work):
+        levels.append(db.execute("PRAGMA synchronous").fetchone()[0])
+        return real(self, db, work)
+
+    with Ledger(path) as ledger:
+        monkeypatch.setattr(SqliteFile, "_run_transaction", run_transaction)
+        intent = Intent("key", "https://api.internal/jobs", "{}")
+        claim = ledger._intents.add(job_to_row(Job("submit-1")), intent)
+        ledger._intents.save(claim, intent)
+        ledger._intents.save_submitted(claim, job_to_row(Job("job_1")))
+        ledger.add(["a"])
+    assert levels == [2, 2, 2, 1]  # 2 is FULL, 1 is NORMAL

@@ -1,0 +1,1 @@
+"""The parser of the command line, and the flags that several commands share."""

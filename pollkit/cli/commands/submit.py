@@ -1,0 +1,131 @@
+"""Submit a job with a POST, wait for it and print its outcome, as pollkit wait does.
+
+The profile has the URL to submit to (submit_url), and the path of the job's id in the reply.
+Without a profile, give the URL; the reply must then have the job's URL in Location or
+Operation-Location.
+
+With --ledger, the command only submits; pollkit run waits. The job is in the ledger before it is
+sent, with its body but without the credential. If this process or the network fails meanwhile,
+pollkit run completes the submission: it sends the job again only if the profile says how to do that
+without creating a second one (idempotency_header or submit_lookup). Otherwise the job ends as
+unreachable with the error code submit-ambiguous, and pollkit retry --resubmit is your decision.
+See pollkit help submit.
+
+examples:
+  pollkit submit --profile replicate --json prediction.json
+  pollkit submit --profile replicate --json - --result < prediction.json
+  pollkit submit https://api.internal/v1/jobs --json job.json --token-env API_TOKEN
+  pollkit submit --profile replicate --json prediction.json --ledger jobs.db --timeout 6h
+"""
+
+import argparse
+from typing import Any, Optional
+
+from ...core.model import NO_TIMEOUT, Job, Outcome
+from ...core.profile import Profile
+from ...core.units import NEVER
+from ...core.urls import is_url, redact_url
+from ...drivers.single import Poller
+from ...errors import ConfigError
+from ..arguments import argument_types, options
+from ..arguments.profile_options import profile_from
+from ..arguments.save_options import add_save_option
+from ..inputs.json_body import parse_json, read_json
+from ..output.outcome_text import add_output_option
+from ..progress.display import add_progress_options
+from ..single_wait import WriteLine, wait_and_print
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        nargs="?",
+        help="the URL to submit to (default: the profile's submit_url)",
+    )
+    parser.add_argument(
+        "--json",
+        metavar="FILE|-",
+        dest="source",
+        type=argument_types.path,
+        help="the JSON to submit: a file, or - for standard input",
+    )
+    parser.add_argument(
+        "--ledger",
+        metavar="FILE",
+        type=argument_types.path,
+        help="put the job in this ledger (created if needed), for pollkit run to wait for",
+    )
+    parser.add_argument(
+        "--metadata",
+        metavar="JSON",
+        type=_metadata,
+        help="data of yours about the job, such as '{\"customer\": 7}'; the outcome has it, too",
+    )
+    parser.add_argument(
+        "--result", action="store_true", help="print only the result; if it is text, without quotes"
+    )
+    add_save_option(parser, "result.json")
+    add_output_option(parser)
+    options.add_polling_options(parser)
+    add_progress_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Submit the job; return the exit code for its outcome."""
+    profile = profile_from(arguments)
+    if arguments.url is not None and not is_url(arguments.url):
+        raise ConfigError(
+            "%r is not a URL: --json FILE names the JSON to submit" % redact_url(arguments.url)
+        )
+    data = None if arguments.source is None else read_json(arguments.source)
+    if arguments.ledger is not None:
+        from ..runs.ledger_submission import submit_to_ledger  # late: it imports sqlite3
+
+        if arguments.result:
+            raise ConfigError("--result does not go with --ledger, which does not wait")
+        return submit_to_ledger(arguments, profile, new_job(arguments, profile), data)
+    return _submit_and_wait(arguments, profile, data)
+
+
+def new_job(arguments: argparse.Namespace, profile: Profile) -> Job:
+    """The job to put in a ledger; its id is not known yet."""
+    timeout = NO_TIMEOUT if arguments.timeout == NEVER else arguments.timeout
+    job = Job(
+        "submission",
+        profile=profile.name,
+        label=arguments.label,
+        size=arguments.size,
+        metadata=arguments.metadata,
+        timeout=timeout,
+    )
+    return Job.from_any(job)
+
+
+def _submit_and_wait(arguments: argparse.Namespace, profile: Profile, data: Any) -> int:
+    title = redact_url(arguments.url or profile.submit_url or "")
+
+    def submit(poller: Poller) -> Outcome:
+        return poller.submit(
+            data,
+            arguments.url,
+            label=arguments.label,
+            size=arguments.size,
+            metadata=arguments.metadata,
+        )
+
+    def on_interrupt(poller: Poller, write_line: WriteLine) -> None:
+        write_line("pollkit: interrupted: the job may have been submitted")
+
+    return wait_and_print(arguments, profile, title, submit, on_interrupt)
+
+
+def _metadata(text: str) -> Optional[Any]:
+    try:
+        value = parse_json(text)
+    except ValueError as error:
+        raise ConfigError("metadata must be JSON, but: %s" % error) from None
+    if not isinstance(value, dict):
+        raise ConfigError('metadata must be a JSON object, such as {"customer": 7}')
+    return value

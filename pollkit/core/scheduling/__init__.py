@@ -1,0 +1,1 @@
+"""Many waits at once: which job is polled next, in a queue per limit and origin."""

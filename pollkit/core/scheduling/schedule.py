@@ -1,0 +1,100 @@
+"""The jobs of an agenda, each in one phase, and the heap of those whose next poll lies ahead.
+
+House rules: the agenda and the outage lanes decide; this module moves a job from phase to phase. An
+item in a heap is current if its stamp is the one of its entry.
+"""
+
+from heapq import heappop, heappush
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from ..reading.verdict import Reading
+from ..units import NEVER
+from ..waiting.wait_state import WaitState
+from .lane import READY, REMOVED, SCHEDULED, Entry, Lane
+
+
+class Step(NamedTuple):
+    """The state of one wait before and after a change."""
+
+    entry: Entry
+    before: WaitState
+    after: WaitState
+    reading: Optional[Reading] = None  # None if no poll caused the change
+
+
+class Schedule:
+    """Every unfinished job; `on_end` is called with the entry of every wait that ends."""
+
+    def __init__(self, on_end: Callable[[Entry], object]) -> None:
+        self._on_end = on_end
+        self.entries: Dict[str, Entry] = {}
+        self.lanes: List[Lane] = []  # those with a job in their queue
+        self._heap: List[Tuple[float, int, Entry]] = []
+        self._stamp = 0
+        self._expired: List[Step] = []
+
+    def move(self, entry: Entry, phase: str) -> None:
+        """Put an entry into another phase; its items in heaps become stale."""
+        self._stamp += 1
+        entry.stamp = self._stamp
+        entry.phase = phase
+
+    def reschedule(self, entry: Entry) -> None:
+        """Schedule the next poll of an entry, or remove it if its wait has ended."""
+        entry.is_nudged = False
+        if entry.state.ending is None:
+            self.move(entry, SCHEDULED)
+            heappush(self._heap, (entry.state.next_at, entry.stamp, entry))
+            return
+        # First from the index: an exception in between, such as Ctrl-C, must not leave it there.
+        self.entries.pop(entry.state.job.id, None)
+        self.move(entry, REMOVED)
+        self._on_end(entry)
+        durations = entry.settings.durations
+        if durations is not None and durations.has_news():
+            entry.lane.outdate()
+
+    def expire(self, entry: Entry, after: WaitState) -> None:
+        """End a wait without a poll."""
+        step = Step(entry, entry.state, after)
+        entry.state = after
+        self.reschedule(entry)
+        self._expired.append(step)
+
+    def take_expired(self) -> List[Step]:
+        """The waits that ended without a poll since the last call."""
+        expired = self._expired
+        self._expired = []
+        return expired
+
+    def queue(self, entry: Entry, now: float) -> None:
+        """Put a due job in the queue of its lane."""
+        self.move(entry, READY)
+        lane = entry.lane
+        if lane.is_empty and lane not in self.lanes:
+            self.lanes.append(lane)
+        lane.push(entry, now)
+
+    def queue_due_jobs(self, now: float) -> None:
+        """Move the due jobs from the heap to the queues of their lanes."""
+        entry = self.first()
+        while entry is not None and entry.state.next_at <= now:
+            self.queue(entry, now)
+            entry = self.first()
+
+    def first(self) -> Optional[Entry]:
+        """The first job of the heap."""
+        heap = self._heap
+        while heap:
+            _, stamp, entry = heap[0]
+            if stamp == entry.stamp:
+                return entry
+            heappop(heap)
+        return None
+
+    def next_at(self) -> float:
+        """When the next job may be polled."""
+        instants = [lane.blocked_until for lane in self.lanes]
+        if self._heap:
+            instants.append(self._heap[0][0])
+        return min(instants, default=NEVER)

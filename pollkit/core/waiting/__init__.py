@@ -1,0 +1,1 @@
+"""One job's wait: its state, the transitions, and when to poll next."""

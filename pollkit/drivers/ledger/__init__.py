@@ -1,0 +1,1 @@
+"""Polls the jobs of a ledger, and sends the notifications about them."""

@@ -1,0 +1,1 @@
+"""The small HTTP server that receives callbacks."""

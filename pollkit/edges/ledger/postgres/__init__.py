@@ -1,0 +1,1 @@
+"""The storage of a ledger in a PostgreSQL database, for several hosts."""

@@ -1,0 +1,98 @@
+"""Responses whose body is taken as it arrives."""
+
+import gzip
+
+import pytest
+
+from pollkit.edges.http import parser as parsing
+from pollkit.edges.http.parser import BadResponse, IncompleteResponse
+from pollkit.edges.http.streaming import StreamingParser
+
+BODY = bytes(range(256)) * 40
+HEAD = b'HTTP/1.1 200 OK\r\nETag: "v1"\r\n'
+LENGTH = HEAD + b"Content-Length: %d\r\n\r\n" % len(BODY) + BODY
+CHUNKS = (
+    HEAD
+    + b"Transfer-Encoding: chunked\r\n\r\n"
+    + b"".join(b"%x;x=y\r\n%s\r\n" % (len(part), part) for part in (BODY[:7], BODY[7:]))
+    + b"0\r\nTrailer: x\r\n\r\n"
+)
+UNTIL_CLOSED = HEAD + b"\r\n" + BODY
+PACKED = gzip.compress(BODY[:100]) + gzip.compress(BODY[100:])
+GZIP = HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(PACKED) + PACKED
+
+
+def stream(data, size):
+    """Feed bytes, `size` at a time; the body, and the response."""
+    parser = StreamingParser()
+    body = b""
+    response = None
+    for start in range(0, len(data), size):
+        response = parser.feed(data[start : start + size])
+        body += parser.take()
+    if response is None:
+        response = parser.end()
+    return body + parser.take(), response
+
+
+@pytest.mark.parametrize("data", [LENGTH, CHUNKS, UNTIL_CLOSED, GZIP])
+@pytest.mark.parametrize("size", [1, 1000, 1000000])
+def test_a_body_arrives_whole_however_it_is_sent(data, size):
+    body, response = stream(data, size)
+    assert body == BODY
+    assert (response.status, response.body) == (200, b"")
+    assert response.headers["etag"] == '"v1"'
+    assert response.can_reuse == (data is not UNTIL_CLOSED)
+
+
+def test_the_parser_keeps_no_body():
+    parser = StreamingParser()
+    parser.feed(HEAD + b"Content-Length: 100000000\r\n\r\n")
+    for _ in range(100):
+        parser.feed(BODY)
+        assert parser.take() == BODY
+        assert len(parser._buffer) == 0
+
+
+def test_a_body_may_exceed_the_limit_of_other_bodies(monkeypatch):
+    monkeypatch.setattr(parsing, "MAX_BODY", 100)
+    for data in (LENGTH, CHUNKS, UNTIL_CLOSED, GZIP):
+        assert stream(data, 1000)[0] == BODY
+
+
+def test_the_framing_of_large_chunks_is_not_limited(monkeypatch):
+    monkeypatch.setattr(parsing, "MAX_FRAMING", 100)
+    many = b"".join(b"400\r\n%s\r\n" % (b"x" * 1024) for _ in range(200))
+    head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
+    assert len(stream(head + many + b"0\r\n\r\n", 5000)[0]) == 200 * 1024
+    with pytest.raises(BadResponse, match="framing"):
+        stream(head + b"1\r\nx\r\n" * 200 + b"0\r\n\r\n", 5000)
+
+
+def test_the_body_of_an_error_is_not_streamed():
+    data = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"
+    body, response = stream(data, 1000)
+    assert (body, response.status, response.body) == (b"", 404, b"{}")
+
+
+@pytest.mark.parametrize("data", [LENGTH[:-1], CHUNKS[:-40], HEAD])
+def test_a_body_that_is_cut_is_incomplete(data):
+    with pytest.raises(IncompleteResponse):
+        stream(data, 1000)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        HEAD + b"Content-Encoding: br\r\nContent-Length: 1\r\n\r\nx",
+        HEAD + b"Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nnoise",
+        HEAD + b"Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n" + PACKED[:20],
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabcdef\r\n0\r\n\r\n",
+        HEAD
+        + b"Content-Encoding: gzip\r\n\r\n"
+        + gzip.compress(b"x") * (parsing.MAX_GZIP_MEMBERS + 2),
+    ],
+)
+def test_a_body_that_makes_no_sense_is_a_bad_response(data):
+    with pytest.raises(BadResponse):
+        stream(data, 1000)

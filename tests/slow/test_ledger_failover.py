@@ -1,0 +1,111 @@
+"""A fail-over: runs wait for the new primary, lose nothing, and the commands name the cause."""
+
+import collections
+import contextlib
+import signal
+
+import pytest
+
+import postgres_server
+from job_api import JobApi
+from ledger_host import folder
+from ledger_place import Place
+from pollkit import Ledger
+from raw_server import wait_for
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+PROFILE = "timeout = never\nlimit = 500/s burst 50\n"
+NAMES = ["job_%d" % i for i in range(120)]
+
+
+@pytest.fixture
+def servers():
+    postgres_server.skip_unless_available()
+    with contextlib.ExitStack() as stack:
+
+        def start(**options):
+            server = postgres_server.PostgresServer(**options)
+            stack.callback(server.remove)
+            return server
+
+        yield start
+
+
+@contextlib.contextmanager
+def place_with_jobs(api, url):
+    """A folder whose ledger has all jobs; runs that a failed test leaves are killed."""
+    with folder() as path:
+        place = Place(path, api.url, PROFILE, url)
+        place.add(NAMES)
+        try:
+            yield place
+        finally:
+            for run in place.started:
+                if run.poll() is None:
+                    run.kill()
+                    run.communicate()
+
+
+def new_api():
+    """Each job is done at its fifth poll."""
+    return JobApi(lambda name, count: "done" if count >= 4 else "running")
+
+
+def check_all_finished(place, url, runs):
+    for run in runs:
+        _, err = run.communicate(timeout=60)
+        assert (run.returncode, err) == (0, "")
+    with Ledger(url) as ledger:
+        assert ledger.summary().states["done"] == len(NAMES)
+        assert ledger._storage.database.query("SELECT count(*) FROM pollkit.outcome") == [
+            (len(NAMES),)
+        ]
+    lines = collections.Counter(line["id"] for line in place.lines("outbox"))
+    assert set(lines) == set(NAMES)
+
+
+def test_a_standby_that_is_promoted_takes_over(servers):
+    primary = servers()
+    url = primary.new_database()
+    standby = servers(primary=primary)
+    primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    primary.execute("SELECT pg_reload_conf()")
+    wait_for(lambda: primary.execute("SELECT sync_state FROM pg_stat_replication") == "sync")
+    name = url.rpartition("/")[2]
+    user = postgres_server.USER
+    both = "postgresql://%s@127.0.0.1:%d,127.0.0.1:%d/%s" % (user, primary.port, standby.port, name)
+    with new_api() as api, place_with_jobs(api, both) as place:
+        words = ["run", both, "--quiet", "--outbox", "outbox"]
+        runs = [place.start(*words) for _ in range(2)]
+        wait_for(lambda: sum(api.counts.values()) > 40)
+        primary.stop(signal.SIGQUIT)  # as a crash
+        doctor = place.start("doctor", both).communicate(timeout=60)[0]
+        assert "read-only" in doctor
+        status = place.start("status", both)
+        assert "read-only" in status.communicate(timeout=60)[1] and status.returncode == 2
+        assert [run.poll() for run in runs] == [None, None]
+        standby.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
+        standby.execute("SELECT pg_promote()")
+        check_all_finished(place, standby.url(name), runs)
+
+
+def test_runs_wait_while_the_server_is_read_only(servers):
+    server = servers()
+    url = server.new_database()
+
+    def set_read_only(value):
+        server.execute("ALTER SYSTEM SET default_transaction_read_only = " + value)
+        server.execute("SELECT pg_reload_conf()")
+
+    with new_api() as api, place_with_jobs(api, url) as place:
+        words = ["run", url, "--quiet", "--outbox", "outbox"]
+        runs = [place.start(*words) for _ in range(2)]
+        wait_for(lambda: sum(api.counts.values()) > 40)
+        set_read_only("on")
+        doctor = place.start("doctor", url).communicate(timeout=60)[0]
+        assert "read-only" in doctor
+        status = place.start("status", url, "--summary")  # it only reads
+        assert status.communicate(timeout=60)[1] == "" and status.returncode == 5
+        assert [run.poll() for run in runs] == [None, None]
+        set_read_only("off")
+        check_all_finished(place, url, runs)

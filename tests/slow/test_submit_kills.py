@@ -1,0 +1,138 @@
+"""Hundreds of kills at any instant: with a key or a lookup exactly one job, without never two."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from ledger_place import placed
+from pollkit import Ledger
+from pollkit.core.submitting.intent import Stage
+from submit_server import SubmitServer
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
+LEAST_KILLS = 100
+LEAST_INTENTS = 40
+KEYED = "idempotency_header = Idempotency-Key"
+LOOKED_UP = "submit_lookup = {0}/find?key={{key}}\nsubmit_settle = 300ms"
+# The server creates the job, and replies, a while after the request has come.
+SLOW = "before=0.05&delay=0.05"
+
+
+class Urls:
+    """The URL of a server, for a Place."""
+
+    def __init__(self, server):
+        self.url = server.origin
+
+
+def write_profile(place, server, more, query):
+    with open(place.file("mine.ini"), "w") as file:
+        file.write(server.profile("ok&" + query, more))
+
+
+def start_submit(place, number):
+    with open(place.file("job-%d.json" % number), "w") as file:
+        json.dump({"number": number}, file)
+    return place.start(
+        "submit",
+        "--profile",
+        "counted",
+        "--json",
+        "job-%d.json" % number,
+        "--ledger",
+        place.ledger,
+        "--quiet",
+        start_new_session=True,
+    )
+
+
+def kill_at(process, at):
+    """Kill a process at an instant, unless it has exited before; whether it was killed."""
+    try:
+        process.communicate(timeout=max(0.0, at - time.monotonic()))
+        return False
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        return True
+
+
+def count_intents(place):
+    with Ledger(place.ledger) as ledger:
+        return sum(ledger.summary().states.values())
+
+
+def submit_and_kill(place, rng):
+    """Submit jobs and run the ledger, and kill both at random instants of their lives."""
+    began = time.monotonic()
+    start_submit(place, 1).communicate()
+    life_s = time.monotonic() - began  # it depends on the machine and its load
+    kills = 0
+    number = 1
+    while kills < LEAST_KILLS or count_intents(place) < LEAST_INTENTS:
+        began = time.monotonic()
+        processes = []
+        for _ in range(4):
+            number += 1
+            processes.append(start_submit(place, number))
+        run = ["run", place.ledger, "--quiet", "--for", "5s"]
+        processes.append(place.start(*run, start_new_session=True))
+        instants = sorted(began + life_s * rng.uniform(0.4, 2.0) for _ in processes)
+        rng.shuffle(processes)
+        for process, at in zip(processes, instants):
+            kills += kill_at(process, at)
+
+
+def finish(place):
+    """Run until nothing waits; the rows of the ledger."""
+    clean = place.start("run", place.ledger, "--quiet", "--for", "60s")
+    assert clean.communicate(timeout=90) == ("", "")
+    with Ledger(place.ledger) as ledger:
+        return list(ledger.jobs())
+
+
+def jobs_per_number(server):
+    """How many jobs the server has created for each submission."""
+    counts = {}
+    for _, _, body in server.jobs():
+        counts[body["number"]] = counts.get(body["number"], 0) + 1
+    return counts
+
+
+@pytest.mark.parametrize(
+    "seed, more, query", [(1, KEYED, SLOW), (2, LOOKED_UP, SLOW + "&key={key}&lookup=1")]
+)
+def test_with_a_key_or_a_lookup_every_intent_becomes_exactly_one_job(seed, more, query):
+    rng = random.Random(seed)
+    with SubmitServer() as server, placed(Urls(server)) as place:
+        write_profile(place, server, more.format(server.origin), query)
+        submit_and_kill(place, rng)
+        rows = finish(place)
+        counts = jobs_per_number(server)
+    assert {row.state for row in rows} == {"done"}, seed
+    numbers = [row.outcome["result"]["number"] for row in rows]
+    assert len(set(numbers)) == len(rows) >= LEAST_INTENTS, seed
+    assert counts == dict.fromkeys(numbers, 1), seed
+
+
+def test_without_either_no_intent_becomes_two_jobs_and_none_is_lost():
+    rng = random.Random(3)
+    with SubmitServer() as server, placed(Urls(server)) as place:
+        write_profile(place, server, "", SLOW)
+        submit_and_kill(place, rng)
+        rows = finish(place)
+        counts = jobs_per_number(server)
+    assert set(counts.values()) == {1}
+    done = [row.outcome["result"]["number"] for row in rows if row.state == "done"]
+    ambiguous = [row for row in rows if row.state != "done"]
+    assert len(set(done)) == len(done) > 10
+    assert {row.outcome["error"]["code"] for row in ambiguous} == {"submit-ambiguous"}
+    assert {row.submission.stage for row in ambiguous} <= {Stage.SENT, Stage.AMBIGUOUS}
+    # Each job of the server is done here, or may be one of the ambiguous ones.
+    assert set(done) <= set(counts)
+    assert len(set(counts) - set(done)) <= len(ambiguous)

@@ -1,0 +1,55 @@
+"""A process that has imported pollkit, and forks for each measurement.
+
+    process = ForkingProcess(__file__, "poll")    # the tests' side
+    cost = process.ask(url="http://...")
+
+    answer_requests(work)    # the side of the process: prints the dict that work(url=...) returns
+
+So each measurement has a process of its own, with its own memory and CPU time, and none has to wait
+for another one's imports.
+"""
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+import traceback
+
+
+class ForkingProcess:
+    """Starts a script, which has to call `answer_requests`."""
+
+    def __init__(self, script, *words, **environ):
+        self._process = subprocess.Popen(
+            [sys.executable, os.path.abspath(script)] + list(words),
+            env=dict(os.environ, **environ),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            universal_newlines=True,
+        )
+        atexit.register(self._process.communicate)  # closes its stdin, which ends it
+
+    def ask(self, **request):
+        """The answer to a request."""
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "exit_status" not in answer, answer
+        return answer
+
+
+def answer_requests(work):
+    """Answer each line of stdin with what `work` returns in a forked process."""
+    for line in iter(sys.stdin.readline, ""):
+        child = os.fork()
+        if child == 0:
+            try:
+                print(json.dumps(work(**json.loads(line))), flush=True)
+            except BaseException:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if status:
+            print(json.dumps({"exit_status": status}), flush=True)
