@@ -40,10 +40,20 @@ def place_with_jobs(api, url):
         try:
             yield place
         finally:
-            for run in place.started:
-                if run.poll() is None:
-                    run.kill()
-                    run.communicate()
+            place.end_processes()
+
+
+def start_runs(place, url, server, api):
+    """Two runs, both connected and at work: a run that can't connect at its start exits."""
+    runs = [place.start("run", url, "--quiet", "--outbox", "outbox") for _ in range(2)]
+    name = url.rpartition("/")[2]
+    clients = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = '%s' AND backend_type = 'client backend'" % name
+    )
+    wait_for(lambda: int(server.execute(clients)) == len(runs))
+    wait_for(lambda: sum(api.counts.values()) > 40)
+    return runs
 
 
 def new_api():
@@ -75,9 +85,7 @@ def test_a_standby_that_is_promoted_takes_over(servers):
     user = postgres_server.USER
     both = "postgresql://%s@127.0.0.1:%d,127.0.0.1:%d/%s" % (user, primary.port, standby.port, name)
     with new_api() as api, place_with_jobs(api, both) as place:
-        words = ["run", both, "--quiet", "--outbox", "outbox"]
-        runs = [place.start(*words) for _ in range(2)]
-        wait_for(lambda: sum(api.counts.values()) > 40)
+        runs = start_runs(place, both, primary, api)
         primary.stop(signal.SIGQUIT)  # as a crash
         doctor = place.start("doctor", both).communicate(timeout=60)[0]
         assert "read-only" in doctor
@@ -98,9 +106,7 @@ def test_runs_wait_while_the_server_is_read_only(servers):
         server.execute("SELECT pg_reload_conf()")
 
     with new_api() as api, place_with_jobs(api, url) as place:
-        words = ["run", url, "--quiet", "--outbox", "outbox"]
-        runs = [place.start(*words) for _ in range(2)]
-        wait_for(lambda: sum(api.counts.values()) > 40)
+        runs = start_runs(place, url, server, api)
         set_read_only("on")
         doctor = place.start("doctor", url).communicate(timeout=60)[0]
         assert "read-only" in doctor

@@ -62,6 +62,17 @@ class Place:
         )
         return self.started[-1]
 
+    def end_processes(self):
+        """Kill what still runs, as after a failed test, and close all pipes.
+
+        A pipe that is left open would fail a later test with a ResourceWarning.
+        """
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+            with process:  # waits for it, and closes its pipes
+                pass
+
     def script(self, text, name="notify"):
         with open(self.file(name), "w") as file:
             file.write("#!/bin/sh\n" + text)
@@ -97,6 +108,4 @@ def placed(api, more=LIMIT, storage="sqlite"):
         try:
             yield place
         finally:
-            for process in place.started:  # only if a test has failed
-                if process.poll() is None:
-                    process.kill()
+            place.end_processes()
