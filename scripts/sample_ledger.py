@@ -32,7 +32,7 @@ from pollkit.core.units import NEVER, parse_limit
 from pollkit.core.waiting.machine import start
 from pollkit.core.waiting.pace import Adaptive
 from pollkit.core.waiting.wait_settings import LEDGER_DEFAULTS, WaitSettings
-from pollkit.drivers.dispatch import apply_feedback, next_work
+from pollkit.drivers.engine.dispatch import apply_feedback, next_work
 from pollkit.drivers.simulation.server import SimJob, SimulatedApi
 from pollkit.edges.ledger.records import Claim
 from pollkit.testing import VirtualClock

@@ -30,13 +30,13 @@ from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
 from .batch_sink import BatchSink
-from .callables import CallableEndpoint, Check, Exceptions, validate_retry_on
-from .client import Client, Default, Timeout
 from .distinct_ids import check_ids
-from .endpoint import Target
-from .engine import Engine
+from .endpoints.callables import CallableEndpoint, Check, Exceptions, validate_retry_on
+from .endpoints.client import Client, Default, Timeout
+from .endpoints.endpoint import Target
+from .engine.engine import Engine
+from .engine.own_requests import request_cancel
 from .futures import FutureOwner, JobSource, OnDone, OutcomeQueue
-from .own_requests import request_cancel
 from .publisher import OnEvent
 
 if TYPE_CHECKING:

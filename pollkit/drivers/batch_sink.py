@@ -5,7 +5,7 @@ from ..core.scheduling.lane import Entry
 from ..core.scheduling.outages import Outage
 from ..core.scheduling.schedule import Step
 from ..core.waiting.wait_settings import WaitSettings
-from .client import Client
+from .endpoints.client import Client
 
 
 class BatchSink:

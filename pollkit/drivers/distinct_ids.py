@@ -5,7 +5,7 @@ from typing import Dict, List, Optional, Tuple
 from ..core.model import display_id
 from ..core.scheduling.agenda import Agenda
 from ..errors import ConfigError
-from .endpoint import Target
+from .endpoints.endpoint import Target
 
 
 def check_ids(agenda: Agenda, targets: List[Target]) -> None:

@@ -19,8 +19,8 @@ from ..edges.credentials import read_callback_secret
 from ..edges.http.user_headers import validate_headers
 from ..edges.multiplexer import Multiplexer
 from ..errors import ConfigError, PollkitError
+from .engine.reporter import join
 from .publisher import call_safely, logger
-from .reporter import join
 
 CLOSE_S = 0.5  # how long to wait for the thread when it is stopped
 _ACCEPTING = "accepting connections"  # the tag of that task

@@ -15,7 +15,7 @@ from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
-from .callables import (
+from .endpoints.callables import (
     CallableEndpoint,
     Check,
     Exceptions,
@@ -24,8 +24,8 @@ from .callables import (
     parse_fields,
     validate_retry_on,
 )
-from .client import Client, Default, Timeout
-from .endpoint import Target
+from .endpoints.client import Client, Default, Timeout
+from .endpoints.endpoint import Target
 from .publisher import OnEvent
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Poller:
         Raises a ConfigError if the profile has no cancel_url, and a PollkitError if the API does
         not accept the request within `timeout`.
         """
-        from .cancelling import send_cancel  # late: it is rare
+        from .endpoints.cancelling import send_cancel  # late: it is rare
 
         send_cancel(self._client.locate(Job.from_any(job)), self._clock, timeout)
 

@@ -14,8 +14,8 @@ from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError
-from .client import Client, Default, Timeout
-from .endpoint import Target
+from .endpoints.client import Client, Default, Timeout
+from .endpoints.endpoint import Target
 from .publisher import OnEvent
 from .single import Poller, result_of
 from .submitter import Attempt, Submitter

@@ -15,8 +15,8 @@ from ..core.urls import parse_url
 from ..core.waiting.wait_state import Ending, Sleep
 from ..edges.http.request import Request
 from ..errors import ConfigError
-from .client import Client
-from .endpoint import Endpoint
+from .endpoints.client import Client
+from .endpoints.endpoint import Endpoint
 
 NO_TOKEN = "the rate limit allowed no request before the deadline"
 

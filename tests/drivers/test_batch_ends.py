@@ -14,7 +14,7 @@ from job_api import JobApi, done_after, profile
 from paths import ROOT
 from pollkit import BatchPoller, Job, PollkitError, Profile, TokenBucket
 from pollkit.core.model import Counts
-from pollkit.drivers import engine
+from pollkit.drivers.engine import engine
 from pollkit.testing import VirtualClock
 from raw_server import wait_for
 
@@ -263,7 +263,7 @@ engine.wake = lambda: None
 batch._add(wanted, object(), float("inf"))
 from pollkit.core.reading.verdict import Reading, Verdict
 reading = Reading(Verdict.PENDING, "pending", "running")
-from pollkit.drivers.dispatch import next_work
+from pollkit.drivers.engine.dispatch import next_work
 for _ in range(2 * N):
     entries = next_work(engine.agenda, batch._clock.now() + 1, engine.lock).entries
     if not entries:

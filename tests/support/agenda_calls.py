@@ -8,7 +8,7 @@ from pollkit.core.limits.bucket import Bucket
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.scheduling.lane import Lane
 from pollkit.core.waiting.wait_settings import WaitSettings
-from pollkit.drivers.dispatch import apply_feedback, next_work
+from pollkit.drivers.engine.dispatch import apply_feedback, next_work
 
 LOCK = threading.Lock()
 PENDING = Reading(Verdict.PENDING, "pending")

@@ -13,8 +13,8 @@ import argparse
 from typing import Iterator, List, Tuple
 
 from ...core.model import Job
-from ...drivers.cancelling import send_cancel
-from ...drivers.client import Client
+from ...drivers.endpoints.cancelling import send_cancel
+from ...drivers.endpoints.client import Client
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import LEASED, WAITING
 from ...errors import ConfigError, PollkitError

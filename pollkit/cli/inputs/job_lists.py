@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Opti
 from ...core.model import Job, display_id, job_timeout
 from ...core.profile import Profile, validate_size
 from ...core.urls import is_url
-from ...drivers.client import Client
+from ...drivers.endpoints.client import Client
 from ...errors import ConfigError
 from ..arguments import argument_types
 from ..arguments.options import job_from

@@ -7,7 +7,7 @@ from typing import Iterator, Optional, Union
 from ...core.profile import Profile
 from ...core.units import Limit, rounded_duration
 from ...core.waiting.wait_settings import LEDGER_DEFAULTS
-from ...drivers.client import Client
+from ...drivers.endpoints.client import Client
 from ...drivers.ledger.run_preview import DueJobs, RunPreview, preview_run
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.opening import open_storage

@@ -9,7 +9,7 @@ from ...core.profile import Profile
 from ...core.submitting.intent import Stage
 from ...core.submitting.request import data_to_text
 from ...core.waiting.wait_settings import LEDGER_DEFAULTS
-from ...drivers.client import Client
+from ...drivers.endpoints.client import Client
 from ...drivers.ledger.submissions import LONGEST_REQUEST_S, LedgerSubmitter, Submitted
 from ...drivers.submitter import Submitter
 from ...edges.ledger.ledger import Ledger

@@ -20,8 +20,8 @@ from ...edges.http.connecting import ConnectError, TlsSettings
 from ...edges.http.probe import CERTIFICATE_FAULTS, Probe, trusted_cas
 from ...edges.http.proxies import Route, choose_proxy, route_to
 from ...errors import ConfigError
-from ..client import Client
-from ..endpoint import PENDING_FOR_UNKNOWN_IDS
+from ..endpoints.client import Client
+from ..endpoints.endpoint import PENDING_FOR_UNKNOWN_IDS
 from ..submitter import Attempt, Submitter, new_key
 from . import findings
 from .findings import Finding, Level

@@ -7,7 +7,7 @@ from ...core.reading.verdict import Reading, Verdict
 from ...core.urls import is_link_template, parse_url, redact_url
 from ...core.waiting.result_stage import template_url
 from ...errors import ConfigError
-from ..endpoint import Endpoint
+from ..endpoints.endpoint import Endpoint
 from .findings import Finding, Level
 
 

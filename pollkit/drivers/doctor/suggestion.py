@@ -24,8 +24,8 @@ from ...core.urls import parse_url, redact_url
 from ...edges.http.request import Request
 from ...edges.profiles.keys import profile_to_ini
 from ...errors import ConfigError
-from ..client import Client
-from ..endpoint import Target
+from ..endpoints.client import Client
+from ..endpoints.endpoint import Target
 from .url_templates import guess_template
 
 _READABLE = (Verdict.DONE, Verdict.FAILED, Verdict.PENDING)

@@ -4,7 +4,7 @@ from typing import Dict, List
 
 from ...core.learning.durations import Completion, Durations
 from ...edges.ledger.storage import Statistics
-from ..endpoint import Endpoint
+from ..endpoints.endpoint import Endpoint
 
 
 class LedgerDurations:

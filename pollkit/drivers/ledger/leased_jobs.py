@@ -20,8 +20,8 @@ from ...core.waiting.machine import nudge
 from ...core.waiting.wait_settings import WaitSettings
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import Claim, PollResult, new_token
-from ..client import Client
-from ..engine import Engine
+from ..endpoints.client import Client
+from ..engine.engine import Engine
 from ..futures import new_bell, ring
 from ..publisher import call_safely
 from .durations import LedgerDurations

@@ -15,7 +15,7 @@ from ...core.waiting.deadlines import LONGEST_EXTENSION_S
 from ...core.waiting.wait_settings import WaitSettings
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import Claim
-from ..engine import Engine
+from ..engine.engine import Engine
 
 
 class LedgerOutages:

@@ -1,7 +1,7 @@
 """Writes the results of polls to the ledger, several at once.
 
 A result waits for others for up to `Leases.longest_delay_s`, and no longer than until its job is
-due again. The engine says whether waiting makes sense at all (see drivers/unwritten_polls.py).
+due again. The engine says whether waiting makes sense at all (drivers/engine/unwritten_polls.py).
 Nothing is reported about a result before it is written.
 """
 

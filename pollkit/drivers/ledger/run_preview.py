@@ -12,8 +12,8 @@ from ...core.urls import parse_url
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import LEASED, WAITING, JobRow
 from ...errors import ConfigError
-from ..client import Client
-from ..endpoint import Endpoint, Target
+from ..endpoints.client import Client
+from ..endpoints.endpoint import Endpoint, Target
 from .runner import SOON_S
 from .unpollable_jobs import unpollable_text
 

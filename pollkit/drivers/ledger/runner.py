@@ -21,7 +21,7 @@ from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import Claim
 from ...edges.limits.token_bucket import TokenBucket
 from ...errors import ConfigError, LedgerError
-from ..client import Client, Default, Timeout
+from ..endpoints.client import Client, Default, Timeout
 from ..futures import ring
 from ..publisher import OnEvent
 from .leased_jobs import HORIZON_S, LeasedJobs

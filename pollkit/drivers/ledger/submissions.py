@@ -20,8 +20,8 @@ from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import Claim
 from ...edges.ledger.rows import job_to_row
 from ...errors import ConfigError, LedgerError
-from ..client import Client
-from ..engine import Engine
+from ..endpoints.client import Client
+from ..engine.engine import Engine
 from ..futures import ring
 from ..publisher import logger
 from ..submitter import Attempt, Submitter

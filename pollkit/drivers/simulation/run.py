@@ -24,7 +24,7 @@ from ...core.waiting.wait_state import WaitState
 from ...edges.clock import VirtualClock
 from ...edges.limits.token_bucket import TokenBucket
 from ...errors import ConfigError
-from ..dispatch import apply_feedback, next_work
+from ..engine.dispatch import apply_feedback, next_work
 from .server import SimJob, SimulatedApi
 
 OnPoll = Callable[[float, str], object]  # called with the instant and the job id of each request

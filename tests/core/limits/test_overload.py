@@ -11,9 +11,9 @@ from pollkit.core.limits import overload
 from pollkit.core.limits.overload import Overloads
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.waiting.wait_state import RetryState, WaitState
-from pollkit.drivers.dispatch import next_work
+from pollkit.drivers.engine.dispatch import next_work
+from pollkit.drivers.engine.polls_in_flight import PollInFlight
 from pollkit.drivers.ledger.runner import LedgerRunner
-from pollkit.drivers.polls_in_flight import PollInFlight
 from pollkit.edges.multiplexer import Finished
 from pollkit.testing import VirtualClock
 from raw_server import wait_for

@@ -4,9 +4,9 @@ import pytest
 
 from pollkit import Job, Profile
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.drivers.client import Client
 from pollkit.drivers.doctor.findings import Level
 from pollkit.drivers.doctor.life_findings import life_findings
+from pollkit.drivers.endpoints.client import Client
 
 DONE = Reading(Verdict.DONE, "done")
 PENDING = Reading(Verdict.PENDING, "pending")

@@ -14,11 +14,11 @@ from ledger_host import ROOT, home, time_passes
 from ledger_shell import posix, script
 from pollkit import ConfigError, Job, Ledger, LedgerError, Profile, Reply
 from pollkit.cli import main
-from pollkit.drivers.dispatch import next_work
-from pollkit.drivers.engine import Engine
+from pollkit.drivers.engine.dispatch import next_work
+from pollkit.drivers.engine.engine import Engine
+from pollkit.drivers.engine.polls_in_flight import PollInFlight
 from pollkit.drivers.ledger.leased_jobs import RENEW_S
 from pollkit.drivers.ledger.runner import LedgerRunner, _Run
-from pollkit.drivers.polls_in_flight import PollInFlight
 from pollkit.edges.ledger.sqlite.leases import SqliteLeases
 from pollkit.edges.ledger.sqlite.statistics import record_duration
 from pollkit.edges.multiplexer import Finished

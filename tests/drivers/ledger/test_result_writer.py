@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from pollkit import LedgerRunner
+from pollkit.drivers.engine.unwritten_polls import UnwrittenPolls
 from pollkit.drivers.ledger.result_writer import ResultWriter
-from pollkit.drivers.unwritten_polls import UnwrittenPolls
 from pollkit.edges.clock import Clock
 from pollkit.errors import LedgerError
 from pollkit.testing import FakeJobApi

@@ -6,7 +6,7 @@ from ledger_host import folder, poll_job
 from pollkit import Job, Ledger, LedgerRunner, Profile
 from pollkit.core.scheduling.outages import Outage
 from pollkit.core.waiting.wait_settings import LEDGER_DEFAULTS
-from pollkit.drivers.client import Client
+from pollkit.drivers.endpoints.client import Client
 from pollkit.drivers.ledger.run_preview import preview_run
 from pollkit.edges.limits.shared_bucket import copy_bucket
 from pollkit.testing import FakeJobApi, VirtualClock

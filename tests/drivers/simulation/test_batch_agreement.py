@@ -9,7 +9,7 @@ from pollkit import BatchPoller, Job, Profile, Simulation
 from pollkit.core.model import iso_text
 from pollkit.core.reading.verdict import Verdict
 from pollkit.core.waiting.wait_settings import WaitSettings
-from pollkit.drivers import client
+from pollkit.drivers.endpoints import client
 from pollkit.testing import VirtualClock
 
 

@@ -24,28 +24,28 @@ import threading
 from collections import deque
 from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Tuple
 
-from ..core.events import Event, outage_event
-from ..core.limits.overload import Overloads
-from ..core.model import NOTHING_COUNTED, Counts, Job, State
-from ..core.reading.verdict import Reading, Verdict
-from ..core.scheduling.agenda import Agenda
-from ..core.scheduling.lane import Entry, Lane
-from ..core.scheduling.outages import Outage
-from ..core.scheduling.schedule import Step
-from ..core.units import NEVER
-from ..core.waiting.wait_state import WaitState
-from ..edges.clock import SIGNAL_CHECK_S, Clock
-from ..edges.limits.token_bucket import TokenBucket
-from ..edges.multiplexer import Finished, Multiplexer
-from ..edges.shortages import describe_shortage
-from ..errors import LedgerError, PollkitError
-from .client import Client
+from ...core.events import Event, outage_event
+from ...core.limits.overload import Overloads
+from ...core.model import NOTHING_COUNTED, Counts, Job, State
+from ...core.reading.verdict import Reading, Verdict
+from ...core.scheduling.agenda import Agenda
+from ...core.scheduling.lane import Entry, Lane
+from ...core.scheduling.outages import Outage
+from ...core.scheduling.schedule import Step
+from ...core.units import NEVER
+from ...core.waiting.wait_state import WaitState
+from ...edges.clock import SIGNAL_CHECK_S, Clock
+from ...edges.limits.token_bucket import TokenBucket
+from ...edges.multiplexer import Finished, Multiplexer
+from ...edges.shortages import describe_shortage
+from ...errors import LedgerError, PollkitError
+from ..endpoints.client import Client
+from ..endpoints.endpoint import Endpoint, Target
+from ..futures import new_bell, ring
+from ..publisher import Report, logger
 from .dispatch import apply_feedback, next_work
-from .endpoint import Endpoint, Target
-from .futures import new_bell, ring
 from .own_requests import needs_own_request, separate_jobs
 from .polls_in_flight import PollInFlight
-from .publisher import Report, logger
 from .reporter import Reporter, join
 from .unwritten_polls import UnwrittenPolls
 

@@ -6,30 +6,30 @@ and it turns the reply into readings, from which it removes secrets.
 
 from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ..core.bodies import fill_batch_body, fill_body, has_placeholder
-from ..core.hold_templates import without_hold
-from ..core.model import Job, display_id
-from ..core.origins import origin_text
-from ..core.profile import Profile, fill_base
-from ..core.reading.reader import Reader, Seen
-from ..core.reading.verdict import Reading, Verdict
-from ..core.urls import fill_ids, fill_template, has_ids, is_link_template, parse_url, redact_url
-from ..core.waiting.result_stage import template_url
-from ..core.waiting.wait_settings import WaitSettings
-from ..core.waiting.wait_state import Poll
-from ..edges.clock import Clock
-from ..edges.history_file import Kind
-from ..edges.http.request import Request
-from ..edges.http.transport import Transport
-from ..edges.limits.token_bucket import TokenBucket
-from ..edges.multiplexer import run
-from ..errors import ConfigError
-from .publisher import INFO, is_logged, logger
+from ...core.bodies import fill_batch_body, fill_body, has_placeholder
+from ...core.hold_templates import without_hold
+from ...core.model import Job, display_id
+from ...core.origins import origin_text
+from ...core.profile import Profile, fill_base
+from ...core.reading.reader import Reader, Seen
+from ...core.reading.verdict import Reading, Verdict
+from ...core.urls import fill_ids, fill_template, has_ids, is_link_template, parse_url, redact_url
+from ...core.waiting.result_stage import template_url
+from ...core.waiting.wait_settings import WaitSettings
+from ...core.waiting.wait_state import Poll
+from ...edges.clock import Clock
+from ...edges.history_file import Kind
+from ...edges.http.request import Request
+from ...edges.http.transport import Transport
+from ...edges.limits.token_bucket import TokenBucket
+from ...edges.multiplexer import run
+from ...errors import ConfigError
+from ..publisher import INFO, is_logged, logger
 
 if TYPE_CHECKING:
-    from ..core.reading.result_reader import ResultReader
-    from ..edges.multiplexer import Steps
-    from ..edges.results.save_path import SavePath
+    from ...core.reading.result_reader import ResultReader
+    from ...edges.multiplexer import Steps
+    from ...edges.results.save_path import SavePath
     from .held_requests import HeldRequests
 
 PENDING_FOR_UNKNOWN_IDS = "this API answers pending for ids that it does not know, too"
@@ -169,7 +169,7 @@ class Endpoint:
     def results(self) -> "ResultReader":
         """Reads the replies to requests for results."""
         if self._results is None:
-            from ..core.reading.result_reader import ResultReader  # late: few profiles need it
+            from ...core.reading.result_reader import ResultReader  # late: few profiles need it
 
             self._results = ResultReader(self.profile)
         return self._results
@@ -234,7 +234,7 @@ class Endpoint:
     def read(self, seen: Seen, poll: Poll, request: Request) -> Reading:
         """Read the reply to a request for one job."""
         if poll.is_cancel:
-            from ..core.reading.result_reader import read_cancel_reply  # late: it is rare
+            from ...core.reading.result_reader import read_cancel_reply  # late: it is rare
 
             return self.scrub(read_cancel_reply(seen), request.url)
         reading = self.reader.read(seen, poll.is_moved, poll.is_accepted)

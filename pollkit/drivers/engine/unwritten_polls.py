@@ -8,8 +8,8 @@ it ends when no slot is free, or when no other poll is in flight.
 import threading
 from typing import Any, Callable, Optional
 
-from ..core.scheduling.agenda import Agenda
-from ..errors import LedgerError
+from ...core.scheduling.agenda import Agenda
+from ...errors import LedgerError
 
 
 class UnwrittenPolls:

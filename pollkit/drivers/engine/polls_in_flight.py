@@ -2,19 +2,19 @@
 
 from typing import Any, List, NamedTuple, Optional
 
-from ..core.model import FaultCode
-from ..core.reading.verdict import Reading, Verdict
-from ..core.scheduling.lane import Entry
-from ..core.units import NEVER
-from ..core.waiting.holding import hold_poll
-from ..core.waiting.machine import next_action
-from ..core.waiting.wait_state import Poll
-from ..edges.clock import Clock
-from ..edges.http.request import Request
-from ..edges.multiplexer import Finished, Steps
-from .endpoint import Endpoint, Readings
-from .job_lists import poll_list
-from .publisher import logger
+from ...core.model import FaultCode
+from ...core.reading.verdict import Reading, Verdict
+from ...core.scheduling.lane import Entry
+from ...core.units import NEVER
+from ...core.waiting.holding import hold_poll
+from ...core.waiting.machine import next_action
+from ...core.waiting.wait_state import Poll
+from ...edges.clock import Clock
+from ...edges.http.request import Request
+from ...edges.multiplexer import Finished, Steps
+from ..endpoints.endpoint import Endpoint, Readings
+from ..endpoints.job_lists import poll_list
+from ..publisher import logger
 
 
 class PollInFlight(NamedTuple):

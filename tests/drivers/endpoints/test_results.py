@@ -7,7 +7,7 @@ import pytest
 
 from pollkit import BatchPoller, Poller, Profile
 from pollkit.core.waiting.endings import RESULT_ERROR, SAVE_ERROR
-from pollkit.drivers import results
+from pollkit.drivers.endpoints import results
 from result_server import SMALL, ResultServer
 
 

@@ -2,22 +2,22 @@
 
 from typing import Mapping, Optional
 
-from ..core.bodies import fill_body, has_id
-from ..core.hold_templates import (
+from ...core.bodies import fill_body, has_id
+from ...core.hold_templates import (
     fill_hold,
     hold_headers,
     hold_values,
     index_from_headers,
     mentions_hold,
 )
-from ..core.model import Reply
-from ..core.profile import Profile
-from ..core.reading.reader import Seen
-from ..core.reading.verdict import Reading
-from ..core.units import to_seconds
-from ..core.urls import fill_template
-from ..core.waiting.wait_state import Poll
-from ..edges.http.request import Request
+from ...core.model import Reply
+from ...core.profile import Profile
+from ...core.reading.reader import Seen
+from ...core.reading.verdict import Reading
+from ...core.units import to_seconds
+from ...core.urls import fill_template
+from ...core.waiting.wait_state import Poll
+from ...edges.http.request import Request
 
 SHORTEST_TIMEOUT_S = 1.0
 NO_HOLD = hold_values(0.0, None)

@@ -6,10 +6,10 @@ stays with the endpoint that polls single jobs.
 
 from typing import TYPE_CHECKING, List
 
-from ..core.waiting.wait_state import Cancel, WaitState
+from ...core.waiting.wait_state import Cancel, WaitState
 
 if TYPE_CHECKING:
-    from ..core.scheduling.schedule import Step
+    from ...core.scheduling.schedule import Step
     from .engine import Engine
 
 

@@ -10,22 +10,22 @@ asked about for longest.
 import time
 from typing import TYPE_CHECKING, List, Sequence, Tuple
 
-from ..core.model import Reply
-from ..core.reading.list_reader import UNUSABLE_LINK
-from ..core.reading.reader import Seen
-from ..core.reading.verdict import Reading, Verdict
-from ..core.units import LONG_AGO, NEVER
-from ..core.urls import parse_url
-from ..core.waiting.machine import next_action
-from ..core.waiting.wait_state import Poll
-from ..edges.clock import Clock
-from ..edges.http.request import Request
-from ..edges.limits.token_bucket import TokenBucket
-from ..edges.multiplexer import NOTHING, READ
+from ...core.model import Reply
+from ...core.reading.list_reader import UNUSABLE_LINK
+from ...core.reading.reader import Seen
+from ...core.reading.verdict import Reading, Verdict
+from ...core.units import LONG_AGO, NEVER
+from ...core.urls import parse_url
+from ...core.waiting.machine import next_action
+from ...core.waiting.wait_state import Poll
+from ...edges.clock import Clock
+from ...edges.http.request import Request
+from ...edges.limits.token_bucket import TokenBucket
+from ...edges.multiplexer import NOTHING, READ
 
 if TYPE_CHECKING:
-    from ..core.scheduling.lane import Entry
-    from ..edges.multiplexer import Steps
+    from ...core.scheduling.lane import Entry
+    from ...edges.multiplexer import Steps
     from .endpoint import Endpoint, Readings
 
 MOST_PAGES = 100  # of one list

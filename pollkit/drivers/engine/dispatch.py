@@ -5,10 +5,10 @@ The bucket is called outside of core and without the lock: it may be a file that
 
 from typing import ContextManager, List, NamedTuple, Sequence
 
-from ..core.reading.verdict import Reading, Verdict
-from ..core.scheduling.agenda import Agenda
-from ..core.scheduling.lane import Entry, Lane
-from ..core.scheduling.schedule import Step
+from ...core.reading.verdict import Reading, Verdict
+from ...core.scheduling.agenda import Agenda
+from ...core.scheduling.lane import Entry, Lane
+from ...core.scheduling.schedule import Step
 
 SHORTEST_PAUSE_S = 1.0  # after a 429 without Retry-After
 

@@ -10,7 +10,7 @@ import pytest
 from commands import start_pollkit
 from holding_server import CUT_S, HoldingServer
 from pollkit import BatchPoller, Ledger, LedgerRunner, Poller, Profile
-from pollkit.drivers.endpoint import NOT_HELD
+from pollkit.drivers.endpoints.endpoint import NOT_HELD
 from pollkit.drivers.ledger import leased_jobs
 from raw_server import RawServer, redirect, reply, wait_for
 from transports import NAMES, adapter_for

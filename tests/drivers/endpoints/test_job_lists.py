@@ -15,7 +15,7 @@ from pollkit import (
     State,
     TokenBucket,
 )
-from pollkit.drivers import job_lists
+from pollkit.drivers.endpoints import job_lists
 from raw_server import RawServer, reply
 
 

@@ -5,28 +5,28 @@ import os
 import random
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
 
-from ..core.learning.completions import observed_duration
-from ..core.learning.durations import Durations
-from ..core.model import Job, Outcome
-from ..core.origins import credential_origins, origin_text
-from ..core.profile import Profile, fill_base, profile_for_job, validate_profile
-from ..core.units import NEVER, Limit, to_seconds
-from ..core.urls import Address, fill_ids, parse_url
-from ..core.waiting.pace import Adaptive, Pace
-from ..core.waiting.wait_settings import DEFAULTS, Defaults, WaitSettings
-from ..core.waiting.wait_state import WaitState
-from ..edges.clock import Clock
-from ..edges.history_file import History, Kind
-from ..edges.http.transport import Transport
-from ..edges.http.user_headers import validate_headers
-from ..edges.limits.token_bucket import TokenBucket
-from ..errors import ConfigError
+from ...core.learning.completions import observed_duration
+from ...core.learning.durations import Durations
+from ...core.model import Job, Outcome
+from ...core.origins import credential_origins, origin_text
+from ...core.profile import Profile, fill_base, profile_for_job, validate_profile
+from ...core.units import NEVER, Limit, to_seconds
+from ...core.urls import Address, fill_ids, parse_url
+from ...core.waiting.pace import Adaptive, Pace
+from ...core.waiting.wait_settings import DEFAULTS, Defaults, WaitSettings
+from ...core.waiting.wait_state import WaitState
+from ...edges.clock import Clock
+from ...edges.history_file import History, Kind
+from ...edges.http.transport import Transport
+from ...edges.http.user_headers import validate_headers
+from ...edges.limits.token_bucket import TokenBucket
+from ...errors import ConfigError
+from ..publisher import OnEvent, Publisher
 from .endpoint import Endpoint, Target, job_url
-from .publisher import OnEvent, Publisher
 
 if TYPE_CHECKING:
-    from ..edges.http.adapters.interface import Adapter
-    from ..edges.results.save_path import SavePath
+    from ...edges.http.adapters.interface import Adapter
+    from ...edges.results.save_path import SavePath
 
 # Profiles that agree in these fields share a transport, and so its connections.
 _CONNECTION_FIELDS = (
@@ -85,7 +85,7 @@ class Profiles:
         if name is None:
             return self.default
         if name not in self._by_name:
-            from ..edges.profiles.catalog import find_profile  # late: not needed without a name
+            from ...edges.profiles.catalog import find_profile  # late: not needed without a name
 
             self._by_name[name] = validate_profile(find_profile(name, self._file))
         return self._by_name[name]
@@ -135,7 +135,7 @@ class Transports:
         if name == "builtin":
             return None
         if name not in self._adapters:
-            from ..edges.http.adapters.catalog import named_adapter
+            from ...edges.http.adapters.catalog import named_adapter
 
             self._adapters.setdefault(name, named_adapter(name))
         return self._adapters[name]
@@ -215,7 +215,7 @@ class Client:
         if transport is None or isinstance(transport, str):
             transport_name = transport
         else:
-            from ..edges.http.adapters.catalog import check_adapter  # late: most have none
+            from ...edges.http.adapters.catalog import check_adapter  # late: most have none
 
             adapter = check_adapter(transport)
         self._transports = Transports(headers, adapter)
@@ -227,7 +227,7 @@ class Client:
         self._history = history or History()
         self._save: "Optional[SavePath]" = None
         if save is not None:
-            from ..edges.results.save_path import SavePath  # late: few runs save results
+            from ...edges.results.save_path import SavePath  # late: few runs save results
 
             self._save = SavePath(save, saves_one)
         # Measured once: if the host's clock is set, waits must not change their order.

@@ -2,12 +2,12 @@
 
 from typing import Union
 
-from ..core.model import display_id
-from ..core.reading.result_reader import read_cancel_reply
-from ..core.reading.verdict import Verdict
-from ..core.units import to_seconds
-from ..edges.clock import Clock
-from ..errors import PollkitError
+from ...core.model import display_id
+from ...core.reading.result_reader import read_cancel_reply
+from ...core.reading.verdict import Verdict
+from ...core.units import to_seconds
+from ...edges.clock import Clock
+from ...errors import PollkitError
 from .endpoint import Target
 
 LONGEST_TOKEN_WAIT_S = 60.0

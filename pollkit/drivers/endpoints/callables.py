@@ -8,19 +8,19 @@ import time
 from enum import Enum
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Type, Union
 
-from ..core.model import Fault, FaultCode, Job, Reply, one_line
-from ..core.profile import Profile
-from ..core.reading.job_fields import JobFields
-from ..core.reading.json_paths import Path
-from ..core.reading.verdict import Reading, Verdict
-from ..core.units import to_seconds
-from ..core.urls import redact_url
-from ..core.waiting.wait_state import Poll
-from ..edges.background import BackgroundCalls, NotFinished, TooManyCalls
-from ..edges.clock import Clock
-from ..edges.http.request import Request
-from ..edges.multiplexer import Steps
-from ..errors import ConfigError
+from ...core.model import Fault, FaultCode, Job, Reply, one_line
+from ...core.profile import Profile
+from ...core.reading.job_fields import JobFields
+from ...core.reading.json_paths import Path
+from ...core.reading.verdict import Reading, Verdict
+from ...core.units import to_seconds
+from ...core.urls import redact_url
+from ...core.waiting.wait_state import Poll
+from ...edges.background import BackgroundCalls, NotFinished, TooManyCalls
+from ...edges.clock import Clock
+from ...edges.http.request import Request
+from ...edges.multiplexer import Steps
+from ...errors import ConfigError
 from .endpoint import Endpoint
 
 Check = Callable[[], Any]

@@ -6,23 +6,23 @@ rate limit: the first one has got its own, the pages wait for theirs here.
 
 from typing import TYPE_CHECKING, Any, Callable, List, Set
 
-from ..core.model import Fault, FaultCode, Job, Reply
-from ..core.reading.list_reader import UNUSABLE_LINK
-from ..core.reading.reader import Seen
-from ..core.reading.verdict import Reading, Verdict
-from ..core.units import to_seconds
-from ..core.urls import parse_url
-from ..edges.background import BlockingCalls, TooManyCalls
-from ..edges.clock import Clock
-from ..edges.http.parser import MAX_BODY
-from ..edges.http.request import Request
-from ..edges.results.download import Download
-from ..edges.results.result_file import PartMismatch, ResultFile, ResultFileError
-from ..edges.results.save_path import JsonList, SavePath
+from ...core.model import Fault, FaultCode, Job, Reply
+from ...core.reading.list_reader import UNUSABLE_LINK
+from ...core.reading.reader import Seen
+from ...core.reading.verdict import Reading, Verdict
+from ...core.units import to_seconds
+from ...core.urls import parse_url
+from ...edges.background import BlockingCalls, TooManyCalls
+from ...edges.clock import Clock
+from ...edges.http.parser import MAX_BODY
+from ...edges.http.request import Request
+from ...edges.results.download import Download
+from ...edges.results.result_file import PartMismatch, ResultFile, ResultFileError
+from ...edges.results.save_path import JsonList, SavePath
 from .job_lists import await_token, latest_token
 
 if TYPE_CHECKING:
-    from ..edges.multiplexer import Steps
+    from ...edges.multiplexer import Steps
     from .endpoint import Endpoint
 
 MOST_PAGES = 10000

@@ -1,10 +1,10 @@
 """Save the result that a reply had; one from `result_url` is in its file already."""
 
-from ..core.model import Error, State
-from ..core.waiting.endings import SAVE_ERROR
-from ..core.waiting.wait_state import WaitState
-from ..edges.results.result_file import ResultFileError
-from ..edges.results.save_path import SavePath
+from ...core.model import Error, State
+from ...core.waiting.endings import SAVE_ERROR
+from ...core.waiting.wait_state import WaitState
+from ...edges.results.result_file import ResultFileError
+from ...edges.results.save_path import SavePath
 
 
 def save_result(save: SavePath, state: WaitState) -> WaitState:

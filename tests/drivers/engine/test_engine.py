@@ -21,10 +21,10 @@ from pollkit import BatchPoller, LedgerError, PollkitError, Profile, TokenBucket
 from pollkit.core.model import Counts
 from pollkit.core.reading.reader import Reader
 from pollkit.core.scheduling.agenda import Agenda
-from pollkit.drivers import engine as engine_module
-from pollkit.drivers.engine import Engine
+from pollkit.drivers.engine import engine as engine_module
+from pollkit.drivers.engine.engine import Engine
+from pollkit.drivers.engine.reporter import Reporter
 from pollkit.drivers.ledger.runner import LedgerRunner
-from pollkit.drivers.reporter import Reporter
 from pollkit.edges.multiplexer import Multiplexer
 from pollkit.testing import FakeJobApi, VirtualClock
 from raw_server import DRIP, HANG, RawServer, reply, wait_for

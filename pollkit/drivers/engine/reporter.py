@@ -4,8 +4,8 @@ import threading
 from collections import deque
 from typing import Callable, Deque, Optional, TypeVar
 
-from .futures import new_bell, ring
-from .publisher import logger
+from ..futures import new_bell, ring
+from ..publisher import logger
 
 Call = Callable[[], None]
 _T = TypeVar("_T")

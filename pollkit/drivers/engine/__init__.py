@@ -1,0 +1,1 @@
+"""Engine: polls many jobs at once, with one thread for all exchanges."""
