@@ -3,7 +3,9 @@
 
 Arguments not listed below go to pytest: `scripts/test.py -k bucket`. Slow tests (hundreds of
 kills, stress, many processes) are in tests/slow: `scripts/test.py tests/slow` runs them here,
---all runs them on the oldest and the newest Python.
+--all runs them on the oldest and the newest Python. With --require, the required Pythons run the
+whole suite, and the others only the tests of the library: not those of the command line, the
+single file and PostgreSQL.
 
 The last line printed is always "N passed, N failed" (and "N skipped" if any were). A Python or a
 check that fails without a failed test counts as one failed test, so that line never looks better
@@ -31,14 +33,16 @@ from test_parts.pythons import (
     version_text,
 )
 from test_parts.suite import (
-    SLOW,
     Counts,
     Outcome,
     count_tests,
     exit_code,
     failure_reason,
+    library_shares,
     pytest_command,
     run_suite,
+    slow_shares,
+    suite_shares,
     test_environment,
     total,
 )
@@ -48,7 +52,7 @@ Work = Callable[[str, str], List[Outcome]]  # from the name of a Python and its 
 
 def run_all_here() -> int:
     """Run the whole suite on this Python."""
-    outcome = run_suite("", prepare(current_python()), [])
+    outcome = run_suite("", prepare(current_python()), suite_shares())
     show(outcome.output)
     if not outcome.is_ok and outcome.note:
         print("test.py: " + outcome.note, file=sys.stderr, flush=True)
@@ -86,9 +90,16 @@ def run_everywhere(required: List[Version], arguments: List[str]) -> int:
     def attempt(version: Version, work: Work) -> List[Outcome]:
         return run_work(found[version], version == newest, work)
 
+    def run_tests_of(version: Version) -> Work:
+        if arguments:
+            return lambda name, inner: [run_suite(name, inner, [arguments])]
+        if required and version not in required:
+            return lambda name, inner: [run_suite(name + " library", inner, library_shares())]
+        return lambda name, inner: [run_suite(name, inner, suite_shares())]
+
     rows = {}
     for version in sorted(found, reverse=True):
-        (rows[version],) = attempt(version, lambda name, inner: [run_suite(name, inner, arguments)])
+        (rows[version],) = attempt(version, run_tests_of(version))
         show_outcomes([rows[version]])
     for version in versions:
         is_ok = False if version in required else None
@@ -99,7 +110,9 @@ def run_everywhere(required: List[Version], arguments: List[str]) -> int:
     ]
     if not arguments:
         for version in sorted({min(found), newest}):
-            rest.append((version, lambda name, inner: [run_suite(name + " slow", inner, [SLOW])]))
+            rest.append(
+                (version, lambda name, inner: [run_suite(name + " slow", inner, slow_shares())])
+            )
     with ThreadPoolExecutor(len(rest)) as pool:
         results = pool.map(lambda each: attempt(*each), rest)
         others = [outcome for outcomes in results for outcome in outcomes]
@@ -130,7 +143,7 @@ def print_summary(rows: List[Outcome]) -> int:
     for row in rows:
         seconds = "{:.1f} s".format(row.seconds) if row.seconds else ""
         state = {True: "ok", False: "FAILED", None: ""}[row.is_ok]
-        print("{:<11} {:<42} {:>8}  {}".format(row.name, row.note, seconds, state).rstrip())
+        print("{:<15} {:<42} {:>8}  {}".format(row.name, row.note, seconds, state).rstrip())
     print(total(rows))
     return 1 if any(row.is_ok is False for row in rows) else 0
 

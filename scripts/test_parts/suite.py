@@ -5,19 +5,32 @@ import re
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 from xml.etree import ElementTree
 
 from .common import ROOT, run_command
 
+TESTS = os.path.join(ROOT, "tests")
 SLOW = "tests/slow"
 PROCESSES = 4  # at once: much of the time the tests only wait
+SLOW_PROCESSES = 2  # for each of the two Pythons that run the slow tests at the same time
+# The command line, the single file and PostgreSQL take half of the time.
+NOT_OF_THE_LIBRARY = r"tests/cli/.*|tests/test_zipapp\.py"
+LIBRARY_ONLY = ["-k", "not postgres"]
 # How many seconds the slowest files take, alone on an idle machine.
 SLOWEST = {
+    140: "ledger_kills",
+    80: "ledger_hosts",
+    60: "waves ledger_faults",
+    45: "ledger_soak soak resources hostile_replies",
+    40: "submit_kills ledger_outages_live",
+    34: "report_sizes nginx_ledger",
+    24: "ledger_takeover ledger_crowd terminal terminal_commands",
+    18: "ledger_failover ledger_outage_crowd batch_crowds haproxy zipapp_build",
     28: "held_requests",
-    14: "zipapp ledger_runner",
-    11: "wait_and_batch transport_outcomes",
-    10: "batch ledger_results",
+    14: "zipapp ledger_runner result_kills study",
+    11: "wait_and_batch transport_outcomes nginx ledger_processes outbox_rotation",
+    10: "batch ledger_results ledger_clocks odd_file_systems",
     9: "secrets submit ledger_nudges",
     8: "results_commands help submissions",
     7: "history_commands engine batch_resume ledger_outages bounded_work cancel_requests",
@@ -72,11 +85,26 @@ def test_environment() -> Dict[str, str]:
     return kept
 
 
-def run_suite(name: str, inner: str, arguments: List[str]) -> Outcome:
-    """Run the whole suite in several processes, or the tests that the arguments select in one."""
+def suite_shares() -> List[List[str]]:
+    """The arguments of the processes that run the whole suite."""
+    return _share_out(_test_files(), PROCESSES)
+
+
+def library_shares() -> List[List[str]]:
+    """The arguments of the processes that run the tests of the library only."""
+    paths = [path for path in _test_files() if not re.fullmatch(NOT_OF_THE_LIBRARY, path)]
+    return [share + LIBRARY_ONLY for share in _share_out(paths, PROCESSES)]
+
+
+def slow_shares() -> List[List[str]]:
+    """The arguments of the processes that run the slow tests."""
+    return _share_out(_test_files(is_slow=True), SLOW_PROCESSES)
+
+
+def run_suite(name: str, inner: str, shares: List[List[str]]) -> Outcome:
+    """Run pytest with each of the lists of arguments, in as many processes at once."""
     started_at = time.monotonic()
-    shares = [arguments] if arguments else _share_out()
-    with ThreadPoolExecutor(PROCESSES) as pool:
+    with ThreadPoolExecutor(len(shares)) as pool:
         results = list(pool.map(lambda share: _run_pytest(inner, share), shares))
     counts = Counts(*map(sum, zip(*(counts for _, counts, _ in results))))
     code = next((code for code, _, _ in results if code), 0)
@@ -99,24 +127,29 @@ def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
     return [inner, "-m", "pytest", "--junitxml=" + report] + arguments
 
 
-def _share_out() -> List[List[str]]:
-    """The test files, divided into shares that take about as long, one per process."""
-    shares: List[List[str]] = [[] for _ in range(PROCESSES)]
-    seconds = [0.0] * PROCESSES
-    for path in sorted(_test_files(), key=lambda path: (-_estimate_seconds(path), path)):
+def _share_out(paths: List[str], count: int) -> List[List[str]]:
+    """Test files, divided into shares that take about as long."""
+    shares: List[List[str]] = [[] for _ in range(count)]
+    seconds = [0.0] * count
+    for path in sorted(paths, key=lambda path: (-_estimate_seconds(path), path)):
         shortest = seconds.index(min(seconds))
         shares[shortest].append(path)
         seconds[shortest] += _estimate_seconds(path)
     return shares
 
 
-def _test_files() -> Iterator[str]:
-    for folder, _, names in os.walk(os.path.join(ROOT, "tests")):
+def _test_files(is_slow: bool = False) -> List[str]:
+    """The files of the suite, or of the slow tests."""
+    found = []
+    for folder, _, names in os.walk(TESTS):
         relative = os.path.relpath(folder, ROOT)
-        if relative != SLOW:
-            for name in names:
-                if re.fullmatch(r"test_\w+\.py", name):
-                    yield os.path.join(relative, name)
+        if (relative == SLOW) == is_slow:
+            found += [
+                os.path.join(relative, name)
+                for name in names
+                if re.fullmatch(r"test_\w+\.py", name)
+            ]
+    return found
 
 
 def _estimate_seconds(path: str) -> float:

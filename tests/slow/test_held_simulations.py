@@ -2,7 +2,10 @@
 
 import pytest
 
+from one_python import not_with_the_oldest
 from pollkit import Simulation
+
+pytestmark = not_with_the_oldest
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from job_api import JobApi
 from ledger_place import placed
+from one_python import only_with_the_oldest
 from pollkit.cli.commands.help import text_of
 
 # The daemon sees our folders instead of its own and /var/lib; other processes don't.
@@ -36,9 +37,7 @@ def tool(name):
     return path
 
 
-@pytest.mark.skipif(
-    sys.version_info >= (3, 7), reason="takes up to a minute: with the oldest Python only"
-)
+@only_with_the_oldest
 def test_cron_runs_the_line_of_the_documentation():
     """In cron's environment, without a terminal; only the path to Python is changed."""
     lines = re.findall(

@@ -13,10 +13,14 @@ import time
 import pytest
 
 from ledger_host import home
+from one_python import only_with_the_oldest
 from paths import ROOT
 from pollkit import Ledger
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="for POSIX only"),
+    only_with_the_oldest,  # the newest runs test_soak.py, which takes as long
+]
 JOBS = 2000
 LONGEST_S = 45.0  # of a job
 KILLS = 20

@@ -3,8 +3,11 @@
 import os
 import re
 
+from one_python import not_with_the_oldest
 from paths import ROOT
 from pollkit.cli import main
+
+pytestmark = not_with_the_oldest
 
 
 def test_the_picture_in_the_readme_is_the_one_its_command_draws(tmp_path, capsys):

@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 
 from browser import running_browser
+from one_python import not_with_the_oldest
 from pollkit import Simulation
 from pollkit.cli.report.loading import Selection, read_outcomes
 from pollkit.cli.report.page import report_page
 from pollkit.cli.report.simulation_page import simulation_page
 from report_files import BEGAN_AT, hostile_outcomes, outcome, write_outcomes
+
+pytestmark = not_with_the_oldest
 
 SHOWN = """Array.from(document.querySelectorAll('#jobs tbody tr')).filter(
     row => row.offsetParent).map(row => row.cells[0].textContent)"""

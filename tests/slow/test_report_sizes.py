@@ -14,6 +14,10 @@ sys.path.insert(0, os.path.join(ROOT, "scripts"))
 
 import sample_ledger
 
+from one_python import not_with_the_oldest
+
+pytestmark = not_with_the_oldest
+
 
 @pytest.mark.parametrize(
     "jobs, hours, largest", [(500, 6, 300000), (1000, 6, 300000), (10000, 48, 1000000)]

@@ -4,15 +4,14 @@ import os
 import subprocess
 import sys
 
-import pytest
-
+from one_python import not_with_the_oldest
 from paths import ROOT
 from programs import needs_program
 
 SCRIPTS = os.path.join(ROOT, "scripts")
 
 
-@pytest.mark.skipif(sys.version_info < (3, 13), reason="takes a minute; the newest Python will do")
+@not_with_the_oldest
 def test_every_outcome_is_right_and_everything_is_given_back():
     needs_program("squid")
     script = os.path.join(SCRIPTS, "soak.py")

@@ -8,9 +8,12 @@ import json
 
 import pytest
 
+from one_python import not_with_the_oldest
 from pollkit import Simulation
 from pollkit.cli import main
 from pollkit.core.scheduling import lane
+
+pytestmark = not_with_the_oldest
 
 SEEDS = range(1, 6)
 

@@ -2,11 +2,11 @@
 
 import math
 import random
-import sys
 from heapq import heappop, heappush
 
 import pytest
 
+from one_python import not_with_the_oldest
 from pollkit import Adaptive, BatchPoller, Ledger, Profile, Simulation
 from pollkit.core.learning.durations import Durations
 from pollkit.core.reading.verdict import Reading, Verdict
@@ -17,9 +17,7 @@ from pollkit.drivers.simulation.optimum import optimal_schedules
 from pollkit.drivers.simulation.server import SimJob
 from pollkit.testing import FakeJobApi, VirtualClock
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info < (3, 7), reason="virtual time is the same on every Python"
-)
+pytestmark = not_with_the_oldest
 GAP_S = 60000.0  # between two waves; longer than any job
 SPREADS = {
     "uniform": (

@@ -22,18 +22,28 @@ POLLS = 4  # a well-behaved job is done at this poll
 PACE = "fixed 200ms"
 REQUEST_TIMEOUT_S = 1.0
 LONGEST_DELAY_S = 0.5
+MOST_ATTEMPTS = 4
 
 
 def check_cost(title):
-    """Assert that a hostile job ends in time, costs little, and does not delay the others."""
+    """Assert that a hostile job ends in time, costs little, and does not delay the others.
+
+    A late batch is repeated, because the machine may have been busy with something else. If pollkit
+    were the reason, every attempt would be late.
+    """
     case = hostile_replies.CASES[title]
     cost = measure(case)
-    if cost["delay_s"] > LONGEST_DELAY_S or cost["hostile_s"] > REQUEST_TIMEOUT_S + 0.5:
-        cost = measure(case, is_repeated=True)  # the machine was busy with something else
-    assert cost["delay_s"] < LONGEST_DELAY_S, cost
-    assert cost["hostile_s"] < REQUEST_TIMEOUT_S + 0.5, cost
+    attempts = 1
+    while attempts < MOST_ATTEMPTS and not is_in_time(cost):
+        cost = measure(case, is_repeated=True)
+        attempts += 1
+    assert is_in_time(cost), cost
     assert cost["cpu_s"] < MOST_CPU_S, cost
     assert cost["memory_mb"] < MOST_MEMORY_MB, cost
+
+
+def is_in_time(cost):
+    return cost["delay_s"] < LONGEST_DELAY_S and cost["hostile_s"] < REQUEST_TIMEOUT_S + 0.5
 
 
 def measure(case, is_repeated=False):
