@@ -142,6 +142,14 @@ def test_the_status_does_not_mention_a_new_transaction(url, pollkit):
     assert run_during_a_transaction(url, lambda: pollkit("status", url))[1] == "no jobs\n"
 
 
+def test_the_status_ignores_transactions_in_other_databases(url, pollkit, any_transaction_is_old):
+    """They do not keep vacuum from the rows of this one."""
+    Ledger(url).close()
+    with new_place("postgres") as other:
+        found = run_during_a_transaction(other, lambda: pollkit("status", url))
+    assert found == (0, "no jobs\n", "")
+
+
 @pytest.fixture
 def as_reader(url):
     """The URL for a user who may only read the tables of the ledger."""
