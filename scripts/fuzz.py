@@ -27,12 +27,13 @@ from typing import Callable, Counter, Dict, List, NamedTuple, Optional
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from fuzz_parts import http_parser, ledger_rows, replies, texts
+from fuzz_parts import callback_requests, http_parser, ledger_rows, replies, texts
 from fuzz_parts.common import Target, Violation
 from fuzz_parts.mutations import LONGEST_INPUT, Material, minimise, mutate
 
 TARGETS: Dict[str, Target] = {
     "parser": http_parser.TARGET,
+    "callbacks": callback_requests.TARGET,
     "reader": replies.READER,
     "headers": replies.RATE_LIMITS,
     "urls": texts.URL_TARGET,

@@ -2,15 +2,14 @@
 
 import random
 import re
-import time
-import tracemalloc
 import zlib
-from typing import Any, Iterable, List, Tuple
+from typing import Any, List, Tuple
 
 from pollkit.edges.http import parser as parser_module
 from pollkit.edges.http.parser import BadResponse, Response, ResponseParser
 
 from .common import Target, Violation
+from .in_pieces import check_in_pieces
 
 # The real limits are far beyond the inputs; these are within reach.
 LIMITS = {
@@ -22,9 +21,6 @@ LIMITS = {
     "MAX_GZIP_MEMBERS": 4,
 }
 MOST_BYTES = 5 * 512 + 1024 + 256  # after that many, no response can be incomplete
-MOST_MEMORY = 256 * 1024  # bytes; a parser without limits would take 4 MB for the bomb below
-MOST_CPU_S = 0.05  # per input, and for each byte of it (it takes about 3 us):
-MOST_CPU_PER_BYTE_S = 0.0001
 
 
 def _pack(data: bytes) -> bytes:
@@ -111,21 +107,7 @@ def check(data: bytes, rng: random.Random, is_thorough: bool) -> str:
 
 
 def _check(data: bytes, is_head: bool, rng: random.Random, is_thorough: bool) -> str:
-    started_at = time.process_time()
-    whole = _parse([data], is_head)
-    cuts = sorted(rng.randrange(len(data) + 1) for _ in range(rng.choice([1, 1, 2, 5, 20])))
-    _compare(whole, _parse(_pieces(data, cuts), is_head), cuts)
-    if is_thorough or rng.random() < 0.2:
-        _compare(whole, _parse(_pieces(data, range(len(data))), is_head), "every byte")
-    _check_time(data, is_head, time.process_time() - started_at)
-    if is_thorough or rng.random() < 0.02:
-        _check_memory(data, is_head)
-    return whole[0]
-
-
-def _pieces(data: bytes, cuts: Iterable[int]) -> List[bytes]:
-    places = [0] + list(cuts) + [len(data)]
-    return [data[start:end] for start, end in zip(places, places[1:])]
+    return check_in_pieces(lambda pieces: _parse(pieces, is_head), data, rng, is_thorough)
 
 
 def _parse(pieces: List[bytes], is_head: bool) -> Tuple[str, Any]:
@@ -174,35 +156,6 @@ def _check_response(response: Response) -> None:
     for name, value in response.headers.items():
         if name != name.lower() or value != value.strip() or "\n" in name + value:
             raise Violation("a header is not in its normal form: %r: %r" % (name, value))
-
-
-def _compare(whole: Tuple[str, Any], other: Tuple[str, Any], cuts: object) -> None:
-    if whole != other:
-        raise Violation("whole and in pieces differ: %r and %r, cut at %s" % (whole, other, cuts))
-
-
-def _check_time(data: bytes, is_head: bool, took_s: float) -> None:
-    allowed_s = MOST_CPU_S + MOST_CPU_PER_BYTE_S * len(data)
-    if took_s <= allowed_s:
-        return
-    # Once more, in case the garbage collector or another process was the reason.
-    started_at = time.process_time()
-    _parse([data], is_head)
-    _parse(_pieces(data, range(len(data))), is_head)
-    again_s = time.process_time() - started_at
-    if again_s > allowed_s:
-        raise Violation("%d bytes took %.2f s of CPU time" % (len(data), again_s))
-
-
-def _check_memory(data: bytes, is_head: bool) -> None:
-    tracemalloc.start()
-    try:
-        _parse([data], is_head)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    if peak > MOST_MEMORY + 8 * len(data):
-        raise Violation("%d bytes took %d kB of memory" % (len(data), peak // 1024))
 
 
 TARGET = Target("HTTP responses, parsed whole and in pieces", CORPUS, TOKENS, prepare, check)

@@ -103,17 +103,78 @@ def test_the_doctor_examines_the_server(described, url, pollkit):
     assert code == 4 and "can't be reached" in out
 
 
-def test_the_doctor_finds_an_old_transaction(described, url, pollkit, monkeypatch):
+def run_during_a_transaction(url, command):
+    """The result of a command while a transaction of the superuser keeps dead rows."""
+
+    def work(db):
+        db.query("DECLARE c CURSOR FOR SELECT * FROM pollkit.job")
+        return command()
+
+    with Ledger(url) as ledger:
+        return ledger._storage.database.run(work)
+
+
+OLD_TRANSACTION = "a transaction has been open for"
+
+
+@pytest.fixture
+def any_transaction_is_old(monkeypatch):
     from pollkit.drivers.doctor import ledger_findings
 
     monkeypatch.setattr(ledger_findings, "OLD_TRANSACTION_S", 0.0)
-    with Ledger(url) as ledger:
-        database = ledger._storage.database
 
-        def work(db):
-            db.query("SELECT count(*) FROM pollkit.job")
-            db.query("DECLARE c CURSOR FOR SELECT * FROM pollkit.job")
-            return pollkit("doctor", url)
 
-        code, out, _ = database.run(work)
-    assert code == 0 and "a transaction has been open for" in out
+def test_the_doctor_finds_an_old_transaction(described, url, pollkit, any_transaction_is_old):
+    code, out, _ = run_during_a_transaction(url, lambda: pollkit("doctor", url))
+    assert code == 0 and OLD_TRANSACTION in out
+
+
+def test_the_status_begins_with_an_old_transaction(url, pollkit, any_transaction_is_old):
+    code, out, err = run_during_a_transaction(url, lambda: pollkit("status", url))
+    assert (code, err) == (0, "")
+    first, second = out.splitlines()
+    assert first.startswith(OLD_TRANSACTION) and "pg_stat_activity" in first
+    assert second == "no jobs"
+    assert OLD_TRANSACTION not in pollkit("status", url)[1]
+
+
+def test_the_status_does_not_mention_a_new_transaction(url, pollkit):
+    assert run_during_a_transaction(url, lambda: pollkit("status", url))[1] == "no jobs\n"
+
+
+def test_the_status_ignores_transactions_in_other_databases(url, pollkit, any_transaction_is_old):
+    """They do not keep vacuum from the rows of this one."""
+    Ledger(url).close()
+    with new_place("postgres") as other:
+        found = run_during_a_transaction(other, lambda: pollkit("status", url))
+    assert found == (0, "no jobs\n", "")
+
+
+@pytest.fixture
+def as_reader(url):
+    """The URL for a user who may only read the tables of the ledger."""
+    Ledger(url).close()
+    server = postgres_server.shared_server()
+    name = url.rpartition("/")[2]
+    server.execute(
+        "CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA pollkit TO reader;"
+        "GRANT SELECT ON ALL TABLES IN SCHEMA pollkit TO reader",
+        name,
+    )
+    yield url.replace(postgres_server.USER + "@", "reader@")
+    server.execute("DROP OWNED BY reader; DROP ROLE reader", name)
+
+
+@pytest.mark.parametrize("may_read_view", [True, False])
+def test_the_status_is_silent_about_transactions_that_the_user_may_not_see(
+    url, as_reader, pollkit, any_transaction_is_old, may_read_view
+):
+    server = postgres_server.shared_server()
+    name = url.rpartition("/")[2]
+    if not may_read_view:
+        server.execute("REVOKE SELECT ON pg_stat_activity FROM PUBLIC", name)
+    try:
+        found = run_during_a_transaction(url, lambda: pollkit("status", as_reader))
+    finally:
+        server.execute("GRANT SELECT ON pg_stat_activity TO PUBLIC", name)
+    assert found == (0, "no jobs\n", "")

@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import os
 import signal
 
 import pytest
@@ -11,6 +12,7 @@ from job_api import JobApi
 from ledger_host import folder
 from ledger_place import Place
 from pollkit import Ledger
+from pollkit.edges.ledger.postgres import drivers
 from raw_server import wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -41,6 +43,16 @@ def place_with_jobs(api, url):
             yield place
         finally:
             place.end_processes()
+
+
+def use_driver(place, driver):
+    """Let the commands of a place import no other driver."""
+    hiding = place.file("hidden_drivers")
+    os.mkdir(hiding)
+    for name in set(drivers.NAMES) - {driver}:
+        with open(os.path.join(hiding, name.partition(".")[0] + ".py"), "w") as file:
+            file.write("raise ImportError('hidden by the test')\n")
+    place.env["PYTHONPATH"] = os.pathsep.join([hiding, place.env["PYTHONPATH"]])
 
 
 def start_runs(place, url, server, api):
@@ -74,7 +86,9 @@ def check_all_finished(place, url, runs):
     assert set(lines) == set(NAMES)
 
 
-def test_a_standby_that_is_promoted_takes_over(servers):
+@pytest.mark.parametrize("driver", drivers.NAMES)
+def test_a_standby_that_is_promoted_takes_over(servers, driver):
+    pytest.importorskip(driver)
     primary = servers()
     url = primary.new_database()
     standby = servers(primary=primary)
@@ -85,6 +99,7 @@ def test_a_standby_that_is_promoted_takes_over(servers):
     user = postgres_server.USER
     both = "postgresql://%s@127.0.0.1:%d,127.0.0.1:%d/%s" % (user, primary.port, standby.port, name)
     with new_api() as api, place_with_jobs(api, both) as place:
+        use_driver(place, driver)
         runs = start_runs(place, both, primary, api)
         primary.stop(signal.SIGQUIT)  # as a crash
         doctor = place.start("doctor", both).communicate(timeout=60)[0]
@@ -95,6 +110,7 @@ def test_a_standby_that_is_promoted_takes_over(servers):
         standby.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
         standby.execute("SELECT pg_promote()")
         check_all_finished(place, standby.url(name), runs)
+        assert "with " + driver in place.start("doctor", both).communicate(timeout=60)[0]
 
 
 def test_runs_wait_while_the_server_is_read_only(servers):

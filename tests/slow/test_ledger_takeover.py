@@ -1,4 +1,7 @@
-"""A killed run's jobs and notifications are taken over within seconds; real processes."""
+"""A killed run's jobs and notifications are taken over within seconds; real processes.
+
+On PostgreSQL nobody knows that a process on another host was killed: there, its leases expire.
+"""
 
 import os
 import signal
@@ -6,12 +9,31 @@ import time
 
 import pytest
 
+import postgres_server
 from job_api import JobApi, done_after
+from ledger_host import python, states
 from ledger_place import placed
 from pollkit import Ledger
 from raw_server import wait_for
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="for Linux only")
+
+LEASE_S = 4.0
+RENEW_S = 1.0
+SHORT_LEASES = """
+import sys
+from pollkit.drivers.ledger import leased_jobs
+leased_jobs.LEASE_S = %r
+leased_jobs.RENEW_S = %r
+from pollkit.cli import main
+sys.exit(main(sys.argv[1:]))
+""" % (LEASE_S, RENEW_S)
+
+
+def start_with_short_leases(place):
+    run = python(SHORT_LEASES, "run", place.ledger, "--quiet", env=place.env)
+    place.started.append(run)
+    return run
 
 
 def test_after_a_kill_during_exec_the_next_run_notifies_at_once():
@@ -46,6 +68,30 @@ def test_a_run_takes_over_the_jobs_of_another_one_that_is_killed():
                 assert ledger.summary().states["done"] == 30
                 polls = sum(row.outcome["polls"] for row in ledger.jobs())
         assert len(api.asked) - polls <= 8  # at most one per worker is repeated
+
+
+@pytest.mark.parametrize("storage", ["postgres", "pgbouncer"])
+def test_the_leases_of_a_killed_host_expire_and_another_run_takes_over_its_jobs(storage):
+    postgres_server.skip_unless_available()
+    names = ["job_%d" % i for i in range(30)]
+    with JobApi(lambda name, count: "running") as api, placed(api, storage=storage) as place:
+        place.add(names)
+        killed = start_with_short_leases(place)
+        wait_for(lambda: set(api.counts) == set(names))
+        time.sleep(LEASE_S + 1)  # so that the leases have been renewed
+        killed.kill()
+        killed_at = time.monotonic()
+        killed.communicate(timeout=20)
+        time.sleep(0.5)  # requests in flight arrive
+        polls = len(api.asked)
+        api.answer = lambda name, count: "done"
+        run = start_with_short_leases(place)
+        assert run.communicate(timeout=45) + (run.returncode,) == ("", "", 0)
+        delay_s = api.times[polls] - killed_at
+        assert LEASE_S - RENEW_S - 1 < delay_s < LEASE_S + 5
+        with Ledger(place.ledger) as ledger:
+            assert states(ledger) == {"done": len(names)}
+        assert len(api.asked) == polls + len(names)
 
 
 def test_a_run_that_is_stopped_keeps_its_jobs():

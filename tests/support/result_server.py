@@ -5,6 +5,7 @@ running until it is cancelled; any other is done, with links to the files and pa
 returns the requests so far.
 """
 
+import gzip
 import http.server
 import json
 import socketserver
@@ -108,6 +109,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for _ in range(LARGE // len(block)):
             self.wfile.write(b"%x\r\n%s\r\n" % (len(block), block))
         self.wfile.write(b"0\r\n\r\n")
+
+    def get_bomb(self):
+        """40 KB of gzip data that nobody asked for: 40 MB of zeros."""
+        packed = gzip.compress(bytes(40 * 1024 * 1024))
+        self.send_response(200)
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", "%d" % len(packed))
+        self.end_headers()
+        self.wfile.write(packed)
 
     def get_steady(self):
         """A body that takes a second, and no parts."""

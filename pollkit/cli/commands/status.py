@@ -9,6 +9,9 @@ important ones. PROBLEM is the fault of the last poll, the error of the job, or 
 failed. The notification of a finished job is 'pending' until a run with --exec or --outbox
 delivers it. --json has everything: see pollkit help cron and pollkit help schema.
 
+On PostgreSQL, the first line names a transaction that has been open for over 5 minutes, because it
+makes claims slow.
+
 examples:
   pollkit status jobs.db
   pollkit status jobs.db --state failed --state unreachable --rows 500
@@ -29,7 +32,7 @@ from ...core.scheduling.outages import Outage
 from ...core.units import to_seconds
 from ...edges.ledger.ledger import STATES, Ledger
 from ...edges.ledger.records import LEASED, WAITING, JobRow, Summary
-from ...errors import ConfigError
+from ...errors import ConfigError, LedgerError
 from ..arguments.argument_types import count
 from ..arguments.job_deadlines import Deadlines
 from ..arguments.ledger_options import add_ids, add_ledger, open_ledger
@@ -170,7 +173,7 @@ class _StatusView:
         """The outages, the counts and the table; at most so many lines."""
         now = time.time()
         outages = self._ledger.outages()
-        lines = headline(summary, outages, now, width, self._ledger.shadow_prices())
+        lines = self._headline(summary, outages, now, width)
         if any(summary.states.values()):
             lines += self._figure_lines(now, width)
         if self._arguments.summary:
@@ -188,6 +191,26 @@ class _StatusView:
             lines.append("... and %d more: --rows N shows more, --json all" % more)
         return lines[:most]
 
+    def _headline(
+        self, summary: Summary, outages: Sequence[Outage], now: float, width: Optional[int] = None
+    ) -> List[str]:
+        """The lines before the figures: what slows down the server, outages, limits, counts."""
+        lines = headline(summary, outages, now, width, self._ledger.shadow_prices())
+        return wrap_lines(self._server_lines(), width) + lines
+
+    def _server_lines(self) -> List[str]:
+        """The line about an old transaction, in the words of pollkit doctor."""
+        try:
+            oldest_s = self._ledger.oldest_transaction_s()
+        except LedgerError:
+            return []  # the user may not read pg_stat_activity
+        if oldest_s == 0:
+            return []  # as always with a file
+        from ...drivers.doctor.ledger_findings import vacuum_finding  # late: seldom needed
+
+        finding = vacuum_finding(oldest_s)
+        return [] if finding is None else ["%s; %s" % (finding.text, finding.advice)]
+
     def _figure_lines(self, now: float, width: Optional[int]) -> List[str]:
         """The figures of the whole ledger, unless only some of its jobs are shown."""
         arguments = self._arguments
@@ -202,8 +225,7 @@ class _StatusView:
             self._redraw(every_s)
         while True:
             now = time.time()
-            prices = self._ledger.shadow_prices()
-            lines = headline(self.summary(), self._ledger.outages(), now, shadow_prices=prices)
+            lines = self._headline(self.summary(), self._ledger.outages(), now)
             streams.write("%s %s\n" % (iso_text(now), "; ".join(lines)))
             sys.stdout.flush()
             time.sleep(every_s)

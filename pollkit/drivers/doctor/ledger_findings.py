@@ -1,6 +1,6 @@
 """The doctor's findings about the server of a ledger (postgresql://...)."""
 
-from typing import Iterator
+from typing import Iterator, Optional
 
 from ...core.units import duration_text, rounded_duration
 from ...edges.clock import Clock
@@ -43,14 +43,22 @@ def examine_server(url: str) -> Iterator[Finding]:
     is_slow = found.round_trip_s > SLOW_ROUND_TRIP_S
     yield Finding(Level.WARNING if is_slow else Level.OK, "network", trip)
     yield _clock_finding(found.ahead_s)
-    if found.oldest_transaction_s > OLD_TRANSACTION_S:
-        yield Finding(
-            Level.WARNING,
-            "vacuum",
-            "a transaction has been open for %s: dead rows pile up, and claims get slower"
-            % rounded_duration(found.oldest_transaction_s),
-            "end it (pg_stat_activity shows it), or limit such queries",
-        )
+    vacuum = vacuum_finding(found.oldest_transaction_s)
+    if vacuum is not None:
+        yield vacuum
+
+
+def vacuum_finding(oldest_transaction_s: float) -> Optional[Finding]:
+    """A warning if a transaction is so old that it makes claims slow; pollkit status shows it."""
+    if oldest_transaction_s <= OLD_TRANSACTION_S:
+        return None
+    return Finding(
+        Level.WARNING,
+        "vacuum",
+        "a transaction has been open for %s: dead rows pile up, and claims get slower"
+        % rounded_duration(oldest_transaction_s),
+        "end it (pg_stat_activity shows it), or limit such queries",
+    )
 
 
 def _clock_finding(ahead_s: float) -> Finding:

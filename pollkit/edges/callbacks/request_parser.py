@@ -78,8 +78,9 @@ def _parse_headers(lines: List[str]) -> Dict[str, str]:
         if not colon or not HEADER_NAME.fullmatch(name):
             raise RefusedRequest(400)
         name = name.lower()
-        known = headers[name] + ", " if name in headers else ""
-        headers[name] = known + value.strip()
+        if name in headers:
+            value = headers[name] + ", " + value.strip()
+        headers[name] = value.strip()
     return headers
 
 

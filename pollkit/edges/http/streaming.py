@@ -2,6 +2,9 @@
 
 A StreamingParser keeps no more of the body than one `feed` has brought. It streams only the body of
 a 200 or a 206; that of any other response is small, and is part of the response as usual.
+
+The body may have any size. But pollkit asks for no compression, and a compressed body may not
+expand without limit: a few megabytes of gzip data could fill the disk.
 """
 
 import zlib
@@ -12,10 +15,14 @@ from .parser import (
     BadResponse,
     Response,
     ResponseParser,
+    ResponseTooLarge,
     is_chunked,
     parse_chunk_size,
     parse_length,
 )
+
+MAX_RATIO = 200  # unpacked bytes per received byte; deflate can reach 1032, logs about 50
+UNCHECKED_SIZE = 100 * 1024 * 1024  # unpacked bytes up to which any ratio is accepted
 
 _STREAMED = (200, 206)
 _LONG_CHUNK = 512  # bytes; the framing of shorter chunks counts towards the limit of the parser
@@ -24,7 +31,15 @@ _LONG_CHUNK = 512  # bytes; the framing of shorter chunks counts towards the lim
 class StreamingParser(ResponseParser):
     """Parses the response to one request; `take` returns the bytes of its body so far."""
 
-    __slots__ = ("_taken", "_left", "_unpacker", "_members", "is_streaming")
+    __slots__ = (
+        "_taken",
+        "_left",
+        "_unpacker",
+        "_members",
+        "_packed_size",
+        "_unpacked_size",
+        "is_streaming",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -32,6 +47,8 @@ class StreamingParser(ResponseParser):
         self._left = 0  # bytes of the body, or of the current chunk
         self._unpacker: "Optional[zlib._Decompress]" = None
         self._members = 0
+        self._packed_size = 0  # bytes of the compressed body so far
+        self._unpacked_size = 0
         self.is_streaming = False  # the headers have arrived, and the body is streamed
 
     @property
@@ -139,6 +156,7 @@ class StreamingParser(ResponseParser):
     def _unpack(self, data: bytes) -> bytes:
         """RFC 1952, 2.2: gzip data may have several members, one after the other."""
         unpacked = bytearray()
+        self._packed_size += len(data)
         try:
             while data and self._unpacker is not None:
                 unpacked += self._unpacker.decompress(data)
@@ -152,7 +170,17 @@ class StreamingParser(ResponseParser):
                     break
         except zlib.error:
             raise BadResponse("the body is not valid gzip data") from None
+        self._unpacked_size += len(unpacked)
+        self._check_ratio()
         return bytes(unpacked)
+
+    def _check_ratio(self) -> None:
+        most = max(UNCHECKED_SIZE, MAX_RATIO * self._packed_size)
+        if self._unpacked_size > most:
+            raise ResponseTooLarge(
+                "the body is compressed and expands to over %d times its size: have the server "
+                "send it uncompressed" % MAX_RATIO
+            )
 
     def _finish_stream(self, is_delimited: bool) -> Response:
         if self._unpacker is not None and not self._unpacker.eof:

@@ -132,6 +132,13 @@ class Ledger:
         """
         return self._storage.outages.since(since)
 
+    def oldest_transaction_s(self) -> float:
+        """The age of the oldest transaction on PostgreSQL that makes claims slow; 0 if none does.
+
+        It keeps dead rows in the tables. See pollkit help scale.
+        """
+        return self._storage.oldest_transaction_s()
+
     def summary(
         self, states: Sequence[str] = (), profile: Optional[str] = None, label: Optional[str] = None
     ) -> Summary:

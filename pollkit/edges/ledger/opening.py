@@ -2,6 +2,7 @@
 
 from typing import Callable, Optional
 
+from ...errors import ConfigError
 from ..clock import Clock
 from .places import is_database
 from .sqlite.sqlite_storage import SqliteStorage
@@ -19,4 +20,8 @@ def open_storage(
         from .postgres.postgres_storage import PostgresStorage  # late: few ledgers need it
 
         return PostgresStorage(place, clock, create)
+    if "://" in str(place):  # it is not quoted: it may have a password
+        raise ConfigError(
+            "a ledger is a file or a PostgreSQL database: write postgresql://USER@HOST/DATABASE"
+        )
     return SqliteStorage(place, clock, create, warn)

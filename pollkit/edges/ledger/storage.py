@@ -318,6 +318,13 @@ class Storage:
         """
         raise NotImplementedError
 
+    def oldest_transaction_s(self) -> float:
+        """The age of the oldest transaction that keeps dead rows in the tables.
+
+        It is 0 if there is none, or if this user may not see it.
+        """
+        return 0.0
+
     def close(self) -> None:
         """Close files and connections; they are opened again when they are next used."""
         raise NotImplementedError

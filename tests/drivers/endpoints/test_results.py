@@ -8,6 +8,7 @@ import pytest
 from pollkit import BatchPoller, Poller, Profile
 from pollkit.core.waiting.endings import RESULT_ERROR, SAVE_ERROR
 from pollkit.drivers.endpoints import results
+from pollkit.edges.http import streaming
 from result_server import SMALL, ResultServer
 
 
@@ -185,6 +186,15 @@ def test_a_server_that_stops_in_the_middle_is_a_fault(server, tmp_path):
     fields = {"result_url": "/stall/{id}", "request_timeout": "300ms"}
     outcome = poll(server, "f4", str(tmp_path / "{id}"), **fields)
     assert content(outcome) == SMALL and outcome.faults == 1
+
+
+def test_a_gzip_bomb_does_not_fill_the_disk(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(streaming, "UNCHECKED_SIZE", 20 * 1024 * 1024)
+    outcome = poll(server, "s9", str(tmp_path / "{id}"), result_url="/bomb/{id}")
+    assert (outcome.state, outcome.error.code) == ("done", RESULT_ERROR)
+    assert outcome.error.message.endswith("have the server send it uncompressed")
+    assert server.paths().count("/bomb/s9") == 1
+    assert os.listdir(str(tmp_path)) == []
 
 
 def test_pages_are_saved_as_one_list(server, tmp_path):

@@ -39,6 +39,11 @@ def test_values_of_a_repeated_header_are_joined():
     assert request.headers["x-a"] == "1, 2"
 
 
+def test_joined_values_have_no_space_at_their_ends():
+    request = parse(b"POST / HTTP/1.1\r\nX-A:\r\nX-A:\r\n\r\n")
+    assert request.headers["x-a"] == ","
+
+
 @pytest.mark.parametrize(
     "data, status",
     [

@@ -5,7 +5,8 @@ import gzip
 import pytest
 
 from pollkit.edges.http import parser as parsing
-from pollkit.edges.http.parser import BadResponse, IncompleteResponse
+from pollkit.edges.http import streaming
+from pollkit.edges.http.parser import BadResponse, IncompleteResponse, ResponseTooLarge
 from pollkit.edges.http.streaming import StreamingParser
 
 BODY = bytes(range(256)) * 40
@@ -58,6 +59,34 @@ def test_a_body_may_exceed_the_limit_of_other_bodies(monkeypatch):
     monkeypatch.setattr(parsing, "MAX_BODY", 100)
     for data in (LENGTH, CHUNKS, UNTIL_CLOSED, GZIP):
         assert stream(data, 1000)[0] == BODY
+
+
+def gzip_response(packed):
+    return HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed) + packed
+
+
+@pytest.mark.parametrize("size", [100, 16384])
+@pytest.mark.parametrize("members", [1, 50])
+def test_a_compressed_body_does_not_expand_without_limit(monkeypatch, size, members):
+    monkeypatch.setattr(streaming, "UNCHECKED_SIZE", 1000000)
+    bomb = gzip_response(gzip.compress(b"\0" * (10000000 // members)) * members)
+    taken = 0
+    parser = StreamingParser()
+    with pytest.raises(ResponseTooLarge, match="over 200 times its size"):
+        for start in range(0, len(bomb), size):
+            parser.feed(bomb[start : start + size])
+            taken += len(parser.take())
+    assert taken <= 1000000
+
+
+def test_a_compressed_body_that_is_small_may_have_any_ratio(monkeypatch):
+    monkeypatch.setattr(streaming, "UNCHECKED_SIZE", 1000000)
+    assert len(stream(gzip_response(gzip.compress(b"\0" * 1000000)), 100)[0]) == 1000000
+
+
+def test_a_compressed_body_with_a_usual_ratio_may_have_any_size(monkeypatch):
+    monkeypatch.setattr(streaming, "UNCHECKED_SIZE", 1000)
+    assert stream(GZIP, 100)[0] == BODY
 
 
 def test_the_framing_of_large_chunks_is_not_limited(monkeypatch):

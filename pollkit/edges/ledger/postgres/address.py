@@ -38,12 +38,15 @@ def parse_address(url: str) -> Address:
     scheme = next(each for each in DATABASE_SCHEMES if url.startswith(each))
     place, _, query = url[len(scheme) :].partition("?")
     authority, _, database = place.partition("/")
-    userinfo, at, hosts = authority.rpartition("@")
+    userinfo, _, hosts = authority.rpartition("@")
     given = dict(parse_qsl(query, keep_blank_values=True))
-    if ":" in userinfo or any("password" in name for name in given):
+    # Up to the last "@": a password may have an unescaped "/", "?", "#" or "@".
+    has_password = ":" in url[len(scheme) :].rpartition("@")[0]
+    if has_password or any("password" in name for name in given):
         raise ConfigError(
             "the URL of a ledger must not have a password, which others on this host can read: "
-            "put it in ~/.pgpass (PGPASSFILE), a service file or PGPASSWORD"
+            "put it in ~/.pgpass (PGPASSFILE), a service file or PGPASSWORD; write an @ after the "
+            "host as %40"
         )
     if not re.fullmatch(r"[^\s\x00-\x1f]*", url):
         raise ConfigError("the URL of a ledger has no spaces: postgresql://USER@HOST/DATABASE")
@@ -65,7 +68,10 @@ def _split_hosts(hosts: str) -> List[List[str]]:
     for each in hosts.split(","):
         match = re.fullmatch(r"(\[[^]]*\]|[^:]*)(?::(\d*))?", each)
         if match is None:
-            raise ConfigError("%.80r is not a host and a port, such as db.internal:5432" % each)
+            # It is not quoted: it may be a password, if the "@" was forgotten.
+            raise ConfigError(
+                "the URL of the ledger has no valid host and port: write them as db.internal:5432"
+            )
         found.append([unquote(match.group(1).strip("[]")), match.group(2) or ""])
     return found
 

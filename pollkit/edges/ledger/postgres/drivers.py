@@ -61,26 +61,21 @@ class Driver:
         parameters = resolve(address)
         hosts = parameters["host"].split(",")
         ports = parameters["port"].split(",")
+        has_standby = False
         for number, host in enumerate(hosts):
             port = ports[number % len(ports)] or "5432"
             try:
                 connection = self._connect_to(host, port, parameters)
-                if len(hosts) > 1:
-                    self._check_writable(connection)
-                return connection
+                if len(hosts) == 1 or _is_writable(connection):
+                    return connection
+                has_standby = True
+                connection.close()
             except self.errors:
-                if number == len(hosts) - 1:
+                is_last = number == len(hosts) - 1
+                if is_last and not has_standby:
                     raise
-        raise LedgerError("%s names no host" % address.name)
-
-    def _check_writable(self, connection: Any) -> None:
-        """Raise an error if the server is a standby, as libpq does (target_session_attrs)."""
-        cursor = connection.cursor()
-        cursor.execute("SHOW transaction_read_only")
-        ((read_only,),) = cursor.fetchall()
-        if read_only == "on":
-            connection.close()
-            raise self.module.OperationalError(READ_ONLY)
+        # As libpq (target_session_attrs); it also says more than that the primary does not answer.
+        raise self.module.OperationalError(READ_ONLY)
 
     def _connect_to(self, host: str, port: str, parameters: Dict[str, str]) -> Any:
         options: Dict[str, Any] = {"host": host, "port": int(port)}
@@ -100,6 +95,13 @@ class Driver:
         connection._usock.settimeout(None)
         _bound_silence(connection._usock.fileno())
         return connection
+
+
+def _is_writable(connection: Any) -> bool:
+    cursor = connection.cursor()
+    cursor.execute("SHOW transaction_read_only")
+    ((read_only,),) = cursor.fetchall()
+    return bool(read_only == "off")
 
 
 def load_driver() -> Driver:

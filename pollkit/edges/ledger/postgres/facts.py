@@ -1,4 +1,4 @@
-"""Facts about the server of a ledger, for pollkit doctor."""
+"""Facts about the server of a ledger, for pollkit doctor and pollkit status."""
 
 from typing import NamedTuple, Optional
 
@@ -27,10 +27,8 @@ def read_facts(url: str, clock: Clock) -> ServerFacts:
         began_at = clock.now()
         time = database.time_at(database.query("SELECT $now")[0][0])
         round_trip_s = clock.now() - began_at
-        ((version, read_only, oldest_s),) = database.query(
-            "SELECT current_setting('server_version'), current_setting('transaction_read_only'), "
-            "COALESCE((SELECT max(extract(epoch FROM now() - xact_start)) FROM pg_stat_activity "
-            "WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid()), 0)::float8"
+        ((version, read_only),) = database.query(
+            "SELECT current_setting('server_version'), current_setting('transaction_read_only')"
         )
         return ServerFacts(
             driver=database.driver_name,
@@ -39,7 +37,21 @@ def read_facts(url: str, clock: Clock) -> ServerFacts:
             is_read_only=read_only == "on",
             ahead_s=-time.wall_offset,
             round_trip_s=round_trip_s,
-            oldest_transaction_s=oldest_s,
+            oldest_transaction_s=read_oldest_transaction_s(database),
         )
     finally:
         database.close()
+
+
+def read_oldest_transaction_s(database: Database) -> float:
+    """The age of the oldest transaction that keeps vacuum from its work; 0 if there is none.
+
+    Without the role pg_read_all_stats, a user sees only their own transactions. Those in other
+    databases do not matter to vacuum.
+    """
+    ((oldest_s,),) = database.query(
+        "SELECT COALESCE(max(extract(epoch FROM now() - xact_start)), 0)::float8 "
+        "FROM pg_stat_activity WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() "
+        "AND (datname = current_database() OR datname IS NULL)"
+    )
+    return float(oldest_s)

@@ -5,6 +5,7 @@ from ..storage import Storage
 from .buckets import PostgresBuckets
 from .copies import PostgresCopies
 from .database import Database
+from .facts import read_oldest_transaction_s
 from .intents import PostgresIntents
 from .jobs import PostgresJobs
 from .leases import PostgresLeases
@@ -34,6 +35,10 @@ class PostgresStorage(Storage):
         self.database.query("UPDATE pollkit.ledger SET run_at = $now")
         remove_old_outages(self.database)
         remove_old_statistics(self.database)
+
+    def oldest_transaction_s(self) -> float:
+        """The age of the oldest transaction that keeps dead rows in the tables; see Storage."""
+        return read_oldest_transaction_s(self.database)
 
     def close(self) -> None:
         """Close the connection; it is opened again when it is next used."""

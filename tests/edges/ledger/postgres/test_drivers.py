@@ -57,6 +57,18 @@ def test_a_database_that_can_not_be_opened_is_an_error_with_a_remedy(driver, pat
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("hosts", ["127.0.0.1:%d,127.0.0.1:1", "127.0.0.1:1,127.0.0.1:%d"])
+def test_if_only_a_standby_is_left_the_error_says_so(driver, path, hosts):
+    """Wherever the URL names it: the cause is not that the primary refuses the connection."""
+    server = postgres_server.shared_server()
+    name = path.rpartition("/")[2]
+    server.execute("ALTER DATABASE %s SET default_transaction_read_only = on" % name)
+    address = hosts % server.port
+    with pytest.raises(LedgerError, match="the server is read-only"):
+        Ledger("postgresql://%s@%s/%s" % (postgres_server.USER, address, name))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_forked_child_has_its_own_connection(driver, path):
     with Ledger(path) as ledger:
         ledger.add(["a"])

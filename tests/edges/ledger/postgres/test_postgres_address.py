@@ -28,12 +28,40 @@ def test_a_url_is_parsed_as_libpq_does(url, expected):
         "postgresql://me:s3cr3t@db.internal/jobs",
         "postgresql://db.internal/jobs?password=s3cr3t",
         "postgresql://db.internal/jobs?user=me&sslpassword=s3cr3t",
+        "postgresql://me:s3cr3t/w@db.internal/jobs",
+        "postgresql://me:5432/s3cr3t@db.internal/jobs",
+        "postgresql://me:s3cr3t@w@db.internal/jobs",
+        "postgresql://me:w@s3cr3t@db.internal/jobs",
+        "postgresql://me:s3cr3t#w@db.internal/jobs",
+        "postgresql://me:w#s3cr3t@db.internal/jobs",
+        "postgresql://me:s3cr3t?w@db.internal/jobs",
+        "postgresql://me:5432?s3cr3t@db.internal/jobs",
     ],
 )
 def test_a_password_in_the_url_is_refused_and_not_repeated(url):
     with pytest.raises(ConfigError, match="PGPASSFILE") as raised:
         Ledger(url)
     assert "s3cr3t" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:s3cr3t",
+        "postgresql://me:s3cr3t/jobs",
+        "POSTGRESQL://me:s3cr3t@db.internal/jobs",
+        "postgresql+psycopg://me:s3cr3t@db.internal/jobs",
+    ],
+)
+def test_a_misspelt_url_is_an_error_that_does_not_repeat_it(url):
+    with pytest.raises(ConfigError, match=r"postgresql://USER|db.internal:5432") as raised:
+        Ledger(url)
+    assert "s3cr3t" not in str(raised.value)
+
+
+def test_an_escaped_at_sign_after_the_host_is_no_password():
+    parameters = parse_address("postgresql://db.internal:5432/jobs?user=me%40corp").parameters
+    assert parameters["user"] == "me@corp"
 
 
 @pytest.mark.parametrize("url", ["postgresql://a:b:c/jobs", "postgresql://db/my jobs"])
