@@ -328,6 +328,21 @@ def test_resubmit_is_refused_for_jobs_that_were_submitted(pollkit, describe):
 
 
 @posix
+@pytest.mark.parametrize("flags", [["--quiet"], []])
+def test_an_interrupted_wait_names_the_job_that_was_submitted(describe, server, flags):
+    describe("ok", "done = never")
+    before = len(server.requests("GET"))
+    process = start("submit", "--profile", "counted", "--json", "job.json", *flags)
+    wait_for(lambda: len(server.requests("GET")) > before + 2)
+    process.send_signal(signal.SIGINT)
+    code, _, err = wait_for_exit(process)
+    job = server.jobs()[-1][0]
+    assert code == 130
+    text = "pollkit: interrupted: the job was submitted as %s and has not finished" % job
+    assert text in err.splitlines()
+
+
+@posix
 def test_an_interrupted_submission_is_completed_by_run(describe, server):
     with open("job.json", "w") as file:
         file.write('"interrupted"')
