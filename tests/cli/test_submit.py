@@ -201,7 +201,7 @@ def test_bad_json_is_one_line(pollkit, describe, server, text, problem):
         (["--profile", "counted", "--json", "missing.json"], "missing.json can't be read: No such"),
         (["job.json", "--profile", "counted"], "'job.json' is not a URL: --json FILE"),
         (["--profile", "flat", "--json", "job.json"], "profile flat has no submit_url"),
-        (["--json", "job.json"], "has no submit_url: write one into it, or give the URL"),
+        (["--json", "job.json"], "no URL to submit to: give it, or a profile with submit_url"),
         (["--profile", "counted", "--metadata", "[1]"], "must be a JSON object"),
         (["--profile", "counted", "--metadata", "{"], "metadata must be JSON"),
         (["--profile", "counted", "--result", "--ledger", "jobs.db"], "does not go with --ledger"),
