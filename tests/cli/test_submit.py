@@ -301,6 +301,22 @@ def test_status_and_dry_run_know_jobs_that_are_not_submitted_yet(pollkit, descri
     assert code == 0 and "can't be polled" not in out
 
 
+def test_a_job_that_is_not_submitted_yet_is_not_cancelled(pollkit, describe, server):
+    """The API does not know its name: a request could only cancel another job, or none."""
+    with open("mine.ini", "w") as file:
+        file.write(
+            "[counted]\nurl = {0}/jobs/{{id}}\nsubmit_url = http://127.0.0.1:9/jobs\n"
+            "cancel_url = {0}/jobs/{{id}}/cancel\nproxy = none\n".format(server.origin)
+        )
+    words = ["submit", "--profile", "counted", "--json", "job.json", "--ledger", "jobs.db"]
+    name = json.loads(pollkit(*words)[1])["id"]
+    before = len(server.requests("POST"))
+    code, _, err = pollkit("cancel", "jobs.db", name)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "so nothing was sent: %s; let pollkit run submit it first, or remove" % name in err
+    assert len(server.requests("POST")) == before
+
+
 def test_retry_resubmit_is_the_users_decision(pollkit, describe, server):
     with open("job.json", "w") as file:
         file.write('"again"')
