@@ -1,10 +1,12 @@
 """The wait for one job, as the commands wait and submit show it, and its exit code."""
 
 import argparse
-from typing import Callable
+from typing import Callable, Optional
 
+from ..core.events import Event
 from ..core.model import Outcome, State
 from ..core.profile import Profile
+from ..drivers.publisher import OnEvent
 from ..drivers.single import Poller
 from .arguments import options
 from .arguments.save_options import result_code, warn_about_result
@@ -22,6 +24,7 @@ def wait_and_print(
     title: str,
     wait: Callable[[Poller], Outcome],
     on_interrupt: Callable[[Poller, WriteLine], object],
+    on_event: Optional[OnEvent] = None,
 ) -> int:
     """Wait with a display, print the outcome, and return the exit code for it."""
     display = display_from(arguments, title=title, limit=profile.limit)
@@ -30,7 +33,7 @@ def wait_and_print(
         with Poller(
             profile,
             headers=dict(arguments.header),
-            on_event=display.on_event,
+            on_event=_call_both(display.on_event, on_event),
             bucket=options.bucket_from(arguments, profile.limit),
             history=history,
             save=arguments.save,
@@ -46,6 +49,18 @@ def wait_and_print(
         if not arguments.quiet and not has_shown_error:
             warn_about_result(outcome, display.write_line)
     return combine_exit_codes([exit_code([outcome.state]), result_code(outcome)])
+
+
+def _call_both(first: Optional[OnEvent], second: Optional[OnEvent]) -> Optional[OnEvent]:
+    if first is None or second is None:
+        return first or second
+    calls = (first, second)
+
+    def call(event: Event) -> None:
+        for on_event in calls:
+            on_event(event)
+
+    return call
 
 
 def _print(outcome: Outcome, arguments: argparse.Namespace, display: Display) -> None:

@@ -69,10 +69,13 @@ class Submitter:
         """The URL to which the profile of a job submits it, or a ConfigError."""
         profile = self._client.profile_for(job)
         if not profile.submit_url:
-            name = "without a name" if profile.name is None else profile.name
+            if profile.name is None:
+                raise ConfigError(
+                    "there is no URL to submit to: give it, or a profile with submit_url"
+                )
             raise ConfigError(
                 "profile %s has no submit_url: write one into it, or give the URL to submit to"
-                % name
+                % profile.name
             )
         if "{base}" in profile.submit_url:
             fill_base(profile)  # raises a ConfigError: every base that is known is filled in

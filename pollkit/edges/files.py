@@ -10,6 +10,7 @@ import stat
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
+_DATABASE = b"SQLite format 3\0"
 _MAX_LINKS = 40  # as many as Linux follows
 
 
@@ -71,6 +72,15 @@ def check_companion(path: str, suffix: str) -> None:
     if folder_status.st_mode & stat.S_IWOTH and companion.st_uid not in trusted_users:
         problem = "%s belongs to another user, and SQLite would use it" % (path + suffix)
         raise OSError(errno.EPERM, problem)
+
+
+def is_sqlite_file(path: str) -> bool:
+    """Whether a file is an SQLite database, such as a ledger."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(_DATABASE)) == _DATABASE
+    except OSError:
+        return False
 
 
 def open_file(path: str, flags: int, mode: int = 0o600) -> int:

@@ -421,6 +421,7 @@ PROCESSES = [
     (["wait", URL, "--profile", b"\xff"], "no profile"),
     (["wait", URL, "--token-file", b"\xff"], "can't read"),
     ("pollkit batch - <&-", "standard input is closed"),
+    ("pollkit submit https://a.internal/jobs --json - <&-", "standard input is closed"),
     ("pollkit wait >&-", "required: URL"),
     ("printf 'a\\000b' | pollkit batch -", "control characters"),
     ("pollkit batch - < binary.dat", "not UTF-8"),

@@ -20,6 +20,7 @@ from paths import read_sources
 from pollkit.cli import exit_codes as exits
 from pollkit.cli.commands.help import SCHEMA, TOPICS, see_also, text_of
 from pollkit.cli.main import COMMANDS, build_parser, help_text, main
+from pollkit.core.model import State
 from pollkit.core.units import parse_limit
 from pollkit.core.waiting.pace import parse_pace
 from pollkit.edges.profiles.keys import HEADER, KEYS
@@ -182,6 +183,17 @@ def test_every_profile_key_is_explained(key):
 @pytest.mark.parametrize("name", [name for name in dir(exits) if name.isupper() and name[0] != "_"])
 def test_every_exit_code_is_explained(name):
     assert re.search(r"^ +%d   \S" % getattr(exits, name), TEXTS["exit-codes"], re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "state, word",
+    [(State.TIMED_OUT, "timed out"), (State.CANCELLED, "cancelled")]
+    + [(state, state.value) for state in (State.DONE, State.FAILED, State.UNREACHABLE)],
+)
+def test_the_exit_code_of_every_state_is_explained(state, word):
+    pattern = r"^ +%d   (.+?)(?=\n +\d+   |\n\n)" % exits.exit_code([state])
+    explanation = re.search(pattern, TEXTS["exit-codes"], re.MULTILINE | re.DOTALL)
+    assert word in explanation.group(1)
 
 
 def test_no_other_exit_code_is_explained():

@@ -139,6 +139,7 @@ def test_a_host_without_a_home_needs_a_file(pollkit, monkeypatch):
     for words in (["history"], ["simulate", "--durations", "history:"]):
         code, _, err = pollkit(*words)
         assert code == 2 and "no home directory" in err
+        assert "name its file with --history FILE, or history:FILE" in err
 
 
 def test_a_simulation_uses_the_durations_of_the_history(history, pollkit):

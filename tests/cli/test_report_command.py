@@ -86,6 +86,25 @@ def test_a_page_that_can_not_be_written_leaves_the_old_one(place, pollkit, monke
     assert sorted(os.listdir(".")) == ["out.jsonl", "report.html"]
 
 
+def test_the_page_does_not_replace_a_ledger_or_the_outcomes(ran, pollkit):
+    write_outcomes("out.jsonl", [outcome("a")])
+    before = read("out.jsonl")
+    os.symlink("jobs.db", "link.html")
+    for words, name in [
+        (["report", "jobs.db", "-o", "jobs.db"], "jobs.db"),
+        (["report", "jobs.db", "-o", "link.html"], "link.html"),
+        (["report", "--from", "out.jsonl", "-o", "jobs.db"], "jobs.db"),
+        (["report", "--from", "out.jsonl", "-o", "./out.jsonl"], "./out.jsonl"),
+        (["simulate", "--jobs", "2", "--svg", "jobs.db"], "jobs.db"),
+        (["simulate", "--jobs", "2", "--html", "jobs.db"], "jobs.db"),
+    ]:
+        code, out, err = pollkit(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert ": %s " % name in err and "name another file" in err
+    assert pollkit("status", "jobs.db", "--summary")[0] == 5
+    assert read("out.jsonl") == before
+
+
 @pytest.mark.parametrize(
     "words, message",
     [

@@ -201,7 +201,7 @@ def test_bad_json_is_one_line(pollkit, describe, server, text, problem):
         (["--profile", "counted", "--json", "missing.json"], "missing.json can't be read: No such"),
         (["job.json", "--profile", "counted"], "'job.json' is not a URL: --json FILE"),
         (["--profile", "flat", "--json", "job.json"], "profile flat has no submit_url"),
-        (["--json", "job.json"], "has no submit_url: write one into it, or give the URL"),
+        (["--json", "job.json"], "no URL to submit to: give it, or a profile with submit_url"),
         (["--profile", "counted", "--metadata", "[1]"], "must be a JSON object"),
         (["--profile", "counted", "--metadata", "{"], "metadata must be JSON"),
         (["--profile", "counted", "--result", "--ledger", "jobs.db"], "does not go with --ledger"),
@@ -301,6 +301,22 @@ def test_status_and_dry_run_know_jobs_that_are_not_submitted_yet(pollkit, descri
     assert code == 0 and "can't be polled" not in out
 
 
+def test_a_job_that_is_not_submitted_yet_is_not_cancelled(pollkit, describe, server):
+    """The API does not know its name: a request could only cancel another job, or none."""
+    with open("mine.ini", "w") as file:
+        file.write(
+            "[counted]\nurl = {0}/jobs/{{id}}\nsubmit_url = http://127.0.0.1:9/jobs\n"
+            "cancel_url = {0}/jobs/{{id}}/cancel\nproxy = none\n".format(server.origin)
+        )
+    words = ["submit", "--profile", "counted", "--json", "job.json", "--ledger", "jobs.db"]
+    name = json.loads(pollkit(*words)[1])["id"]
+    before = len(server.requests("POST"))
+    code, _, err = pollkit("cancel", "jobs.db", name)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "so nothing was sent: %s; let pollkit run submit it first, or remove" % name in err
+    assert len(server.requests("POST")) == before
+
+
 def test_retry_resubmit_is_the_users_decision(pollkit, describe, server):
     with open("job.json", "w") as file:
         file.write('"again"')
@@ -325,6 +341,21 @@ def test_resubmit_is_refused_for_jobs_that_were_submitted(pollkit, describe):
     assert code == 2 and "nothing was changed: " + name in err
     with Ledger("jobs.db") as ledger:
         assert [row.state for row in ledger.jobs()] == ["done"]
+
+
+@posix
+@pytest.mark.parametrize("flags", [["--quiet"], []])
+def test_an_interrupted_wait_names_the_job_that_was_submitted(describe, server, flags):
+    describe("ok", "done = never")
+    before = len(server.requests("GET"))
+    process = start("submit", "--profile", "counted", "--json", "job.json", *flags)
+    wait_for(lambda: len(server.requests("GET")) > before + 2)
+    process.send_signal(signal.SIGINT)
+    code, _, err = wait_for_exit(process)
+    job = server.jobs()[-1][0]
+    assert code == 130
+    text = "pollkit: interrupted: the job was submitted as %s and has not finished" % job
+    assert text in err.splitlines()
 
 
 @posix

@@ -266,7 +266,7 @@ def test_stop_cancels_the_submission():
 @pytest.mark.parametrize(
     "profile, json, url, problem",
     [
-        (Profile(), {}, None, "no submit_url: write one into it, or give the URL"),
+        (Profile(), {}, None, "no URL to submit to: give it, or a profile with submit_url"),
         (PROFILE._replace(submit_url=None), {}, None, "profile mine has no submit_url"),
         (PROFILE, {1, 2}, None, "json can't be encoded"),
         (PROFILE, {}, "ftp://a/b", "only http"),

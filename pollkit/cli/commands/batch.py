@@ -8,8 +8,8 @@ before the first poll. A single argument is a file if a file of that name exists
 A job's own timeout ({"id": "job_1", "timeout": "10m"}) takes precedence over --timeout.
 
 --resume OUT continues an interrupted batch: it skips the jobs that OUT, the JSON lines of earlier
-runs, has as done or failed. Only new outcomes are printed, so append them to OUT. The exit code
-covers the jobs of this run.
+runs, has as done or failed. A done job whose result could not be fetched or saved is polled again.
+Only new outcomes are printed, so append them to OUT. The exit code covers the jobs of this run.
 
 examples:
   pollkit batch jobs.txt --profile knowhere > outcomes.jsonl

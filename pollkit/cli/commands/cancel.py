@@ -74,6 +74,12 @@ def _waiting_jobs(ledger: Ledger, ids: List[str]) -> List[Job]:
             "%s already, so nothing was sent: %s"
             % (count_text(len(finished), "job") + " finished", join_names(finished))
         )
+    unsubmitted = [row.job.id for row in rows if row.submission is not None]
+    if unsubmitted:
+        raise ConfigError(
+            "not submitted yet, or not confirmed by the API, so nothing was sent: %s; let pollkit "
+            "run submit it first, or remove it with pollkit forget" % join_names(unsubmitted)
+        )
     return [row.job for row in rows]
 
 

@@ -15,9 +15,10 @@ examples:
 import argparse
 import os
 import time
+from typing import Optional
 
 from ...core.units import to_seconds
-from ...edges.files import replace_file
+from ...edges.files import is_sqlite_file, replace_file
 from ...edges.ledger.ledger import Ledger
 from ...errors import ConfigError
 from ..arguments import argument_types
@@ -100,11 +101,21 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ConfigError("where to? Give either -o report.html or --serve 127.0.0.1:8099")
     if arguments.serve is not None and arguments.outcomes is not None:
         raise ConfigError("--serve shows a ledger: write the outcomes to a file with -o")
-    path = arguments.page
+    if arguments.page is not None:
+        _check_page(arguments.page, arguments.outcomes)
+
+
+def _check_page(path: str, outcomes: Optional[str]) -> None:
     if path == "-":
         raise ConfigError("-o - is not a file: name one, as report.html")
-    if path is not None and os.path.exists(path) and not os.path.isfile(path):
+    if not os.path.exists(path):
+        return
+    if not os.path.isfile(path):
         raise ConfigError("-o: %s is not an ordinary file: name another" % path)
+    if is_sqlite_file(path):
+        raise ConfigError("-o: %s is a ledger or another database: name another file" % path)
+    if outcomes is not None and os.path.realpath(outcomes) == os.path.realpath(path):
+        raise ConfigError("-o: %s has the outcomes to report: name another file" % path)
 
 
 def _check_jobs(arguments: argparse.Namespace, data: ReportData) -> None:

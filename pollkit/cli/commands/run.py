@@ -1,8 +1,9 @@
 """Poll the jobs of a ledger until all have finished; any number of runs may share one.
 
 Without a terminal, it prints only problems, because cron mails everything that is printed: one line
-for each job that was not done, for each reason why jobs can't be polled, for each outage when it
-begins and when it is over, for notifications that failed for the first time, and for warnings.
+for each job that was not done, for each reason why jobs can't be polled, for each outage that is
+not over when the run ends (and when a later run finds that it is over), for notifications that
+failed for the first time, and for warnings.
 --progress log also logs changes, and -v every poll. --once and --for leave jobs waiting; the exit
 code is 0 if there is nothing else to report. --dry-run previews a run.
 

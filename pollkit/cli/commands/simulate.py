@@ -29,7 +29,7 @@ from ...drivers.simulation.matching import match_adaptive
 from ...drivers.simulation.scenarios import SCENARIOS, describe
 from ...drivers.simulation.server import WINDOWS
 from ...drivers.simulation.simulation import Simulation
-from ...edges.files import open_file
+from ...edges.files import is_sqlite_file, open_file
 from ...errors import ConfigError
 from ..arguments import argument_types
 from ..arguments.parser import unknown_name_error
@@ -342,6 +342,10 @@ def _check_writable(flag: str, path: Optional[str]) -> None:
         raise ConfigError(
             "--%s %r can't be written: is it an ordinary file, in a directory that exists and is "
             "yours?" % (flag, path)
+        )
+    if is_sqlite_file(path):
+        raise ConfigError(
+            "--%s: %s is a ledger or another database: name another file" % (flag, path)
         )
 
 

@@ -19,8 +19,9 @@ examples:
 """
 
 import argparse
-from typing import Any, Optional
+from typing import Any, List, Optional
 
+from ...core.events import STATUS, Event
 from ...core.model import NO_TIMEOUT, Job, Outcome
 from ...core.profile import Profile
 from ...core.units import NEVER
@@ -115,10 +116,20 @@ def _submit_and_wait(arguments: argparse.Namespace, profile: Profile, data: Any)
             metadata=arguments.metadata,
         )
 
-    def on_interrupt(poller: Poller, write_line: WriteLine) -> None:
-        write_line("pollkit: interrupted: the job may have been submitted")
+    submitted_ids: List[str] = []
 
-    return wait_and_print(arguments, profile, title, submit, on_interrupt)
+    def on_event(event: Event) -> None:
+        # The first change of status is that the API has accepted the job: then its id is known.
+        if event.kind == STATUS and not submitted_ids:
+            submitted_ids.append(event.id)
+
+    def on_interrupt(poller: Poller, write_line: WriteLine) -> None:
+        text = "the job may have been submitted"
+        if submitted_ids:
+            text = "the job was submitted as %s and has not finished" % submitted_ids[0]
+        write_line("pollkit: interrupted: " + text)
+
+    return wait_and_print(arguments, profile, title, submit, on_interrupt, on_event)
 
 
 def _metadata(text: str) -> Optional[Any]:

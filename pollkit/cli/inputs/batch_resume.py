@@ -1,7 +1,8 @@
 """Resuming a batch after an interruption.
 
-`--resume OUT` skips the jobs that OUT, the output of an earlier batch, has as done or failed. An
-interrupted batch names the jobs that have not finished, or writes them to a file if there are many.
+`--resume OUT` skips the jobs that OUT, the output of an earlier batch, has as done or failed, but
+not a done job whose result could not be fetched or saved. An interrupted batch names the jobs that
+have not finished, or writes them to a file if there are many.
 """
 
 import json
@@ -16,7 +17,6 @@ from ...errors import ConfigError
 from ..output.streams import count_text, join_names
 
 LONGEST_NAMES = 400  # characters of names in a message; more of them go to a file
-FINISHED_STATES = (State.DONE.value, State.FAILED.value)
 
 
 class EarlierOutcomes:
@@ -53,12 +53,19 @@ class EarlierOutcomes:
         outcome = parse_outcome(line)
         if outcome is None:
             self.damaged += 1
-        elif outcome["state"] not in FINISHED_STATES:
+        elif not _is_finished(outcome):
             return
         elif "profile" in outcome:
             self._profiles.setdefault(outcome["id"], set()).add(outcome["profile"])
         else:
             self._ids_without_profile.add(outcome["id"])
+
+
+def _is_finished(outcome: Dict[str, Any]) -> bool:
+    """Whether there is nothing left to do; a done job with an error lacks its result."""
+    if outcome["state"] == State.DONE.value:
+        return outcome.get("error") is None
+    return bool(outcome["state"] == State.FAILED.value)
 
 
 def parse_outcome(line: bytes) -> Optional[Dict[str, Any]]:

@@ -66,7 +66,10 @@ def history_path(path: Optional[str]) -> str:
         return path
     usual = default_path()
     if usual is None:
-        raise ConfigError("there is no home directory, and so no usual history: name its file")
+        raise ConfigError(
+            "there is no home directory, and so no usual history: "
+            "name its file with --history FILE, or history:FILE"
+        )
     return usual
 
 

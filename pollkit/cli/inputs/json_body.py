@@ -11,6 +11,8 @@ from ...errors import ConfigError
 def read_json(source: str) -> Any:
     """The JSON in a file, or in standard input if the source is '-'; otherwise a ConfigError."""
     name = "standard input" if source == "-" else source
+    if source == "-" and sys.stdin is None:
+        raise ConfigError("standard input is closed: there is no JSON to submit; name a file")
     try:
         if source == "-":
             data = sys.stdin.buffer.read(LARGEST_BODY + 1)

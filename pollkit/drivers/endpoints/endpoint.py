@@ -47,7 +47,10 @@ def job_url(profile: Profile, job: Job) -> str:
         return job.url
     url = profile.url
     if not url:
-        raise ConfigError("%r is not a URL, and no profile says where to find it" % job.id)
+        raise ConfigError(
+            "%r is not a URL, and no profile has the URL for it: "
+            "give the job's whole URL, or a profile with url" % job.id
+        )
     if "{base}" in url:
         fill_base(profile)  # raises a ConfigError: the client fills in every base that is known
     if profile.hold is not None:

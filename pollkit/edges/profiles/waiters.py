@@ -93,12 +93,15 @@ def _import(name: str, waiter: Any, build: Callable[[str, Any], Profile]) -> Imp
         if not profile.rules:
             raise ConfigError("it has no acceptors")
         if any(map(_NOT_IN_INI.search, profile.rules)):
-            raise ConfigError("a value has a semicolon or a line break, which no file can hold")
+            raise ConfigError("a value has a semicolon or a line break, which no profile can have")
         return Imported(name, profile)
     except ConfigError as error:
         return Imported(name, None, str(error))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        return Imported(name, None, "it is not written as expected (%s)" % error)
+    except KeyError as error:
+        problem = "%s is missing, or not a known word" % error
+    except (AttributeError, TypeError, ValueError):
+        problem = "a value has the wrong type"
+    return Imported(name, None, "it is not written as expected: " + problem)
 
 
 def _botocore_profile(name: str, waiter: Dict[str, Any]) -> Profile:
@@ -107,6 +110,8 @@ def _botocore_profile(name: str, waiter: Dict[str, Any]) -> Profile:
         for acceptor in waiter["acceptors"]
     ]
     delay_s = float(waiter["delay"])
+    if delay_s <= 0:
+        raise ConfigError("its delay must be above zero, not %g" % delay_s)
     timeout_s = delay_s * int(waiter["maxAttempts"])
     return Profile(name=name, rules=rules, pace=Fixed(delay_s), timeout=timeout_s)
 

@@ -96,6 +96,17 @@ def test_resume_skips_done_and_failed_jobs_and_prints_only_new_outcomes(api, pol
     assert "warning" not in err
 
 
+@pytest.mark.parametrize("code", ["result-not-fetched", "result-not-saved"])
+def test_resume_polls_a_done_job_again_if_its_result_is_missing(api, pollkit, code):
+    error = {"code": code, "message": "its result is missing"}
+    write_outcomes({"id": "a", "profile": "fake", "state": "done", "error": error})
+    words = ["batch", "a", "--resume", "out.jsonl", "--save", "{id}.json", *FLAGS]
+    code, out, _ = pollkit(*words)
+    assert (code, ids(out)) == (0, ["a"]) and os.path.exists("a.json")
+    write_outcomes(json.loads(out))
+    assert pollkit(*words)[1] == ""
+
+
 @posix
 def test_batches_that_append_to_one_file_end_with_each_outcome_once(api, tmp_path):
     api.add("b", lasts=60)

@@ -104,14 +104,16 @@ def test_each_reason_why_jobs_cannot_be_polled_is_reported_once_per_run(tmp_path
         ledger.add([Job("other", profile="absent"), "no-url-1", "no-url-2"])
     messages = []
     remedy = "see pollkit profiles, or name its file with --profiles FILE"
+    no_url = "%s: '%s' is not a URL, and no profile has the URL for it: "
+    no_url += "give the job's whole URL, or a profile with url"
     runner = LedgerRunner(path, on_unpollable=messages.append)
     for _ in range(2):
         runner.run(once=True)
         assert messages == [
             "3 jobs: there is no profile 'missing'; " + remedy,
             "other: there is no profile 'absent'; " + remedy,
-            "no-url-1: 'no-url-1' is not a URL, and no profile says where to find it",
-            "no-url-2: 'no-url-2' is not a URL, and no profile says where to find it",
+            no_url % ("no-url-1", "no-url-1"),
+            no_url % ("no-url-2", "no-url-2"),
         ]
         assert len(runner.unpollable) == 6
         messages.clear()

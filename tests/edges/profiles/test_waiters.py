@@ -166,7 +166,8 @@ def test_a_matcher_becomes_a_test(matcher, argument, expected, test):
         ({"matcher": "path", "argument": '"a.b".c', "expected": "X"}, "not a plain path"),
         ({"matcher": "path", "argument": "a", "expected": [1]}, "neither text nor a number"),
         ({"matcher": "magic", "expected": "X"}, "no rule for the matcher 'magic'"),
-        ({"matcher": "path", "expected": "X"}, "not written as expected"),
+        ({"matcher": "path", "expected": "X"}, "as expected: 'argument' is missing, or not a"),
+        ({"matcher": "status", "expected": "X"}, "as expected: a value has the wrong type"),
     ],
 )
 def test_a_waiter_that_no_rule_can_express_is_refused_with_the_reason(acceptor, reason):
@@ -175,11 +176,28 @@ def test_a_waiter_that_no_rule_can_express_is_refused_with_the_reason(acceptor, 
     assert reason in imported.problem
 
 
+@pytest.mark.parametrize(
+    "waiter, reason",
+    [
+        ([], "as expected: a value has the wrong type"),
+        ({"acceptors": 5}, "as expected: a value has the wrong type"),
+        ({"acceptors": [{"state": "odd"}]}, "as expected: 'odd' is missing, or not a known word"),
+        ({"acceptors": [], "delay": "soon", "maxAttempts": 2}, "a value has the wrong type"),
+        ({"acceptors": [], "delay": 0, "maxAttempts": 2}, "its delay must be above zero, not 0"),
+        ({"acceptors": [], "delay": -5, "maxAttempts": 2}, "its delay must be above zero, not -5"),
+    ],
+)
+def test_a_malformed_waiter_is_refused_in_plain_words(waiter, reason):
+    (imported,) = import_waiters(json.dumps({"waiters": {"JobDone": waiter}}))
+    assert imported.profile is None
+    assert imported.problem.endswith(reason)
+
+
 @pytest.mark.parametrize("value", ["a ; b", "a\nb"])
 def test_a_value_that_no_file_can_hold_is_refused(value):
     acceptor = {"matcher": "path", "argument": "a", "expected": value, "state": "success"}
     (imported,) = import_waiters(one_waiter(acceptor))
-    assert imported.profile is None and "no file can hold" in imported.problem
+    assert imported.profile is None and "no profile can have" in imported.problem
 
 
 def test_a_waiter_whose_name_no_profile_can_have_is_refused():
