@@ -27,14 +27,16 @@ from pollkit.edges.http.transport import Transport
 from pollkit.edges.profiles import catalog as profiles
 from pollkit.testing import FakeJobApi
 
-HANGS_S = 300  # all tests together take a fraction of it
+HANGS_S = 300  # all tests of the suite together take a fraction of it
+SLOW_HANGS_S = 1800  # and so do those of tests/slow
 _numbers = itertools.count()
 
 
 def pytest_configure(config):
     # Once for all tests: pytest's faulthandler_timeout starts a thread per test, which takes a
     # tenth of the time.
-    faulthandler.dump_traceback_later(HANGS_S, file=os.dup(2))
+    is_slow = any("slow" in argument for argument in config.args)
+    faulthandler.dump_traceback_later(SLOW_HANGS_S if is_slow else HANGS_S, file=os.dup(2))
 
 
 def pytest_collection_finish(session):

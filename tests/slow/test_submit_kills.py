@@ -54,11 +54,11 @@ def start_submit(place, number):
 def kill_at(process, at):
     """Kill a process at an instant, unless it has exited before; whether it was killed."""
     try:
-        process.communicate(timeout=max(0.0, at - time.monotonic()))
+        process.wait(max(0.0, at - time.monotonic()))  # it prints little, so no pipe gets full
         return False
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.wait()
         return True
 
 
