@@ -8,6 +8,7 @@ a reboot the part may have holes, so it is not continued.
 One process at a time writes a part: it is locked while it is open.
 """
 
+import errno
 import json
 import os
 import stat
@@ -16,7 +17,9 @@ from typing import Any, Dict, Mapping, Optional
 from ...core.file_names import ETAG, PART
 from ..clock import Clock
 from ..files import open_file, set_access
+from ..ledger.places import belongs_to_ledger
 
+LEDGER = "it is a ledger, which must not be replaced: name another file or folder"
 _LONGEST_ETAG = 200
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0)  # these files are never links, which may point to any file
@@ -43,6 +46,8 @@ class ResultFile:
 
     def __enter__(self) -> "ResultFile":
         try:
+            if belongs_to_ledger(self.path):  # the id of a job, which a server chose, may name one
+                raise OSError(errno.EEXIST, LEDGER)
             self._handle = _open_and_lock(self._part)
             self._size = os.fstat(self._handle).st_size
             self._etag = self._read_etag() if self._size else None

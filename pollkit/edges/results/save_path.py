@@ -8,7 +8,8 @@ from ...core.file_names import file_name
 from ...core.urls import PLACEHOLDER
 from ...errors import ConfigError
 from ..files import check_links
-from .result_file import ResultFile
+from ..ledger.places import belongs_to_ledger
+from .result_file import LEDGER, ResultFile
 
 _ID = "{id}"
 
@@ -53,11 +54,13 @@ class SavePath:
             raise ConfigError("can't save results to %s: %s" % (folder, error.strerror)) from None
         if not os.access(folder, os.W_OK | os.X_OK):
             raise ConfigError("can't save results: this user may not write to %s" % folder)
-        if _ID not in self._name and os.path.isdir(os.path.join(folder, self._name)):
+        path = os.path.join(folder, self._name)
+        if _ID not in self._name and os.path.isdir(path):
             raise ConfigError(
-                "can't save results to %s, a directory: name a file in it, such as {id}.json"
-                % os.path.join(folder, self._name)
+                "can't save results to %s, a directory: name a file in it, such as {id}.json" % path
             )
+        if _ID not in self._name and belongs_to_ledger(path):
+            raise ConfigError("can't save results to %s: %s" % (path, LEDGER))
 
     @property
     def can_be_html(self) -> bool:

@@ -1,11 +1,14 @@
 """Where results are saved."""
 
+import contextlib
 import json
 import os
+import sqlite3
 
 import pytest
 
-from pollkit import ConfigError
+from pollkit import ConfigError, Ledger
+from pollkit.edges.results.result_file import ResultFileError
 from pollkit.edges.results.save_path import JsonList, SavePath
 
 
@@ -44,6 +47,26 @@ def test_a_bad_path_is_one_line(tmp_path, monkeypatch, template, problem):
 def test_a_directory_is_no_file(tmp_path):
     with pytest.raises(ConfigError, match="a directory: name a file in it"):
         SavePath(str(tmp_path), is_for_one=True)
+
+
+@pytest.mark.parametrize("name", ["jobs.db", "jobs.db-wal"])
+def test_a_ledger_is_never_replaced_whatever_the_id_of_a_job_is(tmp_path, name):
+    with Ledger(str(tmp_path / "jobs.db")) as ledger:
+        ledger.add(["job_1"])
+        with pytest.raises(ResultFileError, match="is a ledger, which must not be replaced"):
+            SavePath(str(tmp_path / "{id}")).write(name, "text")
+        with pytest.raises(ConfigError, match="is a ledger, which must not be replaced"):
+            SavePath(str(tmp_path / name), is_for_one=True)
+        assert [row.job.id for row in ledger.jobs()] == ["job_1"]
+    assert sorted(os.listdir(str(tmp_path))) == ["jobs.db"]
+
+
+def test_a_result_that_is_another_database_can_be_replaced(tmp_path):
+    path = str(tmp_path / "result.db")
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE jobs (id TEXT)")
+    SavePath(path, is_for_one=True).write("job_1", "text")
+    assert (tmp_path / "result.db").read_text() == "text"
 
 
 def test_a_folder_that_this_user_may_not_write_to(tmp_path, monkeypatch):
