@@ -104,7 +104,7 @@ class JobFields:
             if key not in data:  # saves time: most replies have one of these keys at most
                 continue
             value = path.find(data)
-            if isinstance(value, dict):  # other paths lead to its fields
+            if value is None or isinstance(value, dict):  # other paths may lead to its fields
                 continue
             if self._total is not None:
                 return _share(parse_amount(value), parse_amount(self._total.find(data)))

@@ -152,6 +152,8 @@ def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Opt
             # Up to draft 06, the policies follow the limit: `60, 60;w=60`.
             limit = parse_number(headers.get(limit_name, "").partition(",")[0])
             quotas.append(Quota(remaining, reset_s, limit))
+    if len(quotas) == 1:  # most servers use one dialect
+        return quotas[0]
     return min(quotas, key=_precedence, default=None)
 
 
