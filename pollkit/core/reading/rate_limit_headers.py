@@ -83,6 +83,11 @@ class Quota(NamedTuple):
         return self.remaining < max(LOW_QUOTA, (self.limit or 0) / 10)
 
     @property
+    def can_change_limit(self) -> bool:
+        """Whether a bucket may have to adapt; it ignores a quota of which plenty is left."""
+        return self.remaining is None or self.is_low
+
+    @property
     def per_second(self) -> float:
         """The requests per second that the quota allows until it is renewed."""
         if self.remaining is None:

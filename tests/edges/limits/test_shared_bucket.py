@@ -160,6 +160,15 @@ def test_the_rest_of_a_block_expires_soon_and_is_void_after_a_pause(path, clock)
     assert bucket.reserve(clock.now(), clock.now()) >= clock.now() + 5
 
 
+def test_a_quota_of_which_plenty_is_left_writes_nothing(path, clock, monkeypatch):
+    bucket = SharedBucket(path, "1000/s burst 20", clock=clock)
+    bucket.reserve(clock.now())
+    monkeypatch.setattr(bucket._buckets, "update", lambda name, work: pytest.fail("a write"))
+    plenty = Reading(Verdict.PENDING, "", quota=Quota(57.0, 30.0, 60.0))
+    bucket.apply_feedback(plenty, clock.now(), clock.now())
+    assert bucket._spare == 9
+
+
 @pytest.mark.parametrize(
     "limit, block",
     [
