@@ -287,3 +287,9 @@ def test_a_header_of_nonsense_is_ignored_with_a_warning(headers, warning):
     reading = Reader(Profile()).read(reply)
     assert (reading.quota, len(reading.warnings)) == (None, bool(warning))
     assert "".join(reading.warnings).startswith(warning)
+
+
+def test_of_two_policies_without_a_rest_the_one_that_allows_least_counts():
+    policies = '"daily";q=5000;w=86400, "burst";q=10;w=1'
+    quota = parse_quota({"ratelimit-policy": policies}, None)
+    assert quota == Quota(None, None, 5000.0, 86400.0)
