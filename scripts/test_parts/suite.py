@@ -20,11 +20,11 @@ LIBRARY_ONLY = ["-k", "not postgres"]
 # How many seconds the slowest files take, alone on an idle machine.
 SLOWEST = {
     140: "ledger_kills",
+    100: "waves",
     80: "ledger_hosts",
-    60: "waves ledger_faults",
+    60: "ledger_faults",
     45: "ledger_soak soak resources hostile_replies",
-    40: "submit_kills ledger_outages_live",
-    34: "report_sizes nginx_ledger",
+    37: "ledger_outages_live report_sizes nginx_ledger submit_kills",
     24: "ledger_takeover ledger_crowd terminal terminal_commands",
     18: "ledger_failover ledger_outage_crowd batch_crowds haproxy zipapp_build",
     28: "held_requests",
