@@ -21,6 +21,7 @@ from raw_server import wait_for
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="for POSIX only")
 LIFE_S = 0.4  # a run is killed within this time; Python's start takes about a third of it
 PROFILE = "timeout = never\nlimit = 500/s burst 50\n[fake:brief]\ntimeout = 30m\n"
+INTERRUPTED = "pollkit: interrupted: 1 job still waits; run it again\n"
 HOW = [["--once"], ["--for", "100ms"], [], []]
 
 
@@ -104,8 +105,8 @@ def finish_all_but_the_late_job(place, words):
 
         wait_for(is_only_the_late_job_left)
         run.terminate()
-        _, err = run.communicate(timeout=90)
-        assert run.returncode == 143, err
+        assert run.communicate(timeout=90) == ("", INTERRUPTED)
+        assert run.returncode == 143
         assert [row.job.id for row in ledger.jobs(["waiting", "leased"])] == ["late_1"]
 
 
