@@ -14,10 +14,11 @@ TESTS = os.path.join(ROOT, "tests")
 SLOW = "tests/slow"
 PROCESSES = 4  # at once: much of the time the tests only wait
 SLOW_PROCESSES = 2  # for each of the two Pythons that run the slow tests at the same time
-# The command line, the single file and PostgreSQL take half of the time.
+# The command line, the single file and PostgreSQL take 43 % of the CPU time of the suite.
 NOT_OF_THE_LIBRARY = r"tests/cli/.*|tests/test_zipapp\.py"
 LIBRARY_ONLY = ["-k", "not postgres"]
-# How many seconds the slowest files take, alone on an idle machine.
+# About how many seconds the slowest files take, to divide them evenly. Those of tests/slow were
+# measured with two processes at once.
 SLOWEST = {
     140: "ledger_kills",
     100: "waves",
