@@ -3,6 +3,7 @@
 import http.server
 import json
 import signal
+import socket
 import socketserver
 import threading
 
@@ -18,25 +19,41 @@ JOBS = ["job_%d" % i for i in range(60)]
 
 
 class Server:
-    """A job API on one port, which can be stopped and started again."""
+    """A job API on one port, which can be stopped and started again.
+
+    It breaks off only after the last reply has been read: a late reply to a poll in flight would
+    rightly end the outage that other polls have begun.
+    """
 
     def __init__(self):
         self.status = "running"
         self.polls = 0
         self.port = 0
+        self._one_reply = threading.Lock()
         self.start()
 
     def start(self):
+        self._is_up = True
+        self._is_closed = threading.Event()
         outer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
+                with outer._one_reply:
+                    if outer._is_up:
+                        self.reply()
+                        return
+                outer._is_closed.wait()
+
+            def reply(self):
                 outer.polls += 1
                 body = json.dumps({"status": outer.status}).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+                self.connection.shutdown(socket.SHUT_WR)
+                self.connection.recv(1)  # until the client has read the reply, and closes
 
             def log_message(self, *words):
                 pass
@@ -51,8 +68,11 @@ class Server:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self):
+        with self._one_reply:
+            self._is_up = False
         self._server.shutdown()
         self._server.server_close()
+        self._is_closed.set()
 
 
 @pytest.fixture
