@@ -7,6 +7,9 @@ kills, stress, many processes) are in tests/slow: `scripts/test.py tests/slow` r
 whole suite, and the others only the tests of the library: not those of the command line, the
 single file and PostgreSQL.
 
+With --all, up to three slow tests of a Python that fail are run once more, with nothing beside
+them: five processes on two cores are too much for some. If they pass then, the table names them.
+
 The last line printed is always "N passed, N failed" (and "N skipped" if any were). A Python or a
 check that fails without a failed test counts as one failed test, so that line never looks better
 than the exit code.
@@ -19,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from typing import Callable, List, Tuple
+from typing import Callable, Dict, List, Tuple
 
 from test_parts.checks import run_checks
 from test_parts.common import ROOT, Failure, show
@@ -33,6 +36,7 @@ from test_parts.pythons import (
     version_text,
 )
 from test_parts.suite import (
+    MOST_REPEATED,
     Counts,
     Outcome,
     count_tests,
@@ -40,6 +44,7 @@ from test_parts.suite import (
     failure_reason,
     library_shares,
     pytest_command,
+    repeat_failed_tests,
     run_suite,
     slow_shares,
     suite_shares,
@@ -47,6 +52,7 @@ from test_parts.suite import (
     total,
 )
 
+Pythons = Dict[Version, Python]
 Work = Callable[[str, str], List[Outcome]]  # from the name of a Python and its interpreter
 
 
@@ -85,10 +91,6 @@ def run_everywhere(required: List[Version], arguments: List[str]) -> int:
     found = find_pythons(versions)
     if not found:
         raise Failure("found no Python 3.6 to 3.13, neither in pyenv nor on PATH")
-    newest = max(found)
-
-    def attempt(version: Version, work: Work) -> List[Outcome]:
-        return run_work(found[version], version == newest, work)
 
     def run_tests_of(version: Version) -> Work:
         if arguments:
@@ -99,32 +101,49 @@ def run_everywhere(required: List[Version], arguments: List[str]) -> int:
 
     rows = {}
     for version in sorted(found, reverse=True):
-        (rows[version],) = attempt(version, run_tests_of(version))
+        (rows[version],) = run_work(found, version, run_tests_of(version))
         show_outcomes([rows[version]])
     for version in versions:
         is_ok = False if version in required else None
         rows.setdefault(version, Outcome(version_text(version), is_ok, "not found"))
-
-    rest: List[Tuple[Version, Work]] = [
-        (newest, lambda name, inner: run_checks(inner, not arguments))
-    ]
-    if not arguments:
-        for version in sorted({min(found), newest}):
-            rest.append(
-                (version, lambda name, inner: [run_suite(name + " slow", inner, slow_shares())])
-            )
-    with ThreadPoolExecutor(len(rest)) as pool:
-        results = pool.map(lambda each: attempt(*each), rest)
-        others = [outcome for outcomes in results for outcome in outcomes]
+    others = run_checks_and_slow_tests(found, arguments)
     show_outcomes(others)
     return print_summary([rows[version] for version in versions] + others)
 
 
-def run_work(python: Python, needs_tools: bool, work: Work) -> List[Outcome]:
+def run_checks_and_slow_tests(found: Pythons, arguments: List[str]) -> List[Outcome]:
+    """Run the checks and, unless pytest was given arguments, the slow tests, all at once."""
+    newest = max(found)
+    works: List[Tuple[Version, Work]] = [
+        (newest, lambda name, inner: run_checks(inner, not arguments))
+    ]
+    if not arguments:
+        for version in sorted({min(found), newest}):
+            works.append(
+                (version, lambda name, inner: [run_suite(name + " slow", inner, slow_shares())])
+            )
+    with ThreadPoolExecutor(len(works)) as pool:
+        results = list(pool.map(lambda each: run_work(found, *each), works))
+    outcomes = []
+    for (version, _), group in zip(works, results):
+        for outcome in group:
+            if 0 < len(outcome.failed_tests) <= MOST_REPEATED:
+                outcomes += run_work(found, version, repetition_of(outcome))
+            else:
+                outcomes.append(outcome)
+    return outcomes
+
+
+def repetition_of(outcome: Outcome) -> Work:
+    return lambda name, inner: [repeat_failed_tests(outcome, inner)]
+
+
+def run_work(found: Pythons, version: Version, work: Work) -> List[Outcome]:
     """Do a piece of work on one Python; a failure to prepare it is an outcome."""
+    python = found[version]
     name = version_text(python.version)
     try:
-        return work(name, prepare(python, needs_tools))
+        return work(name, prepare(python, needs_tools=version == max(found)))
     except (Failure, OSError) as error:
         output = getattr(error, "output", b"") + os.fsencode("test.py: {}\n".format(error))
         return [Outcome(name, False, "not set up", output=output)]
@@ -143,7 +162,10 @@ def print_summary(rows: List[Outcome]) -> int:
     for row in rows:
         seconds = "{:.1f} s".format(row.seconds) if row.seconds else ""
         state = {True: "ok", False: "FAILED", None: ""}[row.is_ok]
-        print("{:<15} {:<42} {:>8}  {}".format(row.name, row.note, seconds, state).rstrip())
+        note, _, details = row.note.partition("\n")
+        print("{:<15} {:<42} {:>8}  {}".format(row.name, note, seconds, state).rstrip())
+        if details:
+            print(details)
     print(total(rows))
     return 1 if any(row.is_ok is False for row in rows) else 0
 

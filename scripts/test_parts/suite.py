@@ -41,7 +41,8 @@ SLOWEST = {
 }
 SECONDS = {name: seconds for seconds, names in SLOWEST.items() for name in names.split()}
 BYTES_PER_SECOND = 8000.0  # of the other files
-NO_TESTS_RAN = 5  # an exit code of pytest
+TESTS_FAILED, NO_TESTS_RAN = 1, 5  # exit codes of pytest
+MOST_REPEATED = 3  # failed slow tests of one Python; more are not repeated
 
 
 class Counts(NamedTuple):
@@ -65,6 +66,16 @@ class Outcome(NamedTuple):
     seconds: float = 0.0
     counts: Counts = Counts()
     output: bytes = b""
+    failed_tests: Tuple[str, ...] = ()  # as pytest names them, if they are the only failures
+
+
+class PytestRun(NamedTuple):
+    """What one process of pytest did."""
+
+    code: int
+    counts: Counts
+    failed_tests: List[str]
+    output: bytes
 
 
 def total(outcomes: List[Outcome]) -> Counts:
@@ -106,20 +117,43 @@ def run_suite(name: str, inner: str, shares: List[List[str]]) -> Outcome:
     """Run pytest with each of the lists of arguments, in as many processes at once."""
     started_at = time.monotonic()
     with ThreadPoolExecutor(len(shares)) as pool:
-        results = list(pool.map(lambda share: _run_pytest(inner, share), shares))
-    counts = Counts(*map(sum, zip(*(counts for _, counts, _ in results))))
-    code = next((code for code, _, _ in results if code), 0)
+        runs = list(pool.map(lambda share: _run_pytest(inner, share), shares))
+    counts = Counts(*map(sum, zip(*(run.counts for run in runs))))
+    code = max(run.code for run in runs)
     note = ": ".join(filter(None, [str(counts), failure_reason(code, counts)]))
-    output = b"".join(output for _, _, output in results)
-    return Outcome(name, code == 0, note, time.monotonic() - started_at, counts, output)
+    output = b"".join(run.output for run in runs)
+    failed_tests: Tuple[str, ...] = ()
+    if code in (0, TESTS_FAILED):
+        failed_tests = tuple(test for run in runs for test in run.failed_tests)
+    seconds = time.monotonic() - started_at
+    return Outcome(name, code == 0, note, seconds, counts, output, failed_tests)
 
 
-def _run_pytest(inner: str, arguments: List[str]) -> Tuple[int, Counts, bytes]:
+def repeat_failed_tests(first: Outcome, inner: str) -> Outcome:
+    """Run the failed tests of an outcome once more, with nothing beside them.
+
+    The result counts, and the final table names each test that passed only now.
+    """
+    again = run_suite(first.name, inner, [list(first.failed_tests)])
+    output = (
+        first.output + b"\n=== " + first.name.encode() + b", failed tests alone\n" + again.output
+    )
+    counts = Counts(
+        first.counts.passed + again.counts.passed, again.counts.failed, first.counts.skipped
+    )
+    passed = sorted(set(first.failed_tests) - set(again.failed_tests))
+    note = "\n".join([str(counts)] + ["  only alone: " + test for test in passed])
+    seconds = first.seconds + again.seconds
+    return Outcome(first.name, again.is_ok, note, seconds, counts, output, again.failed_tests)
+
+
+def _run_pytest(inner: str, arguments: List[str]) -> PytestRun:
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.xml")
         code, output = run_command(pytest_command(inner, report, arguments), test_environment())
         counts = count_tests(report)
-    return exit_code(code, counts), counts, output
+        failed_tests = find_failed_tests(report)
+    return PytestRun(exit_code(code, counts), counts, failed_tests, output)
 
 
 def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
@@ -160,14 +194,31 @@ def _estimate_seconds(path: str) -> float:
 
 def count_tests(report: str) -> Counts:
     """The counts in a JUnit report; all zero if pytest exited before it wrote one."""
-    try:
-        cases = list(ElementTree.parse(report).iter("testcase"))
-    except (OSError, ElementTree.ParseError):
-        return Counts()
-    tags = [{child.tag for child in case} for case in cases]
-    failed = sum(1 for kinds in tags if kinds & {"failure", "error"})
-    skipped = sum(1 for kinds in tags if "skipped" in kinds and not kinds & {"failure", "error"})
+    cases = _read_cases(report)
+    failed = sum(1 for case in cases if _has_failed(case))
+    skipped = sum(1 for case in cases if case.find("skipped") is not None and not _has_failed(case))
     return Counts(len(cases) - failed - skipped, failed, skipped)
+
+
+def find_failed_tests(report: str) -> List[str]:
+    """The tests that failed by a JUnit report, as pytest names them."""
+    names = []
+    for case in _read_cases(report):
+        if _has_failed(case):
+            path = case.get("classname", "").replace(".", "/")
+            names.append("{}.py::{}".format(path, case.get("name")))
+    return sorted(set(names))  # a test that also fails when it cleans up has two cases
+
+
+def _read_cases(report: str) -> List[ElementTree.Element]:
+    try:
+        return list(ElementTree.parse(report).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return []
+
+
+def _has_failed(case: ElementTree.Element) -> bool:
+    return case.find("failure") is not None or case.find("error") is not None
 
 
 def exit_code(code: int, counts: Counts) -> int:
