@@ -10,7 +10,7 @@ import stat
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
-_DATABASE = b"SQLite format 3\0"
+SQLITE_HEADER = b"SQLite format 3\0"
 _MAX_LINKS = 40  # as many as Linux follows
 
 
@@ -78,7 +78,7 @@ def is_sqlite_file(path: str) -> bool:
     """Whether a file is an SQLite database, such as a ledger."""
     try:
         with open(path, "rb") as file:
-            return file.read(len(_DATABASE)) == _DATABASE
+            return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
     except OSError:
         return False
 

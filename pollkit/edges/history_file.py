@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 from ..core.learning.durations import RECENT, Completion, Durations
 from ..errors import ConfigError
-from .files import open_file
+from .files import SQLITE_HEADER, open_file
 
 VERSION = 2  # version 1 had other evidence of drift; both can be read
 MOST_KINDS = 100  # those that were updated last
@@ -230,7 +230,7 @@ def _read(path: str) -> Dict[Kind, Any]:
         data = file.read(LARGEST_BYTES + 1)
     if not data:
         return {}  # another process has created it and is about to write
-    if data.startswith(b"SQLite format 3"):
+    if data.startswith(SQLITE_HEADER):
         # Perhaps a ledger, named by mistake: don't rename it.
         raise OSError(EINVAL, "it is a database")
     if len(data) > LARGEST_BYTES:

@@ -7,7 +7,7 @@ House rules
   * The request is retried after a fault, MOST_ATTEMPTS times in all. If the API refuses it, the job
     is polled as before, with a warning.
   * With `on_timeout = cancel`, a wait that times out sends the request, and polls for
-    CONFIRM_WITHIN_S more.
+    CONFIRM_WITHIN_S more; not if the job's last reply was an end that still had to be confirmed.
 
   cancel   next request        after the reply
   -------  ------------------  ----------------------------------------------------------
@@ -48,8 +48,9 @@ def cancel_at_timeout(
 
     `floor_s` is the Retry-After of the last reply: if it is long, no request is sent.
     """
-    is_wanted = settings.cancels_on_timeout and state.cancel is None and state.done is None
-    if not is_wanted or floor_s > CONFIRM_WITHIN_S:
+    is_wanted = settings.cancels_on_timeout and state.cancel is None
+    has_ended = state.done is not None or state.retry.unconfirmed_end is not None
+    if not is_wanted or has_ended or floor_s > CONFIRM_WITHIN_S:
         return None
     at = now + floor_s
     deadline = at + CONFIRM_WITHIN_S

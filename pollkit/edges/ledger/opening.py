@@ -20,7 +20,8 @@ def open_storage(
         from .postgres.postgres_storage import PostgresStorage  # late: few ledgers need it
 
         return PostgresStorage(place, clock, create)
-    if "://" in str(place):  # it is not quoted: it may have a password
+    if "://" in str(place) or str(place).startswith(("postgresql:", "postgres:")):
+        # It is not quoted: it may have a password.
         raise ConfigError(
             "a ledger is a file or a PostgreSQL database: write postgresql://USER@HOST/DATABASE"
         )

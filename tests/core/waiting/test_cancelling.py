@@ -167,6 +167,11 @@ def test_a_long_retry_after_leaves_no_request_to_cancel():
     assert next_action(state, 63.0).is_cancel and next_action(state, 62.0).until == 63.0
 
 
+def test_a_job_that_seems_to_be_done_is_not_cancelled_on_timeout():
+    state, times = run([*UNTIL_TIMEOUT[:-1], DONE], ON_TIMEOUT._replace(confirm=2))
+    assert (state.ending.state, times[-1]) == (State.TIMED_OUT, 60.0)
+
+
 def test_another_process_keeps_the_time_to_confirm_it():
     state, _ = run([*UNTIL_TIMEOUT, ACCEPTED], ON_TIMEOUT)
     assert with_current_deadline(state, ON_TIMEOUT).deadline == 90.0

@@ -51,6 +51,8 @@ def test_a_password_in_the_url_is_refused_and_not_repeated(url):
         "postgresql://me:s3cr3t/jobs",
         "POSTGRESQL://me:s3cr3t@db.internal/jobs",
         "postgresql+psycopg://me:s3cr3t@db.internal/jobs",
+        "postgresql:/me:s3cr3t@db.internal/jobs",
+        "postgres:me:s3cr3t@db.internal/jobs",
     ],
 )
 def test_a_misspelt_url_is_an_error_that_does_not_repeat_it(url):
