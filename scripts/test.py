@@ -37,6 +37,7 @@ from test_parts.pythons import (
 )
 from test_parts.suite import (
     MOST_REPEATED,
+    SLOW_PROCESSES,
     Counts,
     Outcome,
     count_tests,
@@ -118,10 +119,7 @@ def run_checks_and_slow_tests(found: Pythons, arguments: List[str]) -> List[Outc
         (newest, lambda name, inner: run_checks(inner, not arguments))
     ]
     if not arguments:
-        for version in sorted({min(found), newest}):
-            works.append(
-                (version, lambda name, inner: [run_suite(name + " slow", inner, slow_shares())])
-            )
+        works += [(version, run_slow_tests) for version in sorted({min(found), newest})]
     with ThreadPoolExecutor(len(works)) as pool:
         results = list(pool.map(lambda each: run_work(found, *each), works))
     outcomes = []
@@ -132,6 +130,10 @@ def run_checks_and_slow_tests(found: Pythons, arguments: List[str]) -> List[Outc
             else:
                 outcomes.append(outcome)
     return outcomes
+
+
+def run_slow_tests(name: str, inner: str) -> List[Outcome]:
+    return [run_suite(name + " slow", inner, slow_shares(), SLOW_PROCESSES)]
 
 
 def repetition_of(outcome: Outcome) -> Work:

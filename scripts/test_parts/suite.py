@@ -14,6 +14,7 @@ TESTS = os.path.join(ROOT, "tests")
 SLOW = "tests/slow"
 PROCESSES = 4  # at once: much of the time the tests only wait
 SLOW_PROCESSES = 2  # for each of the two Pythons that run the slow tests at the same time
+SLOW_SHARES = 10  # a process that is done takes the next one: the estimates are rough
 # The command line, the single file and PostgreSQL take 43 % of the CPU time of the suite.
 NOT_OF_THE_LIBRARY = r"tests/cli/.*|tests/test_zipapp\.py"
 LIBRARY_ONLY = ["-k", "not postgres"]
@@ -109,21 +110,21 @@ def library_shares() -> List[List[str]]:
 
 
 def slow_shares() -> List[List[str]]:
-    """The arguments of the processes that run the slow tests."""
-    return _share_out(_test_files(is_slow=True), SLOW_PROCESSES)
+    """The arguments of the processes that run the slow tests, SLOW_PROCESSES at once."""
+    return _share_out(_test_files(is_slow=True), SLOW_SHARES)
 
 
-def run_suite(name: str, inner: str, shares: List[List[str]]) -> Outcome:
-    """Run pytest with each of the lists of arguments, in as many processes at once."""
+def run_suite(name: str, inner: str, shares: List[List[str]], at_once: int = PROCESSES) -> Outcome:
+    """Run pytest with each of the lists of arguments, so many processes at once."""
     started_at = time.monotonic()
-    with ThreadPoolExecutor(len(shares)) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         runs = list(pool.map(lambda share: _run_pytest(inner, share), shares))
     counts = Counts(*map(sum, zip(*(run.counts for run in runs))))
-    code = max(run.code for run in runs)
+    code = exit_code(next((run.code for run in runs if run.code), 0), counts)
     note = ": ".join(filter(None, [str(counts), failure_reason(code, counts)]))
     output = b"".join(run.output for run in runs)
     failed_tests: Tuple[str, ...] = ()
-    if code in (0, TESTS_FAILED):
+    if all(run.code in (0, TESTS_FAILED) for run in runs):
         failed_tests = tuple(test for run in runs for test in run.failed_tests)
     seconds = time.monotonic() - started_at
     return Outcome(name, code == 0, note, seconds, counts, output, failed_tests)
@@ -153,7 +154,7 @@ def _run_pytest(inner: str, arguments: List[str]) -> PytestRun:
         code, output = run_command(pytest_command(inner, report, arguments), test_environment())
         counts = count_tests(report)
         failed_tests = find_failed_tests(report)
-    return PytestRun(exit_code(code, counts), counts, failed_tests, output)
+    return PytestRun(code, counts, failed_tests, output)
 
 
 def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
