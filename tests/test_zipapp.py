@@ -17,7 +17,7 @@ import pytest
 import pollkit
 from paths import ROOT
 from pollkit.cli import main
-from pollkit.cli.commands import unpack
+from pollkit.cli.commands.program import unpack
 from pollkit.testing import FakeJobApi
 from zipapp_build import CONTENTS, Contents, build
 

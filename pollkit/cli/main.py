@@ -12,7 +12,7 @@ from .. import __version__
 if TYPE_CHECKING:
     from .arguments.parser import Parser
 
-# Every command, in the order of the help text. Its module is in cli/commands.
+# Every command, in the order of the help text. Its module is in cli/commands, or in one of FOLDERS.
 COMMANDS = {
     "wait": "wait for one job and print its outcome",
     "batch": "wait for many jobs; print each outcome as the job finishes",
@@ -33,6 +33,12 @@ COMMANDS = {
     "demo": "start a job API on this host and poll it, live",
     "completion": "print the script with which bash, zsh or fish completes commands and flags",
     "help": "show the longer documentation: help TOPIC, or help COMMAND",
+}
+
+# The folders of cli/commands, and the commands whose modules they contain.
+FOLDERS = {
+    "ledgers": ("add", "run", "status", "report", "retry", "cancel", "forget", "ledger"),
+    "program": ("unpack", "demo", "completion", "help"),
 }
 
 HEAD = """\
@@ -139,9 +145,17 @@ def build_parser(name: str) -> "Parser":
 
 def _load(name: str) -> Any:
     """The module of a command."""
-    module = "%s.commands.%s" % (__package__, name)
+    module = module_name(name)
     __import__(module)
     return sys.modules[module]
+
+
+def module_name(command: str) -> str:
+    """The full name of a command's module."""
+    for folder, commands in FOLDERS.items():
+        if command in commands:
+            return "%s.commands.%s.%s" % (__package__, folder, command)
+    return "%s.commands.%s" % (__package__, command)
 
 
 def report_failure(error: BaseException) -> int:

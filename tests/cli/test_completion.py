@@ -5,7 +5,7 @@ import os
 import pytest
 
 import shells
-from pollkit.cli.commands.help import SCHEMA, TOPICS
+from pollkit.cli.commands.program.help import SCHEMA, TOPICS
 from pollkit.cli.completion.arguments import all_commands
 from pollkit.cli.main import COMMANDS, build_parser
 

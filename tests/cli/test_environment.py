@@ -10,7 +10,7 @@ import pytest
 
 from paths import read_sources
 from pollkit.cli.arguments.parser import FromEnvironment
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 from pollkit.cli.main import COMMANDS, build_parser
 
 QUIET = ["--quiet", "--history", "none"]

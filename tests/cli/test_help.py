@@ -18,8 +18,8 @@ import pollkit
 import pollkit.testing
 from paths import read_sources
 from pollkit.cli import exit_codes as exits
-from pollkit.cli.commands.help import SCHEMA, TOPICS, see_also, text_of
-from pollkit.cli.main import COMMANDS, build_parser, help_text, main
+from pollkit.cli.commands.program.help import SCHEMA, TOPICS, see_also, text_of
+from pollkit.cli.main import COMMANDS, build_parser, help_text, main, module_name
 from pollkit.core.model import State
 from pollkit.core.units import parse_limit
 from pollkit.core.waiting.pace import parse_pace
@@ -38,7 +38,7 @@ SHELL_OPERATOR = re.compile(r"^(\d?[<>]|\||\|\||&&|;)")
 
 
 def command_module(command):
-    return importlib.import_module("pollkit.cli.commands." + command)
+    return importlib.import_module(module_name(command))
 
 
 def parse_example(line):

@@ -15,7 +15,7 @@ import pytest
 from callback_client import CallbackClient
 from ledger_shell import posix, profile, start, wait_for_exit
 from pollkit.cli import main
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 from raw_server import wait_for
 
 SECRET = "s3cret"

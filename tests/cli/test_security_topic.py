@@ -4,7 +4,7 @@ import os
 import re
 
 from paths import ROOT
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 
 TEXT = text_of("security")
 PROMISES = TEXT.partition("CREDENTIALS\n")[2].partition("NOT PROMISED")[0]

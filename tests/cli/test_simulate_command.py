@@ -10,7 +10,7 @@ import pytest
 
 from paths import ROOT
 from pollkit.cli.commands import simulate as command
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 from pollkit.drivers.simulation.scenarios import SCENARIOS
 
 SMALL = ["--durations", "uniform 10s..30s", "--jobs", "20"]

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pollkit import Poller
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 from raw_server import RawServer, redirect, reply
 from transports import NAMES, adapter_for
 

@@ -12,7 +12,7 @@ import pytest
 from job_api import JobApi
 from ledger_place import placed
 from one_python import only_with_the_oldest
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 
 # The daemon sees our folders instead of its own and /var/lib; other processes don't.
 CRON = """

@@ -16,7 +16,7 @@ from ledger_host import ROOT, fail_the
 from ledger_shell import added, lines_of, posix, profile, script, start, wait_for_exit
 from pollkit import Ledger, LedgerError
 from pollkit.cli import main
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 from pollkit.edges.limits.shared_bucket import SharedBucket
 from raw_server import wait_for
 

@@ -19,7 +19,7 @@ from polling_libraries import (
     promise_poll,
     tenacity,
 )
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 from pollkit.testing import FakeJobApi, VirtualClock
 
 SECTIONS = dict(

@@ -14,7 +14,7 @@ import pytest
 from job_api import JobApi
 from ledger_host import ROOT, folder
 from ledger_place import placed
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 
 pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="needs flock")
 

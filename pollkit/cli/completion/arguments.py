@@ -6,8 +6,8 @@ from typing import List, NamedTuple, Tuple
 
 from ...core.model import one_line
 from ..arguments import argument_types
-from ..commands.completion import PROFILE_NAMES
-from ..commands.help import SCHEMA, TOPICS
+from ..commands.program.completion import PROFILE_NAMES
+from ..commands.program.help import SCHEMA, TOPICS
 from ..main import COMMANDS, build_parser
 
 LONGEST_HELP = 70

@@ -2,7 +2,7 @@
 
 from typing import List
 
-from ..commands.completion import PROFILE_NAMES
+from ..commands.program.completion import PROFILE_NAMES
 from .arguments import Command, Flag, Values
 
 HEAD = """# Completion of pollkit for fish. How to install it: pollkit completion --help

@@ -3,7 +3,7 @@
 import re
 from typing import List
 
-from ..commands.completion import PROFILE_NAMES
+from ..commands.program.completion import PROFILE_NAMES
 from .arguments import Command, Flag, Values
 
 HEAD = r"""#compdef pollkit

@@ -17,7 +17,7 @@ from ...edges.ledger.rows import job_to_row
 from ..arguments import options
 from ..arguments.job_deadlines import Deadlines, deadlines_text
 from ..arguments.ledger_options import open_ledger
-from ..commands.status import job_as_dict
+from ..commands.ledgers.status import job_as_dict
 from ..exit_codes import ALL_DONE, exit_code
 from ..output.outcome_text import wants_text
 from ..output.streams import as_json, write, write_message

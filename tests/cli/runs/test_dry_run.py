@@ -7,7 +7,7 @@ import pytest
 
 from ledger_shell import added
 from pollkit import Job, Ledger
-from pollkit.cli.commands.run import delay_start
+from pollkit.cli.commands.ledgers.run import delay_start
 from pollkit.core.scheduling.outages import Outage
 from pollkit.testing import VirtualClock
 

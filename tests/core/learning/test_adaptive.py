@@ -4,7 +4,7 @@ import pytest
 
 from adaptive_waits import JOB, LIPSYNC, PENDING, STEADY, URL, cost, settings_for, wait_for
 from pollkit import Adaptive, Backoff, Fixed, Job, Profile
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 from pollkit.core.learning.curve import accrued_delay, cold_interval
 from pollkit.core.learning.durations import Durations
 from pollkit.core.limits.bucket import Bucket

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from pollkit import Job, Poller, State
-from pollkit.cli.commands.help import text_of
+from pollkit.cli.commands.program.help import text_of
 from pollkit.edges.profiles.catalog import check_file, find_profile, profile_names
 from raw_server import RawServer, reply
 

@@ -15,11 +15,11 @@ examples:
 
 import argparse
 
-from ...core.model import State
-from ...errors import ConfigError
-from ..arguments.ledger_options import add_ids, add_ledger, open_ledger
-from ..exit_codes import ALL_DONE
-from ..output.streams import join_names, write_message
+from ....core.model import State
+from ....errors import ConfigError
+from ...arguments.ledger_options import add_ids, add_ledger, open_ledger
+from ...exit_codes import ALL_DONE
+from ...output.streams import join_names, write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -17,17 +17,17 @@ import os
 import time
 from typing import Optional
 
-from ...core.units import to_seconds
-from ...edges.files import is_sqlite_file, replace_file
-from ...edges.ledger.ledger import Ledger
-from ...errors import ConfigError
-from ..arguments import argument_types
-from ..arguments.ledger_options import open_ledger
-from ..exit_codes import ALL_DONE
-from ..output.streams import count_text, write_message
-from ..report.loading import Selection, read_ledger, read_outcomes
-from ..report.page import report_page
-from ..report.records import ReportData
+from ....core.units import to_seconds
+from ....edges.files import is_sqlite_file, replace_file
+from ....edges.ledger.ledger import Ledger
+from ....errors import ConfigError
+from ...arguments import argument_types
+from ...arguments.ledger_options import open_ledger
+from ...exit_codes import ALL_DONE
+from ...output.streams import count_text, write_message
+from ...report.loading import Selection, read_ledger, read_outcomes
+from ...report.page import report_page
+from ...report.records import ReportData
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the page, or serve it."""
     _check(arguments)
     if arguments.serve is not None:
-        from ..report.server import serve_page
+        from ...report.server import serve_page
 
         with open_ledger(arguments) as ledger:
             serve_page(

@@ -18,8 +18,8 @@ examples:
 
 import argparse
 
-from ..exit_codes import ALL_DONE
-from ..output.streams import write
+from ...exit_codes import ALL_DONE
+from ...output.streams import write
 
 PROFILE_NAMES = "profile-names"
 SHELLS = ("bash", "zsh", "fish")
@@ -45,16 +45,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _profile_names() -> str:
-    from ...edges.profiles.catalog import all_profiles  # late: reads INI files
+    from ....edges.profiles.catalog import all_profiles  # late: reads INI files
 
     return "".join(listed.name + "\n" for listed in all_profiles(None))
 
 
 def _script(shell: str) -> str:
-    from ..completion.arguments import all_commands
-    from ..completion.bash import bash_script
-    from ..completion.fish import fish_script
-    from ..completion.zsh import zsh_script
+    from ...completion.arguments import all_commands
+    from ...completion.bash import bash_script
+    from ...completion.fish import fish_script
+    from ...completion.zsh import zsh_script
 
     scripts = {"bash": bash_script, "zsh": zsh_script, "fish": fish_script}
     return scripts[shell](all_commands())

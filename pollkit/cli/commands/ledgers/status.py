@@ -27,20 +27,20 @@ import time
 from itertools import islice
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
-from ...core.model import State, iso_text
-from ...core.scheduling.outages import Outage
-from ...core.units import to_seconds
-from ...edges.ledger.ledger import STATES, Ledger
-from ...edges.ledger.records import LEASED, WAITING, JobRow, Summary
-from ...errors import ConfigError, LedgerError
-from ..arguments.argument_types import count
-from ..arguments.job_deadlines import Deadlines
-from ..arguments.ledger_options import add_ids, add_ledger, open_ledger
-from ..exit_codes import WAITING as JOBS_WAIT
-from ..exit_codes import exit_code
-from ..output import streams
-from ..output.status_figures import StatusFigures
-from ..output.status_text import (
+from ....core.model import State, iso_text
+from ....core.scheduling.outages import Outage
+from ....core.units import to_seconds
+from ....edges.ledger.ledger import STATES, Ledger
+from ....edges.ledger.records import LEASED, WAITING, JobRow, Summary
+from ....errors import ConfigError, LedgerError
+from ...arguments.argument_types import count
+from ...arguments.job_deadlines import Deadlines
+from ...arguments.ledger_options import add_ids, add_ledger, open_ledger
+from ...exit_codes import WAITING as JOBS_WAIT
+from ...exit_codes import exit_code
+from ...output import streams
+from ...output.status_figures import StatusFigures
+from ...output.status_text import (
     headline,
     job_cells,
     job_deadline,
@@ -50,8 +50,8 @@ from ..output.status_text import (
     next_poll_at,
     wrap_lines,
 )
-from ..output.tables import terminal_width
-from ..progress.terminal import Terminal, can_draw, size_of, style_for
+from ...output.tables import terminal_width
+from ...progress.terminal import Terminal, can_draw, size_of, style_for
 
 UNFINISHED = (WAITING, LEASED)
 WATCH_S = 2.0
@@ -206,7 +206,7 @@ class _StatusView:
             return []  # the user may not read pg_stat_activity
         if oldest_s == 0:
             return []  # as always with a file
-        from ...drivers.doctor.ledger_findings import vacuum_finding  # late: seldom needed
+        from ....drivers.doctor.ledger_findings import vacuum_finding  # late: seldom needed
 
         finding = vacuum_finding(oldest_s)
         return [] if finding is None else ["%s; %s" % (finding.text, finding.advice)]

@@ -15,13 +15,13 @@ examples:
 
 import argparse
 
-from ...edges.clock import Clock
-from ...edges.ledger.ledger import Ledger
-from ...edges.ledger.places import is_database
-from ...errors import ConfigError
-from ..arguments.argument_types import path
-from ..exit_codes import ALL_DONE
-from ..output.streams import count_text, write_message
+from ....edges.clock import Clock
+from ....edges.ledger.ledger import Ledger
+from ....edges.ledger.places import is_database
+from ....errors import ConfigError
+from ...arguments.argument_types import path
+from ...exit_codes import ALL_DONE
+from ...output.streams import count_text, write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _copy(source_name: str, target_name: str) -> None:
-    from ...drivers.ledger.copier import copy_ledger
+    from ....drivers.ledger.copier import copy_ledger
 
     with Ledger(source_name, create=False) as source, Ledger(target_name) as target:
         if source.name == target.name:
@@ -65,7 +65,7 @@ def _migrate(name: str) -> None:
         Ledger(name, create=False).close()
         write_message("%s has the newest tables" % name)
         return
-    from ...edges.ledger.postgres.database import migrate_database
+    from ....edges.ledger.postgres.database import migrate_database
 
     before, after = migrate_database(name, Clock())
     if before == after:

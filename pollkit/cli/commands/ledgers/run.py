@@ -37,26 +37,26 @@ import argparse
 import random
 from typing import TYPE_CHECKING, Callable, Optional, Union
 
-from ...core.profile import Profile
-from ...core.units import Limit, rounded_duration, to_seconds
-from ...edges.clock import Clock
-from ...edges.ledger.ledger import Ledger
-from ...edges.ledger.records import LEASED, WAITING
-from ...errors import ConfigError
-from ..arguments import argument_types, options
-from ..arguments.ledger_options import add_ledger, open_ledger
-from ..arguments.profile_options import options_for_one_profile, profile_from
-from ..arguments.save_options import add_save_option
-from ..metrics import check_path, write_metrics
-from ..output.streams import write_message
-from ..progress.display import add_progress_options
-from ..runs.callbacks import add_callback_options, check_callback_options, open_listener
-from ..runs.files import check_files, check_outbox, file_identity, note_profile_files
-from ..runs.notifications import add_notification_options, check_notification_options
-from ..runs.process import ProcessRun
+from ....core.profile import Profile
+from ....core.units import Limit, rounded_duration, to_seconds
+from ....edges.clock import Clock
+from ....edges.ledger.ledger import Ledger
+from ....edges.ledger.records import LEASED, WAITING
+from ....errors import ConfigError
+from ...arguments import argument_types, options
+from ...arguments.ledger_options import add_ledger, open_ledger
+from ...arguments.profile_options import options_for_one_profile, profile_from
+from ...arguments.save_options import add_save_option
+from ...metrics import check_path, write_metrics
+from ...output.streams import write_message
+from ...progress.display import add_progress_options
+from ...runs.callbacks import add_callback_options, check_callback_options, open_listener
+from ...runs.files import check_files, check_outbox, file_identity, note_profile_files
+from ...runs.notifications import add_notification_options, check_notification_options
+from ...runs.process import ProcessRun
 
 if TYPE_CHECKING:
-    from ...drivers.listener import Listener
+    from ....drivers.listener import Listener
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -125,7 +125,7 @@ def run(arguments: argparse.Namespace) -> int:
         limit = options.limit_from(arguments, profile, (row.job for row in unfinished))
         names = ledger.profiles_in_use()
         if arguments.dry_run:
-            from ..runs.dry_run import dry_run  # late: cron does not need it
+            from ...runs.dry_run import dry_run  # late: cron does not need it
 
             return dry_run(arguments, ledger, profile, limit)
     with open_listener(arguments, profile) as listener:
@@ -151,7 +151,7 @@ def _run_in_processes(
 ) -> int:
     if arguments.progress in ("auto", "bar"):  # several live displays would overwrite each other
         arguments.progress = "log" if arguments.progress == "bar" else "none"
-    from ..processes import run_in_processes
+    from ...processes import run_in_processes
 
     def work(number: int) -> int:
         is_first = number == 0
@@ -176,7 +176,7 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         check_path(arguments.metrics)
     check_files(arguments)
     if arguments.save is not None:
-        from ...edges.results.save_path import SavePath  # late: few runs save results
+        from ....edges.results.save_path import SavePath  # late: few runs save results
 
         SavePath(arguments.save)
 

@@ -14,10 +14,10 @@ examples:
 import argparse
 from pkgutil import get_data
 
-from ...errors import ConfigError
-from ..arguments.parser import unknown_name_error
-from ..main import COMMANDS, build_parser, help_text
-from ..output.streams import write
+from ....errors import ConfigError
+from ...arguments.parser import unknown_name_error
+from ...main import COMMANDS, build_parser, help_text
+from ...output.streams import write
 
 TOPICS = {
     "profiles": "how to describe an API in a file",

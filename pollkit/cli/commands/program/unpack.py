@@ -15,11 +15,11 @@ import os
 import sys
 from typing import Dict, Optional
 
-from ... import __version__
-from ...errors import ConfigError
-from ..arguments import argument_types
-from ..exit_codes import ALL_DONE
-from ..output.streams import write
+from .... import __version__
+from ....errors import ConfigError
+from ...arguments import argument_types
+from ...exit_codes import ALL_DONE
+from ...output.streams import write
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

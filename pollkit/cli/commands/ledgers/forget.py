@@ -10,11 +10,11 @@ examples:
 
 import argparse
 
-from ...core.units import to_seconds
-from ...errors import ConfigError
-from ..arguments.ledger_options import add_ids, add_ledger, open_ledger
-from ..exit_codes import ALL_DONE
-from ..output.streams import join_names, write_message
+from ....core.units import to_seconds
+from ....errors import ConfigError
+from ...arguments.ledger_options import add_ids, add_ledger, open_ledger
+from ...exit_codes import ALL_DONE
+from ...output.streams import join_names, write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

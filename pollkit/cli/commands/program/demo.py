@@ -13,14 +13,14 @@ import argparse
 import sys
 from typing import List, NamedTuple, Optional, Tuple, Union
 
-from ...core.model import Outcome, State
-from ...core.waiting.pace import Backoff
-from ...drivers.batch import BatchPoller
-from ...testing import FakeJobApi
-from ..exit_codes import ALL_DONE, UNREACHABLE
-from ..output.tables import wrap_line
-from ..progress.display import add_progress_options, display_from
-from ..progress.terminal import text_width
+from ....core.model import Outcome, State
+from ....core.waiting.pace import Backoff
+from ....drivers.batch import BatchPoller
+from ....testing import FakeJobApi
+from ...exit_codes import ALL_DONE, UNREACHABLE
+from ...output.tables import wrap_line
+from ...progress.display import add_progress_options, display_from
+from ...progress.terminal import text_width
 
 QUICK_SCALE = 0.2
 TABLE_WIDTH = 80

@@ -19,20 +19,20 @@ import argparse
 import time
 from typing import List, Optional, Union
 
-from ...core.model import NO_TIMEOUT, Job
-from ...core.profile import Profile
-from ...core.units import NEVER
-from ...edges.ledger.records import Added
-from ...edges.ledger.rows import job_to_row
-from ...errors import ConfigError
-from ..arguments import options
-from ..arguments.argument_types import path
-from ..arguments.job_deadlines import Deadlines, deadlines_text
-from ..arguments.ledger_options import add_ids, add_ledger, open_ledger
-from ..arguments.profile_options import named_profile
-from ..exit_codes import ALL_DONE
-from ..inputs.job_lists import named_jobs, read_jobs
-from ..output.streams import join_names, write_message
+from ....core.model import NO_TIMEOUT, Job
+from ....core.profile import Profile
+from ....core.units import NEVER
+from ....edges.ledger.records import Added
+from ....edges.ledger.rows import job_to_row
+from ....errors import ConfigError
+from ...arguments import options
+from ...arguments.argument_types import path
+from ...arguments.job_deadlines import Deadlines, deadlines_text
+from ...arguments.ledger_options import add_ids, add_ledger, open_ledger
+from ...arguments.profile_options import named_profile
+from ...exit_codes import ALL_DONE
+from ...inputs.job_lists import named_jobs, read_jobs
+from ...output.streams import join_names, write_message
 
 UNKNOWN_BASE = "http://base.invalid"
 

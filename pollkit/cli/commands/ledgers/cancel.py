@@ -12,17 +12,17 @@ examples:
 import argparse
 from typing import Iterator, List, Tuple
 
-from ...core.model import Job
-from ...drivers.endpoints.cancelling import send_cancel
-from ...drivers.endpoints.client import Client
-from ...edges.ledger.ledger import Ledger
-from ...edges.ledger.records import LEASED, WAITING
-from ...errors import ConfigError, PollkitError
-from ..arguments import options
-from ..arguments.ledger_options import add_ids, add_ledger, open_ledger
-from ..arguments.profile_options import profile_from
-from ..exit_codes import ALL_DONE, UNREACHABLE
-from ..output.streams import count_text, join_names, write_message
+from ....core.model import Job
+from ....drivers.endpoints.cancelling import send_cancel
+from ....drivers.endpoints.client import Client
+from ....edges.ledger.ledger import Ledger
+from ....edges.ledger.records import LEASED, WAITING
+from ....errors import ConfigError, PollkitError
+from ...arguments import options
+from ...arguments.ledger_options import add_ids, add_ledger, open_ledger
+from ...arguments.profile_options import profile_from
+from ...exit_codes import ALL_DONE, UNREACHABLE
+from ...output.streams import count_text, join_names, write_message
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

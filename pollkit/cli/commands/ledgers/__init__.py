@@ -1,0 +1,1 @@
+"""The commands that fill, poll, show and maintain ledgers."""

@@ -1,0 +1,1 @@
+"""The commands about pollkit itself: its documentation, a demo, completion, unpacking."""
