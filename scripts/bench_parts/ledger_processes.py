@@ -125,7 +125,7 @@ for i in range(int(sys.argv[2])):
 CLAIM = """
 import sys, time
 from pollkit import Ledger
-from pollkit.edges.ledger.postgres.drivers import load_driver
+from pollkit.edges.ledger.postgres.connection.drivers import load_driver
 with Ledger(sys.argv[1]) as ledger, Ledger(sys.argv[1]) as other:
     def claim():
         began = time.perf_counter()

@@ -19,9 +19,9 @@ from pollkit.core.reading.verdict import Verdict
 from pollkit.core.scheduling.outages import Outage
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.ledger import stored_jobs
-from pollkit.edges.ledger.sqlite import jobs as sqlite_jobs
-from pollkit.edges.ledger.sqlite.leases import SqliteLeases
-from pollkit.edges.ledger.sqlite.notifications import SqliteNotifications
+from pollkit.edges.ledger.sqlite.tables import jobs as sqlite_jobs
+from pollkit.edges.ledger.sqlite.tables.leases import SqliteLeases
+from pollkit.edges.ledger.sqlite.tables.notifications import SqliteNotifications
 from raw_server import RawServer, reply
 
 pytestmark = pytest.mark.usefixtures("place")

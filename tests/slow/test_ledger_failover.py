@@ -12,7 +12,7 @@ from job_api import JobApi
 from ledger_host import folder
 from ledger_place import Place
 from pollkit import Ledger
-from pollkit.edges.ledger.postgres import drivers
+from pollkit.edges.ledger.postgres.connection import drivers
 from raw_server import wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -1,11 +1,13 @@
-"""Leases: claims on waiting jobs; a part of a Storage (storage.py)."""
+"""Leases and Intents: claims on waiting jobs, and on jobs to submit; two parts of a Storage."""
 
 from typing import Iterable, List, Optional, Sequence
 
 from ...core.model import NOTHING_COUNTED, Counts, Outcome
+from ...core.submitting.intent import Intent
 from ...core.waiting.wait_state import WaitState
 from ...errors import ConfigError
 from .records import Claim, PollResult
+from .rows import NewJob
 
 LONGEST_LEASE_S = 600.0  # a longer one would hold back the jobs of a killed process for too long
 
@@ -101,4 +103,32 @@ class Leases:
 
     def has_only_postponed_jobs(self) -> bool:
         """Whether no job waits, apart from those that are postponed; held jobs do wait."""
+        raise NotImplementedError
+
+
+class Intents:
+    """Jobs that are still to be submitted: see core/submitting/intent.py.
+
+    They are among the jobs, under a name of our own, and are leased as all jobs are; their claims
+    have the intent. The disk has what these methods write when they return: a power failure
+    loses none of it.
+    """
+
+    def add(self, job: NewJob, intent: Intent, lease_s: float = 60.0) -> Claim:
+        """Add a job that is to be submitted, and lease it to this process."""
+        raise NotImplementedError
+
+    def save(self, claim: Claim, intent: Intent, lease_s: float = 60.0) -> bool:
+        """Save an intent and renew its lease; False if the lease was lost.
+
+        Once it is released, the job is due at the intent's `next_at`.
+        """
+        raise NotImplementedError
+
+    def save_submitted(self, claim: Claim, job: NewJob) -> bool:
+        """Save the id and the URL that the server gave to a job, and remove its intent.
+
+        The job counts as added now: its timeout begins. False if the lease was lost; a ConfigError
+        if another job has this id.
+        """
         raise NotImplementedError

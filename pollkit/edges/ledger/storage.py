@@ -1,7 +1,8 @@
 """Storage: all that a ledger keeps, behind one interface.
 
 `Storage` is the contract; each implementation has a folder: sqlite/, postgres/. The ledger, the
-runner, the notifier and the shared rate limits call only the methods declared in this module.
+runner, the notifier and the shared rate limits call only the methods declared here and in
+leases.py.
 
 House rules for an implementation and its callers:
 
@@ -35,12 +36,12 @@ from typing import (
 from ...core.model import Counts
 from ...core.scheduling.outages import Outage
 from ..clock import Clock
-from .copies import Copies
-from .intents import Intents
-from .leases import Leases
+from .leases import Intents, Leases
 from .records import (
     Added,
     Claim,
+    CopiedDuration,
+    CopiedJob,
     Duration,
     JobRow,
     Kind,
@@ -294,6 +295,28 @@ class Buckets:
 
         `change` gets the stored bucket. It may be called more than once, so it must be pure.
         """
+        raise NotImplementedError
+
+
+class Copies:
+    """Whole jobs and statistics, to be copied to another storage; all in wall-clock time."""
+
+    def read_jobs(self, after: int, count: int) -> List[CopiedJob]:
+        """Up to `count` jobs whose keys are above `after`, in the order of their keys."""
+        raise NotImplementedError
+
+    def write_jobs(self, jobs: Sequence[CopiedJob]) -> int:
+        """Add jobs as they are, without those that are there already; how many were added."""
+        raise NotImplementedError
+
+    def read_durations(self) -> List[CopiedDuration]:
+        """All durations that are kept, the oldest first."""
+        raise NotImplementedError
+
+    def write_statistics(
+        self, durations: Sequence[CopiedDuration], minutes: Sequence[Minute]
+    ) -> bool:
+        """Write statistics; False if there are some already, which then do not change."""
         raise NotImplementedError
 
 

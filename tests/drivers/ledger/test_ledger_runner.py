@@ -19,8 +19,8 @@ from pollkit.drivers.engine.engine import Engine
 from pollkit.drivers.engine.polls_in_flight import PollInFlight
 from pollkit.drivers.ledger.leased_jobs import RENEW_S
 from pollkit.drivers.ledger.runner import LedgerRunner, _Run
-from pollkit.edges.ledger.sqlite.leases import SqliteLeases
-from pollkit.edges.ledger.sqlite.statistics import record_duration
+from pollkit.edges.ledger.sqlite.tables.leases import SqliteLeases
+from pollkit.edges.ledger.sqlite.tables.statistics import record_duration
 from pollkit.edges.multiplexer import Finished
 from pollkit.testing import FakeJobApi
 from raw_server import RawServer, reply, wait_for

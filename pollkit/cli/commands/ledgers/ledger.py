@@ -65,7 +65,7 @@ def _migrate(name: str) -> None:
         Ledger(name, create=False).close()
         write_message("%s has the newest tables" % name)
         return
-    from ....edges.ledger.postgres.database import migrate_database
+    from ....edges.ledger.postgres.connection.database import migrate_database
 
     before, after = migrate_database(name, Clock())
     if before == after:

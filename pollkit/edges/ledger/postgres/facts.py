@@ -4,7 +4,7 @@ from typing import NamedTuple, Optional
 
 from ...clock import Clock
 from . import schema
-from .database import Database
+from .connection.database import Database
 
 
 class ServerFacts(NamedTuple):

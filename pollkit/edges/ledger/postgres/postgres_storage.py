@@ -2,16 +2,16 @@
 
 from ...clock import Clock
 from ..storage import Storage
-from .buckets import PostgresBuckets
-from .copies import PostgresCopies
-from .database import Database
+from .connection.database import Database
 from .facts import read_oldest_transaction_s
-from .intents import PostgresIntents
-from .jobs import PostgresJobs
-from .leases import PostgresLeases
-from .notifications import PostgresNotifications
-from .outages import PostgresOutages, remove_old_outages
-from .statistics import PostgresStatistics, remove_old_statistics
+from .tables.buckets import PostgresBuckets
+from .tables.copies import PostgresCopies
+from .tables.intents import PostgresIntents
+from .tables.jobs import PostgresJobs
+from .tables.leases import PostgresLeases
+from .tables.notifications import PostgresNotifications
+from .tables.outages import PostgresOutages, remove_old_outages
+from .tables.statistics import PostgresStatistics, remove_old_statistics
 
 
 class PostgresStorage(Storage):

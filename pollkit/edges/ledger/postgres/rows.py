@@ -6,8 +6,8 @@ from ....core.scheduling.outages import Outage
 from ....core.submitting.intent import Intent, Stage
 from ..records import Claim
 from ..stored_jobs import LedgerTime, StoredJob, make_claims
-from .database import Database
-from .session import Row
+from .connection.database import Database
+from .connection.session import Row
 
 COLUMNS = {  # those of a StoredJob that are not columns of `job`
     "state": "COALESCE(outcome.state, 'waiting')",

@@ -32,7 +32,7 @@ Instants (`_at`, `_until`, `since`) are seconds since 1970 on the clock of the s
 from typing import Optional
 
 from ....errors import LedgerError
-from .session import Session
+from .connection.session import Session
 
 _HOT = (
     "WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, "

@@ -9,9 +9,9 @@ import os
 from typing import Optional
 
 from ...sqlite_file import Connection
-from ..process_identity import ProcessIdentity, current_process, is_dead
 from ..records import new_token
 from .ledger_file import LedgerFile
+from .process_identity import ProcessIdentity, current_process, is_dead
 
 
 class Owner:

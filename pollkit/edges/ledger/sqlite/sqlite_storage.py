@@ -5,16 +5,16 @@ from typing import Callable, Optional
 from ...clock import Clock
 from ...sqlite_file import Connection
 from ..storage import Storage
-from .buckets import SqliteBuckets
-from .copies import SqliteCopies
-from .intents import SqliteIntents
-from .jobs import SqliteJobs
-from .leases import SqliteLeases
 from .ledger_file import LedgerFile
-from .notifications import SqliteNotifications
-from .outages import SqliteOutages, remove_old_outages
 from .owners import Owner
-from .statistics import SqliteStatistics
+from .tables.buckets import SqliteBuckets
+from .tables.copies import SqliteCopies
+from .tables.intents import SqliteIntents
+from .tables.jobs import SqliteJobs
+from .tables.leases import SqliteLeases
+from .tables.notifications import SqliteNotifications
+from .tables.outages import SqliteOutages, remove_old_outages
+from .tables.statistics import SqliteStatistics
 
 
 class SqliteStorage(Storage):

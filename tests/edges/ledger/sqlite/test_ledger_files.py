@@ -260,8 +260,12 @@ def test_old_versions_of_sqlite_understand_the_sql():
     )
     found = []
     edges = os.path.join(ROOT, "pollkit", "edges")
-    folder = os.path.join(edges, "ledger", "sqlite")
-    names = [os.path.join(folder, name) for name in os.listdir(folder) if name.endswith(".py")]
+    names = [
+        os.path.join(folder, name)
+        for folder, _, files in os.walk(os.path.join(edges, "ledger", "sqlite"))
+        for name in files
+        if name.endswith(".py")
+    ]
     for name in [*names, os.path.join(edges, "sqlite_file.py")]:
         with open(name, encoding="utf-8") as file:
             # Adjacent literals are one node; it has another name since Python 3.8.

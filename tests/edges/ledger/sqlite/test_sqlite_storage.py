@@ -10,7 +10,7 @@ from pollkit.core.reading.verdict import Verdict
 from pollkit.core.scheduling.outages import Outage
 from pollkit.core.submitting.intent import Intent
 from pollkit.edges.ledger.rows import job_to_row
-from pollkit.edges.ledger.sqlite import statistics as statistics_module
+from pollkit.edges.ledger.sqlite.tables import statistics as statistics_module
 from pollkit.edges.sqlite_file import SqliteFile
 
 ORIGIN = "https://api.internal"

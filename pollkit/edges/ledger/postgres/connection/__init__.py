@@ -1,0 +1,1 @@
+"""How a ledger connects to PostgreSQL: URL, drivers, transactions, and repeated attempts."""

@@ -1,0 +1,259 @@
+"""The list of jobs in PostgreSQL."""
+
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+
+from .....errors import ConfigError, LedgerError
+from ... import stored_jobs
+from ...records import LEASED, WAITING, Added, JobRow, Summary
+from ...rows import NewJob, check_known
+from ...storage import Jobs
+from ...stored_jobs import StoredJob, make_row, summarize
+from ..connection.database import Database
+from ..connection.session import Session
+from ..rows import JOB_COLUMNS, JOB_TABLES, read_outages
+from .intents import RESTART
+
+ADDED_AT_ONCE = 5000
+LONGEST_ID = 2000  # bytes: an index of PostgreSQL takes no more than about 2,700
+
+# core/snapshot.py: is_last_poll_fault. Quotes within the texts of `progress` are escaped, so they
+# can't match.
+_LAST_POLL_IS_FAULT = """strpos(progress.progress, '"why":"fault"') > 0
+    OR strpos(progress.progress, '"trouble":[') > 0
+    AND strpos(progress.progress, '"trouble":[0,') = 0"""
+_REMOVE = """, no_due AS (DELETE FROM pollkit.due USING gone WHERE due.job = gone.key),
+    no_progress AS (DELETE FROM pollkit.progress USING gone WHERE progress.job = gone.key),
+    no_intent AS (DELETE FROM pollkit.intent USING gone WHERE intent.job = gone.key),
+    no_outcome AS (DELETE FROM pollkit.outcome USING gone WHERE outcome.job = gone.key),
+    no_notification AS (
+        DELETE FROM pollkit.notification USING gone WHERE notification.job = gone.key)
+    SELECT id FROM gone"""
+
+
+class PostgresJobs(Jobs):
+    """The list of jobs in PostgreSQL."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def add(self, jobs: Sequence[NewJob]) -> Added:
+        """Add jobs; see Jobs."""
+        for job in jobs:
+            if len(job.id.encode("utf-8")) > LONGEST_ID:
+                raise ConfigError(
+                    "%.80r can't be put in a ledger on PostgreSQL: its id has over %d bytes"
+                    % (job.id, LONGEST_ID)
+                )
+
+        def work(db: Session) -> Added:
+            known: List[str] = []
+            for start in range(0, len(jobs), ADDED_AT_ONCE):
+                known += _insert(db, jobs[start : start + ADDED_AT_ONCE])
+            return Added(len(jobs) - len(known), known)
+
+        return self._database.run(work)
+
+    def retry(self, ids: Iterable[str], resubmit: bool = False) -> List[str]:
+        """Let finished jobs wait again; see Jobs."""
+        names = list(ids)
+        rows = self._database.query(
+            """WITH found AS MATERIALIZED (
+                SELECT key, id, $now AS now FROM pollkit.job WHERE id = ANY(%s::text[])
+                AND EXISTS (SELECT 1 FROM pollkit.outcome WHERE outcome.job = key) FOR UPDATE),
+            again AS (
+                UPDATE pollkit.job SET added_at = now, cancel_at = NULL
+                FROM found WHERE job.key = found.key),
+            """
+            + RESTART
+            + """no_outcome AS (DELETE FROM pollkit.outcome USING found WHERE outcome.job = key),
+            no_notification AS (
+                DELETE FROM pollkit.notification USING found WHERE notification.job = key),
+            due AS (
+                INSERT INTO pollkit.due (job, next_at, due_at) SELECT key, now, now FROM found
+                ON CONFLICT DO NOTHING)
+            SELECT id FROM found""",
+            names,
+            resubmit,
+        )
+        return _in_order(names, rows)
+
+    def forget(self, ids: Iterable[str]) -> List[str]:
+        """Remove jobs; see Jobs."""
+        names = list(ids)
+        rows = self._database.query(
+            "WITH gone AS (DELETE FROM pollkit.job WHERE id = ANY(%s::text[]) RETURNING key, id)"
+            + _REMOVE,
+            names,
+        )
+        return _in_order(names, rows)
+
+    def forget_finished(self, older_than_s: float, pending_too: bool) -> int:
+        """Remove jobs that finished long ago; see Jobs."""
+        condition = "true" if pending_too else "notify_at IS NULL"
+        rows = self._database.query(
+            "WITH gone AS (DELETE FROM pollkit.job USING pollkit.outcome, pollkit.notification "
+            "WHERE outcome.job = key AND notification.job = key AND ended_at <= $now - %s AND "
+            + condition
+            + " RETURNING key, id)"
+            + _REMOVE,
+            float(older_than_s),
+        )
+        return len(rows)
+
+    def mark_cancel_requested(self, ids: Iterable[str]) -> List[str]:
+        """Record that the API was asked to cancel jobs; see Jobs."""
+        names = list(ids)
+        rows = self._database.query(
+            """WITH found AS (
+                UPDATE pollkit.job SET cancel_at = $now FROM pollkit.due
+                WHERE due.job = key AND id = ANY(%s::text[]) RETURNING key, id),
+            sooner AS (
+                UPDATE pollkit.due SET due_at = least(due_at, $now), next_at = least(next_at, $now)
+                FROM found WHERE due.job = found.key
+                AND token IS NULL AND lane = 0 AND next_at <= due_at)
+            SELECT id FROM found""",
+            names,
+        )
+        return _in_order(names, rows)
+
+    def profiles_in_use(self) -> Set[Optional[str]]:
+        """The profiles of jobs that are not settled; see Jobs."""
+        rows = self._database.query(
+            "SELECT profile FROM pollkit.job JOIN pollkit.due ON due.job = key UNION "
+            "SELECT profile FROM pollkit.job JOIN pollkit.notification ON notification.job = key "
+            "WHERE notify_at IS NOT NULL"
+        )
+        return {profile for (profile,) in rows}
+
+    def summary(
+        self, states: Sequence[str], profile: Optional[str], label: Optional[str]
+    ) -> Summary:
+        """Count the jobs; see Jobs."""
+        conditions, values = _conditions(profile, label)
+        rows = self._database.query(
+            "SELECT COALESCE(outcome.state, 'waiting'), "
+            "COALESCE(due.token IS NOT NULL AND due.next_at > $now, false), "
+            "count(*), min(added_at), count(notify_at), "
+            "count(*) FILTER (WHERE outcome.job IS NOT NULL AND notify_at IS NULL "
+            "AND notified_at IS NULL), count(*) FILTER (WHERE %s) "
+            "FROM %s WHERE %s GROUP BY 1, 2" % (_LAST_POLL_IS_FAULT, JOB_TABLES, conditions),
+            *values,
+        )
+        return summarize(rows, states, self._database.time().now)
+
+    def rows(
+        self,
+        states: Iterable[str],
+        profile: Optional[str],
+        label: Optional[str],
+        ids: Sequence[str],
+        outcomes: bool,
+    ) -> Iterator[JobRow]:
+        """The jobs that match, read page by page; see Jobs."""
+        wanted = set(states)
+        conditions, values = _conditions(profile, label)
+        if wanted:
+            conditions += " AND COALESCE(outcome.state, 'waiting') = ANY(%s::text[])"
+            values.append([WAITING if state == LEASED else state for state in wanted])
+        searches = [values]
+        if ids:
+            conditions += " AND id = %s"
+            searches = [[*values, name] for name in ids]
+        for search in searches:
+            for row in self._find(conditions, search, outcomes):
+                if not wanted or row.state in wanted:
+                    yield row
+
+    def _find(self, conditions: str, values: List[Any], outcomes: bool) -> Iterator[JobRow]:
+        """The rows that match, read page by page; few large outcomes are in a page."""
+        outcome = "outcome.outcome" if outcomes else "NULL::text"
+        query = (
+            "SELECT * FROM (SELECT {columns}, {outcome}, count(*) OVER () AS found, "
+            "sum(COALESCE(octet_length({outcome}), 0)) OVER (ORDER BY key) "
+            "- COALESCE(octet_length({outcome}), 0) AS size_before FROM (SELECT key AS page_key "
+            "FROM {tables} WHERE key > %s AND {conditions} ORDER BY key LIMIT %s) AS page "
+            "JOIN pollkit.job ON key = page_key {joins}) AS sized "
+            "WHERE size_before < %s ORDER BY key"
+        ).format(
+            columns=JOB_COLUMNS,
+            outcome=outcome,
+            tables=JOB_TABLES,
+            joins=JOB_TABLES.partition("pollkit.job ")[2],
+            conditions=conditions,
+        )
+        last_key = 0
+        has_more = True
+        while has_more:
+            found = self._database.query(
+                query, last_key, *values, stored_jobs.PAGE_ROWS, stored_jobs.PAGE_CHARACTERS
+            )
+            time = self._database.time()
+            outages = read_outages(self._database)
+            for row in found:
+                stored = StoredJob._make(row[:-2])
+                last_key = stored.key
+                try:
+                    job_row = make_row(stored, self._database.name, time, outages)
+                except TypeError:
+                    raise LedgerError(
+                        "%s is damaged: it contains %.40r instead of an outcome"
+                        % (self._database.name, stored.outcome)
+                    ) from None
+                yield job_row
+            is_cut = bool(found) and len(found) < found[0][-2]
+            has_more = is_cut or len(found) == stored_jobs.PAGE_ROWS
+
+
+def _insert(db: Session, jobs: Sequence[NewJob]) -> List[str]:
+    """Add jobs; the ids that the ledger has already."""
+    columns = [list(column) for column in zip(*jobs)]
+    rows = db.query(
+        """WITH added AS (
+            INSERT INTO pollkit.job
+                (id, url, profile, label, size, metadata, timeout_s, added_at)
+            SELECT id, url, profile, label, size, metadata, timeout_s, $now FROM unnest(
+                %s::text[], %s::text[], %s::text[], %s::text[], %s::float8[], %s::text[],
+                %s::float8[])
+                WITH ORDINALITY AS new (id, url, profile, label, size, metadata, timeout_s, place)
+            ORDER BY place ON CONFLICT (id) DO NOTHING RETURNING key, id, added_at),
+        waiting AS (
+            INSERT INTO pollkit.due (job, next_at, due_at)
+            SELECT key, added_at, added_at FROM added)
+        SELECT id FROM added""",
+        *columns,
+    )
+    new = {name for (name,) in rows}
+    known = []
+    for job in jobs:
+        if job.id in new:
+            new.remove(job.id)
+        else:
+            known.append(job)
+    if known:
+        _check_all_known(db, known)
+    return [job.id for job in known]
+
+
+def _check_all_known(db: Session, jobs: Sequence[NewJob]) -> None:
+    rows = db.query(
+        "SELECT id, url, profile FROM pollkit.job WHERE id = ANY(%s::text[])",
+        [job.id for job in jobs],
+    )
+    found: Dict[str, Tuple[Optional[str], Optional[str]]] = {
+        name: (url, profile) for name, url, profile in rows
+    }
+    for job in jobs:
+        check_known(job, found[job.id])
+
+
+def _conditions(profile: Optional[str], label: Optional[str]) -> Tuple[str, List[Any]]:
+    """A SQL condition for jobs of a profile and a label, and its values."""
+    wanted = {"profile = %s": profile, "label = %s": label}
+    given = {condition: value for condition, value in wanted.items() if value is not None}
+    return " AND ".join(["true", *given]), list(given.values())
+
+
+def _in_order(names: Sequence[str], rows: Iterable[Tuple[Any, ...]]) -> List[str]:
+    """The names that a statement has returned, in the caller's order."""
+    found = {name for (name,) in rows}
+    return [name for name in dict.fromkeys(names) if name in found]

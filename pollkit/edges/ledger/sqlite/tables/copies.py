@@ -1,0 +1,102 @@
+"""Whole jobs and statistics in an SQLite file, to be copied to another storage."""
+
+from typing import List, Sequence
+
+from ....sqlite_file import Connection
+from ...records import CopiedDuration, CopiedJob, Minute
+from ...storage import Copies
+from ..ledger_file import LedgerFile
+
+_COLUMNS = CopiedJob._fields[1:-9]
+_INTENT_COLUMNS = CopiedJob._fields[-9:-1]
+
+
+class SqliteCopies(Copies):
+    """Whole jobs and statistics in an SQLite file."""
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._file = file
+
+    def read_jobs(self, after: int, count: int) -> List[CopiedJob]:
+        """Some jobs; see Copies."""
+
+        def work(db: Connection) -> List[CopiedJob]:
+            offset = self._file.time(db, record=False).wall_offset
+            rows = db.execute(
+                "SELECT key, %s, outcome FROM jobs LEFT JOIN outcomes USING (key) "
+                "LEFT JOIN intents USING (key) WHERE key > ? ORDER BY key LIMIT ?"
+                % ", ".join(_COLUMNS + _INTENT_COLUMNS),
+                (after, count),
+            ).fetchall()
+            return [CopiedJob._make(row).moved(offset) for row in rows]
+
+        return self._file.read(work)
+
+    def write_jobs(self, jobs: Sequence[CopiedJob]) -> int:
+        """Add jobs as they are; see Copies."""
+        statement = "INSERT OR IGNORE INTO jobs (%s, free_at) VALUES (%s?)" % (
+            ", ".join(_COLUMNS),
+            "?, " * len(_COLUMNS),
+        )
+
+        def work(db: Connection) -> int:
+            offset = self._file.time(db).wall_offset
+            added = 0
+            for copied in jobs:
+                job = copied.moved(-offset)
+                inserted = db.execute(statement, (*job[1:-9], job.due_at))
+                if inserted.rowcount:
+                    added += 1
+                    if job.idempotency_key is not None:
+                        db.execute(
+                            "INSERT INTO intents (key, %s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                            % ", ".join(_INTENT_COLUMNS),
+                            (inserted.lastrowid, *job.intent),
+                        )
+                    if job.outcome is not None:
+                        db.execute(
+                            "INSERT INTO outcomes (key, outcome) VALUES (?, ?)",
+                            (inserted.lastrowid, job.outcome),
+                        )
+            return added
+
+        return self._file.write(work)
+
+    def read_durations(self) -> List[CopiedDuration]:
+        """All durations that are kept; see Copies."""
+
+        def work(db: Connection) -> List[CopiedDuration]:
+            offset = self._file.time(db, record=False).wall_offset
+            rows = db.execute(
+                "SELECT profile, label, least_s, most_s, began_at + ? FROM durations "
+                "ORDER BY serial",
+                (offset,),
+            ).fetchall()
+            return [CopiedDuration._make(row) for row in rows]
+
+        return self._file.read(work)
+
+    def write_statistics(
+        self, durations: Sequence[CopiedDuration], minutes: Sequence[Minute]
+    ) -> bool:
+        """Write statistics; see Copies."""
+
+        def work(db: Connection) -> bool:
+            offset = self._file.time(db).wall_offset
+            if db.execute("SELECT 1 FROM durations UNION SELECT 1 FROM minutes").fetchone():
+                return False
+            db.executemany(
+                "INSERT INTO durations (profile, label, least_s, most_s, began_at) "
+                "VALUES (?, ?, ?, ?, ?)",
+                [(*each[:-1], each.began_at - offset) for each in durations],
+            )
+            db.executemany(
+                "INSERT INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (each.at // 60, each.profile or "", each.origin or "", *each.counts)
+                    for each in minutes
+                ],
+            )
+            return True
+
+        return self._file.write(work)

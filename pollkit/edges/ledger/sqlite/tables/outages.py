@@ -1,0 +1,222 @@
+"""Outages in an SQLite file.
+
+A held job is one whose `free_at` is the `hold_until` of its origin's outage: a day after the
+outage began. So a claim, which looks for the earliest `free_at`, never reads a held job, however
+many there are, and after that day the jobs can be claimed without any further rule.
+"""
+
+from typing import Dict, List, Optional, Sequence
+
+from .....core.model import one_line
+from .....core.scheduling.outages import Outage
+from .....core.waiting.deadlines import LONGEST_EXTENSION_S
+from ....sqlite_file import Connection
+from ...records import Claim, OutageReport, new_token
+from ...storage import Outages
+from ...stored_jobs import JOB_COLUMNS, StoredJob, make_claims, move_outage
+from ..ledger_file import LedgerFile
+from ..owners import Owner
+from .claims import write_leases
+
+KEPT_S = 30 * 86400.0  # how long an outage is kept after its end
+ABANDONED_S = 3600.0  # an outage ends if no job has been waiting for its probe for so long
+_COLUMNS = "origin, began_at, last_fault, next_probe_at, failed_probes, ended_at"
+
+
+class SqliteOutages(Outages):
+    """Outages in an SQLite file."""
+
+    def __init__(self, file: LedgerFile, owner: Owner) -> None:
+        self._file = file
+        self._owner = owner
+
+    def current(self) -> List[Outage]:
+        """The outages that have not ended; see Outages."""
+
+        def work(db: Connection) -> List[Outage]:
+            offset = self._file.time(db, record=False).offset
+            outages = read_outages(db, "ended_at IS NULL")
+            return [move_outage(outage, -offset) for outage in outages]
+
+        return self._file.read(work)
+
+    def since(self, at: float) -> List[Outage]:
+        """The current outages, and those that ended since; see Outages."""
+
+        def work(db: Connection) -> List[Outage]:
+            offset = self._file.time(db, record=False).wall_offset
+            outages = [move_outage(outage, offset) for outage in read_outages(db)]
+            return [each for each in outages if each.ended_at is None or each.ended_at > at]
+
+        return self._file.read(work)
+
+    def begin(self, outage: Outage) -> bool:
+        """Record an outage; see Outages."""
+
+        def work(db: Connection) -> bool:
+            offset = self._file.time(db).offset
+            if _hold_until(db, outage.origin) is not None:
+                return False
+            row = move_outage(outage, offset)._replace(last_fault=one_line(outage.last_fault))
+            db.execute(
+                "INSERT INTO outages (%s, hold_until) VALUES (?, ?, ?, ?, ?, ?, ?)" % _COLUMNS,
+                (*row, row.began_at + LONGEST_EXTENSION_S),
+            )
+            return True
+
+        return self._file.write(work)
+
+    def hold(self, claims: Sequence[Claim], origin: str) -> None:
+        """Release jobs into the outage of their origin; see Outages."""
+
+        def work(db: Connection) -> None:
+            hold_until = _hold_until(db, origin)
+            db.executemany(
+                "UPDATE jobs SET origin = ?, token = NULL, owner = NULL, "
+                "free_at = MAX(due_at, COALESCE(?, due_at)) WHERE key = ? AND token = ?",
+                [(origin, hold_until, claim.key, claim.token) for claim in claims],
+            )
+
+        if claims:
+            self._file.write(work)
+
+    def claim_probe(
+        self, origin: str, lease_s: float = 60.0, token: Optional[str] = None
+    ) -> Optional[Claim]:
+        """Lease a held job if the time for a probe has come; see Outages."""
+        used_token = token or new_token()
+
+        def work(db: Connection) -> Optional[Claim]:
+            time = self._file.time(db)
+            row = db.execute(
+                "SELECT %s FROM jobs WHERE free_at = (SELECT hold_until FROM outages "
+                "WHERE origin = ? AND ended_at IS NULL AND next_probe_at <= ?) "
+                "AND origin = ? AND token IS NULL ORDER BY due_at LIMIT 1" % JOB_COLUMNS,
+                (origin, time.now, origin),
+            ).fetchone()
+            if row is None:
+                return None
+            until = time.now + lease_s
+            db.execute(
+                "UPDATE outages SET next_probe_at = ? WHERE origin = ? AND ended_at IS NULL",
+                (until, origin),
+            )
+            stored = StoredJob(*row)
+            write_leases(db, [stored], until, used_token, self._owner.register(db, until))
+            return make_claims([stored], used_token, self._file.path, time, read_outages(db))[0]
+
+        probes = [outage.next_probe_at for outage in self.current() if outage.origin == origin]
+        if not probes or probes[0] > self._file.clock.now():
+            return None  # usually, and to check that takes no lock
+        return self._file.write(work)
+
+    def record_failed_probe(self, origin: str, last_fault: str, next_probe_at: float) -> None:
+        """Count a failed probe; see Outages."""
+        self._file.write(
+            lambda db: db.execute(
+                "UPDATE outages SET last_fault = ?, failed_probes = failed_probes + 1, "
+                "next_probe_at = ? WHERE origin = ? AND ended_at IS NULL",
+                (one_line(last_fault), next_probe_at + self._file.time(db).offset, origin),
+            )
+        )
+
+    def end(self, origin: str, spread_s: float) -> bool:
+        """End the outage of an origin; see Outages."""
+
+        def work(db: Connection) -> bool:
+            now = self._file.time(db).now
+            hold_until = _hold_until(db, origin)
+            if hold_until is None:
+                return False
+            _end(db, origin, now)
+            # Multiples of the golden ratio spread consecutive keys evenly.
+            free_at = "MAX(due_at, ? + ? * (key * 618 % 1000) / 1000.0)"
+            db.execute(
+                "UPDATE jobs SET due_at = %s, free_at = %s "
+                "WHERE free_at = ? AND origin = ? AND token IS NULL" % (free_at, free_at),
+                (now, spread_s, now, spread_s, hold_until, origin),
+            )
+            return True
+
+        return self._file.write(work)
+
+    def take_reports(self) -> List[OutageReport]:
+        """The outages to report to a person, each once; see Outages."""
+
+        def work(db: Connection) -> List[OutageReport]:
+            offset = self._file.time(db).wall_offset
+            outages = read_outages(db, _UNREPORTED)
+            db.execute(
+                "UPDATE outages SET reported = CASE WHEN ended_at IS NULL THEN 'begin' "
+                "ELSE 'end' END WHERE " + _UNREPORTED
+            )
+            return [
+                OutageReport(move_outage(outage, offset), _count_waiting(db, outage.origin))
+                for outage in outages
+            ]
+
+        if not self._file.read(lambda db: read_outages(db, _UNREPORTED)):
+            return []
+        return self._file.write(work)
+
+
+_UNREPORTED = (
+    "(ended_at IS NULL AND reported IS NULL OR ended_at IS NOT NULL AND reported = 'begin')"
+)
+
+
+def read_outages(db: Connection, condition: str = "1") -> List[Outage]:
+    """The outages that match, in ledger time, the earliest first."""
+    query = "SELECT %s FROM outages WHERE %s ORDER BY began_at" % (_COLUMNS, condition)
+    return [Outage._make(row) for row in db.execute(query).fetchall()]
+
+
+def read_holds(db: Connection, now: float) -> Dict[str, float]:
+    """The origins that are down, each with the instant until which its jobs are held."""
+    rows = db.execute(
+        "SELECT origin, hold_until FROM outages WHERE ended_at IS NULL AND hold_until > ?", (now,)
+    ).fetchall()
+    return dict(rows)
+
+
+def read_next_probe(db: Connection) -> Optional[float]:
+    """The earliest instant at which an outage that holds jobs allows a probe, in ledger time."""
+    (at,) = db.execute(
+        "SELECT MIN(next_probe_at) FROM outages WHERE ended_at IS NULL AND EXISTS "
+        "(SELECT 1 FROM jobs WHERE free_at = hold_until AND jobs.origin = outages.origin)"
+    ).fetchone()
+    return None if at is None else float(at)
+
+
+def remove_old_outages(db: Connection, now: float) -> None:
+    """End the outages that no job waits for any more; remove those that ended long ago."""
+    for origin, last_at in db.execute(
+        "SELECT origin, next_probe_at FROM outages WHERE ended_at IS NULL AND next_probe_at < ? "
+        "AND NOT EXISTS (SELECT 1 FROM jobs "
+        "WHERE jobs.origin = outages.origin AND free_at IS NOT NULL)",
+        (now - ABANDONED_S,),
+    ).fetchall():
+        _end(db, origin, last_at)
+    db.execute("DELETE FROM outages WHERE ended_at < ?", (now - KEPT_S,))
+
+
+def _hold_until(db: Connection, origin: str) -> Optional[float]:
+    """The instant until which the current outage of an origin holds jobs; None without one."""
+    row = db.execute(
+        "SELECT hold_until FROM outages WHERE origin = ? AND ended_at IS NULL", (origin,)
+    ).fetchone()
+    return None if row is None else float(row[0])
+
+
+def _end(db: Connection, origin: str, at: float) -> None:
+    db.execute(
+        "UPDATE outages SET ended_at = MAX(began_at, ?) WHERE origin = ? AND ended_at IS NULL",
+        (at, origin),
+    )
+
+
+def _count_waiting(db: Connection, origin: str) -> int:
+    (count,) = db.execute(
+        "SELECT COUNT(*) FROM jobs WHERE origin = ? AND free_at IS NOT NULL", (origin,)
+    ).fetchone()
+    return int(count)

@@ -1,0 +1,131 @@
+"""Each driver does the same: psycopg 3, psycopg2 and pg8000."""
+
+import os
+import sys
+
+import pytest
+
+import postgres_server
+from ledger_host import forked, poll_job, states
+from pollkit import Job, Ledger, LedgerError
+from pollkit.core.reading.verdict import Verdict
+from pollkit.edges.ledger.postgres.connection import drivers
+
+
+@pytest.fixture(params=drivers.NAMES)
+def driver(request, monkeypatch):
+    pytest.importorskip(request.param)
+    monkeypatch.setattr(drivers, "NAMES", (request.param,))
+    return request.param
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_job_from_its_addition_to_its_notification(driver, path, clock):
+    url = "https://api.internal/ü"
+    with Ledger(path, clock) as ledger:
+        ledger.add([Job("a", url, label="x", size=3, metadata={"n": [1, None]}), "b", "c"])
+        claims = ledger._leases.claim(2)
+        assert claims[0].job == Job("a", url, label="x", size=3, metadata={"n": [1, None]})
+        assert poll_job(ledger, claims[0], Verdict.DONE, result="100% \u20ac \0 '")
+        assert poll_job(ledger, claims[1], origin="https://api.internal")
+        ledger._leases.release(claims)
+        (row,) = ledger.jobs(ids=["a"])
+        assert row.outcome["result"] == "100% \u20ac \0 '"
+        assert states(ledger) == {"done": 1, "waiting": 2}
+        (notification,) = ledger._notifications.claim(5)
+        ledger._notifications.mark_in_outbox([notification])
+        ledger._notifications.mark_notified(notification)
+        assert ledger.retry(["a"]) == ["a"] and ledger.forget(["b", "?"]) == ["b"]
+        assert ledger.bucket("10/s").reserve(clock.now()) == clock.now()
+        ledger._storage.maintain()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda url: url + "x", "createdb"),
+        (lambda url: url.replace("pollkit@", "nonesuch@"), "refused the user"),
+        (lambda url: "postgresql://me@127.0.0.1:1/x", "can't be reached: .*refused"),
+        (lambda url: "postgresql://me@nonesuch.invalid/x", "can't be reached"),
+    ],
+)
+def test_a_database_that_can_not_be_opened_is_an_error_with_a_remedy(driver, path, change, message):
+    with pytest.raises(LedgerError, match=message) as raised:
+        Ledger(change(path))
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("hosts", ["127.0.0.1:%d,127.0.0.1:1", "127.0.0.1:1,127.0.0.1:%d"])
+def test_if_only_a_standby_is_left_the_error_says_so(driver, path, hosts):
+    """Wherever the URL names it: the cause is not that the primary refuses the connection."""
+    server = postgres_server.shared_server()
+    name = path.rpartition("/")[2]
+    server.execute("ALTER DATABASE %s SET default_transaction_read_only = on" % name)
+    address = hosts % server.port
+    with pytest.raises(LedgerError, match="the server is read-only"):
+        Ledger("postgresql://%s@%s/%s" % (postgres_server.USER, address, name))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_child_has_its_own_connection(driver, path):
+    with Ledger(path) as ledger:
+        ledger.add(["a"])
+
+        def work():
+            ledger.add(["b"])
+            ledger.close()
+
+        _, status = os.waitpid(forked(work), 0)
+        assert status == 0
+        ledger.add(["c"])
+        assert [row.job.id for row in ledger.jobs()] == ["a", "b", "c"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_password_comes_from_the_password_file(driver, server, tmp_path, monkeypatch):
+    server.execute("CREATE ROLE me LOGIN PASSWORD 's3cr3t'")
+    server.execute("CREATE DATABASE jobs OWNER me")
+    server.configure_access("host all me 127.0.0.1/32 scram-sha-256")
+    url = "postgresql://me@127.0.0.1:%d/jobs" % server.port
+    path = tmp_path / "pgpass"
+    path.write_text("127.0.0.1:*:jobs:me:s3cr3t\n")
+    path.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(path))
+    with Ledger(url) as ledger:
+        ledger.add(["a"])
+    path.write_text("127.0.0.1:*:jobs:me:wr0ng\n")
+    with pytest.raises(LedgerError, match="refused the password") as raised:
+        Ledger(url)
+    assert "wr0ng" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "text, code",
+    [
+        ("the database system is starting up", "57P03"),
+        ("the database system is shutting down", "57P03"),
+        ("the database system is not yet accepting connections", "57P03"),
+        ('database "jobs" does not exist', "3D000"),
+        ('role "me" does not exist', "28000"),
+        ('password authentication failed for user "me"', "28P01"),
+        ('no pg_hba.conf entry for host "10.0.0.1"', "28000"),
+        ("sorry, too many clients already", "53300"),
+        ("der Server startet", None),
+    ],
+)
+def test_a_refused_connection_is_classified_by_its_text(text, code):
+    assert drivers.error_code(Exception("connection failed: FATAL:  " + text)) == code
+
+
+def test_without_a_driver_the_error_says_what_to_install(monkeypatch):
+    for name in drivers.NAMES:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(LedgerError, match=r"pip install 'pollkit\[postgres\]'"):
+        Ledger("postgresql://me@127.0.0.1/jobs")
+
+
+def test_the_tests_have_a_driver():
+    postgres_server.skip_unless_available()
+    assert drivers.load_driver().name in drivers.NAMES
