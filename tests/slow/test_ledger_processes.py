@@ -155,8 +155,8 @@ def test_whichever_statement_fails_it_is_one_line_and_the_next_run_completes_the
     monkeypatch, capsys
 ):
     """Every 29th statement of a run, until a run succeeds; test_ledger_faults.py tries all."""
-    monkeypatch.setattr("pollkit.drivers.ledger.leased_jobs.LEASE_S", 0.1)
-    monkeypatch.setattr("pollkit.drivers.ledger.leased_jobs.RENEW_S", 0.04)
+    monkeypatch.setattr("pollkit.drivers.ledger.polling.leased_jobs.LEASE_S", 0.1)
+    monkeypatch.setattr("pollkit.drivers.ledger.polling.leased_jobs.RENEW_S", 0.04)
     monkeypatch.setattr("pollkit.drivers.ledger.runner.TURN_S", 0.02)
     with JobApi(lambda name, count: "done" if count % 2 else "running") as api:
         profile(api.url)

@@ -22,7 +22,7 @@ LEASE_S = 4.0
 RENEW_S = 1.0
 SHORT_LEASES = """
 import sys
-from pollkit.drivers.ledger import leased_jobs
+from pollkit.drivers.ledger.polling import leased_jobs
 leased_jobs.LEASE_S = %r
 leased_jobs.RENEW_S = %r
 from pollkit.cli import main

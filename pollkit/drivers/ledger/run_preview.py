@@ -14,8 +14,8 @@ from ...edges.ledger.records import LEASED, WAITING, JobRow
 from ...errors import ConfigError
 from ..endpoints.client import Client
 from ..endpoints.endpoint import Endpoint, Target
+from .polling.unpollable_jobs import unpollable_text
 from .runner import SOON_S
-from .unpollable_jobs import unpollable_text
 
 
 class DueJobs:

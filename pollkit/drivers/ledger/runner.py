@@ -24,9 +24,9 @@ from ...errors import ConfigError, LedgerError
 from ..endpoints.client import Client, Default, Timeout
 from ..futures import ring
 from ..publisher import OnEvent
-from .leased_jobs import HORIZON_S, LeasedJobs
-from .nudged_ids import NudgedIds
-from .unpollable_jobs import UnpollableJobs, log_unpollable
+from .polling.leased_jobs import HORIZON_S, LeasedJobs
+from .polling.nudged_ids import NudgedIds
+from .polling.unpollable_jobs import UnpollableJobs, log_unpollable
 
 if TYPE_CHECKING:
     from ...edges.http.adapters.interface import Adapter

@@ -25,7 +25,7 @@ from ..engine.engine import Engine
 from ..futures import ring
 from ..publisher import logger
 from ..submitter import Attempt, Submitter
-from .outages import LedgerOutages
+from .polling.outages import LedgerOutages
 
 MOST_THREADS = 4  # requests at once: submissions are rare in a run
 SPARE_LEASE_S = 60.0  # a lease is so much longer than the request may take

@@ -11,7 +11,7 @@ from commands import start_pollkit
 from holding_server import CUT_S, HoldingServer
 from pollkit import BatchPoller, Ledger, LedgerRunner, Poller, Profile
 from pollkit.drivers.endpoints.endpoint import NOT_HELD
-from pollkit.drivers.ledger import leased_jobs
+from pollkit.drivers.ledger.polling import leased_jobs
 from raw_server import RawServer, redirect, reply, wait_for
 from transports import NAMES, adapter_for
 

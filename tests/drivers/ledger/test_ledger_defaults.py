@@ -29,7 +29,7 @@ def the_outcome():
 
 
 def test_a_ledger_waits_out_more_faults_in_a_row_than_a_batch_does(place, pollkit):
-    """503s and broken connections are an outage: tests/drivers/ledger/test_ledger_outages.py."""
+    """503s and broken connections are an outage: see polling/test_ledger_outages.py."""
     with JobApi(broken_for(MORE_THAN_BATCH_RETRIES, BROKEN)) as api:
         profile(api.url, RETRY_AT_ONCE)
         add("job_1")

@@ -17,7 +17,7 @@ from pollkit.cli import main
 from pollkit.drivers.engine.dispatch import next_work
 from pollkit.drivers.engine.engine import Engine
 from pollkit.drivers.engine.polls_in_flight import PollInFlight
-from pollkit.drivers.ledger.leased_jobs import RENEW_S
+from pollkit.drivers.ledger.polling.leased_jobs import RENEW_S
 from pollkit.drivers.ledger.runner import LedgerRunner, _Run
 from pollkit.edges.ledger.sqlite.tables.leases import SqliteLeases
 from pollkit.edges.ledger.sqlite.tables.statistics import record_duration

@@ -37,7 +37,8 @@ class SqliteLeases(Leases):
     ) -> List[Claim]:
         """Lease jobs that are due; see Leases.
 
-        `lease_s` is LEASE_S of drivers/ledger/leased_jobs.py, except in tests and benchmarks.
+        `lease_s` is LEASE_S of drivers/ledger/polling/leased_jobs.py, but tests and benchmarks pass
+        other values.
         """
         check_claim(count, lease_s)
         used_token = token or new_token()

@@ -6,10 +6,10 @@ later one, until `result_timeout` (24 h) has passed.
 
 from typing import Callable, Dict, List, Set
 
-from ...core.model import display_id
-from ...core.waiting.endings import SAVE_ERROR
-from ...core.waiting.wait_settings import WaitSettings
-from ...core.waiting.wait_state import WaitState
+from ....core.model import display_id
+from ....core.waiting.endings import SAVE_ERROR
+from ....core.waiting.wait_settings import WaitSettings
+from ....core.waiting.wait_state import WaitState
 
 RETRY_S = 15.0  # how long to wait before the job is polled again
 

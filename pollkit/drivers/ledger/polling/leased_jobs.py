@@ -10,27 +10,27 @@ job that was claimed as a probe is polled meanwhile.
 
 from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
 
-from ...core.model import Counts, Outcome, State
-from ...core.scheduling.lane import Entry
-from ...core.scheduling.outages import Outage
-from ...core.scheduling.schedule import Step
-from ...core.units import NEVER
-from ...core.waiting.cancelling import confirm_cancel, may_be_cancelled
-from ...core.waiting.machine import nudge
-from ...core.waiting.wait_settings import WaitSettings
-from ...edges.ledger.ledger import Ledger
-from ...edges.ledger.records import Claim, PollResult, new_token
-from ..endpoints.client import Client
-from ..engine.engine import Engine
-from ..futures import new_bell, ring
-from ..publisher import call_safely
+from ....core.model import Counts, Outcome, State
+from ....core.scheduling.lane import Entry
+from ....core.scheduling.outages import Outage
+from ....core.scheduling.schedule import Step
+from ....core.units import NEVER
+from ....core.waiting.cancelling import confirm_cancel, may_be_cancelled
+from ....core.waiting.machine import nudge
+from ....core.waiting.wait_settings import WaitSettings
+from ....edges.ledger.ledger import Ledger
+from ....edges.ledger.records import Claim, PollResult, new_token
+from ...endpoints.client import Client
+from ...engine.engine import Engine
+from ...futures import new_bell, ring
+from ...publisher import call_safely
+from ..submissions import Submissions
 from .durations import LedgerDurations
 from .fault_counts import FaultCounts
 from .leased_job import LeasedJob
 from .nudged_ids import NudgedIds
 from .outages import LedgerOutages
 from .result_writer import ResultWriter
-from .submissions import Submissions
 from .unsaved_results import RETRY_S, UnsavedResults
 
 # HORIZON_S < RENEW_S < LEASE_S / 2: most jobs need no renewal, and a late one loses no lease.

@@ -6,7 +6,7 @@ import pytest
 
 from pollkit import LedgerRunner
 from pollkit.drivers.engine.unwritten_polls import UnwrittenPolls
-from pollkit.drivers.ledger.result_writer import ResultWriter
+from pollkit.drivers.ledger.polling.result_writer import ResultWriter
 from pollkit.edges.clock import Clock
 from pollkit.errors import LedgerError
 from pollkit.testing import FakeJobApi

@@ -2,9 +2,9 @@
 
 from typing import Dict, List
 
-from ...core.learning.durations import Completion, Durations
-from ...edges.ledger.storage import Statistics
-from ..endpoints.endpoint import Endpoint
+from ....core.learning.durations import Completion, Durations
+from ....edges.ledger.storage import Statistics
+from ...endpoints.endpoint import Endpoint
 
 
 class LedgerDurations:

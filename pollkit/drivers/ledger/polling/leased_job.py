@@ -1,6 +1,6 @@
 """A job that this process has leased from a ledger."""
 
-from ...edges.ledger.records import Claim
+from ....edges.ledger.records import Claim
 
 
 class LeasedJob:

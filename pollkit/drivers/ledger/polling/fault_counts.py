@@ -3,9 +3,9 @@
 import threading
 from collections import Counter
 
-from ...core.model import Counts
-from ...core.scheduling.schedule import Step
-from ...edges.ledger.storage import Statistics
+from ....core.model import Counts
+from ....core.scheduling.schedule import Step
+from ....edges.ledger.storage import Statistics
 
 
 class FaultCounts:

@@ -12,8 +12,8 @@ from ledger_host import expire_leases
 from paths import ROOT
 from pollkit import Ledger, LedgerRunner, Poller, Profile
 from pollkit.core.waiting.endings import RESULT_ERROR
-from pollkit.drivers.ledger import leased_jobs
 from pollkit.drivers.ledger import runner as runner_module
+from pollkit.drivers.ledger.polling import leased_jobs
 from result_server import SMALL, ResultServer
 
 

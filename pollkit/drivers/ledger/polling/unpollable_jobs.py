@@ -2,10 +2,10 @@
 
 from typing import Callable, Dict, List, Optional, Set, Tuple
 
-from ...edges.ledger.ledger import Ledger
-from ...edges.ledger.records import LEASED, WAITING, Claim
-from ...errors import ConfigError
-from ..publisher import logger
+from ....edges.ledger.ledger import Ledger
+from ....edges.ledger.records import LEASED, WAITING, Claim
+from ....errors import ConfigError
+from ...publisher import logger
 
 
 class UnpollableJobs:
@@ -51,6 +51,6 @@ def log_unpollable(text: str) -> None:
 
 def is_unknown_profile(error: ConfigError) -> bool:
     """Whether the profile of a job is missing."""
-    from ...edges.profiles.catalog import UnknownProfile  # late: most runs have no such error
+    from ....edges.profiles.catalog import UnknownProfile  # late: most runs have no such error
 
     return isinstance(error, UnknownProfile)

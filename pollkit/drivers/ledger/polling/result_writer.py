@@ -8,8 +8,8 @@ Nothing is reported about a result before it is written.
 import time
 from typing import Callable, List, Optional, Tuple
 
-from ...edges.ledger.leases import Leases
-from ...edges.ledger.records import PollResult
+from ....edges.ledger.leases import Leases
+from ....edges.ledger.records import PollResult
 
 MOST_RESULTS = 100  # results that are written at once
 

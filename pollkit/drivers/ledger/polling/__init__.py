@@ -1,0 +1,1 @@
+"""The jobs that this process polls for a run: their leases, outages and results."""
