@@ -19,11 +19,11 @@ CORE_TESTS = [
     "tests/drivers/test_single.py",
     "tests/drivers/test_batch_corners.py",
     "tests/cli/charts",
-    "tests/cli/test_doctor.py",
-    "tests/cli/test_doctor_replies.py",
+    "tests/cli/commands/test_doctor.py",
+    "tests/cli/commands/test_doctor_replies.py",
     "tests/cli/inputs/test_duration_lists.py",
-    "tests/cli/test_profile_commands.py",
-    "tests/cli/test_simulate_command.py",
+    "tests/cli/commands/test_profile_commands.py",
+    "tests/cli/commands/test_simulate_command.py",
     "tests/test_public.py",
 ]
 
