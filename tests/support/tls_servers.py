@@ -12,6 +12,7 @@ CA = os.path.join(DATA, "ca.pem")
 LAX_CA = os.path.join(DATA, "lax-ca.pem")
 CLIENT_CERT = os.path.join(DATA, "client.pem")
 CLIENT_KEY = os.path.join(DATA, "client.key")
+VERSIONS = ["TLSv1.2"] + (["TLSv1.3"] if getattr(ssl, "HAS_TLSv1_3", False) else [])
 
 
 def server_context(certificate="localhost", client_ca=None, version=None):
