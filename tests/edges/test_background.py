@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from descriptors import needs_proc, open_descriptors
 from pollkit.core.units import NEVER
 from pollkit.edges import background
 from pollkit.edges.background import BackgroundCalls, BlockingCalls, NotFinished, TooManyCalls
@@ -44,15 +45,6 @@ def call_threads():
 def soon():
     """An instant that comes only if something is wrong."""
     return time.monotonic() + PATIENCE_S
-
-
-def open_descriptors():
-    return sorted(os.listdir("/proc/self/fd"), key=int)
-
-
-needs_proc = pytest.mark.skipif(
-    not os.path.isdir("/proc/self/fd"), reason="descriptors are counted in /proc"
-)
 
 
 def fail(error):
