@@ -1,0 +1,7 @@
+"""Callables whose answers a test chooses."""
+
+
+def script(*answers):
+    """A callable that returns one answer after the other."""
+    remaining = iter(answers)
+    return lambda: next(remaining)
