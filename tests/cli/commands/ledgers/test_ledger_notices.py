@@ -10,27 +10,8 @@ import pytest
 from ledger_host import time_passes
 from ledger_shell import added, lines_of, posix, script
 from pollkit import Ledger
+from wait_commands import KEYS
 
-KEYS = [
-    "id",
-    "url",
-    "profile",
-    "label",
-    "metadata",
-    "state",
-    "status",
-    "result",
-    "error",
-    "progress",
-    "polls",
-    "faults",
-    "waited_s",
-    "slept_s",
-    "notice_delay_s",
-    "started_at",
-    "ended_at",
-    "saved_to",
-]
 pytestmark = pytest.mark.usefixtures("place")
 
 
