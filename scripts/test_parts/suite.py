@@ -16,7 +16,7 @@ PROCESSES = 4  # at once: much of the time the tests only wait
 SLOW_PROCESSES = 2  # for each of the two Pythons that run the slow tests at the same time
 SLOW_SHARES = 10  # a process that is done takes the next one: the estimates are rough
 # The command line, the single file and PostgreSQL take 43 % of the CPU time of the suite.
-NOT_OF_THE_LIBRARY = r"tests/cli/.*|tests/test_zipapp\.py"
+NOT_OF_THE_LIBRARY = r"tests/cli/.*|tests/zipapp/.*"
 LIBRARY_ONLY = ["-k", "not postgres"]
 # About how many seconds the slowest files take, to divide them evenly. Those of tests/slow were
 # measured with two processes at once.

@@ -1,7 +1,11 @@
-"""Builds pollkit.pyz for tests, with zlib: scripts/deflate.py takes several seconds more."""
+"""Builds pollkit.pyz for tests, and reads the files in it.
+
+It compresses with zlib: scripts/deflate.py takes several seconds more.
+"""
 
 import os
 import sys
+import zipfile
 import zlib
 
 from paths import ROOT
@@ -10,7 +14,7 @@ sys.path.append(os.path.join(ROOT, "scripts"))
 import build_zipapp
 from zipapp_loader import CONTENTS, Contents
 
-__all__ = ["CONTENTS", "Contents", "build"]
+__all__ = ["CONTENTS", "Contents", "build", "files_of"]
 
 
 def build(path):
@@ -26,3 +30,9 @@ def build(path):
 def deflate_with_zlib(data):
     stream = zlib.compressobj(9, zlib.DEFLATED, -15)
     return stream.compress(data) + stream.flush()
+
+
+def files_of(pyz):
+    """The files that are compressed together in the archive."""
+    with zipfile.ZipFile(pyz) as archive:
+        return Contents(pyz, archive.read(CONTENTS)).files

@@ -1,7 +1,5 @@
-"""pollkit.pyz and the scripts of a copied folder, run in an environment like that of cron."""
+"""pollkit.pyz: its content, how it is built, and how it runs."""
 
-import configparser
-import fnmatch
 import hashlib
 import json
 import os
@@ -9,76 +7,17 @@ import re
 import shutil
 import stat
 import subprocess
-import sys
 import zipfile
 
 import pytest
 
 import pollkit
+from bare_python import run
 from paths import ROOT
-from pollkit.cli import main
-from pollkit.cli.commands.program import unpack
-from pollkit.testing import FakeJobApi
-from zipapp_build import CONTENTS, Contents, build
+from zipapp_build import CONTENTS, Contents, files_of
 
 SCRIPTS = os.path.join(ROOT, "scripts")
 LOGGED = r"\d\d:\d\d:\d\d .*"
-
-
-def run(*command, **options):
-    """Run Python with an empty environment; return the exit code, stdout and stderr."""
-    given = options.pop("given", b"")
-    done = subprocess.run(
-        [sys.executable] + list(command),
-        input=given,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        timeout=60,
-        **dict({"env": {}}, **options),
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
-
-
-@pytest.fixture(scope="session")
-def pyz(tmp_path_factory):
-    """The path of pollkit.pyz, the only file in its folder."""
-    path = str(tmp_path_factory.mktemp("pyz") / "pollkit.pyz")
-    build(path)
-    return path
-
-
-@pytest.fixture
-def zipped(pyz, tmp_path):
-    """A function that runs the file in an empty folder, isolated, without LANG and HOME."""
-
-    def runs(*words, **options):
-        result = run("-I", pyz, *words, cwd=str(tmp_path), **options)
-        assert os.listdir(str(tmp_path)) == []
-        return result
-
-    return runs
-
-
-@pytest.fixture
-def api():
-    with FakeJobApi() as served:
-        served.add("job_1", result={"town": "Zürich"})
-        served.add("job_2", fails="page 7 can't be read")
-        yield served
-
-
-@pytest.fixture
-def copied(tmp_path):
-    """A copy of the checkout, without bytecode."""
-    root = tmp_path / "copy"
-    for folder in ("pollkit", "scripts"):
-        shutil.copytree(
-            os.path.join(ROOT, folder),
-            str(root / folder),
-            ignore=shutil.ignore_patterns("__pycache__"),
-        )
-    shutil.copy(os.path.join(ROOT, "LICENSE"), str(root))
-    return root
 
 
 def test_the_same_source_makes_the_same_bytes_in_every_checkout(copied, tmp_path):
@@ -123,12 +62,6 @@ def test_it_is_small_and_executable(pyz):
     assert os.name == "nt" or stat.S_IMODE(os.stat(pyz).st_mode) == 0o755
     with open(pyz, "rb") as file:
         assert file.readline() == b"#!/usr/bin/env python3\n"
-
-
-def files_of(pyz):
-    """The files that are compressed together in the archive."""
-    with zipfile.ZipFile(pyz) as archive:
-        return Contents(pyz, archive.read(CONTENTS)).files
 
 
 def test_it_has_the_style_and_the_script_of_reports(zipped, tmp_path_factory):
@@ -254,28 +187,6 @@ def test_the_file_runs_the_demo(zipped):
     assert all(re.match(LOGGED, line) for line in err.splitlines()), err
 
 
-def test_the_installation_includes_the_data_files():
-    config = configparser.ConfigParser()
-    config.read(os.path.join(ROOT, "setup.cfg"), encoding="utf-8")
-    patterns = [pattern.strip() for pattern in config["options.package_data"]["*"].split(",")]
-    for folder, folders, files in os.walk(os.path.join(ROOT, "pollkit")):
-        # Other tests may be writing bytecode.
-        folders[:] = [name for name in folders if name != "__pycache__"]
-        package = folder
-        while not os.path.exists(os.path.join(package, "__init__.py")):
-            package = os.path.dirname(package)  # data may be in a folder below its package
-        names = [
-            os.path.relpath(os.path.join(folder, name), package).replace(os.sep, "/")
-            for name in files
-        ]
-        for name in names:
-            if not name.endswith((".py", ".pyc")):
-                assert any(
-                    fnmatch.fnmatch(name, pattern) and name.count("/") == pattern.count("/")
-                    for pattern in patterns
-                ), os.path.join(folder, name)
-
-
 def pythons_2():
     pyenv = os.environ.get("PYENV_ROOT") or os.path.expanduser("~/.pyenv")
     paths = [
@@ -305,61 +216,6 @@ def test_python_2_gets_an_error_that_names_the_required_version(pyz, name):
 
 
 @pytest.mark.parametrize(
-    "place, name",
-    [  # the scripts differ only in their command
-        ("beside the folder", "poll_job.py"),
-        ("beside the script", "poll_batch.py"),
-        ("pyz beside the script", "poll_cron.py"),
-        ("by a link", "poll_job.py"),
-    ],
-)
-def test_the_scripts_run_from_a_copied_folder_in_any_directory(
-    place, name, copied, pyz, tmp_path, api
-):
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    script = copied / "scripts" / name
-    if place == "beside the script":
-        (copied / "pollkit").rename(copied / "scripts" / "pollkit")
-    elif place == "pyz beside the script":
-        shutil.rmtree(str(copied / "pollkit"))
-        shutil.copy(pyz, str(copied / "scripts"))
-    elif place == "by a link":
-        script = tmp_path / "a link"
-        script.symlink_to(copied / "scripts" / name)
-    words = {
-        "poll_job.py": [api.url("job_1")],
-        "poll_batch.py": ["-"],
-        "poll_cron.py": ["jobs.db", "--outbox", "/dev/stdout"],
-    }[name]
-    with pollkit.Ledger(str(elsewhere / "jobs.db")) as ledger:
-        ledger.add([api.url("job_1")])
-    code, out, err = run(
-        "-I", str(script), *words + ["--quiet"], cwd=str(elsewhere), given=api.url("job_1").encode()
-    )
-    assert (code, err) == (0, "")
-    assert json.loads(out)["result"] == {"town": "Zürich"}
-
-
-@pytest.mark.parametrize("name", ["poll_job.py", "poll_batch.py", "poll_cron.py"])
-def test_a_script_without_its_package_is_one_line(name, tmp_path):
-    shutil.copy(os.path.join(SCRIPTS, name), str(tmp_path))
-    code, out, err = run("-I", str(tmp_path / name), "job_1", cwd="/")
-    assert (code, out) == (2, "")
-    assert re.fullmatch(r"%s: pollkit is not there: copy .*\n" % name, err), err
-
-
-def test_the_scripts_differ_only_in_their_command():
-    texts = set()
-    for name in ("poll_job.py", "poll_batch.py", "poll_cron.py"):
-        with open(os.path.join(SCRIPTS, name), encoding="utf-8") as file:
-            texts.add(
-                re.sub('COMMAND = "(wait|batch|run)"', "", file.read().split("\nimport os\n")[1])
-            )
-    assert len(texts) == 1
-
-
-@pytest.mark.parametrize(
     "words, missing, message",
     [
         (
@@ -380,72 +236,3 @@ def test_a_failed_build_is_one_line_and_leaves_no_file(copied, tmp_path, words, 
     assert (code, out) == (1, "")
     assert re.fullmatch(r"build_zipapp\.py: %s\n" % message, err), err
     assert list(here.iterdir()) == []
-
-
-def test_unpack_makes_a_folder_that_runs_with_bytecode(pyz, api, tmp_path):
-    code, out, err = run("-I", pyz, "unpack", "my pollkit", cwd=str(tmp_path))
-    folder = str(tmp_path / "my pollkit")
-    assert (code, err) == (0, "")
-    assert out == "pollkit %s is in %s. Use it as:\n  %s '%s' wait URL\n" % (
-        pollkit.__version__,
-        folder,
-        os.path.basename(sys.executable),
-        folder,
-    )
-    assert os.listdir(str(tmp_path)) == ["my pollkit"]
-    for name, content in files_of(pyz).items():
-        with open(os.path.join(folder, name), "rb") as file:
-            assert file.read() == content
-        if name.endswith(".py"):
-            where, module = os.path.split(os.path.join(folder, name))
-            cached = os.listdir(os.path.join(where, "__pycache__"))
-            assert any(each.startswith(module[:-2]) for each in cached), name
-    code, out, _ = run(folder, "wait", api.url("job_1"))
-    assert code == 0 and json.loads(out)["state"] == "done"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="needs modes")
-@pytest.mark.parametrize("umask, mode", [(0o022, 0o755), (0o077, 0o700)])
-def test_an_unpacked_folder_has_the_usual_mode_also_if_it_existed(pyz, tmp_path, umask, mode):
-    (tmp_path / "there").mkdir()
-    before = os.umask(umask)
-    try:
-        assert run("-I", pyz, "unpack", "there/", cwd=str(tmp_path))[0] == 0
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(os.stat(str(tmp_path / "there")).st_mode) == mode
-
-
-@pytest.mark.parametrize(
-    "folder, message",
-    [
-        ("full", "full exists, and is not empty: name another folder"),
-        ("file", "file is not a folder: name another"),
-        ("no/such", "no: there is no such folder: create it first"),
-    ],
-)
-def test_unpack_refuses_a_folder_that_is_not_free_and_changes_nothing(
-    pyz, tmp_path, folder, message
-):
-    (tmp_path / "full").mkdir()
-    (tmp_path / "full" / "mine").write_text("x")
-    (tmp_path / "file").write_text("x")
-    before = sorted(str(path) for path in tmp_path.glob("**/*"))
-    code, out, err = run("-I", pyz, "unpack", folder, cwd=str(tmp_path))
-    assert (code, out, err.count("\n")) == (2, "", 1) and message in err
-    assert sorted(str(path) for path in tmp_path.glob("**/*")) == before
-
-
-def test_unpack_refuses_to_run_from_a_folder(tmp_path, capsys):
-    assert main(["unpack", str(tmp_path / "new")]) == 2
-    assert "does not run from a .pyz" in capsys.readouterr().err
-    assert os.listdir(str(tmp_path)) == []
-
-
-def test_a_failed_unpack_leaves_nothing(tmp_path, monkeypatch, capsys):
-    """Here a file has the name of a folder."""
-    files = {"__main__.py": b"", "pollkit": b"", "pollkit/__init__.py": b""}
-    monkeypatch.setattr(unpack, "_files_of_archive", lambda: files)
-    assert main(["unpack", str(tmp_path / "new")]) == 2
-    assert "can't unpack to" in capsys.readouterr().err
-    assert os.listdir(str(tmp_path)) == []
