@@ -30,15 +30,16 @@ SLOWEST = {
     24: "ledger_takeover ledger_crowd terminal terminal_commands",
     18: "ledger_failover ledger_outage_crowd batch_crowds haproxy zipapp_build",
     28: "held_requests",
-    14: "zipapp ledger_runner result_kills study",
-    11: "wait_and_batch transport_outcomes nginx ledger_processes outbox_rotation",
+    14: "result_kills study",
+    11: "transport_outcomes nginx ledger_processes outbox_rotation",
     10: "batch ledger_results ledger_clocks odd_file_systems",
     9: "secrets submit ledger_nudges",
-    8: "results_commands help submissions",
-    7: "history_commands engine batch_resume ledger_outages bounded_work cancel_requests",
-    6: "database shared_bucket_hosts shared_directories 05_faults drivers bad_input results ledger",
+    8: "results_commands examples submissions zipapp",
+    7: "history_commands batch_resume ledger_outages bounded_work cancel_requests",
+    6: "database shared_bucket_hosts shared_directories 05_faults drivers bad_input results ledger "
+    "ledger_runner changes_during_runs wait_command wait_and_batch",
     5: "11_one_bad_server job_lists listener completion public shared_bucket listen copier",
-    4: "advice parser demo simulate_command ledger_sharing ledger_commands credential_commands",
+    4: "advice demo simulate_command ledger_sharing engine_closing credential_commands",
 }
 SECONDS = {name: seconds for seconds, names in SLOWEST.items() for name in names.split()}
 BYTES_PER_SECOND = 8000.0  # of the other files
