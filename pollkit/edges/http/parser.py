@@ -14,8 +14,9 @@ Rules
 
 import re
 import zlib
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, NamedTuple, Optional, Union
 
+from .header_lines import parse_headers
 from .whole_chunks import take_whole_chunks
 
 MAX_BODY = 10 * 1024 * 1024  # bytes, also after decompression
@@ -148,20 +149,16 @@ class ResponseParser:
             raise BadResponse("the headers exceed %d kB" % (MAX_HEAD // 1024))
 
     def _parse_head(self, head: str) -> None:
-        if not head.startswith(_USUAL_START) and not _STATUS_LINE.match(head):
+        if head.startswith(_USUAL_START):
+            self._status = 200
+        elif _STATUS_LINE.match(head):
+            self._status = int(head[9:12])
+        else:
             raise BadResponse("the response is not HTTP/1.x: %r" % head[:40])
         self._is_http_1_0 = head[7] == "0"
-        self._status = int(head[9:12])
         lines = head.split("\n")
         del lines[0]
-        headers: Dict[str, str] = {}
-        for line in lines:
-            name, colon, value = line.partition(":")
-            if colon and name > "!":  # the space or tab of a folded line is less than "!"
-                headers[name.lower()] = value.strip()  # strips the CR before the LF, too
-        if len(headers) < len(lines):
-            headers = _join_headers(lines)
-        self._headers = headers
+        self._headers = parse_headers(lines)
 
     def _skip_interim(self) -> None:
         """RFC 9110, 15.2: a 1xx response is followed by the real one."""
@@ -296,29 +293,6 @@ class ResponseParser:
         # RFC 9112, 6.1 and 6.3: the framing is doubtful, so don't trust the connection further.
         is_doubtful = "content-length" in headers or self._is_http_1_0
         return not ("transfer-encoding" in headers and is_doubtful)
-
-
-def _join_headers(lines: List[str]) -> Dict[str, str]:
-    """Headers of which some are folded (RFC 9112, 5.2) or repeated (RFC 9110, 5.3).
-
-    A line that is not a header is ignored, with the lines folded onto it. RFC 9112, 2.2 asks
-    for that if a folded line comes first.
-    """
-    values: Dict[str, List[str]] = {}
-    last: List[str] = []  # the parts of the last header's value, or of a line to ignore
-    for line in lines:
-        is_folded = line[:1] in (" ", "\t")
-        name, colon, value = line.partition(":")
-        if is_folded:
-            last.append(" " + line.strip())
-        elif not colon:
-            last = []
-        else:
-            last = values.setdefault(name.lower(), [])
-            if last:
-                last.append(", ")
-            last.append(value.strip())
-    return {name: "".join(parts).strip() for name, parts in values.items()}
 
 
 def is_chunked(coding: str) -> bool:
