@@ -171,7 +171,7 @@ class Connection:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             raise DeadlinePassed()
-        limit_s = min(left_s, SIGNAL_CHECK_S)
+        limit_s = SIGNAL_CHECK_S if left_s > SIGNAL_CHECK_S else left_s
         if limit_s != self._read_limit_s:
             limit_reads(self.sock, limit_s)
             self._read_limit_s = limit_s

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # A URL that needs no parsing beyond this: most of them.
 _PLAIN_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
 _METHOD = re.compile(r"[A-Z]{1,20}")
+_METHODS_WITH_BODY = frozenset((b"POST", b"PUT", b"PATCH"))
 _MAX_SITES = 512
 _MAX_HEADS = 1000
 # A server can put hundreds of new secrets into every link, and scrubbing tries all that are known.
@@ -212,13 +213,13 @@ class RequestBuilder:
         site, head = self._heads.get((url, home)) or self._new_head(url, home)
         if body and not site.has_content_type:
             head += b"Content-Type: application/json\r\n"
-        if body or method in (b"POST", b"PUT", b"PATCH"):
+        if body or method in _METHODS_WITH_BODY:
             head += b"Content-Length: %d\r\n" % len(body)
         if etag is not None and etag.isprintable():
             head += b"If-None-Match: %s\r\n" % etag.encode("latin-1", "ignore")
-        for name, value in extra.items():
-            head += ("%s: %s\r\n" % (name, value)).encode("latin-1")
-        return site, b"%s %s\r\n%s" % (method, head, body)
+        if extra:
+            head += _header_lines(extra).encode("latin-1")
+        return site, method + b" " + head + b"\r\n" + body
 
     def url_and_headers(self, hop: Hop, home: str) -> Tuple[str, Dict[str, str]]:
         """The URL without its user and fragment, and the headers: for a client that is no socket.
@@ -271,8 +272,7 @@ class RequestBuilder:
                 headers[name] = value
                 self._secrets.update(secrets_in_header(value))
         before = "http://" + address.authority if route.is_forwarded else ""
-        lines = "".join("%s: %s\r\n" % header for header in headers.items())
-        after = " HTTP/1.1\r\nHost: %s\r\n%s" % (address.authority, lines)
+        after = " HTTP/1.1\r\nHost: %s\r\n%s" % (address.authority, _header_lines(headers))
         return Site(address.origin, route, headers, before.encode("ascii"), after.encode("latin-1"))
 
     def _headers_for(self, address: Address, home: str) -> Dict[str, str]:
@@ -296,6 +296,10 @@ class RequestBuilder:
             headers = merge_headers(headers, {name: value})
             self._secrets.update(secrets_in_header(value))
         return merge_headers(headers, self._headers)
+
+
+def _header_lines(headers: Mapping[str, str]) -> str:
+    return "".join("%s: %s\r\n" % header for header in headers.items())
 
 
 def _check_requests(profile: Profile) -> None:
