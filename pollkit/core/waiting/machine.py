@@ -60,7 +60,7 @@ from .confirmation import count_end, ending_from_reading
 from .counting import count_poll
 from .endings import end_wait, last_status_text
 from .holding import AT_ONCE_S
-from .planning import delay_after_poll, first_delay, forecast_after_poll
+from .planning import delay_after_poll, first_delay
 from .result_stage import (
     after_failed_attempt,
     begin_result_stage,
@@ -120,7 +120,7 @@ def observe(
         return state
     if settings.holding is not None:
         settings.holding.observe(state, reading, now)
-    counted = count_poll(state, reading, now)
+    counted = count_poll(state, settings, reading, now)
     seen = _Observation(settings, reading, now, rand, by_other_jobs)
     if reading.is_cancel:
         counted = after_cancel_reply(counted, settings, reading)
@@ -177,23 +177,11 @@ def _finished(state: WaitState, seen: _Observation) -> WaitState:
 def _pending(state: WaitState, seen: _Observation) -> WaitState:
     settings = seen.settings
     reading = seen.reading
-    url = state.url
-    is_moved = state.is_moved
-    etag = reading.etag or state.etag
-    if reading.location is not None and reading.location != url:
-        url = reading.location
-        is_moved = False
-        etag = None
-    forecast = forecast_after_poll(state, settings, reading.fraction, seen.now)
-    after = state._replace(
-        url=url,
-        is_moved=is_moved,
-        etag=etag,
-        is_accepted=reading.accepted,
-        pending_polls=state.pending_polls + 1,
-        forecast=forecast,
-        retry=NO_RETRIES,
-    )
+    after = state
+    if reading.location is not None and reading.location != state.url:
+        after = state._replace(url=reading.location, is_moved=False, etag=None)
+    elif reading.etag and reading.etag != state.etag:
+        after = state._replace(etag=reading.etag)
     delay = delay_after_poll(after, settings, seen.rand, seen.by_other_jobs)
     if state.cancel == Cancel.SENT:
         delay = confirmation_delay(delay)
@@ -320,8 +308,7 @@ def _sleep(
 ) -> WaitState:
     """Schedule the next poll: not before Retry-After, not after the deadline.
 
-    `pace_wait` is the delay that the pace chose, if it has chosen one. It is set here, because
-    one more _replace would add 1.4 us to each poll.
+    `pace_wait` is the delay that the pace chose, if it has chosen one.
     """
     now = seen.now
     if pace_wait is None:
@@ -338,12 +325,9 @@ def _sleep(
         message = "not done within %s" % rounded_duration(_allowed_s(state, seen.settings))
     else:
         leaves_room = state.deadline - next_at >= seen.settings.spacing
-        return state._replace(
-            next_at=next_at if leaves_room else state.deadline,
-            wait_from=now,
-            why=why,
-            pace_wait=pace_wait,
-        )
+        if not leaves_room:
+            next_at = state.deadline
+        return state.with_sleep(next_at, now, why, pace_wait)
     # next_at is still of use: the bucket pauses until then.
     after = state._replace(next_at=next_at, pace_wait=pace_wait)
     return _time_out(after, seen, message + last_status_text(state))

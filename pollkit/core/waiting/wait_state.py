@@ -118,6 +118,16 @@ class WaitState(NamedTuple):
         """The age of the wait when the job was last seen pending; 0 before that."""
         return 0.0 if self.seen_at is None else self.seen_at - self.started_at
 
+    def with_sleep(
+        self, next_at: float, wait_from: float, why: str, pace_wait: float
+    ) -> "WaitState":
+        """The state with another sleep before its next poll; _replace takes twice as long."""
+        sleep = (next_at, wait_from, why)
+        counts = (self.polls, self.pending_polls)
+        return WaitState._make(
+            self[:_NEXT_AT] + sleep + counts + (pace_wait,) + self[_PACE_WAIT + 1 :]
+        )
+
     def slept_by(self, now: float) -> Slept:
         """The seconds slept so far, including the current sleep, which may be cut short."""
         slept_s = min(now, self.next_at) - self.wait_from
@@ -156,6 +166,11 @@ class WaitState(NamedTuple):
             ending.at + wall_offset,
             ending.saved_to,
         )
+
+
+# Between these two: the start of the sleep and its reason, and the numbers of polls.
+_NEXT_AT = WaitState._fields.index("next_at")
+_PACE_WAIT = WaitState._fields.index("pace_wait")
 
 
 class Sleep(NamedTuple):
