@@ -26,7 +26,8 @@ def is_page(reply: Reply) -> bool:
     """Whether the body is HTML."""
     if "html" in reply.headers.get("content-type", "").lower():
         return True
-    return reply.body[:200].lstrip()[:9].lower().startswith((b"<html", b"<!doctype"))
+    start = reply.body[:200].lstrip()
+    return start.startswith(b"<") and start[:9].lower().startswith((b"<html", b"<!doctype"))
 
 
 def is_login_page(reply: Reply) -> bool:

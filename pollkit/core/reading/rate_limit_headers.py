@@ -149,13 +149,15 @@ def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Opt
     if is_short and (combined or policy):
         quotas = _parse_combined(combined, policy)
     for remaining_name, reset_name, limit_name in _QUOTA_HEADERS:
-        remaining = None
-        if remaining_name in headers:
-            remaining = parse_number(headers[remaining_name])
+        if remaining_name not in headers:
+            continue
+        remaining = parse_number(headers[remaining_name])
         if remaining is not None:
             reset_s = _parse_reset(headers.get(reset_name, ""), headers, received_at)
-            # Up to draft 06, the policies follow the limit: `60, 60;w=60`.
-            limit = parse_number(headers.get(limit_name, "").partition(",")[0])
+            limit = None
+            if limit_name in headers:
+                # Up to draft 06, the policies follow the limit: `60, 60;w=60`.
+                limit = parse_number(headers[limit_name].partition(",")[0])
             quotas.append(Quota(remaining, reset_s, limit))
     if len(quotas) == 1:  # most servers use one dialect
         return quotas[0]
