@@ -301,11 +301,13 @@ class Agenda:
         If tokens are short, it is not, because a token that is not used is lost. A request for many
         jobs costs no more if it includes one that could wait.
         """
+        if entry.start is None:
+            return False
         lane = entry.lane
         can_wait = lane.batch_size == 1 and lane.outage is None and not lane.is_short
         is_poll = entry.state.done is None and entry.state.cancel is None
         is_urgent = entry.is_nudged or entry.is_late or not is_poll
-        if entry.start is None or is_urgent or not can_wait:
+        if is_urgent or not can_wait:
             return False
         after = postpone(entry.state, entry.settings, now, entry.estimate)
         if after is entry.state:

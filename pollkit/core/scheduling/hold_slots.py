@@ -30,6 +30,8 @@ class HoldSlots:
 
     def start(self, entry: Entry, now: float) -> None:
         """Decide whether a poll that begins now is held."""
+        if entry.settings.holding is None:  # most servers can't hold polls
+            return
         if self._has_room() and _can_hold(entry, now):
             entry.is_held = True
             self._held += 1
@@ -42,6 +44,8 @@ class HoldSlots:
 
     def wait_for_slot(self, entry: Entry, now: float) -> bool:
         """Whether a due job waits for a slot, because its poll is worth its price only if held."""
+        if entry.settings.holding is None:
+            return False
         must_poll = entry.is_nudged or entry.is_late or entry.lane.is_short
         if must_poll or self._has_room() or not _can_hold(entry, now):
             return False

@@ -91,14 +91,15 @@ def next_action(state: WaitState, now: float) -> Action:
         return state.ending
     if now < state.next_at:
         return Sleep(state.next_at, state.why)
-    is_cancel = state.cancel == Cancel.DUE
+    url = state.next_url
+    is_cancel = state.cancel is not None and state.cancel == Cancel.DUE
     return Poll(
-        state.next_url,
+        url,
         state.etag,
         state.retry.needs_fresh_credential,
         state.is_moved,
         state.is_accepted,
-        is_result=state.next_url is not state.url and not is_cancel,
+        is_result=url is not state.url and not is_cancel,
         is_cancel=is_cancel,
     )
 
