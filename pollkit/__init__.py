@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .core.model import Outcome as Outcome
     from .core.model import Reply as Reply
     from .core.model import State as State
-    from .core.profile import Profile as Profile
+    from .core.profiles.profile import Profile as Profile
     from .core.waiting.pace import Adaptive as Adaptive
     from .core.waiting.pace import Backoff as Backoff
     from .core.waiting.pace import Fixed as Fixed
@@ -51,7 +51,7 @@ _MODULES = {
     "LedgerRunner": "drivers.ledger.runner",
     "Simulation": "drivers.simulation.simulation",
     "Job": "core.model",
-    "Profile": "core.profile",
+    "Profile": "core.profiles.profile",
     "Outcome": "core.model",
     "State": "core.model",
     "Event": "core.events",

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 from urllib.parse import quote, unquote
 
 from .core.model import iso_text
-from .core.profile import Profile
+from .core.profiles.profile import Profile
 from .core.units import Limit, parse_limit, to_seconds
 from .drivers.simulation.server import FixedWindow, seconds_left
 from .edges.clock import Clock, VirtualClock

@@ -20,9 +20,9 @@ from doctor_report import Report
 from ledger_shell import profile
 from pollkit import Ledger, Profile
 from pollkit.cli import main
-from pollkit.edges.http import pool
+from pollkit.edges.http.connections import pool
+from pollkit.edges.http.connections.tls import tls_context
 from pollkit.edges.http.request import Request
-from pollkit.edges.http.tls import tls_context
 from pollkit.edges.http.transport import Transport
 from pollkit.edges.profiles import catalog as profiles
 from pollkit.testing import FakeJobApi

@@ -5,7 +5,7 @@ import threading
 from typing import Callable
 
 from ..core.model import Job
-from ..core.profile import Profile, profile_for_job
+from ..core.profiles.profile import Profile, profile_for_job
 from ..drivers.single import Poller
 from ..errors import ConfigError, PollkitError
 

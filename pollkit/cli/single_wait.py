@@ -5,7 +5,7 @@ from typing import Callable, Optional
 
 from ..core.events import Event
 from ..core.model import Outcome, State
-from ..core.profile import Profile
+from ..core.profiles.profile import Profile
 from ..drivers.publisher import OnEvent
 from ..drivers.single import Poller
 from .arguments import options

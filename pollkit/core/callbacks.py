@@ -11,8 +11,8 @@ import hmac
 from typing import Any, Mapping, NamedTuple, Optional
 from urllib.parse import unquote
 
+from .reading.fields.json_paths import Path
 from .reading.json_decoding import decode_json
-from .reading.json_paths import Path
 
 SIGNATURE_HEADER = "X-Pollkit-Signature"
 LONGEST_ID = 500  # characters

@@ -100,7 +100,7 @@ def with_current_deadline(
 ) -> WaitState:
     """A wait with the deadline of its job and the current settings, not the stored one.
 
-    `extended_s` is the time by which outages extend it (core/waiting/deadlines.py).
+    `extended_s` is the time by which outages extend it (core/waiting/ends/deadlines.py).
     """
     deadline = settings.deadline(state.job, state.started_at)
     if state.done is not None:

@@ -19,7 +19,7 @@ from typing import (
 )
 
 from ..core.model import Counts, Job, Outcome, State
-from ..core.profile import Profile, validate_count
+from ..core.profiles.profile import Profile, validate_count
 from ..core.scheduling.outages import Outage
 from ..core.units import NEVER, to_seconds
 from ..core.waiting.machine import start

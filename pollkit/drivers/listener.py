@@ -11,7 +11,7 @@ import time
 from typing import Callable, Optional, Union
 
 from ..core.callbacks import SIGNATURE_HEADER, Answer, Callback, CallbackRules, judge
-from ..core.profile import Profile
+from ..core.profiles.profile import Profile
 from ..core.scheduling.nudges import Nudges
 from ..edges.callbacks.address import Address, address_of, open_socket
 from ..edges.callbacks.server import MAX_CONNECTIONS, accept_all, serve

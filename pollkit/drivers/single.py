@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Union
 
 from ..core import events
 from ..core.model import Job, Outcome, State
-from ..core.profile import Profile
+from ..core.profiles.profile import Profile
 from ..core.waiting import machine
 from ..core.waiting.holding import hold_poll
 from ..core.waiting.pace import Pace

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Tuple, Union
 
 from ..core.events import FAULT, STATUS, Event
 from ..core.model import Error, Job, State, display_id
-from ..core.profile import Profile
+from ..core.profiles.profile import Profile
 from ..core.submitting.intent import UNTRACKED_CODE, Answer, Intent, SubmitRules
 from ..core.submitting.wait import never_started, start_wait, submitted_job
 from ..core.waiting.pace import Pace

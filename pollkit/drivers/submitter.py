@@ -5,7 +5,7 @@ import threading
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from ..core.model import Job
-from ..core.profile import fill_base
+from ..core.profiles.profile import fill_base
 from ..core.submitting import intent as machine
 from ..core.submitting.intent import Action, Answer, Intent, LookUp, Stage, SubmitRules
 from ..core.submitting.reply import SubmitReader

@@ -34,7 +34,7 @@ class Measured(NamedTuple):
 
 def pollkit_client(url: str, ca_file: Optional[str]) -> Callable[[], Poll]:
     from pollkit.core.model import Reply
-    from pollkit.core.profile import Profile
+    from pollkit.core.profiles.profile import Profile
     from pollkit.edges.http.request import Request
     from pollkit.edges.http.transport import Transport
 
@@ -159,7 +159,7 @@ def measure_threads(for_thread: Callable[[], Poll], at_once: int, seconds: float
 def measure_multiplexed(url: str, ca_file: Optional[str], at_once: int, seconds: float) -> Measured:
     """pollkit as in a batch: one thread carries all exchanges."""
     from pollkit.core.model import Reply
-    from pollkit.core.profile import Profile
+    from pollkit.core.profiles.profile import Profile
     from pollkit.edges.http.request import Request
     from pollkit.edges.http.transport import Transport
     from pollkit.edges.multiplexer import Multiplexer

@@ -8,7 +8,7 @@ import random
 from typing import Dict, Optional
 
 from pollkit.core.model import Reply
-from pollkit.core.profile import Profile
+from pollkit.core.profiles.profile import Profile
 from pollkit.core.reading.rate_limit_headers import LONGEST_S, parse_quota, parse_retry_after
 from pollkit.core.reading.reader import Reader
 from pollkit.core.reading.verdict import Reading

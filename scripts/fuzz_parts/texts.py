@@ -2,7 +2,7 @@
 
 import random
 
-from pollkit.core.profile import validate_profile
+from pollkit.core.profiles.profile import validate_profile
 from pollkit.core.reading.reader import Reader
 from pollkit.core.urls import (
     Address,

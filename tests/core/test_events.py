@@ -19,7 +19,7 @@ from pollkit import Job, Profile
 from pollkit.core import events
 from pollkit.core.scheduling.outages import Outage
 from pollkit.core.waiting import counting
-from pollkit.core.waiting.cancelling import request_cancel
+from pollkit.core.waiting.ends.cancelling import request_cancel
 from pollkit.core.waiting.machine import cancel, observe, start
 from pollkit.core.waiting.tokens import wait_for_token
 from pollkit.core.waiting.wait_state import Cancel

@@ -11,7 +11,7 @@ from history_file import save_durations, steady
 from job_api import JobApi, done_after
 from pollkit import Adaptive, BatchPoller, Job, Poller, Profile
 from pollkit.core.learning.curve import cold_interval
-from pollkit.core.profile import validate_profile
+from pollkit.core.profiles.profile import validate_profile
 from pollkit.core.waiting.wait_settings import WaitSettings
 from pollkit.edges.history_file import History, Kind
 from pollkit.edges.profiles import catalog as profiles

@@ -9,8 +9,8 @@ from job_api import JobApi, done_after
 from nginx_server import running_nginx
 from paths import DATA
 from pollkit import BatchPoller, Poller, Profile
-from pollkit.edges.http.connecting import TlsSettings
-from pollkit.edges.http.tls import tls_context
+from pollkit.edges.http.connections.connecting import TlsSettings
+from pollkit.edges.http.connections.tls import tls_context
 from tls_servers import CA, CLIENT_CERT, CLIENT_KEY
 
 SERVERS = """

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import postgres_server
 from paths import ROOT
 from pollkit import Fixed, Job, Ledger
-from pollkit.core.profile import Profile
+from pollkit.core.profiles.profile import Profile
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.snapshot import is_instant
 from pollkit.core.waiting.machine import observe

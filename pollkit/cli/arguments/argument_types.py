@@ -4,7 +4,7 @@ import os
 import re
 from typing import Tuple
 
-from ...core.profile import validate_size
+from ...core.profiles.profile import validate_size
 from ...core.units import NEVER, to_seconds
 from ...core.urls import is_secret, is_url, parse_url, redact_url
 from ...errors import ConfigError

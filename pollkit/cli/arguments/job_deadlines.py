@@ -9,7 +9,7 @@ import time
 from typing import Dict, Optional, Sequence, Tuple
 
 from ...core.model import Job
-from ...core.profile import Profile, profile_for_job
+from ...core.profiles.profile import Profile, profile_for_job
 from ...core.units import NEVER, duration_text
 from ...core.waiting.wait_settings import LEDGER_DEFAULTS, WaitSettings, profile_timeout
 from ...errors import ConfigError

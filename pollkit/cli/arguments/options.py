@@ -9,7 +9,7 @@ import re
 from typing import Any, Callable, Dict, Iterable, Optional, Union
 
 from ...core.model import Job
-from ...core.profile import TRANSPORTS, Profile, profile_for_job, to_pace, validate_base
+from ...core.profiles.profile import TRANSPORTS, Profile, profile_for_job, to_pace, validate_base
 from ...core.units import NEVER, Limit, parse_limit
 from ...core.urls import is_url, redact_url
 from ...edges.exposed_files import take_warnings

@@ -5,7 +5,7 @@ import os
 import re
 from typing import Any, Dict, List, Optional
 
-from ...core.profile import Profile, fill_base, needs_base, validate_profile
+from ...core.profiles.profile import Profile, fill_base, needs_base, validate_profile
 from ...core.units import NEVER
 from ...errors import ConfigError
 

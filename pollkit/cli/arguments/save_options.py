@@ -22,7 +22,7 @@ def result_code(outcome: Outcome) -> int:
     """The exit code for a job that is done but whose result is missing; 0 for any other."""
     if outcome.state is not State.DONE or outcome.error is None:
         return ALL_DONE
-    from ...core.waiting.endings import SAVE_ERROR  # late: it is rare
+    from ...core.waiting.ends.endings import SAVE_ERROR  # late: it is rare
 
     return USAGE if outcome.error.code == SAVE_ERROR else UNREACHABLE
 

@@ -25,7 +25,7 @@ from collections import Counter
 from typing import List, Set
 
 from ...core.model import Job, State
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...drivers.batch import BatchPoller
 from ...errors import ConfigError
 from ..arguments import options

@@ -21,7 +21,7 @@ import time
 from textwrap import fill
 from typing import List, Optional, Tuple
 
-from ...core.profile import to_pace
+from ...core.profiles.profile import to_pace
 from ...core.units import duration_text
 from ...core.waiting.pace import Fixed
 from ...drivers.simulation.figures import Figures

@@ -23,7 +23,7 @@ from typing import Any, List, Optional
 
 from ...core.events import STATUS, Event
 from ...core.model import NO_TIMEOUT, Job, Outcome
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...core.units import NEVER
 from ...core.urls import is_url, redact_url
 from ...drivers.single import Poller

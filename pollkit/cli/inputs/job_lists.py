@@ -7,7 +7,7 @@ import sys
 from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from ...core.model import Job, display_id, job_timeout
-from ...core.profile import Profile, validate_size
+from ...core.profiles.profile import Profile, validate_size
 from ...core.urls import is_url
 from ...drivers.endpoints.client import Client
 from ...errors import ConfigError

@@ -11,7 +11,7 @@ from typing import Deque, Dict, List, Mapping, NamedTuple, Optional, Sequence, T
 
 from ...core.events import END, FAULT, POLL, Event
 from ...core.model import State, display_id, one_line
-from ...core.origins import origin_text
+from ...core.profiles.origins import origin_text
 from ...core.scheduling.outages import Outage
 from ...core.units import Limit
 from ...core.urls import is_url, parse_url

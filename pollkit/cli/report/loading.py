@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tu
 
 from ...core.learning.durations import Durations
 from ...core.model import Slept, State, display_id, one_line
-from ...core.profile import Profile, profile_for_job, to_pace
+from ...core.profiles.profile import Profile, profile_for_job, to_pace
 from ...core.units import parse_limit, rounded_duration
 from ...core.waiting.pace import Adaptive, Pace
 from ...edges.ledger.ledger import Ledger

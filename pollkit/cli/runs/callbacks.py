@@ -4,7 +4,7 @@ import argparse
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Iterator, List, Optional
 
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...edges.ledger.places import is_database
 from ...errors import ConfigError
 from ..output.streams import write_message

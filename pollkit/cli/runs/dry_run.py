@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import Iterator, Optional, Union
 
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...core.units import Limit, rounded_duration
 from ...core.waiting.wait_settings import LEDGER_DEFAULTS
 from ...drivers.endpoints.client import Client

@@ -4,7 +4,7 @@ import argparse
 import os
 from typing import Iterable, Optional, Tuple
 
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...edges.files import check_links
 from ...edges.ledger.places import is_database
 from ...errors import ConfigError

@@ -5,7 +5,7 @@ import time
 from typing import Any, Optional
 
 from ...core.model import Job, one_line
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...core.submitting.intent import Stage
 from ...core.submitting.request import data_to_text
 from ...core.waiting.wait_settings import LEDGER_DEFAULTS

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, List, Optional, Set, Union
 
 from ...core.model import Outcome, State, one_line
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...core.units import Limit
 from ...core.waiting.retry_policy import DEFAULT_RETRY
 from ...drivers.ledger.notifier import Notifier

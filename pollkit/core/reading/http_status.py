@@ -15,7 +15,7 @@ from typing import Optional, Tuple
 
 from ..model import FaultCode, Reply, one_line
 from ..urls import join_url, redact_url
-from . import conventions
+from .fields import conventions
 from .json_decoding import decode_json
 from .middleboxes import describe_page, is_page
 from .rate_limit_headers import LONGEST_VALUE, has_limit_headers, parse_retry_after

@@ -4,12 +4,12 @@ import re
 from typing import Any, Dict, Optional, Tuple
 
 from ..model import Reply
-from ..profile import Profile
+from ..profiles.profile import Profile
 from ..urls import join_url, percent_encode
-from . import conventions
-from .job_fields import paths_for
+from .fields import conventions
+from .fields.job_fields import paths_for
+from .fields.json_paths import Path, split_next_page
 from .json_decoding import JsonTooCostly, decode_json
-from .json_paths import Path, split_next_page
 from .verdict import Verdict
 
 LONGEST_TOKEN = 2000  # characters of a page token

@@ -9,7 +9,7 @@ headers, a reply is not parsed.
 import re
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
-from .timestamps import parse_http_date, parse_number, parse_timestamp, server_time
+from .fields.timestamps import parse_http_date, parse_number, parse_timestamp, server_time
 
 LONGEST_S = 366 * 86400.0  # a longer delay than a year is absurd
 LONGEST_VALUE = 1000  # characters; a longer header counts as malformed

@@ -24,18 +24,18 @@ A 2xx reply without a status is a fault, with these exceptions:
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from ..model import Fault, FaultCode, Reply, one_line
-from ..profile import Profile
+from ..profiles.profile import Profile
 from ..urls import join_url
-from . import conventions
+from .fields import conventions
+from .fields.job_fields import JobFields
+from .fields.status_candidates import Candidate
+from .fields.status_field import StatusFinder
+from .fields.status_words import StatusWords, flatten_word
 from .http_status import next_request, read_http_status
-from .job_fields import JobFields
 from .json_decoding import JsonTooCostly, decode_json, to_plain_json
 from .list_reader import ListReader
 from .middleboxes import describe_page, is_login_page, is_page, read_proxy_error
 from .rate_limit_headers import RELEVANT_HEADERS, parse_quota, parse_retry_after, quota_warning
-from .status_candidates import Candidate
-from .status_field import StatusFinder
-from .status_words import StatusWords, flatten_word
 from .verdict import Reading, Verdict
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ result. Everything else is a fault, or as `http_status` judges it.
 from typing import Any, Optional
 
 from ..model import Fault, FaultCode, Reply
-from ..profile import Profile
+from ..profiles.profile import Profile
+from .fields.job_fields import JobFields
 from .http_status import read_http_status
-from .job_fields import JobFields
 from .json_decoding import JsonTooCostly, decode_json
 from .list_reader import NextPage
 from .middleboxes import is_page

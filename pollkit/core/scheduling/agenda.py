@@ -23,11 +23,11 @@ the order within a lane; lanes take turns. The jobs of an origin that is down wa
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence
 
 from ..model import Job
-from ..origins import origin_text
+from ..profiles.origins import origin_text
 from ..reading.verdict import Reading, Verdict
 from ..units import NEVER
 from ..urls import parse_url
-from ..waiting.cancelling import request_cancel
+from ..waiting.ends.cancelling import request_cancel
 from ..waiting.machine import cancel, nudge, observe, start
 from ..waiting.planning import postpone
 from ..waiting.tokens import give_up, wait_for_token

@@ -8,7 +8,7 @@ from typing import Dict, List, Optional
 
 from ..reading.verdict import Reading
 from ..units import NEVER
-from ..waiting.deadlines import LONGEST_EXTENSION_S
+from ..waiting.ends.deadlines import LONGEST_EXTENSION_S
 from .lane import IN_FLIGHT, READY, Entry, Lane
 from .outages import (
     FAILURES,

@@ -28,7 +28,7 @@ from ..limits.overload import GATEWAY_ERRORS
 from ..model import FaultCode, State
 from ..reading.verdict import Reading, Verdict
 from ..units import rounded_duration
-from ..waiting.endings import end_wait
+from ..waiting.ends.endings import end_wait
 from ..waiting.pace import Backoff
 from ..waiting.wait_settings import WaitSettings
 from ..waiting.wait_state import FAULT, WaitState

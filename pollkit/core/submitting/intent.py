@@ -41,7 +41,7 @@ from enum import Enum
 from typing import Callable, Dict, NamedTuple, Optional, Union
 
 from ..model import Error, State
-from ..profile import Profile, to_pace
+from ..profiles.profile import Profile, to_pace
 from ..reading.verdict import Reading
 from ..units import NEVER, rounded_duration, to_seconds
 from ..waiting.pace import Pace

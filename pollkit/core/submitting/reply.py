@@ -20,15 +20,15 @@ from typing import Any, List, NamedTuple, Optional, Tuple, Union
 
 from ...errors import ConfigError
 from ..model import Fault, FaultCode, Reply, one_line
-from ..origins import check_credential_origin, credential_origins
-from ..profile import Profile
-from ..reading import conventions
+from ..profiles.origins import check_credential_origin, credential_origins
+from ..profiles.profile import Profile
+from ..reading.fields import conventions
+from ..reading.fields.job_fields import JobFields, paths_for
+from ..reading.fields.json_paths import Path
+from ..reading.fields.status_words import normalize_word
 from ..reading.http_status import linked_url
-from ..reading.job_fields import JobFields, paths_for
 from ..reading.json_decoding import decode_json, to_plain_json
-from ..reading.json_paths import Path
 from ..reading.reader import Reader
-from ..reading.status_words import normalize_word
 from ..reading.verdict import Reading, Verdict
 from ..urls import fill_template, join_url, redact_url
 from .intent import Answer, Kind

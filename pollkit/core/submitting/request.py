@@ -5,8 +5,8 @@ import re
 from typing import Any, Dict, Mapping, NamedTuple, Optional
 
 from ...errors import ConfigError
-from ..bodies import is_json, json_text
-from ..profile import Profile
+from ..profiles.bodies import is_json, json_text
+from ..profiles.profile import Profile
 from ..urls import fill_template, percent_encode
 
 LARGEST_BODY = 10 << 20  # bytes

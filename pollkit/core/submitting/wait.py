@@ -3,7 +3,7 @@
 from ..model import Job
 from ..units import NEVER
 from ..waiting import machine
-from ..waiting.confirmation import ending_from_reading
+from ..waiting.ends.confirmation import ending_from_reading
 from ..waiting.wait_settings import WaitSettings
 from ..waiting.wait_state import RETRY_AFTER, Ending, WaitState
 from .intent import Answer, Intent

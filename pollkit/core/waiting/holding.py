@@ -22,8 +22,8 @@ that there is a final poll.
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Optional
 
-from ..hold_templates import SHORTEST_S
 from ..model import Job
+from ..profiles.hold_templates import SHORTEST_S
 from ..reading.verdict import Reading, Verdict
 from ..units import NEVER
 from .wait_state import NO_RETRIES, PACE, Poll, WaitState

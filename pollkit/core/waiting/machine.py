@@ -49,24 +49,24 @@ from ..learning.estimate import Estimate
 from ..model import FaultCode, Job, State
 from ..reading.verdict import Reading, Verdict
 from ..units import NEVER, rounded_duration
-from .cancelling import (
+from .counting import count_poll
+from .ends.cancelling import (
     FIRST_CHECK_S,
     after_cancel_reply,
     cancel_at_timeout,
     confirm_cancel,
     confirmation_delay,
 )
-from .confirmation import count_end, ending_from_reading
-from .counting import count_poll
-from .endings import end_wait, last_status_text
-from .holding import AT_ONCE_S
-from .planning import delay_after_poll, first_delay
-from .result_stage import (
+from .ends.confirmation import count_end, ending_from_reading
+from .ends.endings import end_wait, last_status_text
+from .ends.result_stage import (
     after_failed_attempt,
     begin_result_stage,
     continue_result_stage,
     note_disk_fault,
 )
+from .holding import AT_ONCE_S
+from .planning import delay_after_poll, first_delay
 from .wait_settings import WaitSettings
 from .wait_state import FAULT, NO_RETRIES, PACE, RETRY_AFTER, Action, Cancel, Poll, Sleep, WaitState
 

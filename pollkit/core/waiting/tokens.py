@@ -4,7 +4,7 @@ House rules: pure, as machine.py is. The driver asks the bucket for the token.
 """
 
 from ..model import State
-from .endings import end_wait, last_status_text
+from .ends.endings import end_wait, last_status_text
 from .wait_settings import WaitSettings
 from .wait_state import LIMIT, WaitState
 

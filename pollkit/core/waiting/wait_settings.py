@@ -2,10 +2,10 @@
 
 from typing import NamedTuple, Optional
 
-from ..hold_templates import is_hold_in_url, needs_index
 from ..learning.durations import Durations
 from ..model import NO_TIMEOUT, Job
-from ..profile import DEFAULT_TIMEOUT, Profile, to_pace, validate_profile
+from ..profiles.hold_templates import is_hold_in_url, needs_index
+from ..profiles.profile import DEFAULT_TIMEOUT, Profile, to_pace, validate_profile
 from ..units import NEVER, Duration, to_seconds
 from .holding import Holding
 from .pace import Adaptive, Pace

@@ -10,7 +10,7 @@ from typing import Any, FrozenSet, NamedTuple, Optional, Union
 
 from ..learning.progress import Forecast
 from ..model import Error, Job, Outcome, Slept, State, display_id
-from ..profile import Profile
+from ..profiles.profile import Profile
 from ..units import NEVER
 from ..urls import redact_url
 

@@ -7,7 +7,7 @@ import time
 from typing import Callable, Iterator, List, Mapping, Optional, Tuple, TypeVar
 
 from ...core.model import Fault, Job, Reply, one_line
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...core.reading.rate_limit_headers import parse_retry_after
 from ...core.reading.verdict import Reading, Verdict
 from ...core.submitting.intent import Intent, LookUp, SubmitRules
@@ -16,9 +16,9 @@ from ...core.urls import is_secret, parse_url, redact_url
 from ...core.waiting.wait_state import Poll
 from ...edges.credentials import Credential
 from ...edges.exposed_files import take_warnings
-from ...edges.http.connecting import ConnectError, TlsSettings
-from ...edges.http.probe import CERTIFICATE_FAULTS, Probe, trusted_cas
-from ...edges.http.proxies import Route, choose_proxy, route_to
+from ...edges.http.connections.connecting import ConnectError, TlsSettings
+from ...edges.http.connections.probe import CERTIFICATE_FAULTS, Probe, trusted_cas
+from ...edges.http.connections.proxies import Route, choose_proxy, route_to
 from ...errors import ConfigError
 from ..endpoints.client import Client
 from ..endpoints.endpoint import PENDING_FOR_UNKNOWN_IDS

@@ -10,12 +10,12 @@ from enum import Enum
 from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from ...core.model import Fault, FaultCode, Reply
-from ...core.reading.status_candidates import Candidate
-from ...core.reading.timestamps import parse_http_date
+from ...core.reading.fields.status_candidates import Candidate
+from ...core.reading.fields.timestamps import parse_http_date
 from ...core.reading.verdict import Reading, Verdict
 from ...core.submitting.intent import Answer, Kind, SubmitRules
 from ...core.units import Limit, duration_text, percent, rounded_duration
-from ...edges.http.probe import Certificate
+from ...edges.http.connections.probe import Certificate
 
 SLOW_S = 1.0  # a step that takes longer gets a warning
 EXPIRES_SOON_S = 14 * 86400.0

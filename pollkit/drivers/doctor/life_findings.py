@@ -5,7 +5,7 @@ from typing import Iterator
 from ...core.model import Job
 from ...core.reading.verdict import Reading, Verdict
 from ...core.urls import is_link_template, parse_url, redact_url
-from ...core.waiting.result_stage import template_url
+from ...core.waiting.ends.result_stage import template_url
 from ...errors import ConfigError
 from ..endpoints.endpoint import Endpoint
 from .findings import Finding, Level

@@ -9,15 +9,15 @@ import re
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from ...core.model import Fault, FaultCode, Job, Reply
-from ...core.profile import Profile
-from ...core.reading import conventions
-from ...core.reading.job_fields import parse_fraction
+from ...core.profiles.profile import Profile
+from ...core.reading.fields import conventions
+from ...core.reading.fields.job_fields import parse_fraction
+from ...core.reading.fields.json_paths import Path
+from ...core.reading.fields.status_words import StatusWords, parse_word
+from ...core.reading.fields.timestamps import parse_timestamp
 from ...core.reading.json_decoding import decode_json
-from ...core.reading.json_paths import Path
 from ...core.reading.rate_limit_headers import parse_quota
 from ...core.reading.reader import Reader
-from ...core.reading.status_words import StatusWords, parse_word
-from ...core.reading.timestamps import parse_timestamp
 from ...core.reading.verdict import Reading, Verdict
 from ...core.units import Limit, parse_limit
 from ...core.urls import parse_url, redact_url

@@ -9,9 +9,9 @@ from enum import Enum
 from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Type, Union
 
 from ...core.model import Fault, FaultCode, Job, Reply, one_line
-from ...core.profile import Profile
-from ...core.reading.job_fields import JobFields
-from ...core.reading.json_paths import Path
+from ...core.profiles.profile import Profile
+from ...core.reading.fields.job_fields import JobFields
+from ...core.reading.fields.json_paths import Path
 from ...core.reading.verdict import Reading, Verdict
 from ...core.units import to_seconds
 from ...core.urls import redact_url

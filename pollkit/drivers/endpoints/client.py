@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 from ...core.learning.completions import observed_duration
 from ...core.learning.durations import Durations
 from ...core.model import Job, Outcome
-from ...core.origins import credential_origins, origin_text
-from ...core.profile import Profile, fill_base, profile_for_job, validate_profile
+from ...core.profiles.origins import credential_origins, origin_text
+from ...core.profiles.profile import Profile, fill_base, profile_for_job, validate_profile
 from ...core.units import NEVER, Limit, to_seconds
 from ...core.urls import Address, fill_ids, parse_url
 from ...core.waiting.pace import Adaptive, Pace

@@ -6,15 +6,15 @@ and it turns the reply into readings, from which it removes secrets.
 
 from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ...core.bodies import fill_batch_body, fill_body, has_placeholder
-from ...core.hold_templates import without_hold
 from ...core.model import Job, display_id
-from ...core.origins import origin_text
-from ...core.profile import Profile, fill_base
+from ...core.profiles.bodies import fill_batch_body, fill_body, has_placeholder
+from ...core.profiles.hold_templates import without_hold
+from ...core.profiles.origins import origin_text
+from ...core.profiles.profile import Profile, fill_base
 from ...core.reading.reader import Reader, Seen
 from ...core.reading.verdict import Reading, Verdict
 from ...core.urls import fill_ids, fill_template, has_ids, is_link_template, parse_url, redact_url
-from ...core.waiting.result_stage import template_url
+from ...core.waiting.ends.result_stage import template_url
 from ...core.waiting.wait_settings import WaitSettings
 from ...core.waiting.wait_state import Poll
 from ...edges.clock import Clock

@@ -2,16 +2,16 @@
 
 from typing import Mapping, Optional
 
-from ...core.bodies import fill_body, has_id
-from ...core.hold_templates import (
+from ...core.model import Reply
+from ...core.profiles.bodies import fill_body, has_id
+from ...core.profiles.hold_templates import (
     fill_hold,
     hold_headers,
     hold_values,
     index_from_headers,
     mentions_hold,
 )
-from ...core.model import Reply
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...core.reading.reader import Seen
 from ...core.reading.verdict import Reading
 from ...core.units import to_seconds
@@ -24,7 +24,7 @@ NO_HOLD = hold_values(0.0, None)
 
 
 class HeldRequests:
-    """Builds requests for one job each; core/hold_templates.py has the rules."""
+    """Builds requests for one job each; core/profiles/hold_templates.py has the rules."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile

@@ -1,7 +1,7 @@
 """Save the result that a reply had; one from `result_url` is in its file already."""
 
 from ...core.model import Error, State
-from ...core.waiting.endings import SAVE_ERROR
+from ...core.waiting.ends.endings import SAVE_ERROR
 from ...core.waiting.wait_state import WaitState
 from ...edges.results.result_file import ResultFileError
 from ...edges.results.save_path import SavePath

@@ -5,7 +5,7 @@ Nothing is claimed, sent or written. Rate limits are copied, and tokens are take
 
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from ...core.origins import origin_text
+from ...core.profiles.origins import origin_text
 from ...core.scheduling.outages import Outage
 from ...core.units import NEVER
 from ...core.urls import parse_url

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Set, Union
 
 from ...core.model import NOTHING_COUNTED, Counts, Outcome, State
-from ...core.profile import Profile, validate_count
+from ...core.profiles.profile import Profile, validate_count
 from ...core.scheduling.outages import Outage
 from ...core.units import NEVER, to_seconds
 from ...core.waiting.pace import Pace

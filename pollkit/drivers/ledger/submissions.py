@@ -8,9 +8,9 @@ import threading
 from collections import deque
 from typing import Callable, Deque, Dict, List, NamedTuple, Optional
 
-from ...core.bodies import has_id
 from ...core.events import STATUS, Event
 from ...core.model import Error, Job, Outcome, State, display_id
+from ...core.profiles.bodies import has_id
 from ...core.submitting.intent import UNTRACKED_CODE, Answer, Intent, Stage, SubmitRules
 from ...core.submitting.wait import never_started, start_wait, submitted_job
 from ...core.units import NEVER, to_seconds

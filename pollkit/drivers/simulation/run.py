@@ -12,7 +12,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 from ...core.learning.completions import observed_duration
 from ...core.learning.durations import Durations
 from ...core.model import Job, State
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...core.reading.verdict import Reading, Verdict
 from ...core.scheduling.agenda import Agenda
 from ...core.scheduling.lane import Entry, Lane

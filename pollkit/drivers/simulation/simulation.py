@@ -4,8 +4,8 @@ import math
 from random import Random
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ...core.hold_templates import validate_hold
-from ...core.profile import to_pace, validate_count
+from ...core.profiles.hold_templates import validate_hold
+from ...core.profiles.profile import to_pace, validate_count
 from ...core.units import NEVER, Limit, parse_limit, to_seconds
 from ...core.waiting.machine import SHORTEST_S
 from ...core.waiting.pace import Adaptive, Backoff, Fixed, Pace

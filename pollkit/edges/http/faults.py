@@ -5,8 +5,8 @@ from typing import Dict, Type
 from ...core.model import Fault, FaultCode
 from ...core.urls import parse_url
 from ...errors import ConfigError
-from .connecting import ConnectError
-from .connection import (
+from .connections.connecting import ConnectError
+from .connections.connection import (
     CERTIFICATE_REQUIRED,
     CLIENT_CERTIFICATE_ADVICE,
     DeadlinePassed,

@@ -6,21 +6,21 @@
 
 The Transport sends no credentials to another origin, whatever the policy. An address is public if
 it is reachable from everywhere; addresses of this machine and of private networks are internal
-(core/origins.py). A name is judged by the addresses that it resolves to when a connection is
-opened. A proxy resolves names itself, so behind a proxy a name counts as public.
+(core/profiles/origins.py). A name is judged by the addresses that it resolves to when a connection
+is opened. A proxy resolves names itself, so behind a proxy a name counts as public.
 """
 
 from typing import Dict, Optional, Set, Tuple
 
 from ...core.model import Fault, FaultCode
-from ...core.origins import is_internal
+from ...core.profiles.origins import is_internal
 from ...core.urls import Address, parse_url, redact_url
 from ...errors import ConfigError
 from ..background import BackgroundCalls
 from ..multiplexer import Steps
-from .connecting import FOLLOW_ANY, ConnectError, not_public, redirect_fault, resolve
-from .connection import Connection
-from .proxies import Route, choose_proxy
+from .connections.connecting import FOLLOW_ANY, ConnectError, not_public, redirect_fault, resolve
+from .connections.connection import Connection
+from .connections.proxies import Route, choose_proxy
 
 _MAX_ORIGINS = 512
 _MAX_HOSTS = 100

@@ -16,13 +16,13 @@ from typing import (
 )
 
 from ... import __version__
-from ...core.hold_templates import hold_headers
 from ...core.model import Fault
-from ...core.origins import check_credential_origin, credential_origins
-from ...core.profile import Profile
+from ...core.profiles.hold_templates import hold_headers
+from ...core.profiles.origins import check_credential_origin, credential_origins
+from ...core.profiles.profile import Profile
 from ...core.urls import Address, is_secret, parse_url, secrets_in_header
 from ...errors import ConfigError
-from .proxies import Route, basic, proxy_headers, route_to
+from .connections.proxies import Route, basic, proxy_headers, route_to
 from .user_headers import merge_headers, validate_headers
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import Optional, Set
 from ...core.reading.verdict import LEAST_CUT_S
 from ..background import BackgroundCalls
 from ..multiplexer import Steps
-from .connecting import TlsSettings, open_connection
-from .connection import Connection, NoResponse
+from .connections.connecting import TlsSettings, open_connection
+from .connections.connection import Connection, NoResponse
+from .connections.pool import ConnectionPool, add_stray_sender, is_stray_sender
 from .parser import Response
-from .pool import ConnectionPool, add_stray_sender, is_stray_sender
 from .redirects import Redirects
 from .request import Hop, Request, RequestBuilder
 

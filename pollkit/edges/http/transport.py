@@ -14,8 +14,8 @@ import time
 from typing import TYPE_CHECKING, Mapping, Optional, Union
 
 from ...core.model import Fault, FaultCode, Reply
-from ...core.origins import origin_text
-from ...core.profile import Profile, validate_profile
+from ...core.profiles.origins import origin_text
+from ...core.profiles.profile import Profile, validate_profile
 from ...core.reading.http_status import REDIRECTS, linked_url
 from ...core.reading.rate_limit_headers import parse_retry_after
 from ...core.redaction import scrub
@@ -25,10 +25,10 @@ from ...errors import ConfigError
 from ..background import BackgroundCalls, NotFinished, TooManyCalls
 from ..exposed_files import note_secret_file
 from ..multiplexer import Steps, run
-from .connecting import TlsSettings, redirect_fault
+from .connections.connecting import TlsSettings, redirect_fault
+from .connections.proxies import choose_proxy, proxy_refusal, shown_route
 from .faults import EXCHANGE_ERRORS, exchange_fault
 from .parser import Response
-from .proxies import choose_proxy, proxy_refusal, shown_route
 from .redirects import Redirects
 from .request import Hop, Request, RequestBuilder
 from .socket_sender import SocketSender
@@ -69,7 +69,7 @@ class Transport:
         else:
             self._builder = RequestBuilder(profile, headers or {})
             if profile.ca_file or profile.client_cert or profile.client_key:
-                from .tls import tls_context
+                from .connections.tls import tls_context
 
                 tls_context(self._tls)  # bad files are reported before the first poll
         self._start()

@@ -8,7 +8,7 @@ from ...core.learning.completions import observed_duration
 from ...core.learning.durations import Completion
 from ...core.limits.bucket import Bucket
 from ...core.model import NOTHING_COUNTED, Counts, Job, Outcome
-from ...core.origins import origin_text
+from ...core.profiles.origins import origin_text
 from ...core.scheduling.outages import Outage
 from ...core.snapshot import (
     is_instant,
@@ -19,7 +19,7 @@ from ...core.snapshot import (
 )
 from ...core.submitting.intent import Intent, Stage
 from ...core.urls import parse_url
-from ...core.waiting.deadlines import outage_seconds
+from ...core.waiting.ends.deadlines import outage_seconds
 from ...core.waiting.machine import start
 from ...core.waiting.wait_settings import WaitSettings
 from ...core.waiting.wait_state import WaitState

@@ -9,7 +9,7 @@ from ...core.scheduling.outages import Outage
 from ...core.snapshot import is_instant
 from ...core.submitting.intent import Stage
 from ...core.units import NEVER
-from ...core.waiting.deadlines import outage_seconds
+from ...core.waiting.ends.deadlines import outage_seconds
 from ...errors import LedgerError
 from .records import LEASED, WAITING, Claim, IntentStatus, JobRow, Summary
 

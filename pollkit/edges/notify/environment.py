@@ -2,7 +2,7 @@
 
 from typing import Iterable, Optional, Set
 
-from ...core.profile import Profile
+from ...core.profiles.profile import Profile
 from ...errors import ConfigError
 from ..credentials import credential_variable
 from ..ledger.records import Notification

@@ -14,7 +14,7 @@ import re
 from pkgutil import get_data
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from ...core.profile import Profile, needs_base, validate_base
+from ...core.profiles.profile import Profile, needs_base, validate_base
 from ...core.reading.rules.parser import RuleError, parse_rules, split_rules
 from ...core.spelling import similar_name
 from ...errors import ConfigError
@@ -57,8 +57,8 @@ class _Entry:
 def find_profile(name: str, path: Optional[str] = None) -> Profile:
     """The profile of this name, with its labels; `path` is a file to read last.
 
-    {base} is still in its URLs: `core.profile.fill_base` replaces it. POLLKIT_BASE_URL takes
-    precedence over the `base` in the files.
+    {base} is still in its URLs: `core.profiles.profile.fill_base` replaces it. POLLKIT_BASE_URL
+    takes precedence over the `base` in the files.
     """
     entries = _collect_entries(_read_files(path))
     if name not in entries:

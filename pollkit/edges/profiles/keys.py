@@ -9,10 +9,10 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from ...core.bodies import has_id
-from ...core.hold_templates import PLACEHOLDERS, hold_mistakes, validate_hold
-from ...core.origins import REDIRECT_POLICIES, credential_origins, parse_origin
-from ...core.profile import (
+from ...core.profiles.bodies import has_id
+from ...core.profiles.hold_templates import PLACEHOLDERS, hold_mistakes, validate_hold
+from ...core.profiles.origins import REDIRECT_POLICIES, credential_origins, parse_origin
+from ...core.profiles.profile import (
     ABSENT,
     BODY_FIELDS,
     HEAVIEST,
@@ -25,17 +25,17 @@ from ...core.profile import (
     validate_size,
     validate_weight,
 )
-from ...core.reading.json_paths import Path, parse_single_path, split_next_page
+from ...core.profiles.result_keys import ON_TIMEOUT
+from ...core.reading.fields.json_paths import Path, parse_single_path, split_next_page
+from ...core.reading.fields.status_words import normalize_word
 from ...core.reading.rules.parser import parse_rules
-from ...core.reading.status_words import normalize_word
-from ...core.result_keys import ON_TIMEOUT
 from ...core.spelling import similar_name
 from ...core.units import duration_text, parse_limit, to_seconds
 from ...core.urls import PLACEHOLDER, is_secret, is_url, parse_url, redact_url
 from ...core.waiting.pace import parse_pace
 from ...errors import ConfigError
 from ..credentials import parse_credential
-from ..http.connecting import PKCS11
+from ..http.connections.connecting import PKCS11
 from ..http.user_headers import HEADER_NAME, validate_headers
 from .submit_keys import parse_prefer, parse_submit_body, submit_contradictions
 from .url_keys import parse_cancel_url, parse_result_url, url_parser

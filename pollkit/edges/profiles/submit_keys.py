@@ -2,8 +2,8 @@
 
 from typing import Iterator, Tuple
 
-from ...core.bodies import is_json
-from ...core.profile import Profile
+from ...core.profiles.bodies import is_json
+from ...core.profiles.profile import Profile
 from ...core.submitting.request import fill_names
 from ...errors import ConfigError
 from ..http.user_headers import validate_headers

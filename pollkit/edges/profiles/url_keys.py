@@ -2,7 +2,7 @@
 
 from typing import Callable
 
-from ...core.reading.json_paths import parse_single_path
+from ...core.reading.fields.json_paths import parse_single_path
 from ...core.urls import PLACEHOLDER, REPEATED_IDS, is_link_template, parse_url
 from ...errors import ConfigError
 

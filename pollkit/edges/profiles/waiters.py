@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
-from ...core.profile import Profile, validate_profile
+from ...core.profiles.profile import Profile, validate_profile
 from ...core.waiting.pace import Backoff, Fixed
 from ...errors import ConfigError
 from .catalog import is_name

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from pollkit import ConfigError, Profile, Reply
-from pollkit.core.profile import validate_profile
-from pollkit.core.reading.json_paths import split_next_page
+from pollkit.core.profiles.profile import validate_profile
+from pollkit.core.reading.fields.json_paths import split_next_page
 from pollkit.core.reading.list_reader import UNUSABLE_LINK
 from pollkit.core.reading.reader import Reader
 from pollkit.core.reading.verdict import Verdict

@@ -5,9 +5,15 @@ import json
 import pytest
 
 from pollkit import Fault, Profile, Reply
+from pollkit.core.reading.fields.status_words import (
+    DONE,
+    FAILED,
+    LONGEST_WORD,
+    PENDING,
+    StatusWords,
+)
 from pollkit.core.reading.rate_limit_headers import Quota
 from pollkit.core.reading.reader import Reader
-from pollkit.core.reading.status_words import DONE, FAILED, LONGEST_WORD, PENDING, StatusWords
 from pollkit.core.reading.verdict import Verdict
 from readings import GUESS, read_reply
 

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from pollkit import Fixed, State
-from pollkit.core.profile import Profile
+from pollkit.core.profiles.profile import Profile
 from pollkit.core.submitting.intent import (
     AMBIGUOUS_CODE,
     UNTRACKED_CODE,

@@ -3,7 +3,7 @@
 import pytest
 
 from pollkit import ConfigError
-from pollkit.core.profile import Profile
+from pollkit.core.profiles.profile import Profile
 from pollkit.core.submitting import request as requests
 from pollkit.core.submitting.request import (
     Submission,

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from pollkit import BatchPoller, Poller, Profile
-from pollkit.core.waiting.endings import RESULT_ERROR, SAVE_ERROR
+from pollkit.core.waiting.ends.endings import RESULT_ERROR, SAVE_ERROR
 from pollkit.drivers.endpoints import results
 from pollkit.edges.http import streaming
 from result_server import SMALL, ResultServer

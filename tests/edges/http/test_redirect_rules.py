@@ -7,9 +7,10 @@ import socket
 import pytest
 
 from pollkit import ConfigError, Fault, Poller, Profile
-from pollkit.core import origins
+from pollkit.core.profiles import origins
 from pollkit.edges.background import BackgroundCalls
-from pollkit.edges.http import connecting, redirects
+from pollkit.edges.http import redirects
+from pollkit.edges.http.connections import connecting
 from pollkit.edges.http.request import Request
 from pollkit.testing import VirtualClock
 from raw_server import RawServer, redirect, reply

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from pollkit import BatchPoller, Profile
-from pollkit.edges.http import pool
+from pollkit.edges.http.connections import pool
 from pollkit.edges.http.request import Request
 from raw_server import CLOSE, RawServer, reply, wait_for
 from tls_servers import CA, server_context

@@ -5,7 +5,7 @@ import pytest
 from ledger_host import HOUR, RULES, HostClock, poll_job
 from pollkit import ConfigError, Job, Ledger
 from pollkit.core.model import Error, State
-from pollkit.core.profile import Profile
+from pollkit.core.profiles.profile import Profile
 from pollkit.core.submitting.intent import Intent, Stage, begin_request
 from pollkit.core.submitting.wait import never_started
 from pollkit.core.waiting.wait_state import Ending

@@ -2,7 +2,7 @@
 
 from ledger_host import RULES, observe_finished, observe_pending, poll_job, states
 from pollkit.core.model import Counts
-from pollkit.core.profile import Profile
+from pollkit.core.profiles.profile import Profile
 from pollkit.edges.ledger.records import PollResult
 
 ORIGIN = "https://api.internal"

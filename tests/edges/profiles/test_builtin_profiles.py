@@ -12,7 +12,7 @@ import pytest
 import pollkit
 from pollkit import Adaptive, Backoff, Fixed, Reply
 from pollkit.cli.commands.program.help import text_of
-from pollkit.core.profile import fill_base, profile_for_job, validate_profile
+from pollkit.core.profiles.profile import fill_base, profile_for_job, validate_profile
 from pollkit.core.reading.reader import Reader
 from pollkit.core.reading.verdict import Verdict
 from pollkit.core.submitting.intent import Kind

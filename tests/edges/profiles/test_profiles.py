@@ -9,7 +9,7 @@ import pytest
 
 from pollkit import Backoff, ConfigError, Fixed, Profile
 from pollkit.cli.commands.program.help import text_of
-from pollkit.core.profile import fill_base, profile_for_job, validate_profile
+from pollkit.core.profiles.profile import fill_base, profile_for_job, validate_profile
 from pollkit.edges.profiles import catalog as profiles
 from pollkit.edges.profiles.ini import LARGEST
 from pollkit.edges.profiles.keys import KEYS, profile_to_ini

@@ -20,7 +20,7 @@ import time
 from typing import List, Optional, Union
 
 from ....core.model import NO_TIMEOUT, Job
-from ....core.profile import Profile
+from ....core.profiles.profile import Profile
 from ....core.units import NEVER
 from ....edges.ledger.records import Added
 from ....edges.ledger.rows import job_to_row

@@ -37,7 +37,7 @@ import argparse
 import random
 from typing import TYPE_CHECKING, Callable, Optional, Union
 
-from ....core.profile import Profile
+from ....core.profiles.profile import Profile
 from ....core.units import Limit, rounded_duration, to_seconds
 from ....edges.clock import Clock
 from ....edges.ledger.ledger import Ledger

@@ -8,7 +8,7 @@ code                       only if the HTTP status is an error: elsewhere it may
 
 from typing import Any, List, Mapping, Optional, Tuple
 
-from ..json_paths import Path
+from ..fields.json_paths import Path
 
 LONGEST_CODE = 200  # characters
 _HEADER = "x-amzn-errortype"

@@ -28,7 +28,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from ....errors import ConfigError
 from ...model import one_line
-from ..json_paths import Path
+from ..fields.json_paths import Path
 from ..verdict import Verdict
 from .rule import (
     COUNT_COMPARISONS,

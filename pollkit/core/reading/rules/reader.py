@@ -3,11 +3,11 @@
 from typing import Any, List, Optional
 
 from ...model import Reply
-from ...profile import Profile
+from ...profiles.profile import Profile
+from ..fields.job_fields import JobFields
+from ..fields.json_paths import Path
 from ..http_status import next_request, read_http_status
-from ..job_fields import JobFields
 from ..json_decoding import decode_json
-from ..json_paths import Path
 from ..verdict import Reading, Verdict
 from .parser import parse_rules
 from .rule import UNREADABLE, Evidence, Rule

@@ -9,7 +9,7 @@ must not end a wait.
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ...model import one_line
-from ..json_paths import Path
+from ..fields.json_paths import Path
 from ..verdict import Verdict
 from .error_codes import find_error_codes
 

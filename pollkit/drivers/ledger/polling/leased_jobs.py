@@ -15,7 +15,7 @@ from ....core.scheduling.lane import Entry
 from ....core.scheduling.outages import Outage
 from ....core.scheduling.schedule import Step
 from ....core.units import NEVER
-from ....core.waiting.cancelling import confirm_cancel, may_be_cancelled
+from ....core.waiting.ends.cancelling import confirm_cancel, may_be_cancelled
 from ....core.waiting.machine import nudge
 from ....core.waiting.wait_settings import WaitSettings
 from ....edges.ledger.ledger import Ledger

@@ -11,7 +11,7 @@ each process counts for the jobs that it has leased, as a batch does.
 from typing import Callable, Dict, List, Optional, Sequence
 
 from ....core.scheduling.outages import RESUME_S, Outage
-from ....core.waiting.deadlines import LONGEST_EXTENSION_S
+from ....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
 from ....core.waiting.wait_settings import WaitSettings
 from ....edges.ledger.ledger import Ledger
 from ....edges.ledger.records import Claim

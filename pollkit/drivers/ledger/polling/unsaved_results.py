@@ -7,7 +7,7 @@ later one, until `result_timeout` (24 h) has passed.
 from typing import Callable, Dict, List, Set
 
 from ....core.model import display_id
-from ....core.waiting.endings import SAVE_ERROR
+from ....core.waiting.ends.endings import SAVE_ERROR
 from ....core.waiting.wait_settings import WaitSettings
 from ....core.waiting.wait_state import WaitState
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Optional
 
-from ....core.profile import TRANSPORTS
+from ....core.profiles.profile import TRANSPORTS
 from ....errors import ConfigError
 from .interface import Adapter
 

@@ -8,7 +8,7 @@ from typing import IO, Iterator, NamedTuple, Optional
 
 from ....core.model import one_line
 from ...multiplexer import READ, new_poller
-from ..connection import READ_SIZE, DeadlinePassed
+from ..connections.connection import READ_SIZE, DeadlinePassed
 from ..parser import HEAD_END, MAX_HEAD, IncompleteResponse, Response, ResponseParser
 from .interface import HttpRequest
 

@@ -14,11 +14,11 @@ from typing import List, Optional, Union
 from ....core.model import Fault, FaultCode, Reply, one_line
 from ....core.urls import Address, parse_url
 from ....errors import ConfigError
-from ..connecting import PKCS11, TlsSettings, name_fault
-from ..connection import CLIENT_CERTIFICATE_ADVICE, DeadlinePassed, NoResponse
+from ..connections.connecting import PKCS11, TlsSettings, name_fault
+from ..connections.connection import CLIENT_CERTIFICATE_ADVICE, DeadlinePassed, NoResponse
+from ..connections.proxies import Route, choose_proxy, proxy_refusal, shown_route
 from ..faults import response_fault
 from ..parser import BadResponse
-from ..proxies import Route, choose_proxy, proxy_refusal, shown_route
 from .curl_process import CurlResult, run_curl
 from .interface import Adapter, HttpRequest
 
@@ -202,7 +202,9 @@ def _check_files(tls: TlsSettings) -> None:
     )
     files = TlsSettings(ca_file=tls.ca_file) if is_on_token else tls
     if files.ca_file or files.client_cert or files.client_key:
-        from ..tls import tls_context  # late: ssl takes long to import, and curl does not need it
+        from ..connections.tls import (
+            tls_context,  # late: ssl takes long to import, and curl does not need it
+        )
 
         tls_context(files)
 

@@ -12,12 +12,12 @@ import ssl
 from typing import Iterator, List, Optional, Type
 
 from ....core.model import Fault, FaultCode, one_line
-from ..connecting import connect_fault, name_fault
-from ..connection import NoResponse, describe
+from ..connections.connecting import connect_fault, name_fault
+from ..connections.connection import NoResponse, describe
+from ..connections.proxies import Route, proxy_refusal
+from ..connections.tls import handshake_fault
 from ..faults import response_fault, timeout_fault
 from ..parser import BadResponse, IncompleteResponse
-from ..proxies import Route, proxy_refusal
-from ..tls import handshake_fault
 
 _MAX_CAUSES = 50
 _TUNNEL_STATUS = re.compile(r"Tunnel connection failed: ([0-9]{3})")  # http.client has no class

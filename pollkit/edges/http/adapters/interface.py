@@ -14,7 +14,7 @@ from typing import Dict, Iterable, Mapping, NamedTuple, Set, Tuple, Union
 from ....core.model import Fault, Reply
 from ....core.urls import is_secret, parse_url, secrets_in_header, secrets_in_url
 from ....errors import ConfigError
-from ..connecting import TlsSettings
+from ..connections.connecting import TlsSettings
 
 MOST_SECRETS = 200
 

@@ -7,13 +7,13 @@ from typing import Any, Callable, Dict, List, Optional, Set, Union
 from ....core.model import Fault, FaultCode, Reply
 from ....core.urls import SHORTEST_SECRET, parse_url, secrets_in_header
 from ....errors import ConfigError
-from ..connecting import TlsSettings
-from ..connection import DeadlinePassed
+from ..connections.connecting import TlsSettings
+from ..connections.connection import DeadlinePassed
+from ..connections.proxies import Route, shown_route
+from ..connections.tls import tls_context
 from ..faults import response_fault, timeout_fault
 from ..parser import MAX_BODY, BadResponse, IncompleteResponse, ResponseTooLarge, parse_length
-from ..proxies import Route, shown_route
 from ..request import without_defaults
-from ..tls import tls_context
 from .http_client_errors import fault_from_error
 from .interface import Adapter, HttpRequest, SentSecrets, refuse_settings, secrets_in_headers
 

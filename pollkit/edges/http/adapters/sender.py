@@ -8,10 +8,10 @@ from ....core.urls import parse_url, redact_url, secrets_in_url
 from ....errors import ConfigError
 from ...background import BlockingCalls, NotFinished, TooManyCalls
 from ...multiplexer import Steps
-from ..connecting import ConnectError, TlsSettings
-from ..connection import DeadlinePassed
+from ..connections.connecting import ConnectError, TlsSettings
+from ..connections.connection import DeadlinePassed
+from ..connections.proxies import choose_proxy
 from ..parser import MAX_BODY, ResponseTooLarge
-from ..proxies import choose_proxy
 from ..redirects import Redirects
 from ..request import Hop, Request, RequestBuilder
 from .interface import Adapter, HttpRequest

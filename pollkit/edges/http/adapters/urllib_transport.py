@@ -11,8 +11,10 @@ from urllib.error import HTTPError
 from ....core.model import Fault, FaultCode, Reply
 from ....core.urls import parse_url
 from ....errors import ConfigError
-from ..connecting import TlsSettings
-from ..connection import READ_SIZE, DeadlinePassed
+from ..connections.connecting import TlsSettings
+from ..connections.connection import READ_SIZE, DeadlinePassed
+from ..connections.proxies import Route, proxy_headers, route_to
+from ..connections.tls import tls_context
 from ..faults import response_fault
 from ..parser import (
     MAX_BODY,
@@ -22,9 +24,7 @@ from ..parser import (
     decompress,
     parse_length,
 )
-from ..proxies import Route, proxy_headers, route_to
 from ..request import without_defaults
-from ..tls import tls_context
 from .http_client_errors import fault_from_error
 from .interface import Adapter, HttpRequest, SentSecrets, refuse_settings
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pollkit import ConfigError, Poller, Profile, Reply, State, wait
-from pollkit.core.profile import validate_profile
+from pollkit.core.profiles.profile import validate_profile
 from pollkit.core.reading.reader import Reader
 from pollkit.core.reading.rules.parser import LONGEST_RULE, RuleError, parse_rules
 from pollkit.core.reading.rules.rule import Evidence

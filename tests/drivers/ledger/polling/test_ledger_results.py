@@ -11,7 +11,7 @@ import pytest
 from ledger_host import expire_leases
 from paths import ROOT
 from pollkit import Ledger, LedgerRunner, Poller, Profile
-from pollkit.core.waiting.endings import RESULT_ERROR
+from pollkit.core.waiting.ends.endings import RESULT_ERROR
 from pollkit.drivers.ledger import runner as runner_module
 from pollkit.drivers.ledger.polling import leased_jobs
 from result_server import SMALL, ResultServer

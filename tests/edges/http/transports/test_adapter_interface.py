@@ -24,7 +24,7 @@ from pollkit import (
 )
 from pollkit.adapters import Adapter, RequestsTransport
 from pollkit.core.model import FaultCode
-from pollkit.core.origins import is_internal
+from pollkit.core.profiles.origins import is_internal
 from pollkit.edges import background
 from pollkit.edges.http import redirects
 from pollkit.edges.http.adapters.interface import MOST_SECRETS, SentSecrets

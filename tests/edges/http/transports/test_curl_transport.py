@@ -13,7 +13,7 @@ from pollkit.adapters import CurlTransport, HttpRequest
 from pollkit.core.model import FaultCode
 from pollkit.edges.http.adapters.curl_process import _Output
 from pollkit.edges.http.adapters.curl_transport import build_config
-from pollkit.edges.http.connecting import TlsSettings
+from pollkit.edges.http.connections.connecting import TlsSettings
 from pollkit.edges.http.parser import BadResponse
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.transport import Transport

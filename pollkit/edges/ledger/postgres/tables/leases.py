@@ -9,7 +9,7 @@ from math import inf
 from typing import Iterable, List, Optional, Sequence
 
 from .....core.scheduling.outages import Outage
-from .....core.waiting.deadlines import LONGEST_EXTENSION_S
+from .....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
 from ...leases import LONGEST_LEASE_S, Leases, check_claim
 from ...records import Claim, PollResult, new_token
 from ..connection.database import Database

@@ -9,7 +9,7 @@ from typing import Dict, List, Optional, Sequence
 
 from .....core.model import one_line
 from .....core.scheduling.outages import Outage
-from .....core.waiting.deadlines import LONGEST_EXTENSION_S
+from .....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
 from ....sqlite_file import Connection
 from ...records import Claim, OutageReport, new_token
 from ...storage import Outages

@@ -1,0 +1,1 @@
+"""The fields of a decoded reply: its status, result, error, progress and times."""
