@@ -142,6 +142,7 @@ class Notifier:
         self.stop()
         if self._error is not None:
             raise self._error
+        self._forget_delivered()
 
     def stop(self) -> None:
         """Stop at once; another run repeats the deliveries in progress."""
@@ -225,6 +226,12 @@ class Notifier:
             self._notifications.mark_notified(notification)
             self._in_hand.pop(notification.key, None)
             self._failures.pop(notification.key, None)
+
+    def _forget_delivered(self) -> None:
+        """Forget the failures of notifications that another process has delivered since."""
+        if self._failures:
+            for key in self._notifications.delivered(list(self._failures)):
+                self._failures.pop(key, None)
 
     def _append(self, notifications: List[Notification]) -> None:
         """Append the lines that no earlier attempt has written, and record that they are there."""

@@ -220,6 +220,10 @@ class Notifications:
         """Let any process claim these at once, unless another process has claimed them since."""
         raise NotImplementedError
 
+    def delivered(self, keys: Sequence[int]) -> List[int]:
+        """Those of the jobs with these keys that were notified, by whichever process."""
+        raise NotImplementedError
+
 
 class Statistics:
     """Durations of jobs, polls per minute, notice delays; the last 30 days of the minutes."""

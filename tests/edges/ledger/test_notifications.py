@@ -97,6 +97,21 @@ def test_a_failure_after_success_does_not_count(ledger, notifications):
     assert next(ledger.jobs()).notified_at is not None
 
 
+def test_a_failure_of_one_process_does_not_hide_that_another_one_has_delivered(
+    ledger, notifications
+):
+    finish(ledger, "a")
+    finish(ledger, "b")
+    first, second = notifications.claim(9)
+    notifications.record_failure(first, "unreachable", 1.0)
+    notifications.mark_notified(second)
+    keys = [first.key, second.key]
+    assert notifications.delivered(keys) == [second.key]
+    notifications.mark_notified(first)
+    assert sorted(notifications.delivered(keys)) == sorted(keys)
+    assert notifications.delivered([]) == []
+
+
 def test_a_notification_of_an_earlier_outcome_does_not_affect_the_next_one(
     ledger, notifications, clock
 ):

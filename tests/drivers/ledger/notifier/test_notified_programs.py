@@ -52,6 +52,19 @@ def test_a_program_that_fails_is_run_again_later_and_its_last_line_is_kept(
     assert (row.notify_attempts, row.notify_error) == (3, None)
 
 
+def test_a_failure_is_forgotten_if_another_process_delivers_the_notification(
+    ledger, place, start_notifier, failures
+):
+    finish_jobs(ledger, "a")
+    failing = Program([script(place, "exit 1\n", "failing")], 10)
+    notifier = start_notifier(failing, retry="fixed 50ms")
+    wait_for(lambda: failures)
+    start_notifier(Program([script(place, "exit 0\n")], 10))
+    wait_for(lambda: notified(ledger)["a"])
+    notifier.finish(5)
+    assert notifier.failures == []
+
+
 def test_a_run_that_finishes_does_not_wait_for_the_next_attempt(
     ledger, place, start_notifier, failures
 ):

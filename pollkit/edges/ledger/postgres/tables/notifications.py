@@ -114,6 +114,15 @@ class PostgresNotifications(Notifications):
                 *_columns(notifications),
             )
 
+    def delivered(self, keys: Sequence[int]) -> List[int]:
+        """Those of the jobs that were notified; see Notifications."""
+        rows = self._database.query(
+            "SELECT job FROM pollkit.notification "
+            "WHERE job = ANY(%s::bigint[]) AND notified_at IS NOT NULL",
+            list(keys),
+        )
+        return [job for (job,) in rows]
+
 
 def _columns(notifications: Sequence[Notification]) -> List[List[object]]:
     return [

@@ -128,3 +128,10 @@ class SqliteNotifications(Notifications):
 
         if notifications:
             self._file.write(work)
+
+    def delivered(self, keys: Sequence[int]) -> List[int]:
+        """Those of the jobs that were notified; see Notifications."""
+        query = "SELECT 1 FROM jobs WHERE key = ? AND notified_at IS NOT NULL"
+        return self._file.read(
+            lambda db: [key for key in keys if db.execute(query, (key,)).fetchone()]
+        )
