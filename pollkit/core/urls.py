@@ -9,8 +9,9 @@ from typing import Iterable, NamedTuple, Optional, Set, Union
 
 from ..errors import ConfigError
 
-_URL = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE)
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+# ASCII: otherwise an s in any case includes the long s, U+017F.
+_URL = re.compile(r"(https?)://([^/?#]*)([^#]*)", re.IGNORECASE | re.ASCII)
+_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE | re.ASCII)
 _AUTHORITY = re.compile(r"(?:(.*)@)?(\[[0-9a-fA-F:.%]+\]|[^\s:@\[\]\\]+)(?::(\d{0,5}))?")
 _PARAMETER = re.compile(r"([?&;#])([^=?&;#]*)=([^?&;#]*)")
 # Words that are secret on their own or beside a separator, as in "key[]" and "user[pin]".

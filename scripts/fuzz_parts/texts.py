@@ -29,8 +29,9 @@ URLS = [
     "https://b\u00fccher.example/\u4e2d".encode("utf-8"),
     b"HTTP://A.B:65536/",
     b"javascript:alert(1)",
-    b"http://\x7f/",  # failed once, like the next
+    b"http://\x7f/",  # failed once, like the next ones
     b"@",
+    "http\u017f://a/".encode("utf-8"),
 ]
 URL_TOKENS = [b"://", b"@", b"%2e%2e/", b"..", b"/", b"\\", b"\r\n", b"#", b"?", b"token=", b":0"]
 URL_TOKENS += [b"[", b"]", b"%00", b"\xe2\x80\xa8", b" HTTP/1.1\r\nX: y", b"http:", b"{id}"]

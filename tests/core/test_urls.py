@@ -67,6 +67,7 @@ def test_user_and_password_are_not_part_of_the_origin():
         "job_1",
         "ftp://a/b",
         "file:///etc/passwd",
+        "http\u017f://a/",  # an s without regard to case and ASCII
         "http://",
         "http:///x",
         "http://:80/",

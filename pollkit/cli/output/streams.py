@@ -27,7 +27,8 @@ _DEVICE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def as_json(value: Any) -> str:
     """A value as one line of JSON, in which characters that a terminal may obey are escaped."""
     text = json.dumps(value, ensure_ascii=False)
-    text = re.sub(_HIDDEN, lambda found: "\\u%04x" % ord(found.group()), text)
+    if not text.isprintable():  # no hidden character is printable
+        text = re.sub(_HIDDEN, lambda found: "\\u%04x" % ord(found.group()), text)
     try:
         text.encode(_encoding())
     except UnicodeError:

@@ -17,7 +17,7 @@ REDRAW_S = 0.1  # the shortest time between two drawings
 NARROWEST = 40  # columns that a live display needs
 CLEAR_WAIT_S = 1.0  # how long to wait at the end for a terminal that accepts no text
 _COLOURS = {"red": "31", "green": "32", "yellow": "33", "cyan": "36", "faint": "2"}
-_COLOUR_CODE = re.compile("\x1b\\[[0-9;]*m")
+_COLOUR_CODE = "\x1b\\[[0-9;]*m"
 _NO_WRAP = "\x1b[?7l"
 _WRAP = "\x1b[?7h"
 _ERASE_LINE = "\x1b[K"
@@ -47,7 +47,7 @@ class Size(NamedTuple):
 
 def width_of(text: str) -> int:
     """The number of columns that a text takes; colours take none."""
-    text = _COLOUR_CODE.sub("", text) if "\x1b" in text else text
+    text = re.sub(_COLOUR_CODE, "", text) if "\x1b" in text else text
     try:
         text.encode("ascii")
         return len(text)

@@ -11,7 +11,7 @@ from typing import Mapping, Sequence
 from ...errors import ConfigError
 from ..urls import fill_ids, percent_encode
 
-_NAMES = re.compile(r"\{(id|label|hold|hold_ms|index)\}")
+_NAMES = r"\{(id|label|hold|hold_ms|index)\}"  # compiled when a body first needs it
 _JOB_NAMES = ("id", "label")
 
 
@@ -22,7 +22,7 @@ def has_id(body: str) -> bool:
 
 def has_placeholder(body: str) -> bool:
     """Whether `fill_body` changes a body."""
-    return _NAMES.search(body) is not None
+    return "{" in body and re.search(_NAMES, body) is not None
 
 
 def fill_body(body: str, values: Mapping[str, str]) -> str:
@@ -40,7 +40,7 @@ def fill_body(body: str, values: Mapping[str, str]) -> str:
             raise ConfigError("body: no value for {%s}: the job needs a label (--label)" % name)
         return json_text(values[name])[1:-1] if is_json(body) else percent_encode(values[name])
 
-    return _NAMES.sub(encode_value, body)
+    return re.sub(_NAMES, encode_value, body)
 
 
 def fill_batch_body(body: str, ids: Sequence[str]) -> str:

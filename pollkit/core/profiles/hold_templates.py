@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 SHORTEST_S = 1.0  # servers count in whole seconds
 LONGEST_S = 600.0  # Consul's maximum; most proxies cut a connection long before
 PLACEHOLDERS = ("hold", "hold_ms", "index")
-_PLACEHOLDER = re.compile(r"\{(hold|hold_ms|index)\}")
-_ORIGIN = re.compile(r"\{base\}|https?://[^/?#]*", re.IGNORECASE)
-_INDEX_HEADER = re.compile(r"x-[a-z]+-index")
-_INDEX = re.compile(r"[!-~]{1,100}")
+# Compiled when they are first used: few profiles hold polls.
+_PLACEHOLDER = r"\{(hold|hold_ms|index)\}"
+_ORIGIN = r"\{base\}|https?://[^/?#]*"
+_INDEX_HEADER = r"x-[a-z]+-index"
+_INDEX = r"[!-~]{1,100}"
 _NOT_IN_QUERY = (
     "has {hold}, {hold_ms} or {index} outside of the query, so it can't be left out of ordinary "
     "polls: write the address of held polls in hold_url"
@@ -48,7 +49,7 @@ def validate_hold(name: str, seconds: float) -> float:
 
 def mentions_hold(text: Any) -> bool:
     """Whether a part of a request is about holding; False if it is no text."""
-    return isinstance(text, str) and _PLACEHOLDER.search(text) is not None
+    return isinstance(text, str) and re.search(_PLACEHOLDER, text) is not None
 
 
 def without_hold(url: str) -> str:
@@ -76,13 +77,13 @@ def hold_values(hold_s: float, index: Optional[str]) -> Dict[str, str]:
 
 def fill_hold(text: str, values: Mapping[str, str]) -> str:
     """A header's value with its placeholders filled in."""
-    return _PLACEHOLDER.sub(lambda match: values[match.group(1)], text)
+    return re.sub(_PLACEHOLDER, lambda match: values[match.group(1)], text)
 
 
 def index_from_headers(headers: Mapping[str, str]) -> Optional[str]:
     """The index of a reply; its header names are in lower case."""
     for name, value in headers.items():
-        if _INDEX_HEADER.fullmatch(name) and _INDEX.fullmatch(value):
+        if re.fullmatch(_INDEX_HEADER, name) and re.fullmatch(_INDEX, value):
             return value
     return None
 
@@ -134,5 +135,5 @@ def hold_mistakes(profile: "Profile") -> Iterator[Tuple[str, str]]:
 
 
 def _origin(url: str) -> str:
-    match = _ORIGIN.match(url)
+    match = re.match(_ORIGIN, url, re.IGNORECASE | re.ASCII)
     return match.group().lower() if match else url

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 REDIRECT_POLICIES = ("safe", "same-origin", "any")
 _ANY_TEXT = "pollkit-placeholder"  # replaces a placeholder; a valid part of a host name
 _NAT64 = b"\x00\x64\xff\x9b" + b"\x00" * 8  # 64:ff9b::/96 (RFC 6052); an IPv4 address follows
-_LEADING_ZERO = re.compile(r"(?:^|\.)0[0-9][0-9.]*\Z")
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
+# Compiled when they are first used: few polls are redirected to an address.
+_LEADING_ZERO = r"(?:^|\.)0[0-9][0-9.]*\Z"
+_NUMBER = r"[0-9]+|0[xX][0-9a-fA-F]*"
 
 
 def parse_origin(text: str) -> str:
@@ -105,12 +106,12 @@ def is_internal(host: str) -> bool:
         return True
     from ipaddress import IPv4Address, IPv6Address, ip_address  # late: few polls need it
 
-    if _LEADING_ZERO.search(host):
+    if re.search(_LEADING_ZERO, host):
         return True  # octal for resolvers, decimal for some versions of ipaddress
     try:
         address = ip_address(host)
     except ValueError:
-        return _NUMBER.fullmatch(last) is not None
+        return re.fullmatch(_NUMBER, last) is not None
     if isinstance(address, IPv6Address):  # it may contain an IPv4 address
         inner = address.ipv4_mapped or address.sixtofour
         if inner is None and address.packed.startswith(_NAT64):

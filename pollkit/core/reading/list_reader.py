@@ -14,8 +14,9 @@ from .verdict import Verdict
 
 LONGEST_TOKEN = 2000  # characters of a page token
 UNUSABLE_LINK = ""  # in place of the URL of a page, if the link to it can't be used
-_LINK = re.compile("<([^<>]*)>([^<]*)")  # RFC 8288, 3: a target and its parameters
-_REL = re.compile(r';\s*rel\s*=\s*"?([^";,]*)', re.IGNORECASE)
+# Compiled when they are first used: few replies are lists with links.
+_LINK = "<([^<>]*)>([^<]*)"  # RFC 8288, 3: a target and its parameters
+_REL = r';\s*rel\s*=\s*"?([^";,]*)'
 _ABSENT = {"done": Verdict.DONE, "failed": Verdict.FAILED}
 
 
@@ -60,8 +61,8 @@ def next_link(header: str) -> Optional[str]:
     >>> next_link('</jobs?page=1>; rel="first", </jobs?page=3>; rel="next"')
     '/jobs?page=3'
     """
-    for target, parameters in _LINK.findall(header):
-        relation = _REL.search(parameters)
+    for target, parameters in re.findall(_LINK, header):
+        relation = re.search(_REL, parameters, re.IGNORECASE)
         if relation is not None and "next" in relation.group(1).lower().split():
             return str(target)
     return None

@@ -16,7 +16,7 @@ from ..json_decoding import decode_inner_json
 
 _DECODE = "|json"
 _EACH = "[]"
-_BRACKETS = re.compile(r"""\[(\d+|'[^']*'|"[^"]*")\]""")
+_BRACKETS = r"""\[(\d+|'[^']*'|"[^"]*")\]"""
 
 
 class Path(
@@ -122,7 +122,7 @@ def _parse_steps(name: str, text: str) -> List[str]:
 
 def _jsonpath_message(text: str) -> str:
     """The message for a path in the syntax of JSONPath, with the path in ours if there is one."""
-    dotted = _BRACKETS.sub(lambda match: "." + match.group(1).strip("'\""), text)
+    dotted = re.sub(_BRACKETS, lambda match: "." + match.group(1).strip("'\""), text)
     dotted = dotted.replace("[*]", _EACH)
     if dotted.startswith("$"):
         dotted = dotted[1:]
