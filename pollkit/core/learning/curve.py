@@ -24,6 +24,7 @@ from bisect import bisect_left, bisect_right
 from math import sqrt
 from typing import Dict, List, Optional, Sequence, Tuple
 
+from ..units import NEVER
 from .estimate import Estimate
 from .kaplan_meier import PRIOR_S, corners_of, corners_of_pending
 
@@ -84,23 +85,18 @@ class Curve:
         else:
             knots, self._tail_s = corners_of_pending(pending)
             self._share = 1.0
-        age, height = knots[0]
-        area = age
-        slopes: List[float] = []  # of the line after each knot
-        areas = [area]  # the integral up to each knot
-        for next_age, next_height in knots[1:]:
-            width = next_age - age
-            area += width * (height + next_height) / 2
-            slopes.append((next_height - height) / width if width else 0.0)
-            areas.append(area)
-            age = next_age
-            height = next_height
-        slopes.append(0.0)
         self._ages = [age for age, _ in knots]
         self._heights = [height for _, height in knots]
-        self._slopes = slopes
-        self._areas = areas
-        self._width: Optional[float] = None  # of the ages between which nine tenths finish
+        self._slopes: List[float] = []  # of the line after each knot
+        self._areas = [self._ages[0]]  # the integral up to each knot
+        for (age, height), (next_age, next_height) in zip(knots, knots[1:]):
+            width = next_age - age
+            self._slopes.append((next_height - height) / width if width else 0.0)
+            self._areas.append(self._areas[-1] + width * (height + next_height) / 2)
+        self._slopes.append(0.0)
+        self._width = NEVER  # of the ages between which nine tenths of many jobs finish
+        if self.count >= MANY:
+            self._width = self.age_by(0.95) - self.age_by(0.05)
         self._plans: Dict[float, Tuple[List[float], List[int]]] = {}  # by price
 
     def survival(self, age: float) -> float:
@@ -209,11 +205,8 @@ class Curve:
 
     def _planned_delay(self, last_age: float, price: float) -> Optional[float]:
         """The delay to the next poll of the cheapest schedule; None if durations vary too much."""
-        if self.count < MANY or last_age >= self._ages[-1] + TAIL_SCALES * self._tail_s:
-            return None
-        if self._width is None:
-            self._width = self.age_by(0.95) - self.age_by(0.05)
-        if self._width >= NARROW * price:
+        is_narrow = self._width < NARROW * price
+        if not is_narrow or last_age >= self._ages[-1] + TAIL_SCALES * self._tail_s:
             return None
         ages, next_poll = self._plan(price)
         i = bisect_right(ages, last_age) - 1

@@ -27,8 +27,6 @@ from bisect import bisect_left
 from math import sqrt
 from typing import List, NamedTuple, Sequence, Tuple
 
-from ..units import NEVER
-
 PRIOR_S = 8.0
 TAIL_WEIGHT = 0.25  # of the prior's hazard in the tail, in finishes
 GAP = 6.0  # times the width of the lines on either side
@@ -71,21 +69,21 @@ def corners_of(ages: Sequence[float], pending: Sequence[float]) -> Corners:
     first = max(0.0, ages[0] - first_width)
     knots = [(first, 1.0)]
     height = 1.0
-    at_risk = len(ages) + len(pending)
-    censored = iter(pending)
-    next_censored = next(censored, NEVER)
-    for age in ages:
-        while next_censored < age:
-            at_risk -= 1
-            next_censored = next(censored, NEVER)
-        height *= at_risk / (at_risk + 1)
-        at_risk -= 1
+    share = height / (_at_risk(ages, pending, 0) + 1)
+    for i, age in enumerate(ages):
+        height -= share
         knots.append((age, height))
-    for i, edges in reversed(_find_gaps(ages, reach)):
-        height = (knots[i][1] + knots[i + 1][1]) / 2
-        knots[i + 1 : i + 1] = [(edge, height) for edge in edges]
+        if i < last:
+            share = height / (_at_risk(ages, pending, i + 1) + 1)
+            for edge in _gap_after(ages, i, reach):
+                knots.append((edge, height - share / 2))
     since = ages[last - reach] if last else first
     return Corners(knots, _tail_scale(ages, pending, since, max(1, reach)))
+
+
+def _at_risk(ages: Sequence[float], pending: Sequence[float], i: int) -> int:
+    """The number of jobs that reached the i-th age."""
+    return len(ages) - i + len(pending) - bisect_left(pending, ages[i])
 
 
 def _tail_scale(
@@ -99,19 +97,19 @@ def _tail_scale(
     return 0.5 / hazard
 
 
-def _find_gaps(ages: Sequence[float], reach: int) -> List[Tuple[int, Tuple[float, float]]]:
-    """The gaps: the index of the age after each of them, and its two edges."""
+def _gap_after(ages: Sequence[float], i: int, reach: int) -> Sequence[float]:
+    """The two edges of the gap after an age; empty if there is none."""
     last = len(ages) - 1
-    gaps = []
-    for i in range(SIDE + 1, last - SIDE + 1):
-        before = ages[i - 1]
-        after = ages[i]
-        low = i - 1 - reach if i > reach else 0
-        width_before = (before - ages[low]) / (i - 1 - low)
-        if after - before <= GAP * width_before:
-            continue
-        high = min(i + reach, last)
-        width_after = (ages[high] - after) / (high - i)
-        if after - before > GAP * width_after:
-            gaps.append((i, (before + width_before, after - width_after)))
-    return gaps
+    if not SIDE <= i < last - SIDE:
+        return ()
+    age = ages[i]
+    next_age = ages[i + 1]
+    low = max(i - reach, 0)
+    width_before = (age - ages[low]) / (i - low)
+    if next_age - age <= GAP * width_before:
+        return ()
+    high = min(i + 1 + reach, last)
+    width_after = (ages[high] - next_age) / (high - i - 1)
+    if next_age - age <= GAP * width_after:
+        return ()
+    return age + width_before, next_age - width_after
