@@ -21,6 +21,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Callable, Dict, List, Tuple
 
@@ -100,6 +101,7 @@ def run_everywhere(required: List[Version], arguments: List[str]) -> int:
             return lambda name, inner: [run_suite(name + " library", inner, library_shares())]
         return lambda name, inner: [run_suite(name, inner, suite_shares())]
 
+    threading.Thread(target=prepare_all, args=(found,), daemon=True).start()
     rows = {}
     for version in sorted(found, reverse=True):
         (rows[version],) = run_work(found, version, run_tests_of(version))
@@ -110,6 +112,12 @@ def run_everywhere(required: List[Version], arguments: List[str]) -> int:
     others = run_checks_and_slow_tests(found, arguments)
     show_outcomes(others)
     return print_summary([rows[version] for version in versions] + others)
+
+
+def prepare_all(found: Pythons) -> None:
+    """Prepare each Python in the background, while the tests run on the ones before it."""
+    for version in sorted(found, reverse=True):
+        run_work(found, version, lambda name, inner: [])  # a failure is reported by its tests
 
 
 def run_checks_and_slow_tests(found: Pythons, arguments: List[str]) -> List[Outcome]:

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+import threading
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from .common import ROOT, Failure, run_command
@@ -16,6 +17,8 @@ PIP_36 = "pip==21.3.1"
 TOOLS = ["coverage", "mypy", "ruff", "atheris"]
 
 Version = Tuple[int, ...]
+
+_one_at_a_time = threading.Lock()
 
 
 class Python(NamedTuple):
@@ -90,6 +93,11 @@ def _inspect(path: str) -> Optional[Python]:
 
 def prepare(python: Python, needs_tools: bool = False) -> str:
     """The interpreter of a virtual environment for the tests, which is created if necessary."""
+    with _one_at_a_time:
+        return _prepare(python, needs_tools)
+
+
+def _prepare(python: Python, needs_tools: bool) -> str:
     name = version_text(python.version[:2]) + ("-tools" if needs_tools else "")
     venv = os.path.join(ROOT, ".venvs", name)
     inner = os.path.join(venv, "Scripts\\python.exe" if os.name == "nt" else "bin/python")
