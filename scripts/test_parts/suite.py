@@ -43,7 +43,8 @@ SLOWEST = {
 }
 SECONDS = {name: seconds for seconds, names in SLOWEST.items() for name in names.split()}
 BYTES_PER_SECOND = 8000.0  # of the other files
-TESTS_FAILED, NO_TESTS_RAN = 1, 5  # exit codes of pytest
+TESTS_FAILED = 1  # an exit code of pytest, like the next
+NO_TESTS_RAN = 5
 MOST_REPEATED = 3  # failed slow tests of one Python; more are not repeated
 
 

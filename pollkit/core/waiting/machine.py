@@ -92,7 +92,7 @@ def next_action(state: WaitState, now: float) -> Action:
     if now < state.next_at:
         return Sleep(state.next_at, state.why)
     url = state.next_url
-    is_cancel = state.cancel is not None and state.cancel == Cancel.DUE
+    is_cancel = state.cancel == Cancel.DUE
     return Poll(
         url,
         state.etag,
