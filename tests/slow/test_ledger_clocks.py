@@ -36,8 +36,12 @@ class Host:
         self.api = JobApi(self.answer)
 
     def answer(self, name, count):
-        self.shift += self.at_request.pop(sum(self.api.counts.values()), 0.0)
-        return "done" if name != "late" and time.monotonic() >= self.ends_at else "running"
+        requests = sum(self.api.counts.values())
+        for number in [number for number in list(self.at_request) if number <= requests]:
+            self.shift += self.at_request.pop(number, 0.0)
+        # A slow machine may need longer until the clock is set.
+        is_over = time.monotonic() >= self.ends_at and not self.at_request
+        return "done" if name != "late" and is_over else "running"
 
     def restart(self):
         self.base = time.monotonic() - 5.0
