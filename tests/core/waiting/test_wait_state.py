@@ -35,6 +35,12 @@ def test_an_outcome_has_every_field():
     assert outcome.summary() == "job_1: done after 5.0 s and 2 polls"
 
 
+def test_a_sleep_changes_nothing_but_when_and_why_the_wait_polls_next():
+    state, _ = run([PENDING, PENDING])
+    expected = state._replace(next_at=77.0, wait_from=70.0, why="fault", pace_wait=7.0)
+    assert state.with_sleep(77.0, 70.0, "fault", 7.0) == expected
+
+
 def test_an_outcome_of_a_failure_has_the_error():
     state, _ = run([FAILED])
     outcome = state.outcome(Profile(), 0.0)
