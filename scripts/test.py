@@ -7,8 +7,9 @@ kills, stress, many processes) are in tests/slow: `scripts/test.py tests/slow` r
 whole suite, and the others only the tests of the library: not those of the command line, the
 single file and PostgreSQL.
 
-With --all, up to three slow tests of a Python that fail are run once more, with nothing beside
-them: five processes on two cores are too much for some. If they pass then, the table names them.
+With --all, slow tests that fail are run once more, with nothing beside them: five processes on two
+cores are too much for some. If they pass then, the table names them. If more than three files have
+failed tests on one Python, none is repeated.
 
 The last line printed is always "N passed, N failed" (and "N skipped" if any were). A Python or a
 check that fails without a failed test counts as one failed test, so that line never looks better
@@ -37,10 +38,10 @@ from test_parts.pythons import (
     version_text,
 )
 from test_parts.suite import (
-    MOST_REPEATED,
     SLOW_PROCESSES,
     Counts,
     Outcome,
+    can_be_repeated,
     count_tests,
     exit_code,
     failure_reason,
@@ -133,7 +134,7 @@ def run_checks_and_slow_tests(found: Pythons, arguments: List[str]) -> List[Outc
     outcomes = []
     for (version, _), group in zip(works, results):
         for outcome in group:
-            if 0 < len(outcome.failed_tests) <= MOST_REPEATED:
+            if can_be_repeated(outcome):
                 outcomes += run_work(found, version, repetition_of(outcome))
             else:
                 outcomes.append(outcome)

@@ -45,7 +45,7 @@ SECONDS = {name: seconds for seconds, names in SLOWEST.items() for name in names
 BYTES_PER_SECOND = 8000.0  # of the other files
 TESTS_FAILED = 1  # an exit code of pytest, like the next
 NO_TESTS_RAN = 5
-MOST_REPEATED = 3  # failed slow tests of one Python; more are not repeated
+MOST_REPEATED_FILES = 3  # with failed slow tests of one Python; if more have some, none is repeated
 
 
 class Counts(NamedTuple):
@@ -130,6 +130,12 @@ def run_suite(name: str, inner: str, shares: List[List[str]], at_once: int = PRO
         failed_tests = tuple(test for run in runs for test in run.failed_tests)
     seconds = time.monotonic() - started_at
     return Outcome(name, code == 0, note, seconds, counts, output, failed_tests)
+
+
+def can_be_repeated(outcome: Outcome) -> bool:
+    """Whether only a few files have failed tests. One cause often fails many tests of a file."""
+    paths = {test.partition("::")[0] for test in outcome.failed_tests}
+    return 0 < len(paths) <= MOST_REPEATED_FILES
 
 
 def repeat_failed_tests(first: Outcome, inner: str) -> Outcome:

@@ -83,7 +83,8 @@ def seconds_without_processor():
     """How long the threads of this process were ready to run, but did not (proc(5), schedstat)."""
     nanoseconds = 0
     for task in os.listdir("/proc/self/task"):
-        with contextlib.suppress(FileNotFoundError):  # the thread has ended
+        # The thread has ended before the file was opened, or before it was read.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             with open("/proc/self/task/%s/schedstat" % task) as file:
                 nanoseconds += int(file.read().split()[1])
     return nanoseconds / 1e9

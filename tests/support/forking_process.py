@@ -18,25 +18,35 @@ import traceback
 
 
 class ForkingProcess:
-    """Starts a script, which has to call `answer_requests`."""
+    """Starts a script, which has to call `answer_requests`; starts it again if it has ended."""
 
     def __init__(self, script, *words, **environ):
-        self._process = subprocess.Popen(
-            [sys.executable, os.path.abspath(script)] + list(words),
-            env=dict(os.environ, **environ),
+        self._command = [sys.executable, os.path.abspath(script)] + list(words)
+        self._environ = dict(os.environ, **environ)
+        self._process = None
+
+    def ask(self, **request):
+        """The answer to a request."""
+        if self._process is None or self._process.poll() is not None:
+            self._process = self._start()
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "the process has ended: its stderr says why"
+        answer = json.loads(line)
+        assert "exit_status" not in answer, answer
+        return answer
+
+    def _start(self):
+        process = subprocess.Popen(
+            self._command,
+            env=self._environ,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             universal_newlines=True,
         )
-        atexit.register(self._process.communicate)  # closes its stdin, which ends it
-
-    def ask(self, **request):
-        """The answer to a request."""
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        assert "exit_status" not in answer, answer
-        return answer
+        atexit.register(process.communicate)  # closes its stdin, which ends it
+        return process
 
 
 def answer_requests(work):
