@@ -13,8 +13,7 @@ from .common import ROOT, run_command
 TESTS = os.path.join(ROOT, "tests")
 SLOW = "tests/slow"
 PROCESSES = 4  # at once: much of the time the tests only wait
-SLOW_PROCESSES = 2  # for each of the two Pythons that run the slow tests at the same time
-SLOW_SHARES = 10  # a process that is done takes the next one: the estimates are rough
+SLOW_SHARES = 10  # for as many processes: the estimates are rough
 # The command line, the single file and PostgreSQL take 43 % of the CPU time of the suite.
 NOT_OF_THE_LIBRARY = r"tests/cli/.*|tests/zipapp/.*"
 LIBRARY_ONLY = ["-k", "not postgres"]
@@ -45,7 +44,8 @@ SECONDS = {name: seconds for seconds, names in SLOWEST.items() for name in names
 BYTES_PER_SECOND = 8000.0  # of the other files
 TESTS_FAILED = 1  # an exit code of pytest, like the next
 NO_TESTS_RAN = 5
-MOST_REPEATED_FILES = 3  # with failed slow tests of one Python; if more have some, none is repeated
+NOT_SET_UP = 100  # the virtual environment could not be created
+MOST_REPEATED_FILES = 3  # with failed tests; if more have some, none is repeated
 
 
 class Counts(NamedTuple):
@@ -66,7 +66,7 @@ class Outcome(NamedTuple):
     name: str
     is_ok: Optional[bool]  # None: it did not run, and did not have to
     note: str = ""
-    seconds: float = 0.0
+    seconds: float = 0.0  # of all its processes together
     counts: Counts = Counts()
     output: bytes = b""
     failed_tests: Tuple[str, ...] = ()  # as pytest names them, if they are the only failures
@@ -79,6 +79,7 @@ class PytestRun(NamedTuple):
     counts: Counts
     failed_tests: List[str]
     output: bytes
+    seconds: float
 
 
 def total(outcomes: List[Outcome]) -> Counts:
@@ -112,15 +113,19 @@ def library_shares() -> List[List[str]]:
 
 
 def slow_shares() -> List[List[str]]:
-    """The arguments of the processes that run the slow tests, SLOW_PROCESSES at once."""
+    """The arguments of the processes that run the slow tests."""
     return _share_out(_test_files(is_slow=True), SLOW_SHARES)
 
 
-def run_suite(name: str, inner: str, shares: List[List[str]], at_once: int = PROCESSES) -> Outcome:
-    """Run pytest with each of the lists of arguments, so many processes at once."""
-    started_at = time.monotonic()
-    with ThreadPoolExecutor(at_once) as pool:
-        runs = list(pool.map(lambda share: _run_pytest(inner, share), shares))
+def run_suite(name: str, inner: str, shares: List[List[str]]) -> Outcome:
+    """Run pytest with each of the lists of arguments, PROCESSES at once."""
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        runs = list(pool.map(lambda share: run_pytest(inner, share), shares))
+    return combine(name, runs)
+
+
+def combine(name: str, runs: List[PytestRun]) -> Outcome:
+    """The outcome of a suite, from those of its processes."""
     counts = Counts(*map(sum, zip(*(run.counts for run in runs))))
     code = exit_code(next((run.code for run in runs if run.code), 0), counts)
     note = ": ".join(filter(None, [str(counts), failure_reason(code, counts)]))
@@ -128,7 +133,7 @@ def run_suite(name: str, inner: str, shares: List[List[str]], at_once: int = PRO
     failed_tests: Tuple[str, ...] = ()
     if all(run.code in (0, TESTS_FAILED) for run in runs):
         failed_tests = tuple(test for run in runs for test in run.failed_tests)
-    seconds = time.monotonic() - started_at
+    seconds = sum(run.seconds for run in runs)
     return Outcome(name, code == 0, note, seconds, counts, output, failed_tests)
 
 
@@ -144,25 +149,25 @@ def repeat_failed_tests(first: Outcome, inner: str) -> Outcome:
     The result counts, and the final table names each test that passed only now.
     """
     again = run_suite(first.name, inner, [list(first.failed_tests)])
-    output = (
-        first.output + b"\n=== " + first.name.encode() + b", failed tests alone\n" + again.output
-    )
     counts = Counts(
         first.counts.passed + again.counts.passed, again.counts.failed, first.counts.skipped
     )
     passed = sorted(set(first.failed_tests) - set(again.failed_tests))
     note = "\n".join([str(counts)] + ["  only alone: " + test for test in passed])
     seconds = first.seconds + again.seconds
-    return Outcome(first.name, again.is_ok, note, seconds, counts, output, again.failed_tests)
+    return Outcome(first.name, again.is_ok, note, seconds, counts, again.output)
 
 
-def _run_pytest(inner: str, arguments: List[str]) -> PytestRun:
+def run_pytest(inner: str, arguments: List[str]) -> PytestRun:
+    """Run pytest in a process of its own."""
+    started_at = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.xml")
         code, output = run_command(pytest_command(inner, report, arguments), test_environment())
         counts = count_tests(report)
         failed_tests = find_failed_tests(report)
-    return PytestRun(code, counts, failed_tests, output)
+    seconds = time.monotonic() - started_at
+    return PytestRun(code, counts, failed_tests, output, seconds)
 
 
 def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
@@ -241,4 +246,5 @@ def failure_reason(code: int, counts: Counts) -> str:
     """Why a run failed, unless failed tests are the reason."""
     if not code or counts.failed:
         return ""
-    return "no test ran" if code == NO_TESTS_RAN else "pytest exited with {}".format(code)
+    reasons = {NO_TESTS_RAN: "no test ran", NOT_SET_UP: "not set up"}
+    return reasons.get(code, "pytest exited with {}".format(code))
