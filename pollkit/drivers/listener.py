@@ -18,6 +18,7 @@ from ..edges.callbacks.server import MAX_CONNECTIONS, accept_all, serve
 from ..edges.credentials import read_callback_secret
 from ..edges.http.user_headers import validate_headers
 from ..edges.multiplexer import Multiplexer
+from ..edges.shortages import describe_shortage
 from ..errors import ConfigError, PollkitError
 from .engine.reporter import join
 from .publisher import call_safely, logger
@@ -67,10 +68,11 @@ class Listener:
         self._thread = thread
         try:
             thread.start()
-        except RuntimeError:
+        except RuntimeError as error:
             self._thread = None
             multiplexer.close()
-            raise PollkitError("can't start a thread to receive callbacks") from None
+            problem = describe_shortage(error) or "can't start a thread"
+            raise PollkitError("can't receive callbacks: " + problem) from None
 
     def close(self) -> None:
         """Stop listening; requests that are not complete get no reply."""

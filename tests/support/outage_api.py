@@ -14,15 +14,18 @@ class OutageApi(FakeJobApi):
         self.down_until = down_until
         self._answer_when_down = answer
 
+    def is_down(self, at):
+        return self.down_from <= at < self.down_until
+
     def _answer(self, path, headers):
         now = self._clock.now()
-        if not self.down_from <= now < self.down_until:
+        if not self.is_down(now):
             return super()._answer(path, headers)
         self.requests.append(Request(now, path, (path.rsplit("/", 1)[-1],), headers, 0))
         return self._answer_when_down
 
     def requests_when_down(self):
-        return [each for each in self.requests if self.down_from <= each.at < self.down_until]
+        return [each for each in self.requests if self.is_down(each.at)]
 
     def add_jobs(self, count, lasts):
         """Add jobs, and return their ids."""
@@ -30,3 +33,10 @@ class OutageApi(FakeJobApi):
         for name in names:
             self.add(name, lasts=lasts)
         return names
+
+
+class FlappingApi(OutageApi):
+    """Is up for 40 s, down for 20 s, and so on."""
+
+    def is_down(self, at):
+        return at % 60.0 >= 40.0

@@ -179,7 +179,11 @@ def test_callbacks_may_submit_cancel_nudge_and_close(kind):
             assert batch.nudge("b") and batch.cancel("c") and not batch.cancel("unknown")
             batch.close(wait=False)
 
-    options = {"on_event": act} if kind == "on_event" else {}
+    def act_on_first_event_of_a(event):
+        if event.id == "a":
+            act(event)
+
+    options = {"on_event": act_on_first_event_of_a} if kind == "on_event" else {}
     with JobApi(lambda name, count: "done" if name == "a" else "running") as api:
         batch = BatchPoller(one_by_one(api), pace="fixed 1h", workers=2, **options)
         other = batch.submit("c")

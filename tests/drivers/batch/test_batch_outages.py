@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from outage_api import OutageApi
+from outage_api import FlappingApi, OutageApi
 from pollkit import BatchPoller, Poller, TokenBucket
 from pollkit.testing import Answer, VirtualClock
 from raw_server import wait_for
@@ -100,14 +100,9 @@ def test_a_request_for_many_jobs_is_one_failed_poll():
 
 def test_an_origin_that_flaps_loses_no_job():
     clock = VirtualClock()
-    with OutageApi(clock) as api:
+    with FlappingApi(clock) as api:
         names = api.add_jobs(20, lasts=10 * MINUTE)
-
-        def on_event(event):
-            api.down_from = clock.now() // MINUTE * MINUTE + 20
-            api.down_until = api.down_from + 40
-
-        with batch_for(api, clock, pace="fixed 5s", on_event=on_event) as batch:
+        with batch_for(api, clock, pace="fixed 5s") as batch:
             outcomes = batch.run(names)
         assert {outcome.state.value for outcome in outcomes} == {"done"}
         assert max(outcome.faults for outcome in outcomes) > 12  # yet never ten in a row

@@ -12,7 +12,7 @@ from pollkit.core.model import FaultCode
 from pollkit.edges.http.request import Request
 from pollkit.edges.http.transport import Transport
 from pollkit.testing import VirtualClock
-from raw_server import RawServer, redirect, reply
+from raw_server import RawServer, redirect, reply, wait_for
 from tls_servers import CA, CLIENT_CERT, CLIENT_KEY, tls_server
 from transports import NAMES, adapter_for
 
@@ -287,7 +287,8 @@ def test_a_407_is_the_proxys(scheme, name, fetch):
 
 def test_no_thread_and_no_descriptor_is_left(name, fetch, server, no_thread_is_left):
     fetch(server.url("/done"))
-    before = sorted(os.listdir("/proc/self/fd"))
+    before = len(os.listdir("/proc/self/fd"))
     for path in ("/done", "/reset", "/flood", "/away"):
         fetch(server.url(path))
-    assert len(os.listdir("/proc/self/fd")) <= len(before) + 2  # connections that are kept open
+    most = before + 2  # connections that are kept open
+    wait_for(lambda: len(os.listdir("/proc/self/fd")) <= most)  # a thread may still close one
