@@ -21,7 +21,7 @@ try:
 except ImportError:
     pytest.skip("this system has no limits to set", allow_module_level=True)
 
-SOMEBODY = 54321  # a user without processes
+SOMEBODY = 54321 + os.getpid() % 10000  # a user without processes
 PROFILE = """
 [fake]
 url = URL/jobs/{id}
