@@ -262,6 +262,10 @@ class Statistics:
         """The polls of each of the `count` jobs that finished last, if their number is known."""
         return []
 
+    def durations_of_done_jobs(self, count: int = 1000) -> List[float]:
+        """How long the `count` jobs took that were done last: to the poll, less the known delay."""
+        return []
+
     def add_faults(self, faults: Mapping[str, int]) -> None:
         """Add to the faults of this hour, by kind (`Reading.fault_kind`); kept for 30 days.
 
