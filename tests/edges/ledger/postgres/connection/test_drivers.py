@@ -99,6 +99,10 @@ def test_a_password_comes_from_the_password_file(driver, server, tmp_path, monke
     with pytest.raises(LedgerError, match="refused the password") as raised:
         Ledger(url)
     assert "wr0ng" not in str(raised.value)
+    path.write_text("127.0.0.1:*:jobs:me:s3cr3t\n")
+    path.chmod(0o644)
+    with pytest.raises(LedgerError, match="needs a password: put it in .*chmod 600"):
+        Ledger(url)
 
 
 @pytest.mark.parametrize(
