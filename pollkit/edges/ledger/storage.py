@@ -41,7 +41,9 @@ from .records import (
     Added,
     Claim,
     CopiedDuration,
+    CopiedFault,
     CopiedJob,
+    CopiedStatistics,
     Duration,
     JobRow,
     Kind,
@@ -321,9 +323,11 @@ class Copies:
         """All durations that are kept, the oldest first."""
         raise NotImplementedError
 
-    def write_statistics(
-        self, durations: Sequence[CopiedDuration], minutes: Sequence[Minute]
-    ) -> bool:
+    def read_faults(self) -> List[CopiedFault]:
+        """All numbers of faults that are kept, the oldest first."""
+        raise NotImplementedError
+
+    def write_statistics(self, statistics: CopiedStatistics) -> bool:
         """Write statistics; False if there are some already, which then do not change."""
         raise NotImplementedError
 
