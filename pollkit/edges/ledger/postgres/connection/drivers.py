@@ -85,12 +85,13 @@ class Driver:
         else:
             options["ssl_context"] = _ssl_context(parameters)
         password = find_password(parameters, host, port)
+        timeout_s = int(parameters.get("connect_timeout") or CONNECT_S)
         try:
             connection = self.module.connect(
                 user=parameters["user"],
                 database=parameters["dbname"],
                 password=password,
-                timeout=float(parameters.get("connect_timeout") or CONNECT_S),
+                timeout=timeout_s if timeout_s > 0 else None,  # as in libpq
                 application_name="pollkit",
                 **options,
             )
