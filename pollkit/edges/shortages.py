@@ -1,6 +1,21 @@
 """Errors that mean that this host lacks memory, threads or files: not a bug of pollkit."""
 
 import errno
+import os
+
+
+def can_open_files(count: int) -> bool:
+    """Whether this process can have so many more files open at once."""
+    opened = []
+    try:
+        for _ in range(count):
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        return False
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return True
 
 
 def describe_shortage(error: BaseException) -> str:

@@ -29,10 +29,12 @@ from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 from ..errors import ConfigError, LedgerError, PollkitError
 from .file_system import has_locks, has_shared_memory
 from .files import check_companion, check_links
+from .shortages import can_open_files
 
 BUSY_S = 1.0  # how long SQLite waits for a lock at each attempt
 PATIENCE_S = 30.0  # how long we keep trying
 COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite creates beside its own
+FILES = 4  # that SQLite opens at once: the database, its log, the log's index, a directory
 LOG_BYTES = 4 << 20  # the size to which SQLite truncates the write-ahead log
 
 _NETWORK_FILE_SYSTEMS = tuple(
@@ -366,20 +368,12 @@ def _is_locked(error: sqlite3.Error) -> bool:
 def explain_error(path: str, error: sqlite3.Error) -> LedgerError:
     """An error of SQLite with its remedy."""
     text = str(error)
-    if "unable to open" in text and not _can_open_files():
+    if "unable to open" in text and not can_open_files(FILES):
         return LedgerError("%s can't be opened: too many open files (ulimit -n)" % path)
     for part, explanation in _EXPLANATIONS.items():
         if part in text:
             return LedgerError("%s %s" % (path, explanation))
     return LedgerError("%s can't be used: SQLite says %r" % (path, text))
-
-
-def _can_open_files() -> bool:
-    try:
-        os.close(os.open(os.devnull, os.O_RDONLY))
-    except OSError:
-        return False
-    return True
 
 
 def is_on_network(path: str, mounts: str = "/proc/self/mounts") -> bool:

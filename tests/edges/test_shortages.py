@@ -1,11 +1,15 @@
 """Errors that name a resource that this host lacks are not reported as bugs."""
 
 import errno
+import os
+import sqlite3
 
 import pytest
 
+from descriptors import needs_proc, open_descriptors
 from pollkit.cli.main import report_failure
-from pollkit.edges.shortages import describe_shortage
+from pollkit.edges.shortages import can_open_files, describe_shortage
+from pollkit.edges.sqlite_file import explain_error
 
 SHORTAGES = [
     (MemoryError(), "out of memory: is it limited (ulimit -v)?"),
@@ -26,3 +30,22 @@ def test_a_shortage_is_one_line_with_a_remedy(error, expected, capsys):
 @pytest.mark.parametrize("error", [RuntimeError("x"), OSError(errno.EPERM, "x"), ValueError()])
 def test_other_errors_are_no_shortage(error):
     assert describe_shortage(error) == ""
+
+
+@needs_proc
+@pytest.mark.parametrize("free, cause", [(2, "too many open files"), (9, "check its directory")])
+def test_a_ledger_needs_several_files_at_once(monkeypatch, free, cause):
+    """SQLite reports any shortage of descriptors as a file that it can't open."""
+    before = open_descriptors()
+    really_open = os.open
+
+    def open_if_free(path, flags):
+        if len(open_descriptors()) >= len(before) + free:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return really_open(path, flags)
+
+    monkeypatch.setattr(os, "open", open_if_free)
+    error = sqlite3.OperationalError("unable to open database file")
+    assert cause in str(explain_error("jobs.db", error))
+    assert can_open_files(2)
+    assert open_descriptors() == before

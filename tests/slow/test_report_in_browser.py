@@ -144,6 +144,30 @@ def test_bars_are_where_their_times_are(opened):
     assert page.evaluate(bar % 0 + ".left") == pytest.approx(page.evaluate(bar % 1 + ".left"))
 
 
+@pytest.mark.parametrize("width", [400, 1200])
+def test_no_bar_or_dot_hides_a_number_of_a_vertical_axis(opened, three_jobs, width):
+    page = opened(three_jobs, width=width)
+    places = page.evaluate("""Array.from(document.querySelectorAll('.plot')).map(function (plot) {
+        var boxes = name => Array.from(plot.querySelectorAll(name)).map(
+            shape => shape.getBoundingClientRect());
+        return {
+            frame: plot.parentNode.getBoundingClientRect().left,
+            shapes: Math.min(...boxes('rect, circle, svg').map(box => box.left)),
+            numbers: boxes('text[x="-8"]').map(box => [box.left, box.right])
+        }; })""")
+    assert len(places) == 3  # notice delay, and the durations of two labels
+    for place in places:
+        assert len(place["numbers"]) >= 2
+        for left, right in place["numbers"]:
+            assert place["frame"] <= left < right < place["shapes"]
+
+
+def test_the_timeline_has_its_times_on_a_phone(opened, three_jobs):
+    page = opened(three_jobs, width=400)
+    label = "document.querySelector('#jobs thead .axis-labels text').getBoundingClientRect()"
+    assert page.evaluate(label + ".width") > 0
+
+
 def test_hostile_texts_are_shown_and_not_executed(opened):
     outcomes = hostile_outcomes()
     page = opened(outcomes)

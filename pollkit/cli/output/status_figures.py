@@ -1,8 +1,8 @@
 """The figures of a report in a few lines, for `pollkit status`."""
 
-from typing import List, Optional, Sequence
+from typing import Iterable, List, Optional, Sequence
 
-from ...core.learning.durations import point_between
+from ...core.model import NOTHING_COUNTED, Counts
 from ...core.units import rounded_duration
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import Minute
@@ -12,7 +12,7 @@ from .streams import count_text
 SPARKS = "▁▂▃▄▅▆▇█"
 RECENT_S = 3600.0
 BIN_S = 120.0  # of a sparkline
-MOST_SIMULATED_JOBS = 60  # a sample, because status should be quick
+MOST_JOBS = 20000  # the latest ones: more would make status slow
 
 
 class StatusFigures:
@@ -24,12 +24,22 @@ class StatusFigures:
         self._has_simulated = False
 
     def lines(self, now: float, is_unicode: bool) -> List[str]:
-        """The figures of the finished jobs, and of the last hour; none if nothing was polled."""
-        return [line for line in (self._job_line(), self._hour_line(now, is_unicode)) if line]
+        """The figures of the finished jobs, of all requests, and of the last hour, if any."""
+        since = now - RECENT_S
+        minutes = self._ledger.statistics.minutes(since)
+        recent = self._requests_text((minute.counts for minute in minutes), now, since)
+        in_all = self._requests_text(self._ledger.statistics.totals().values(), now, 0.0)
+        lines = [self._job_line()]
+        if in_all and in_all != recent:
+            lines.append("in all: " + in_all)
+        if recent:
+            sparks = " " + sparkline(_rates(minutes, now)) if is_unicode else ""
+            lines.append("last hour: %s%s" % (recent, sparks))
+        return [line for line in lines if line]
 
     def _job_line(self) -> str:
         statistics = self._ledger.statistics
-        polls = statistics.polls_per_job()
+        polls = statistics.polls_per_job(MOST_JOBS)
         if not polls:
             return ""
         mean_polls = sum(polls) / len(polls)
@@ -40,7 +50,7 @@ class StatusFigures:
                 loop.polls_per_job,
                 saved_text(saved_share(loop, mean_polls)),
             )
-        delays = Quantiles.of_values(statistics.notice_delays())
+        delays = Quantiles.of_values(statistics.notice_delays(MOST_JOBS))
         if delays is not None:
             text += "; notice delay %s, 95%% within %s" % (
                 rounded_duration(delays.median),
@@ -50,28 +60,21 @@ class StatusFigures:
 
     def _simulate_loop(self) -> Optional[Loop]:
         if not self._has_simulated:
-            kinds = self._ledger.statistics.durations_by_kind().values()
-            durations = [
-                point_between(least_s, most_s, i)
-                for bounds in kinds
-                for i, (least_s, most_s) in enumerate(bounds)
-            ]
-            self._loop = simulate_loop(durations, MOST_SIMULATED_JOBS)
+            durations = self._ledger.statistics.durations_of_done_jobs(MOST_JOBS)
+            self._loop = simulate_loop(durations)
             self._has_simulated = True
         return self._loop
 
-    def _hour_line(self, now: float, is_unicode: bool) -> str:
-        minutes = self._ledger.statistics.minutes(now - RECENT_S)
-        polls = sum(minute.counts.polls for minute in minutes)
-        if not polls:
+    def _requests_text(self, counts: Iterable[Counts], now: float, since: float) -> str:
+        found = NOTHING_COUNTED
+        for each in counts:
+            found = found.plus(each)
+        if not found.polls:
             return ""
-        text = "last hour: %s" % count_text(polls, "request")
-        if is_unicode:
-            text += " " + sparkline(_rates(minutes, now))
-        limited = sum(minute.counts.rate_limited for minute in minutes)
-        if limited:
-            text += ", %d x 429" % limited
-        outages = self._ledger.outages(now - RECENT_S)
+        text = count_text(found.polls, "request")
+        if found.rate_limited:
+            text += ", %d x 429" % found.rate_limited
+        outages = self._ledger.outages(since)
         if outages:
             length = rounded_duration(outage_seconds(outages, now))
             text += "; %s of %s" % (count_text(len(outages), "outage"), length)

@@ -9,7 +9,7 @@ from ...drivers.simulation.figures import percentile
 
 LOOP = "fixed 30s"  # the loop that people write themselves
 LOOP_S = 30.0
-MOST_SIMULATED_JOBS = 300
+MOST_SIMULATED_JOBS = 100  # status should be quick
 MOST_SIMULATED_POLLS = 20000.0  # they take about half a second
 
 
@@ -38,24 +38,22 @@ class Quantiles(NamedTuple):
         return cls(median, p95, sum(ordered) / len(ordered))
 
 
-def simulate_loop(
-    durations: Sequence[float], most_jobs: int = MOST_SIMULATED_JOBS
-) -> Optional[Loop]:
+def simulate_loop(durations: Sequence[float]) -> Optional[Loop]:
     """Simulate the loop with a sample of these durations; None if there are none."""
     from ...drivers.simulation.simulation import Simulation  # late: status may not need it
 
-    sample = _sample([duration for duration in durations if duration > 0], most_jobs)
+    sample = _sample([duration for duration in durations if duration > 0])
     if not sample:
         return None
     found = Simulation(durations=sample, jobs=len(sample), arrive="every 1m").run(LOOP)
     return None if found.mean is None else Loop(found.polls_per_job, found.mean)
 
 
-def _sample(durations: List[float], most_jobs: int) -> List[float]:
-    """Every n-th duration, so that a simulation makes few polls."""
+def _sample(durations: List[float]) -> List[float]:
+    """Every n-th duration by length, so that a simulation makes few polls."""
     polls = sum(durations) / LOOP_S + len(durations)
-    step = max(-(-len(durations) // most_jobs), int(polls / MOST_SIMULATED_POLLS), 1)
-    return durations[::step]
+    step = max(-(-len(durations) // MOST_SIMULATED_JOBS), int(polls / MOST_SIMULATED_POLLS), 1)
+    return sorted(durations)[step // 2 :: step]
 
 
 def saved_share(loop: Loop, polls_per_job: float) -> float:

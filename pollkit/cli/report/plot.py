@@ -1,8 +1,8 @@
 """Charts that fit any width: positions across are in percent, positions down in pixels.
 
-Text keeps its size on a phone and on a wide screen. The labels of the vertical axis are inside the
-plot, above their grid lines, so that no margin depends on the width. Curves can't be written in
-percent; they are in an <svg> of their own that stretches (`curve`).
+Text keeps its size on a phone and on a wide screen. The labels of the vertical axis are left of
+the plot, in a margin that the style gives it, so that no bar or dot hides them. Curves can't be
+written in percent; they are in an <svg> of their own that stretches (`curve`).
 """
 
 import time
@@ -11,7 +11,7 @@ from typing import List, NamedTuple, Sequence, Tuple, Union
 from ..charts.scales import LogAxis, even_ticks, number_text
 from .markup import Html, join, shape, tag
 
-TOP = 16  # pixels above the plot, for the label of the highest grid line
+TOP = 16  # pixels above the plot, for the unit of the vertical axis
 AXIS = 28  # pixels below the plot, for marks and the labels of the horizontal axis
 # Steps between the ticks of a time axis, in seconds
 SECOND_STEPS = [1, 2, 5, 10, 15, 30]
@@ -150,20 +150,19 @@ class Plot:
         )
 
     def draw(self, title: str, axis: Sequence[Tuple[float, str]], unit: str) -> Html:
-        """The whole chart; `axis` has the ticks across, `unit` follows the highest number."""
+        """The whole chart; `axis` has the ticks across, `unit` is that of the numbers."""
         lines = [tag("title", title)]
-        texts = []
-        ticks = self._axis.ticks(5)
-        for tick in ticks:
+        texts = [tag("text", unit, x="0", y=str(TOP - 5))]
+        for tick in self._axis.ticks(5):
             y = self.y(tick)
             if y < self.bottom:
                 lines.append(_line_across(y, "grid"))
-                text = number_text(tick) + (unit if tick == ticks[-1] else "")
-                texts.append(tag("text", text, x="0", y="%g" % (y - 4)))
+            texts.append(tag("text", number_text(tick), x="-8", y="%g" % (y + 4), class_="end"))
         lines.append(_line_across(self.bottom, "axis"))
         size = {"width": "100%", "height": str(self.bottom + AXIS)}
         axis_texts = axis_labels(axis, self.bottom + AXIS - 4)
-        return tag("svg", *lines, *self._shapes, *texts, axis_texts, role="img", **size)
+        parts = [*lines, *self._shapes, *texts, axis_texts]
+        return tag("svg", *parts, role="img", class_="plot", **size)
 
 
 def _line_across(y: float, class_: str) -> Html:

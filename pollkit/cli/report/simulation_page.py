@@ -85,7 +85,7 @@ def _draw_frontier(
             name = tag("text", letter(i), x=x, y="%g" % (y + 4), class_="on-dot")
             plot.add(tag("g", tag("title", str(figures.pace)), dot, name))
     ticks = [(x_axis.position(tick), number_text(tick) + " s") for tick in x_axis.ticks(8)]
-    return plot.draw("Polls per job against mean notice delay", ticks, " polls per job")
+    return plot.draw("Polls per job against mean notice delay", ticks, "polls per job")
 
 
 def _curve_points(
@@ -150,7 +150,7 @@ def _request_rate(simulation: Simulation, all_figures: Sequence[Figures]) -> Htm
     title = "Requests per minute"
     if bin_width > 1:
         title += ", averaged over %d minutes" % bin_width
-    picture = plot.draw(title, ticks, " per minute")
+    picture = plot.draw(title, ticks, "per minute")
     return tag(
         "section",
         tag("h2", title),

@@ -4,7 +4,7 @@ from itertools import zip_longest
 from typing import Any, Dict, Iterator, List, NamedTuple
 
 from ...edges.ledger.ledger import Ledger
-from ...edges.ledger.records import LEASED, CopiedJob
+from ...edges.ledger.records import LEASED, CopiedJob, CopiedStatistics
 from ...edges.ledger.storage import Storage
 from ...errors import LedgerError
 
@@ -22,7 +22,7 @@ class Copied(NamedTuple):
 def copy_ledger(source: Ledger, target: Ledger) -> Copied:
     """Copy jobs, outcomes and statistics; a LedgerError if the copy differs.
 
-    Rate limits and outages are not copied: the next run finds them out.
+    Rate limits and current outages are not copied: the next run finds them out.
     """
     leased = source.summary().states[LEASED]
     if leased:
@@ -30,21 +30,30 @@ def copy_ledger(source: Ledger, target: Ledger) -> Copied:
             "%d jobs of %s are being polled: stop the runs first (a minute after a run was "
             "killed, its jobs are free)" % (leased, source.name)
         )
+    _count_equal(source._storage, target._storage, may_be_partial=True)  # before it is changed
     new = 0
     for page in _pages(source._storage):
         new += target._storage.copies.write_jobs(page)
-    target._storage.copies.write_statistics(
-        source._storage.copies.read_durations(), source.statistics.minutes()
-    )
+    target._storage.copies.write_statistics(_read_statistics(source))
     return Copied(new, _count_equal(source._storage, target._storage))
 
 
-def _count_equal(source: Storage, target: Storage) -> int:
-    """Compare all jobs with their copies, which are in the same order; their number."""
+def _read_statistics(ledger: Ledger) -> CopiedStatistics:
+    copies = ledger._storage.copies
+    outages = [outage for outage in ledger.outages(0.0) if outage.ended_at is not None]
+    return CopiedStatistics(
+        copies.read_durations(), ledger.statistics.minutes(), copies.read_faults(), outages
+    )
+
+
+def _count_equal(source: Storage, target: Storage, may_be_partial: bool = False) -> int:
+    """Compare the jobs with their copies, which are in the same order; the number of copies."""
     count = 0
-    for pair in zip_longest(_jobs(source), _jobs(target)):
-        if None in pair or not _is_same(*pair):
-            job_id = next(job for job in pair if job is not None).id
+    for job, copy in zip_longest(_jobs(source), _jobs(target)):
+        if copy is None and may_be_partial:
+            break
+        if job is None or copy is None or not _is_same(job, copy):
+            job_id = next(each for each in (job, copy) if each is not None).id
             raise LedgerError(
                 "%s differs from %s, first at the job %r: copy to an empty ledger"
                 % (target.name, source.name, job_id)

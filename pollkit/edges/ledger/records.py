@@ -2,7 +2,7 @@
 
 import json
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ...core.learning.completions import observed_duration
 from ...core.learning.durations import Completion
@@ -282,6 +282,14 @@ class CopiedDuration(NamedTuple):
     began_at: float
 
 
+class CopiedFault(NamedTuple):
+    """The number of faults of a kind in an hour, counted from 1970."""
+
+    hour: int
+    kind: str
+    faults: int
+
+
 class Minute(NamedTuple):
     """The polls of one minute; `at` is its start in wall-clock time."""
 
@@ -297,3 +305,12 @@ class StoredBucket(NamedTuple):
     rule: str  # the limit as text, '' if it is not known
     bucket: Bucket
     read_at: float
+
+
+class CopiedStatistics(NamedTuple):
+    """All statistics; instants are wall-clock time."""
+
+    durations: Sequence[CopiedDuration]
+    minutes: Sequence[Minute]
+    faults: Sequence[CopiedFault]
+    outages: Sequence[Outage]  # that have ended

@@ -41,7 +41,9 @@ from .records import (
     Added,
     Claim,
     CopiedDuration,
+    CopiedFault,
     CopiedJob,
+    CopiedStatistics,
     Duration,
     JobRow,
     Kind,
@@ -262,6 +264,10 @@ class Statistics:
         """The polls of each of the `count` jobs that finished last, if their number is known."""
         return []
 
+    def durations_of_done_jobs(self, count: int = 1000) -> List[float]:
+        """How long the `count` jobs took that were done last: to the poll, less the known delay."""
+        return []
+
     def add_faults(self, faults: Mapping[str, int]) -> None:
         """Add to the faults of this hour, by kind (`Reading.fault_kind`); kept for 30 days.
 
@@ -317,9 +323,11 @@ class Copies:
         """All durations that are kept, the oldest first."""
         raise NotImplementedError
 
-    def write_statistics(
-        self, durations: Sequence[CopiedDuration], minutes: Sequence[Minute]
-    ) -> bool:
+    def read_faults(self) -> List[CopiedFault]:
+        """All numbers of faults that are kept, the oldest first."""
+        raise NotImplementedError
+
+    def write_statistics(self, statistics: CopiedStatistics) -> bool:
         """Write statistics; False if there are some already, which then do not change."""
         raise NotImplementedError
 

@@ -6,6 +6,7 @@ import postgres_server
 from ledger_host import RULES, new_place, poll_job, states
 from pollkit import Job, Ledger, LedgerError
 from pollkit.core.reading.verdict import Verdict
+from pollkit.core.scheduling.outages import Outage
 from pollkit.drivers.ledger import copier
 from pollkit.drivers.ledger.copier import copy_ledger
 
@@ -89,6 +90,33 @@ def test_a_ledger_that_is_in_use_is_not_copied(ledger, other):
     with pytest.raises(LedgerError, match="being polled: stop the runs"):
         copy_ledger(ledger, other)
     assert states(other) == {}
+
+
+def test_a_ledger_with_other_jobs_gets_none_of_these(ledger, other):
+    ledger.add(["a", "b"])
+    other.add(["c"])
+    with pytest.raises(LedgerError, match="copy to an empty ledger"):
+        copy_ledger(ledger, other)
+    assert [row.job.id for row in other.jobs()] == ["c"]
+
+
+def test_outages_that_have_ended_and_faults_are_copied_once(ledger, other, outages, clock):
+    ledger.add(["a"])
+    for origin in ("https://a", "https://b"):
+        outages.begin(Outage(origin, clock.now(), "refused", clock.now()))
+    clock.pass_s(60)
+    outages.end("https://a", 1.0)
+    ledger.statistics.add_faults({"connect": 3})
+    clock.pass_s(7200)
+    ledger.statistics.add_faults({"connect": 2})
+    copy_ledger(ledger, other)
+    copy_ledger(ledger, other)
+    (copied,) = other.outages(0.0)
+    assert copied.origin == "https://a" and copied.last_fault == "refused"
+    assert copied.ended_at - copied.began_at == pytest.approx(60.0)
+    assert other._storage.outages.take_reports() == []
+    assert other.statistics.faults_by_kind() == {"connect": 5}
+    assert other.statistics.faults_by_kind(clock.wall() - 3600) == {"connect": 2}
 
 
 @pytest.mark.parametrize("job", [Job("b"), Job("a", label="other")])

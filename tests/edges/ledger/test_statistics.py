@@ -122,6 +122,18 @@ def test_the_polls_of_finished_jobs_are_known_the_latest_first(ledger, leases, s
     assert statistics.polls_per_job(1) == [2]
 
 
+def test_the_durations_of_done_jobs_leave_out_the_notice_delay(ledger, leases, statistics, clock):
+    ledger.add(["a", "b", "failed", "waiting"])
+    a, b, failed, _ = leases.claim(4)
+    clock.pass_s(60)
+    poll_job(ledger, a, Verdict.DONE, notice_delay_s=5.0)
+    poll_job(ledger, failed, Verdict.FAILED)
+    clock.pass_s(60)
+    poll_job(ledger, b, Verdict.DONE)
+    assert statistics.durations_of_done_jobs() == pytest.approx([120.0, 55.0])
+    assert statistics.durations_of_done_jobs(1) == pytest.approx([120.0])
+
+
 def test_faults_are_counted_by_kind_and_hour_for_30_days(statistics, clock):
     statistics.add_faults({})
     statistics.add_faults({"connect": 2, "http 503": 1})

@@ -53,10 +53,11 @@ def _chart(kind: Kind) -> Html:
     plot.add(*_poll_marks(plot, kind.poll_ages, longest))
     median = rounded_duration(percentile(ordered, 0.5) or 0.0)
     p90 = rounded_duration(percentile(ordered, 0.9) or 0.0)
-    text = "%d jobs, median %s, 90 %% within %s" % (len(ordered), median, p90)
+    jobs = "1 job" if len(ordered) == 1 else "{:,} jobs".format(len(ordered))
+    text = "%s, median %s, 90 %% within %s" % (jobs, median, p90)
     caption = join([tag("b", kind.name), " ", text])
     title = "Durations of %s: %s" % (kind.name, text)
-    picture = plot.draw(title, _age_axis(longest), " % of the jobs")
+    picture = plot.draw(title, _age_axis(longest), "% of the jobs")
     return figure(caption, picture, _data(kind, counts, longest))
 
 
@@ -81,7 +82,7 @@ def _poll_marks(plot: Plot, ages: Sequence[float], longest: float) -> List[Html]
 def _age_axis(longest: float) -> List[Tuple[float, str]]:
     """Ticks at round ages, all in one unit."""
     unit_s, unit = next(pair for pair in UNITS if longest >= 1.5 * pair[0] or pair[0] == 1.0)
-    ticks = [tick for tick in even_ticks(longest / unit_s, 6) if tick * unit_s <= longest]
+    ticks = [tick for tick in even_ticks(longest / unit_s, 4) if tick * unit_s <= longest]
     return [(tick * unit_s / longest, "%g %s" % (tick, unit)) for tick in ticks]
 
 

@@ -1,7 +1,6 @@
 """The headline figures: jobs by state, then one tile per figure."""
 
-from typing import List
-
+from ....core.model import State
 from ....core.units import rounded_duration
 from ..figures import Quantiles, outage_seconds, saved_share, simulate_loop, state_counts
 from ..markup import Html, join, shape, tag
@@ -72,8 +71,8 @@ def _polls(data: ReportData) -> Html:
 
 
 def _saved(data: ReportData) -> Html:
-    durations: List[float] = [each for kind in data.kinds for each in kind.durations]
-    loop = simulate_loop(durations)
+    done = [job.duration_s for job in data.jobs if job.state == State.DONE.value]
+    loop = simulate_loop(done)
     name = "Polls saved"
     if loop is None:
         return _tile(name, "–", "no job is done yet")

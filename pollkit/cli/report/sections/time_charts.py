@@ -93,7 +93,7 @@ def _request_chart(name: str, minutes: Sequence[Minute], data: ReportData, bins:
         for start, each in sorted(counts.items())
     ]
     headings = ("From (UTC)", "Requests", "Per minute", "Faults", "429", "Pauses")
-    picture = plot.draw(title, bins.axis.labels(), " per minute")
+    picture = plot.draw(title, bins.axis.labels(), "per minute")
     return figure(title, picture, table(headings, rows, "numbers"))
 
 
@@ -150,7 +150,7 @@ def notice_delay(data: ReportData, axis: TimeAxis) -> Html:
             rows.append((moment_text(start), count, *texts))
     title = "Seconds from the end of a job to the poll that noticed it"
     headings = ("From (UTC)", "Jobs", "Median", "95 % within")
-    picture = plot.draw(title, axis.labels(), " seconds")
+    picture = plot.draw(title, axis.labels(), "seconds")
     return tag(
         "section",
         tag("h2", "Notice delay"),

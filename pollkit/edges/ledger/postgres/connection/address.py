@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote
 from .....errors import ConfigError, LedgerError
 from ...places import DATABASE_SCHEMES
 
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _VARIABLES = {  # of the parameters that `resolve` uses
     "host": "PGHOST",
     "port": "PGPORT",
@@ -90,7 +91,19 @@ def resolve(address: Address, environ: Mapping[str, str] = os.environ) -> Dict[s
     found.setdefault("port", "5432")
     found.setdefault("user", _user_name())
     found.setdefault("dbname", found["user"])
+    _check(found)
     return found
+
+
+def _check(parameters: Mapping[str, str]) -> None:
+    """Raise a LedgerError if a parameter has no meaning; libpq has errors of its own."""
+    for port in parameters["port"].split(","):
+        if port and not (re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65536):
+            raise LedgerError("PostgreSQL: the port must be a number from 1 to 65535")
+    if not re.fullmatch("-?[0-9]{1,6}", parameters.get("connect_timeout") or "0"):
+        raise LedgerError("PostgreSQL: connect_timeout must be a number of seconds")
+    if (parameters.get("sslmode") or SSL_MODES[0]) not in SSL_MODES:
+        raise LedgerError("PostgreSQL: sslmode must be one of " + ", ".join(SSL_MODES))
 
 
 def find_password(parameters: Mapping[str, str], host: str, port: str) -> Optional[str]:

@@ -21,7 +21,7 @@ from ....clock import Clock
 from ...stored_jobs import LedgerTime
 from .. import schema
 from .address import parse_address
-from .drivers import Driver, error_code, error_text, load_driver
+from .drivers import NO_PASSWORD, Driver, error_code, error_text, load_driver
 from .session import Row, Session
 
 STARTING = "57P03"  # the server is starting or stopping
@@ -46,6 +46,8 @@ _PASSING = (
     "55P03",
 )
 _EXPLANATIONS = {
+    NO_PASSWORD: "the server needs a password: put it in ~/.pgpass (PGPASSFILE), which only you "
+    "may read (chmod 600), in a service file or in PGPASSWORD",
     "28P01": "the server refused the password: put the right one in ~/.pgpass (PGPASSFILE) or "
     "PGPASSWORD",
     "28000": "the server refused the user: check the user in the URL, and the server's pg_hba.conf",

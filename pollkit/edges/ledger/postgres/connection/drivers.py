@@ -14,6 +14,7 @@ from .address import Address, find_password, resolve
 
 CONNECT_S = 10
 READ_ONLY = "session is read-only"  # libpq's words for a standby among several hosts
+NO_PASSWORD = "no password"  # that libpq and pg8000 have in their errors; here also a code
 SILENCE_MS = 15000  # a server that acknowledges nothing for so long is gone
 NAMES = ("psycopg", "psycopg2", "pg8000.dbapi")
 
@@ -83,14 +84,21 @@ class Driver:
             options = {"unix_sock": "%s/.s.PGSQL.%s" % (host, port)}
         else:
             options["ssl_context"] = _ssl_context(parameters)
-        connection = self.module.connect(
-            user=parameters["user"],
-            database=parameters["dbname"],
-            password=find_password(parameters, host, port),
-            timeout=float(parameters.get("connect_timeout") or CONNECT_S),
-            application_name="pollkit",
-            **options,
-        )
+        password = find_password(parameters, host, port)
+        timeout_s = int(parameters.get("connect_timeout") or CONNECT_S)
+        try:
+            connection = self.module.connect(
+                user=parameters["user"],
+                database=parameters["dbname"],
+                password=password,
+                timeout=timeout_s if timeout_s > 0 else None,  # as in libpq
+                application_name="pollkit",
+                **options,
+            )
+        except AttributeError:  # it needs a password for SCRAM, and does not check for None
+            if password is not None:
+                raise
+            raise self.module.OperationalError(NO_PASSWORD) from None
         connection.autocommit = True
         connection._usock.settimeout(None)
         _bound_silence(connection._usock.fileno())
@@ -130,13 +138,15 @@ _TEXTS = (
 
 
 def error_code(error: BaseException) -> Optional[str]:
-    """The SQLSTATE of an error; None if it is unknown or the server did not send one."""
+    """The SQLSTATE of an error, or NO_PASSWORD; None if the server did not send one."""
     code = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     details = error.args[0] if error.args else None
     if code is None and isinstance(details, dict):
         return details.get("C")
     if code is None and READ_ONLY in str(error):
         return "25006"
+    if code is None and NO_PASSWORD in str(error):
+        return NO_PASSWORD
     if code is None and "FATAL:" in str(error):
         text = str(error).rpartition("FATAL:")[2]
         code = next((code for part, code in _TEXTS if part in text), None)

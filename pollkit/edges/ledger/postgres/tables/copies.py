@@ -2,11 +2,13 @@
 
 from typing import Any, List, Sequence
 
-from ...records import WAITING, CopiedDuration, CopiedJob, Minute
+from ...records import WAITING, CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics
 from ...storage import Copies
+from ...stored_jobs import move_outage
 from ..connection.database import Database
 from ..connection.session import Session
 from ..rows import COLUMNS, JOB_TABLES
+from .outages import INSERT
 
 _MORE_COLUMNS = {
     "notice_delay_s": "outcome.notice_delay_s",
@@ -16,6 +18,9 @@ _MORE_COLUMNS = {
     "outcome": "outcome.outcome",
     **{name: "intent." + name for name in CopiedJob._fields[-9:-1]},
 }
+
+
+_TABLES = ("duration", "minute", "fault", "outage")  # of the statistics
 
 
 class PostgresCopies(Copies):
@@ -55,22 +60,27 @@ class PostgresCopies(Copies):
         )
         return [CopiedDuration._make(row) for row in rows]
 
-    def write_statistics(
-        self, durations: Sequence[CopiedDuration], minutes: Sequence[Minute]
-    ) -> bool:
+    def read_faults(self) -> List[CopiedFault]:
+        """All numbers of faults that are kept; see Copies."""
+        rows = self._database.query(
+            "SELECT hour, kind, count FROM pollkit.fault ORDER BY hour, kind"
+        )
+        return [CopiedFault._make(row) for row in rows]
+
+    def write_statistics(self, statistics: CopiedStatistics) -> bool:
         """Write statistics; see Copies."""
         offset = self._database.time().wall_offset
 
         def work(db: Session) -> bool:
-            if db.query("SELECT 1 FROM pollkit.duration UNION SELECT 1 FROM pollkit.minute"):
+            if any(db.query("SELECT 1 FROM pollkit.%s LIMIT 1" % name) for name in _TABLES):
                 return False
-            for duration in durations:
+            for duration in statistics.durations:
                 db.query(
                     "INSERT INTO pollkit.duration (profile, label, least_s, most_s, began_at, job) "
                     "VALUES (%s, %s, %s, %s, %s, 0)",
                     *duration._replace(began_at=duration.began_at - offset),
                 )
-            for minute in minutes:
+            for minute in statistics.minutes:
                 db.query(
                     "INSERT INTO pollkit.minute VALUES (%s, %s, %s, 0, %s, %s, %s, %s)",
                     int(minute.at // 60),
@@ -78,6 +88,11 @@ class PostgresCopies(Copies):
                     minute.origin or "",
                     *minute.counts,
                 )
+            for fault in statistics.faults:
+                db.query("INSERT INTO pollkit.fault VALUES (%s, %s, %s)", *fault)
+            for outage in statistics.outages:
+                row = move_outage(outage, -offset)
+                db.query(INSERT, *row, row.ended_at, "end")
             return True
 
         return self._database.run(work)

@@ -19,6 +19,10 @@ from ..rows import LEASE, claims_from_rows, keys_and_tokens, read_outages
 KEPT_S = 30 * 86400.0  # how long an outage is kept after its end
 ABANDONED_S = 3600.0  # an outage ends if no job has been waiting for its probe for so long
 
+INSERT = (
+    "INSERT INTO pollkit.outage (origin, began_at, last_fault, next_probe_at, failed_probes, "
+    "ended_at, hold_until, reported) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)"
+)
 # Moves claimed jobs to the lane of an origin's outage, if it still holds jobs so many seconds from
 # now. The lock keeps the outage from ending meanwhile: a job must not enter an abandoned lane.
 HOLD = """WITH outage AS MATERIALIZED (
@@ -54,11 +58,10 @@ class PostgresOutages(Outages):
         """Record an outage; see Outages."""
         row = move_outage(outage, self._database.time().offset)
         rows = self._database.query(
-            "INSERT INTO pollkit.outage (origin, began_at, last_fault, next_probe_at, "
-            "failed_probes, ended_at, hold_until) VALUES (%s, %s, %s, %s, %s, %s, %s) "
-            "ON CONFLICT (origin) WHERE ended_at IS NULL DO NOTHING RETURNING key",
+            INSERT + " ON CONFLICT (origin) WHERE ended_at IS NULL DO NOTHING RETURNING key",
             *row._replace(last_fault=one_line(outage.last_fault)),
             row.began_at + LONGEST_EXTENSION_S,
+            None,
         )
         return bool(rows)
 

@@ -115,6 +115,16 @@ class PostgresStatistics(Statistics):
         )
         return [polls for (polls,) in rows if polls is not None]
 
+    def durations_of_done_jobs(self, count: int = 1000) -> List[float]:
+        """How long the latest done jobs took; see Statistics."""
+        rows = self._database.query(
+            "SELECT ended_at - added_at - COALESCE(notice_delay_s, 0) FROM pollkit.outcome "
+            "JOIN pollkit.job ON job.key = outcome.job WHERE state = 'done' "
+            "ORDER BY ended_at DESC LIMIT %s",
+            count,
+        )
+        return [duration for (duration,) in rows]
+
     def add_faults(self, faults: Mapping[str, int]) -> None:
         """Add to the faults of this hour; see Statistics."""
         for kind, count in faults.items():

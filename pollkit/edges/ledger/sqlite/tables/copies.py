@@ -3,12 +3,15 @@
 from typing import List, Sequence
 
 from ....sqlite_file import Connection
-from ...records import CopiedDuration, CopiedJob, Minute
+from ...records import CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics
 from ...storage import Copies
+from ...stored_jobs import move_outage
 from ..ledger_file import LedgerFile
+from .outages import insert_outage
 
 _COLUMNS = CopiedJob._fields[1:-9]
 _INTENT_COLUMNS = CopiedJob._fields[-9:-1]
+_TABLES = ("durations", "minutes", "faults", "outages")  # of the statistics
 
 
 class SqliteCopies(Copies):
@@ -76,27 +79,34 @@ class SqliteCopies(Copies):
 
         return self._file.read(work)
 
-    def write_statistics(
-        self, durations: Sequence[CopiedDuration], minutes: Sequence[Minute]
-    ) -> bool:
+    def read_faults(self) -> List[CopiedFault]:
+        """All numbers of faults that are kept; see Copies."""
+        query = "SELECT hour, kind, count FROM faults ORDER BY hour, kind"
+        rows = self._file.read(lambda db: db.execute(query).fetchall())
+        return [CopiedFault._make(row) for row in rows]
+
+    def write_statistics(self, statistics: CopiedStatistics) -> bool:
         """Write statistics; see Copies."""
 
         def work(db: Connection) -> bool:
             offset = self._file.time(db).wall_offset
-            if db.execute("SELECT 1 FROM durations UNION SELECT 1 FROM minutes").fetchone():
+            if any(db.execute("SELECT 1 FROM %s LIMIT 1" % name).fetchone() for name in _TABLES):
                 return False
             db.executemany(
                 "INSERT INTO durations (profile, label, least_s, most_s, began_at) "
                 "VALUES (?, ?, ?, ?, ?)",
-                [(*each[:-1], each.began_at - offset) for each in durations],
+                [(*each[:-1], each.began_at - offset) for each in statistics.durations],
             )
             db.executemany(
                 "INSERT INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?)",
                 [
                     (each.at // 60, each.profile or "", each.origin or "", *each.counts)
-                    for each in minutes
+                    for each in statistics.minutes
                 ],
             )
+            db.executemany("INSERT INTO faults VALUES (?, ?, ?)", statistics.faults)
+            for outage in statistics.outages:
+                insert_outage(db, move_outage(outage, -offset), reported="end")
             return True
 
         return self._file.write(work)

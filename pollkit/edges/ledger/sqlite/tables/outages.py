@@ -58,10 +58,7 @@ class SqliteOutages(Outages):
             if _hold_until(db, outage.origin) is not None:
                 return False
             row = move_outage(outage, offset)._replace(last_fault=one_line(outage.last_fault))
-            db.execute(
-                "INSERT INTO outages (%s, hold_until) VALUES (?, ?, ?, ?, ?, ?, ?)" % _COLUMNS,
-                (*row, row.began_at + LONGEST_EXTENSION_S),
-            )
+            insert_outage(db, row)
             return True
 
         return self._file.write(work)
@@ -163,6 +160,14 @@ class SqliteOutages(Outages):
 _UNREPORTED = (
     "(ended_at IS NULL AND reported IS NULL OR ended_at IS NOT NULL AND reported = 'begin')"
 )
+
+
+def insert_outage(db: Connection, outage: Outage, reported: Optional[str] = None) -> None:
+    """Add an outage, in ledger time."""
+    db.execute(
+        "INSERT INTO outages (%s, hold_until, reported) VALUES (?, ?, ?, ?, ?, ?, ?, ?)" % _COLUMNS,
+        (*outage, outage.began_at + LONGEST_EXTENSION_S, reported),
+    )
 
 
 def read_outages(db: Connection, condition: str = "1") -> List[Outage]:

@@ -115,6 +115,17 @@ class SqliteStatistics(Statistics):
         )
         return [polls for (polls,) in rows if polls is not None]
 
+    def durations_of_done_jobs(self, count: int = 1000) -> List[float]:
+        """How long the latest done jobs took; see Statistics."""
+        rows = self._file.read(
+            lambda db: db.execute(
+                "SELECT ended_at - added_at - COALESCE(notice_delay_s, 0) FROM jobs "
+                "WHERE state = 'done' AND ended_at IS NOT NULL ORDER BY ended_at DESC LIMIT ?",
+                (count,),
+            ).fetchall()
+        )
+        return [duration for (duration,) in rows]
+
     def add_faults(self, faults: Mapping[str, int]) -> None:
         """Add to the faults of this hour; see Statistics."""
 

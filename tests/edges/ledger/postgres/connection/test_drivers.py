@@ -57,6 +57,20 @@ def test_a_database_that_can_not_be_opened_is_an_error_with_a_remedy(driver, pat
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize(
+    "parameter", ["port=abc", "port=99999", "connect_timeout=abc", "sslmode=bogus"]
+)
+def test_a_parameter_without_a_meaning_is_an_error(driver, parameter):
+    with pytest.raises(LedgerError, match=parameter.partition("=")[0]):
+        Ledger("postgresql:///x?host=127.0.0.1&" + parameter)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_timeout_of_0_waits_for_the_connection(driver, path):
+    Ledger(path + "?connect_timeout=0").close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("hosts", ["127.0.0.1:%d,127.0.0.1:1", "127.0.0.1:1,127.0.0.1:%d"])
 def test_if_only_a_standby_is_left_the_error_says_so(driver, path, hosts):
     """Wherever the URL names it: the cause is not that the primary refuses the connection."""
@@ -99,6 +113,10 @@ def test_a_password_comes_from_the_password_file(driver, server, tmp_path, monke
     with pytest.raises(LedgerError, match="refused the password") as raised:
         Ledger(url)
     assert "wr0ng" not in str(raised.value)
+    path.write_text("127.0.0.1:*:jobs:me:s3cr3t\n")
+    path.chmod(0o644)
+    with pytest.raises(LedgerError, match="needs a password: put it in .*chmod 600"):
+        Ledger(url)
 
 
 @pytest.mark.parametrize(
