@@ -160,9 +160,13 @@ def storage(request):
 
 
 @pytest.fixture
-def path(storage):
-    """The place of a ledger that does not exist yet."""
-    with ledger_host.new_place(storage) as place:
+def path(storage, request):
+    """The place of a ledger; it does not exist yet, unless the test uses the fixture `ledger`."""
+    if "ledger" in request.fixturenames:
+        new = ledger_host.place_of_new_ledger
+    else:
+        new = ledger_host.new_place
+    with new(storage) as place:
         yield place
 
 

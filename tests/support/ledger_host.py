@@ -1,9 +1,12 @@
 """Helpers for tests of ledgers and shared buckets: a host whose clocks the test moves."""
 
+import atexit
 import contextlib
+import functools
 import itertools
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -52,6 +55,28 @@ def new_place(storage):
     else:
         with folder() as name:
             yield os.path.join(name, "jobs.db")
+
+
+@contextmanager
+def place_of_new_ledger(storage):
+    """The place of an empty ledger that was just created; it is removed afterwards."""
+    if storage == "postgres":
+        with postgres_server.shared_ledger() as url:
+            yield url
+    else:
+        with new_place(storage) as path:
+            shutil.copy(_new_ledger_file(), path)
+            yield path
+
+
+@functools.lru_cache(maxsize=1)
+def _new_ledger_file():
+    """An SQLite file with an empty ledger: to copy it takes less time than to create the tables."""
+    temporary = folder()
+    atexit.register(temporary.cleanup)
+    path = os.path.join(temporary.name, "new.db")
+    Ledger(path).close()
+    return path
 
 
 @contextmanager
