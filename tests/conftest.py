@@ -8,8 +8,11 @@ import faulthandler
 import gc
 import itertools
 import os
+import pathlib
+import re
 import ssl
 import sys
+import tempfile
 import threading
 
 import pytest
@@ -30,6 +33,7 @@ from pollkit.testing import FakeJobApi
 HANGS_S = 300  # all tests of the suite together take a fraction of it
 SLOW_HANGS_S = 1800  # and so do those of tests/slow
 _numbers = itertools.count()
+_histories = tempfile.TemporaryDirectory()
 
 
 def pytest_configure(config):
@@ -45,19 +49,32 @@ def pytest_collection_finish(session):
         gc.freeze()
 
 
-@pytest.fixture(autouse=True)
-def history_of_its_own(monkeypatch, tmp_path_factory):
-    """The path of this test's history file. Child processes inherit it, or have no HOME."""
-    folder = tmp_path_factory.getbasetemp() / "histories" / str(next(_numbers))
-    monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    return folder / "pollkit" / "history.json"
-
-
-@pytest.fixture(autouse=True)
-def forget_stray_senders():
-    """A server of a later test may get the same port, and then has the same origin."""
-    yield
+# Hooks, because two fixtures that each test uses would take a third of the time of a short one.
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    # The history file of this test. Child processes inherit it, or have no HOME.
+    os.environ["XDG_STATE_HOME"] = os.path.join(_histories.name, str(next(_numbers)))
+    # A server of this test may get the port of an earlier one, and then has the same origin.
     pool._stray_senders.clear()
+
+
+def pytest_unconfigure():
+    _histories.cleanup()
+
+
+@pytest.fixture
+def history_of_its_own():
+    """The path of this test's history file."""
+    return pathlib.Path(os.environ["XDG_STATE_HOME"], "pollkit", "history.json")
+
+
+@pytest.fixture
+def tmp_path(request, tmp_path_factory):
+    """An empty folder, as that of pytest, which looks for an unused name among all folders."""
+    name = "%.30s_%d" % (re.sub(r"\W", "_", request.node.name), next(_numbers))
+    path = tmp_path_factory.getbasetemp() / name
+    path.mkdir(mode=0o700)
+    return path
 
 
 @pytest.fixture
