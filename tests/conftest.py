@@ -10,6 +10,7 @@ import itertools
 import os
 import pathlib
 import re
+import shutil
 import ssl
 import sys
 import tempfile
@@ -33,7 +34,7 @@ from pollkit.testing import FakeJobApi
 HANGS_S = 300  # all tests of the suite together take a fraction of it
 SLOW_HANGS_S = 1800  # and so do those of tests/slow
 _numbers = itertools.count()
-_histories = tempfile.TemporaryDirectory()
+_histories = tempfile.mkdtemp()  # a TemporaryDirectory is removed when a forked child ends
 
 
 def pytest_configure(config):
@@ -53,13 +54,13 @@ def pytest_collection_finish(session):
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     # The history file of this test. Child processes inherit it, or have no HOME.
-    os.environ["XDG_STATE_HOME"] = os.path.join(_histories.name, str(next(_numbers)))
+    os.environ["XDG_STATE_HOME"] = os.path.join(_histories, str(next(_numbers)))
     # A server of this test may get the port of an earlier one, and then has the same origin.
     pool._stray_senders.clear()
 
 
 def pytest_unconfigure():
-    _histories.cleanup()
+    shutil.rmtree(_histories, ignore_errors=True)
 
 
 @pytest.fixture
