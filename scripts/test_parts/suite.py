@@ -17,6 +17,8 @@ SLOW_SHARES = 10  # for as many processes: the estimates are rough
 # The command line, the single file and PostgreSQL take 43 % of the CPU time of the suite.
 NOT_OF_THE_LIBRARY = r"tests/cli/.*|tests/zipapp/.*"
 LIBRARY_ONLY = ["-k", "not postgres"]
+# These tests need pollkit.pyz, which takes a process a second to build.
+KEPT_TOGETHER = r"tests/zipapp/.*|tests/edges/test_shared_directories\.py"
 # About how many seconds the slowest files take, to divide them evenly. Those of tests/slow were
 # measured with two processes at once.
 SLOWEST = {
@@ -27,21 +29,24 @@ SLOWEST = {
     45: "ledger_soak soak resources hostile_replies",
     37: "ledger_outages_live report_sizes nginx_ledger submit_kills",
     24: "ledger_takeover ledger_crowd terminal terminal_commands",
-    18: "ledger_failover ledger_outage_crowd batch_crowds haproxy zipapp_build",
-    28: "held_requests",
+    18: "ledger_failover ledger_outage_crowd batch_crowds haproxy zipapp_build held_requests",
     14: "result_kills study",
-    11: "transport_outcomes nginx ledger_processes outbox_rotation",
-    10: "batch ledger_results ledger_clocks odd_file_systems",
-    9: "secrets submit ledger_nudges",
-    8: "results_commands examples submissions zipapp",
-    7: "history_commands batch_resume ledger_outages bounded_work cancel_requests",
-    6: "database shared_bucket_hosts shared_directories 05_faults drivers bad_input results ledger "
-    "ledger_runner changes_during_runs wait_command wait_and_batch",
-    5: "11_one_bad_server job_lists listener completion public shared_bucket listen copier",
-    4: "advice demo simulate_command ledger_sharing engine_closing credential_commands",
+    13: "ledger_runner",
+    11: "nginx ledger_processes outbox_rotation",
+    10: "ledger_clocks odd_file_systems",
+    9: "ledger_outages transport_outcomes ledger_results database",
+    8: "advice bad_input",
+    7: "results_commands simulate_command notified_programs ledger_nudges drivers submit",
+    6: "zipapp listen shared_directories secrets",
+    5: "examples batch wait_and_batch profile_mistakes shared_bucket_hosts history_commands "
+    "completion ledger results cancel_requests layers",
+    4: "status_words simulation submissions run parser batch_resume ledger_notices startup "
+    "shared_bucket held_optimum parser_limits",
+    3: "wait_command postgres_commands history_file ledger_files 11_one_bad_server injection "
+    "09_no_leaks changes_during_runs copied_folder",
 }
 SECONDS = {name: seconds for seconds, names in SLOWEST.items() for name in names.split()}
-BYTES_PER_SECOND = 8000.0  # of the other files
+BYTES_PER_SECOND = 8200.0  # of the other files
 TESTS_FAILED = 1  # an exit code of pytest, like the next
 NO_TESTS_RAN = 5
 NOT_SET_UP = 100  # the virtual environment could not be created
@@ -178,12 +183,15 @@ def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
 
 def _share_out(paths: List[str], count: int) -> List[List[str]]:
     """Test files, divided into shares that take about as long."""
+    groups = [[path] for path in paths if not re.fullmatch(KEPT_TOGETHER, path)]
+    groups.append(sorted(path for path in paths if re.fullmatch(KEPT_TOGETHER, path)))
+    estimates = [(sum(map(_estimate_seconds, group)), group) for group in groups]
     shares: List[List[str]] = [[] for _ in range(count)]
     seconds = [0.0] * count
-    for path in sorted(paths, key=lambda path: (-_estimate_seconds(path), path)):
+    for estimate, group in sorted(estimates, key=lambda each: (-each[0], each[1])):
         shortest = seconds.index(min(seconds))
-        shares[shortest].append(path)
-        seconds[shortest] += _estimate_seconds(path)
+        shares[shortest] += group
+        seconds[shortest] += estimate
     return shares
 
 

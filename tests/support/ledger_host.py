@@ -1,6 +1,7 @@
 """Helpers for tests of ledgers and shared buckets: a host whose clocks the test moves."""
 
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -52,6 +53,29 @@ def new_place(storage):
     else:
         with folder() as name:
             yield os.path.join(name, "jobs.db")
+
+
+@contextmanager
+def place_of_new_ledger(storage):
+    """The place of an empty ledger that was just created; it is removed afterwards."""
+    if storage == "postgres":
+        with postgres_server.shared_ledger() as url:
+            yield url
+    else:
+        with new_place(storage) as path:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                file.write(_new_ledger_file())
+            yield path
+
+
+@functools.lru_cache(maxsize=1)
+def _new_ledger_file():
+    """The bytes of an SQLite file with an empty ledger: quicker than to create the tables anew."""
+    with folder() as name:
+        path = os.path.join(name, "new.db")
+        Ledger(path).close()
+        with open(path, "rb") as file:
+            return file.read()
 
 
 @contextmanager

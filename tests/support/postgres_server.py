@@ -16,6 +16,7 @@ import tempfile
 import time
 
 USER = "pollkit"
+WRITABLE = "-c default_transaction_read_only=off -c client_min_messages=warning"
 SETTINGS = {
     "max_connections": "200",
     "listen_addresses": "127.0.0.1",
@@ -35,9 +36,36 @@ except (OSError, ValueError):
     pass
 shutil.rmtree(sys.argv[1], ignore_errors=True)
 """
+# Makes the ledger of a database an empty one again if its tables are those of a new one. That is a
+# tenth of the work of removing and creating them.
+EMPTY_LEDGER = """
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'pollkit' LOOP
+        IF name = 'ledger' THEN
+            UPDATE pollkit.ledger SET run_at = NULL WHERE run_at IS NOT NULL;
+        ELSIF pg_relation_size(('pollkit.' || name)::regclass) > 65536 THEN
+            EXECUTE 'TRUNCATE pollkit.' || name;
+        ELSE
+            EXECUTE 'DELETE FROM pollkit.' || name;
+        END IF;
+    END LOOP;
+    PERFORM setval(('pollkit.' || sequencename)::regclass, 1, false)
+        FROM pg_sequences WHERE schemaname = 'pollkit' AND last_value IS NOT NULL;
+END $$"""
+# What a test may have changed about the tables: their columns, indexes and number of migrations.
+DESCRIBE_LEDGER = """
+SELECT md5(string_agg(concat_ws(' ', c.oid, c.relfilenode <> 0, a.attname, a.atttypid), ','
+    ORDER BY c.oid, a.attnum)) || (SELECT string_agg(l::text, ',') FROM pollkit.ledger l)
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+WHERE c.relnamespace = 'pollkit'::regnamespace"""
+DONE = "-- done --"
 _names = itertools.count(1)
 _servers = []
 _free = []  # URLs of databases of the shared server without a ledger
+_with_ledger = []  # URLs of databases with an empty ledger, and descriptions of its tables
 _clusters = []
 
 
@@ -138,6 +166,7 @@ class PostgresServer:
         self.address = address
         self.port = unused_port()
         self.process = None
+        self._sessions = {}  # of psql, by database
         if primary is None:
             run("cp", "-a", unused_cluster(), self.data)
         else:
@@ -166,6 +195,7 @@ class PostgresServer:
 
     def stop(self, signal_number=signal.SIGINT):
         """Stop the server: 'fast' by default, which ends all sessions."""
+        self._close_sessions()
         self.process.send_signal(signal_number)
         self.process.wait(30)
 
@@ -211,20 +241,77 @@ class PostgresServer:
 
     def empty_database(self, url):
         """Remove the ledger; half as much work as a new database."""
-        name = url.rpartition("/")[2]
-        self.execute(
+        self._reset_sessions(url)
+        self.administer(url, "DROP SCHEMA IF EXISTS pollkit CASCADE")
+
+    def empty_ledger(self, url, tables):
+        """Remove all from the ledger; whether its tables are still as they were described."""
+        self._reset_sessions(url)
+        if self.administer(url, "SELECT to_regclass('pollkit.ledger')") == "":
+            return False
+        self.administer(url, EMPTY_LEDGER)
+        return self.describe_ledger(url) == tables
+
+    def describe_ledger(self, url):
+        return self.administer(url, DESCRIBE_LEDGER)
+
+    def _reset_sessions(self, url):
+        """End the sessions that a test has left, and undo its settings of new ones."""
+        self.administer(
+            url,
             "ALTER DATABASE %s RESET ALL;"
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid();"
-            "DROP SCHEMA IF EXISTS pollkit CASCADE" % name,
-            name,
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            % url.rpartition("/")[2],
         )
+
+    def administer(self, url, statements):
+        """Execute statements in a session that stays; their output as text.
+
+        psql and the server take most of their time to begin a session.
+        """
+        database = url.rpartition("/")[2]
+        if database in self._sessions:
+            with contextlib.suppress(OSError):
+                return self._ask(database, statements)
+            self._close_session(database)  # a test has ended it
+        self._sessions[database] = subprocess.Popen(
+            [find_binary("psql"), "-XqAt", "-v", "ON_ERROR_STOP=1", self.url(database)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=dict(os.environ, PGOPTIONS=WRITABLE),
+            universal_newlines=True,
+        )
+        return self._ask(database, statements)
+
+    def _ask(self, database, statements):
+        session = self._sessions[database]
+        session.stdin.write("%s;\n\\echo '%s'\n" % (statements, DONE))
+        session.stdin.flush()
+        lines = []
+        for line in session.stdout:
+            if line.strip() == DONE:
+                return "\n".join(filter(None, lines))
+            lines.append(line.strip())
+        raise OSError("psql ended: " + " ".join(lines))
+
+    def _close_session(self, database):
+        session = self._sessions.pop(database)
+        with contextlib.suppress(OSError):
+            session.stdin.close()
+        session.stdout.close()
+        session.wait(10)
+
+    def _close_sessions(self):
+        for database in list(self._sessions):
+            self._close_session(database)
 
     def execute(self, statement, database="postgres"):
         """Execute a statement; its output as text."""
         words = ["psql", "-X", "-q", "-A", "-t", "-c", statement, self.url(database)]
         words[0] = find_binary("psql")
-        env = dict(os.environ, PGOPTIONS="-c default_transaction_read_only=off")
+        env = dict(os.environ, PGOPTIONS=WRITABLE)
         return subprocess.check_output(words, stderr=subprocess.STDOUT, env=env).decode().strip()
 
     def _wait_until_ready(self):
@@ -313,6 +400,26 @@ def shared_database():
     yield url
     server.empty_database(url)
     _free.append(url)
+
+
+@contextlib.contextmanager
+def shared_ledger():
+    """The URL of a database of the shared server, with an empty ledger."""
+    from pollkit import Ledger  # late: the benchmarks start a server without pollkit
+
+    server = shared_server()
+    if _with_ledger:
+        url, tables = _with_ledger.pop()
+    else:
+        url = _free.pop() if _free else server.new_database()
+        Ledger(url).close()
+        tables = server.describe_ledger(url)
+    yield url
+    if server.empty_ledger(url, tables):
+        _with_ledger.append((url, tables))
+    else:
+        server.empty_database(url)
+        _free.append(url)
 
 
 def shared_server():

@@ -3,6 +3,7 @@
 It compresses with zlib: scripts/deflate.py takes several seconds more.
 """
 
+import functools
 import os
 import sys
 import zipfile
@@ -19,10 +20,15 @@ __all__ = ["CONTENTS", "Contents", "build", "files_of"]
 
 def build(path):
     """Write the archive. zlib makes it about 2 % larger than deflate.py does."""
+    build_zipapp.write_executable(path, _archive())
+
+
+@functools.lru_cache(maxsize=1)
+def _archive():
     with_deflate = build_zipapp.deflate
     build_zipapp.deflate = deflate_with_zlib
     try:
-        build_zipapp.write_executable(path, build_zipapp.build_archive(ROOT))
+        return build_zipapp.build_archive(ROOT)
     finally:
         build_zipapp.deflate = with_deflate
 

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -82,8 +83,8 @@ def job_list(tmp_path, *lines):
     return str(path)
 
 
-def test_the_tests_write_to_a_temporary_history(api, capsys, history_of_its_own, tmp_path_factory):
-    assert str(history_of_its_own).startswith(str(tmp_path_factory.getbasetemp()))
+def test_the_tests_write_to_a_temporary_history(api, capsys, history_of_its_own):
+    assert str(history_of_its_own).startswith(tempfile.gettempdir())
     assert default_path() == str(history_of_its_own) and not history_of_its_own.exists()
     api.add("1", lasts=0.1)
     assert run(capsys, "wait", api.url("1"), "--pace", "fixed 30ms", "--quiet")[0] == 0

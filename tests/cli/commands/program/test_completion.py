@@ -14,14 +14,17 @@ needs_bash = shells.needs("bash")
 needs_fish = shells.needs("fish")
 needs_zsh = shells.needs("zsh")
 
+_scripts = {}  # of each shell; they are the same for all tests
+
 
 @pytest.fixture
 def env(tmp_path, pollkit):
     """The environment of a shell whose folder has the scripts and some files."""
     for shell in ("bash", "zsh", "fish"):
-        code, out, err = pollkit("completion", shell)
-        assert (code, err) == (0, "")
-        (tmp_path / ("script." + shell)).write_text(out)
+        if shell not in _scripts:
+            code, _scripts[shell], err = pollkit("completion", shell)
+            assert (code, err) == (0, "")
+        (tmp_path / ("script." + shell)).write_text(_scripts[shell])
     (tmp_path / "my jobs.txt").write_text("job_1\n")
     (tmp_path / "mine.db").write_text("")
     (tmp_path / ".config" / "pollkit").mkdir(parents=True)

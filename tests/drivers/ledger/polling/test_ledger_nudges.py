@@ -159,7 +159,7 @@ def test_nudges_during_an_outage_cost_no_request(clock, ledger):
         ledger.add(names)
         runner = LedgerRunner(ledger, api.profile, "fixed 5m")
         for number in range(100):
-            clock.at(10 * MINUTE + number, lambda: [runner.nudge(name) for name in names])
+            clock.at(10 * MINUTE + number, lambda: [runner.nudge(name) for name in names[:5]])
         assert runner.run() == ["done"] * 20
         assert len(api.requests_when_down()) < 60
 
