@@ -301,5 +301,7 @@ def test_a_thread_that_can_not_start_is_reported(batch, monkeypatch):
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", fail)
-    with pytest.raises(PollkitError, match="can't receive callbacks: can't start a thread.*ulimit -u"):
+    with pytest.raises(
+        PollkitError, match="can't receive callbacks: can't start a thread.*ulimit -u"
+    ):
         batch.listen("127.0.0.1:0", secret=SECRET)
