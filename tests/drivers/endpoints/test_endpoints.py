@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from job_api import JobApi
-from pollkit import BatchPoller, ConfigError, Job, Poller, Profile
+from pollkit import BatchPoller, ConfigError, Job, Poller, Profile, TokenBucket
 from pollkit.testing import VirtualClock
 from raw_server import RawServer, reply
 
@@ -83,7 +83,7 @@ def test_a_server_that_invents_warnings_for_ever_is_bounded():
     events = []
     with RawServer(send) as server:
         profile = Profile(url=server.url("/{id}"), pace="fixed 10ms", timeout=1.0)
-        with BatchPoller(profile, on_event=events.append) as batch:
+        with BatchPoller(profile, bucket=TokenBucket("1000/s"), on_event=events.append) as batch:
             batch.run(["job_%d" % number for number in range(40)])
     assert len([event for event in events if event.kind == "warning"]) == 100
 
