@@ -71,7 +71,7 @@ def poll_events(
         yield Event(STATUS, name, now, _status_text(before.status, after.status), after)
     if after.done is not None and before.done is None and after.ending is None:
         yield Event(STATUS, name, now, "done; fetching its result", after)
-    if after.cancel == Cancel.DUE and before.cancel is None:
+    if after.is_cancel_due and before.cancel is None:
         yield Event(STATUS, name, now, "not done in time; asking the API to cancel it", after)
     if after.url != before.url:
         yield Event(STATUS, name, now, "polling %s from now on" % redact_url(after.url), after)

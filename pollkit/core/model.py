@@ -262,6 +262,7 @@ class Outcome(NamedTuple):
             notice_delay_s=None if delay is None else round(delay, 3),
             started_at=iso_text(self.started_at),
             ended_at=iso_text(self.ended_at),
+            saved_to=None if self.saved_to is None else _utf8_path(self.saved_to),
         )
         return fields
 
@@ -271,6 +272,14 @@ class Outcome(NamedTuple):
         polls = "1 poll" if self.polls == 1 else "%d polls" % self.polls
         text = "%s: %s after %.1f s and %s" % (self.id, state, self.waited_s, polls)
         return text + ": " + one_line(self.error.message) if self.error else text
+
+
+def _utf8_path(path: str) -> str:
+    """A path as text: in the C locale, Python 3.6 has the bytes of an 'é' as lone surrogates."""
+    try:
+        return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:  # other surrogates, as Windows has them
+        return path
 
 
 def one_line(text: str, longest: int = 300) -> str:

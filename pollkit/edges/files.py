@@ -83,6 +83,17 @@ def is_sqlite_file(path: str) -> bool:
         return False
 
 
+def is_special_file(path: str) -> bool:
+    """Whether a path leads to a device, a pipe or a socket, which no file must replace."""
+    if os.path.islink(path) and os.readlink(path).startswith("/proc/"):
+        return True  # /dev/stdout, for example
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False  # there is no such file yet
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
 def open_file(path: str, flags: int, mode: int = 0o600) -> int:
     """Open a file as os.open does, but follow no link of another user in a shared directory."""
     check_links(path)

@@ -96,6 +96,9 @@ def test_an_outcome_in_one_line_and_as_json_data():
     assert data["slept_s"] == {"pace": 1.235, "limit": 0.0, "retry_after": 0.0, "fault": 0.0}
     assert (data["notice_delay_s"], done.as_dict()["notice_delay_s"]) == (None, 0.123)
     assert data["ended_at"] == iso_text(2.5) == "1970-01-01T00:00:02.500Z"
+    # In the C locale, Python 3.6 has the bytes of a path as surrogates; Windows has others.
+    for path, text in [("/\udcc3\udca9", "/é"), ("/\ud800", "/\ud800"), (None, None)]:
+        assert done._replace(saved_to=path).as_dict()["saved_to"] == text
 
 
 def test_a_text_is_flattened_to_one_line_and_truncated():

@@ -1,5 +1,6 @@
 """Profile: how one API is polled and its replies are understood. A plain value, read from INI."""
 
+from enum import Enum
 from typing import Any, Dict, Iterable, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ...errors import ConfigError
@@ -391,4 +392,5 @@ def _to_words(words: Any) -> Optional[Tuple[str, ...]]:
         return None
     if isinstance(words, str):
         words = words.split(",")
-    return tuple(str(word).strip() for word in words)
+    values = [word.value if isinstance(word, Enum) else word for word in words]
+    return tuple(str(value).strip() for value in values)

@@ -10,6 +10,7 @@ from .fields import conventions
 from .fields.job_fields import paths_for
 from .fields.json_paths import Path, split_next_page
 from .json_decoding import JsonTooCostly, decode_json
+from .middleboxes import describe_page, is_page
 from .verdict import Verdict
 
 LONGEST_TOKEN = 2000  # characters of a page token
@@ -91,6 +92,8 @@ class ListReader:
         except JsonTooCostly as error:
             return None, str(error)
         except ValueError:
+            if is_page(page):
+                return None, describe_page(page)
             data = None
         places = [data] if isinstance(data, list) else [path.find(data) for path in self._items]
         for found in places:

@@ -28,6 +28,7 @@ from ..reading.fields.json_paths import Path
 from ..reading.fields.status_words import normalize_word
 from ..reading.http_status import linked_url
 from ..reading.json_decoding import decode_json, to_plain_json
+from ..reading.middleboxes import is_page
 from ..reading.reader import Reader
 from ..reading.verdict import Reading, Verdict
 from ..urls import fill_template, join_url, redact_url
@@ -146,7 +147,8 @@ class SubmitReader:
             return answer._replace(is_finished=True)
         if not place.problem:
             return answer
-        if self._profile.prefer and reply.status == 200 and place.job_id is None:
+        is_result = self._profile.prefer and reply.status == 200 and place.job_id is None
+        if is_result and not is_page(reply):
             return _with_result(answer, data, reply)
         if data is None and reply.body.strip():
             return answer._replace(kind=Kind.UNCLEAR)  # a login page, for example

@@ -92,7 +92,7 @@ def next_action(state: WaitState, now: float) -> Action:
     if now < state.next_at:
         return Sleep(state.next_at, state.why)
     url = state.next_url
-    is_cancel = state.cancel == Cancel.DUE
+    is_cancel = state.is_cancel_due
     return Poll(
         url,
         state.etag,
@@ -124,8 +124,8 @@ def observe(
     counted = count_poll(state, settings, reading, now)
     seen = _Observation(settings, reading, now, rand, by_other_jobs)
     if reading.is_cancel:
-        counted = after_cancel_reply(counted, settings, reading)
-        if counted.cancel != Cancel.DUE:
+        counted = after_cancel_reply(counted, settings, reading, now)
+        if not counted.is_cancel_due:
             return _sleep(counted, seen, FIRST_CHECK_S, PACE)
     after = TRANSITIONS[reading.verdict](counted, seen)
     if reading.is_result and after.ending is None:

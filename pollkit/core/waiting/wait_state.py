@@ -67,6 +67,7 @@ class Cancel(str, Enum):
     """The request to cancel a job: see cancelling.py."""
 
     DUE = "due"  # it is the next request
+    DUE_AT_TIMEOUT = "due-at-timeout"  # so it is, because the job has timed out
     SENT = "sent"  # the API has accepted it; the next polls show whether the job ends
     FAILED = "failed"  # the API has refused it; the job is polled as before
 
@@ -105,6 +106,11 @@ class WaitState(NamedTuple):
     ending: Optional[Ending] = None
     done: Optional[DoneJob] = None  # the job is done, and its result is being fetched
     cancel: Optional[str] = None  # a value of Cancel
+
+    @property
+    def is_cancel_due(self) -> bool:
+        """Whether the next request asks the API to cancel the job."""
+        return self.cancel in (Cancel.DUE, Cancel.DUE_AT_TIMEOUT)
 
     @property
     def next_url(self) -> str:

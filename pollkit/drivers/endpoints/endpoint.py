@@ -36,6 +36,7 @@ PENDING_FOR_UNKNOWN_IDS = "this API answers pending for ids that it does not kno
 NOT_HELD = "the server does not hold polls, so they are ordinary ones from now on (help hold)"
 ANY_NUMBER = 1000000  # of jobs in one request
 _MAX_REPORTED_ORIGINS = 100  # a server may invent new ones for ever
+_MAX_WARNINGS = 100
 _WITHOUT_SERVER_TEXT = (Verdict.PENDING, Verdict.DONE)
 
 Readings = Tuple[Reading, List[Reading]]  # of the reply as a whole, and of each job
@@ -200,9 +201,10 @@ class Endpoint:
 
     def is_first_warning(self, text: str) -> bool:
         """Whether a warning about these jobs has not been given before."""
-        is_first = text not in self._warnings
+        if text in self._warnings or len(self._warnings) >= _MAX_WARNINGS:
+            return False
         self._warnings.add(text)
-        return is_first
+        return True
 
     def place(self, job: Job, url: str = "") -> Tuple[object, Optional[str]]:
         """The URL and the profile of a job; two jobs with one id must agree in both."""
@@ -240,7 +242,7 @@ class Endpoint:
             from ...core.reading.result_reader import read_cancel_reply  # late: it is rare
 
             return self.scrub(read_cancel_reply(seen), request.url)
-        reading = self.reader.read(seen, poll.is_moved, poll.is_accepted)
+        reading = self._without_repeats(self.reader.read(seen, poll.is_moved, poll.is_accepted))
         has_link = reading.location is not None and reading.location != request.url
         if has_link and request.refused_link is not None:
             reading = self.reader.read(request.refused_link)
@@ -262,10 +264,17 @@ class Endpoint:
     ) -> Readings:
         """Read the replies to a request for many jobs: the pages of a list."""
         whole, readings = self.reader.read_many(pages, ids, is_complete)
+        readings = [self._without_repeats(reading) for reading in readings]
         if request.hops and readings:
             readings[0] = self._report_hops(readings[0], request)
         url = request.url
         return self.scrub(whole, url), [self.scrub(reading, url) for reading in readings]
+
+    def _without_repeats(self, reading: Reading) -> Reading:
+        """A reading without the warnings that another job has given: most concern the server."""
+        if not reading.warnings:
+            return reading
+        return reading._replace(warnings=tuple(filter(self.is_first_warning, reading.warnings)))
 
     def _report_hops(self, reading: Reading, request: Request) -> Reading:
         """Log each redirect or link to another origin; the first to each becomes a warning."""

@@ -43,6 +43,9 @@ def poll_list(
     seen = yield from endpoint.exchange(request)
     pages, problem = yield from _fetch_pages(endpoint, seen, request, clock, deadline)
     whole, readings = endpoint.read_many(pages, ids, request, is_complete=not problem)
+    if whole.verdict is not Verdict.PENDING and len(pages) > 1:
+        _, earlier = endpoint.read_many(pages[:-1], ids, request, is_complete=False)
+        readings = [_finished_or(*pair) for pair in zip(earlier, readings)]
     if problem and endpoint.is_first_warning(problem):
         readings[0] = readings[0]._replace(warnings=readings[0].warnings + (problem,))
     requests = len(pages)
@@ -93,6 +96,12 @@ def _fetch_pages(
         page = Request(url, request.home, method=request.method, body=request.body)
         pages.append((yield from endpoint.exchange(page)))
     return pages, ""
+
+
+def _finished_or(earlier: Reading, failed: Reading) -> Reading:
+    """The reading of a job after a page failed: an earlier page may show that it has finished."""
+    has_finished = earlier.verdict in (Verdict.DONE, Verdict.FAILED)
+    return earlier if has_finished else failed
 
 
 def _poll_alone(endpoint: "Endpoint", entry: "Entry") -> "Steps[Reading]":

@@ -295,7 +295,7 @@ class Engine:
         reviewed = self._overloads.review(poll.endpoint.origin, first.state, whole, now)
         if reviewed is not whole:
             whole = reviewed
-            readings = [reviewed] * len(entries)
+            readings = [reviewed if one.verdict is Verdict.FAULT else one for one in readings]
         with self.lock:
             rand = self._client.rng()
             origin = first.origin  # the reply may lead to another one

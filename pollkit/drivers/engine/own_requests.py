@@ -6,7 +6,7 @@ stays with the endpoint that polls single jobs.
 
 from typing import TYPE_CHECKING, List
 
-from ...core.waiting.wait_state import Cancel, WaitState
+from ...core.waiting.wait_state import WaitState
 
 if TYPE_CHECKING:
     from ...core.scheduling.schedule import Step
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def needs_own_request(state: WaitState) -> bool:
     """Whether the next request of a wait is not a poll that a list can answer."""
-    return state.done is not None or state.cancel == Cancel.DUE
+    return state.done is not None or state.is_cancel_due
 
 
 def separate_jobs(engine: "Engine", steps: "List[Step]") -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 # A URL that needs no parsing beyond this: most of them.
 _PLAIN_URL = re.compile(r"(https?://[^/?#\s]+)(/[!-\"$-~]*)\Z")
+_FORM = re.compile(rb"[\w.%+-]+=")
 _METHOD = re.compile(r"[A-Z]{1,20}")
 _METHODS_WITH_BODY = frozenset((b"POST", b"PUT", b"PATCH"))
 _MAX_SITES = 512
@@ -212,7 +213,7 @@ class RequestBuilder:
         url, method, body, etag, extra = hop
         site, head = self._heads.get((url, home)) or self._new_head(url, home)
         if body and not site.has_content_type:
-            head += b"Content-Type: application/json\r\n"
+            head += b"Content-Type: %s\r\n" % _content_type(body).encode("ascii")
         if body or method in _METHODS_WITH_BODY:
             head += b"Content-Length: %d\r\n" % len(body)
         if etag is not None and etag.isprintable():
@@ -232,7 +233,7 @@ class RequestBuilder:
         if hop.headers and site.origin == home:
             headers = merge_headers(headers, hop.headers)
         if hop.body and not site.has_content_type:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = _content_type(hop.body)
         if hop.etag is not None and hop.etag.isprintable():
             headers["If-None-Match"] = hop.etag
         headers.update(hop.headers)
@@ -296,6 +297,12 @@ class RequestBuilder:
             headers = merge_headers(headers, {name: value})
             self._secrets.update(secrets_in_header(value))
         return merge_headers(headers, self._headers)
+
+
+def _content_type(body: bytes) -> str:
+    """The type of a body whose type the user does not name: a form such as a=b&c=d, or JSON."""
+    is_form = _FORM.match(body) is not None
+    return "application/x-www-form-urlencoded" if is_form else "application/json"
 
 
 def _header_lines(headers: Mapping[str, str]) -> str:

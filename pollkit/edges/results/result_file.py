@@ -16,10 +16,11 @@ from typing import Any, Dict, Mapping, Optional
 
 from ...core.file_names import ETAG, PART
 from ..clock import Clock
-from ..files import open_file, set_access
+from ..files import is_special_file, open_file, set_access
 from ..ledger.places import belongs_to_ledger
 
 LEDGER = "it is a ledger, which must not be replaced: name another file or folder"
+SPECIAL_FILE = "it is a device, a pipe or a socket, which must not be replaced: name another file"
 _LONGEST_ETAG = 200
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0)  # these files are never links, which may point to any file
@@ -46,6 +47,8 @@ class ResultFile:
 
     def __enter__(self) -> "ResultFile":
         try:
+            if is_special_file(self.path):
+                raise OSError(errno.EEXIST, SPECIAL_FILE)
             if belongs_to_ledger(self.path):  # the id of a job, which a server chose, may name one
                 raise OSError(errno.EEXIST, LEDGER)
             self._handle = _open_and_lock(self._part)

@@ -7,9 +7,9 @@ from typing import Any, List
 from ...core.file_names import file_name
 from ...core.urls import PLACEHOLDER
 from ...errors import ConfigError
-from ..files import check_links
+from ..files import check_links, is_special_file
 from ..ledger.places import belongs_to_ledger
-from .result_file import LEDGER, ResultFile
+from .result_file import LEDGER, SPECIAL_FILE, ResultFile
 
 _ID = "{id}"
 
@@ -59,7 +59,11 @@ class SavePath:
             raise ConfigError(
                 "can't save results to %s, a directory: name a file in it, such as {id}.json" % path
             )
-        if _ID not in self._name and belongs_to_ledger(path):
+        if _ID in self._name:
+            return
+        if is_special_file(path):
+            raise ConfigError("can't save results to %s: %s" % (path, SPECIAL_FILE))
+        if belongs_to_ledger(path):
             raise ConfigError("can't save results to %s: %s" % (path, LEDGER))
 
     @property

@@ -133,6 +133,12 @@ def test_rules_do_not_judge_an_error_of_the_whole_list(status, verdict):
     assert [whole.verdict] + [reading.verdict for reading in readings] == [verdict] * 3
 
 
+def test_a_login_page_in_place_of_a_list_is_named():
+    html = Reply(200, {"Content-Type": "text/html"}, "<html><title>Log in</title>", FIRST)
+    whole, _ = Reader(Profile(batch_items="a.b")).read_many([html], ["a"])
+    assert whole.verdict is Verdict.FAULT and "an HTML page instead of JSON" in whole.because
+
+
 @pytest.mark.parametrize(
     "batch_items, message",
     [

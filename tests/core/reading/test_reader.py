@@ -337,6 +337,7 @@ def test_a_reply_about_many_jobs_is_read_for_each(profile, data):
         (Reply(503), Verdict.FAULT),
         (Reply(429), Verdict.LIMITED),
         (Reply(200, {}, b"<html>"), Verdict.FAULT),
+        (Reply(200, {}, b"oops"), Verdict.FAULT),
         (Reply(200, {}, b"{}"), Verdict.FAULT),
         (Reply(200, {}, b'{"items": 5}'), Verdict.FAULT),
         (Reply(400), Verdict.REFUSED),

@@ -172,6 +172,13 @@ def test_with_prefer_a_200_without_an_id_is_the_result():
     assert read({"area": 12}, 202, profile=profile).kind is Kind.UNTRACKED
 
 
+def test_with_prefer_an_html_page_is_no_result():
+    page = Reply(200, {"Content-Type": "text/html"}, "<html>log in</html>", BASE)
+    answer = SubmitReader(PROFILE._replace(prefer="respond-async")).read(page)
+    assert answer.kind is Kind.UNCLEAR and not answer.is_finished
+    assert "an HTML page instead of JSON" in answer.because
+
+
 def test_a_result_that_can_not_be_used_is_an_error():
     deep = "[" * 900 + "]" * 900
     answer = SubmitReader(PROFILE._replace(prefer="x")).read(Reply(200, {}, deep, BASE))

@@ -74,9 +74,10 @@ def test_words_may_be_text_or_any_collection(done):
     assert wait_for(job("Succeeded"), status=lambda job: job.phase, done=done).phase == "Succeeded"
 
 
-def test_an_enum_counts_by_its_value():
+@pytest.mark.parametrize("done", [{"Succeeded"}, {Phase.SUCCEEDED}])
+def test_an_enum_counts_by_its_value(done):
     got = wait_for(
-        job(Phase.RUNNING), job(Phase.SUCCEEDED), status=lambda job: job.phase, done={"Succeeded"}
+        job(Phase.RUNNING), job(Phase.SUCCEEDED), status=lambda job: job.phase, done=done
     )
     assert got.phase is Phase.SUCCEEDED
 

@@ -1,9 +1,11 @@
 """Jobs are polled at the endpoint of their profile and label."""
 
+import itertools
+
 import pytest
 
 from job_api import JobApi
-from pollkit import BatchPoller, ConfigError, Job, Poller, Profile
+from pollkit import BatchPoller, ConfigError, Job, Poller, Profile, TokenBucket
 from pollkit.testing import VirtualClock
 from raw_server import RawServer, reply
 
@@ -54,6 +56,36 @@ def test_a_labels_timeout_applies_unless_the_caller_overrides_it(tmp_path):
             profile="mine", profiles=str(ini), clock=clock, max_faults=10**6, **options
         ).poll(Job("a", label="small"))
         assert outcome.state == "unreachable" and outcome.waited_s == pytest.approx(waited, abs=0.5)
+
+
+@pytest.mark.parametrize("batch_path", ["", "/jobs?ids={ids}"])
+def test_a_warning_about_the_server_is_given_once_and_not_for_each_job(batch_path):
+    body = '[{"id": "a", "status": "odd"}, {"id": "b", "status": "odd"}]'
+    sent = reply(body if batch_path else '{"status": "odd"}', RateLimit="((")
+    with RawServer(lambda connection, request: connection.send(sent)) as server:
+        profile = Profile(url=server.url("/jobs/{id}"), pace="fixed 10ms", timeout=0.1)
+        if batch_path:
+            profile = profile._replace(batch_url=server.url(batch_path))
+        events = []
+        with BatchPoller(profile, on_event=events.append) as batch:
+            batch.run(["a", "b", "c"])
+    warnings = [event.text for event in events if event.kind == "warning"]
+    assert len([text for text in warnings if "unknown status" in text]) == 1
+    assert len([text for text in warnings if "ignored ratelimit" in text]) == 1
+
+
+def test_a_server_that_invents_warnings_for_ever_is_bounded():
+    numbers = itertools.count()
+
+    def send(connection, request):
+        connection.send(reply('{"status": "odd-%d"}' % next(numbers)))
+
+    events = []
+    with RawServer(send) as server:
+        profile = Profile(url=server.url("/{id}"), pace="fixed 10ms", timeout=1.0)
+        with BatchPoller(profile, bucket=TokenBucket("1000/s"), on_event=events.append) as batch:
+            batch.run(["job_%d" % number for number in range(40)])
+    assert len([event for event in events if event.kind == "warning"]) == 100
 
 
 def test_a_batch_polls_each_job_at_its_own_endpoint_over_the_same_connections(tmp_path):

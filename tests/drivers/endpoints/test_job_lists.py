@@ -153,10 +153,11 @@ def test_a_link_of_nonsense_ends_the_list_and_absence_is_no_end(link):
     assert warning == "the link to the next page of the list makes no sense: it is not read"
 
 
-def test_a_page_that_fails_is_a_fault_of_the_whole_list():
+@pytest.mark.parametrize("status, faults", [("503 Busy", 1), ("500 Oops", 1), ("429 Slow", 0)])
+def test_a_page_that_fails_leaves_the_jobs_finished_that_an_earlier_page_has(status, faults):
     def answer(request):
         if "page=2" in request.target and len(server.requests) < 4:
-            return "503 Busy", {}
+            return status, {}
         if "page=2" in request.target:
             return {"items": items(b="done")}
         return {"items": items(a="done"), "next": "?page=2"}
@@ -164,7 +165,8 @@ def test_a_page_that_fails_is_a_fault_of_the_whole_list():
     with ListServer(answer) as server:
         outcomes, _ = run(server, ["a", "b"], batch_url=server.url("/jobs"), batch_next="next")
     assert {outcome.state for outcome in outcomes.values()} == {State.DONE}
-    assert outcomes["a"].faults == 1
+    assert (outcomes["a"].polls, outcomes["a"].faults) == (1, 0)
+    assert (outcomes["b"].polls, outcomes["b"].faults) == (2, faults)
 
 
 def test_each_page_needs_a_token():

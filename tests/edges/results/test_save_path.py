@@ -61,6 +61,20 @@ def test_a_ledger_is_never_replaced_whatever_the_id_of_a_job_is(tmp_path, name):
     assert sorted(os.listdir(str(tmp_path))) == ["jobs.db"]
 
 
+def test_a_device_a_pipe_or_standard_output_is_never_replaced(tmp_path):
+    pipe, device, link = (str(tmp_path / name) for name in ("pipe", "null", "stdout"))
+    os.mkfifo(pipe)
+    os.symlink("/dev/null", device)
+    os.symlink("/proc/self/fd/1", link)
+    for path in (pipe, device, link):
+        with pytest.raises(ConfigError, match="must not be replaced"):
+            SavePath(path, is_for_one=True)
+        with pytest.raises(ResultFileError, match="must not be replaced"):
+            SavePath(str(tmp_path / "{id}")).write(os.path.basename(path), "text")
+    assert sorted(os.listdir(str(tmp_path))) == ["null", "pipe", "stdout"]
+    assert os.path.islink(device) and os.path.islink(link)
+
+
 def test_a_result_that_is_another_database_can_be_replaced(tmp_path):
     path = str(tmp_path / "result.db")
     with contextlib.closing(sqlite3.connect(path)) as database:

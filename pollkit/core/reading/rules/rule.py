@@ -6,6 +6,7 @@ reply does not have never holds, except for `missing`: a reply with other conten
 must not end a wait.
 """
 
+import re
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from ...model import one_line
@@ -20,6 +21,7 @@ COUNT_COMPARISONS: Dict[str, Callable[[int, int], bool]] = {
     ">": lambda count, number: count > number,
 }
 _MISSING = object()
+_AMBIGUOUS = re.compile(r"true|false|null|-?[0-9.]*(?:[eE][+-]?[0-9]+)?")  # also if it is text
 _READ_VALUES = 1000  # of a list, to show up to _SHOWN_VALUES different ones
 _SHOWN_VALUES = 5
 
@@ -103,7 +105,7 @@ class ValueTest(NamedTuple):
         values = self._find(evidence)
         if not values:
             return "nothing at " + self.path.text
-        texts = list(dict.fromkeys(map(_value_text, values[:_READ_VALUES])))
+        texts = list(dict.fromkeys(map(_rule_text, values[:_READ_VALUES])))
         return "%s is %s" % (self.path.text, ", ".join(texts[:_SHOWN_VALUES]))
 
     def _find(self, evidence: Evidence) -> List[Any]:
@@ -187,6 +189,12 @@ class Rule(NamedTuple):
 def _is_same(value: Any, expected: Any) -> bool:
     """Whether a value of a reply is the expected one; true is not 1."""
     return value == expected and isinstance(value, bool) == isinstance(expected, bool)
+
+
+def _rule_text(value: Any) -> str:
+    """A value as a rule would have it: '3' in quotes is text, and no number."""
+    text = _value_text(value)
+    return "'%s'" % text if isinstance(value, str) and _AMBIGUOUS.fullmatch(value) else text
 
 
 def _value_text(value: Any) -> str:

@@ -7,7 +7,8 @@ House rules
   * The request is retried after a fault, MOST_ATTEMPTS times in all. If the API refuses it, the job
     is polled as before, with a warning.
   * With `on_timeout = cancel`, a wait that times out sends the request, and polls for
-    CONFIRM_WITHIN_S more; not if the job's last reply was an end that still had to be confirmed.
+    CONFIRM_WITHIN_S more, or only once more if the API refuses the request; not if the job's last
+    reply was an end that still had to be confirmed.
 
   cancel   next request        after the reply
   -------  ------------------  ----------------------------------------------------------
@@ -33,7 +34,7 @@ _CANCELLED_WORDS = {"aborted", "dismissed", "killed", "revoked", "stopped", "ter
 
 def request_cancel(state: WaitState, now: float) -> WaitState:
     """Ask the API to cancel the job, as soon as the server allows a request."""
-    if state.ending is not None or state.done is not None or state.cancel == Cancel.DUE:
+    if state.ending is not None or state.done is not None or state.is_cancel_due:
         return state
     after = state._replace(cancel=Cancel.DUE)
     if state.why == RETRY_AFTER:
@@ -54,10 +55,13 @@ def cancel_at_timeout(
         return None
     at = now + floor_s
     deadline = at + CONFIRM_WITHIN_S
-    return state._replace(cancel=Cancel.DUE, deadline=deadline, next_at=at, wait_from=now, why=PACE)
+    due = state._replace(cancel=Cancel.DUE_AT_TIMEOUT, deadline=deadline)
+    return due._replace(next_at=at, wait_from=now, why=PACE)
 
 
-def after_cancel_reply(state: WaitState, settings: WaitSettings, reading: Reading) -> WaitState:
+def after_cancel_reply(
+    state: WaitState, settings: WaitSettings, reading: Reading, now: float
+) -> WaitState:
     """The state after the reply to a cancel request: sent, failed, or still due."""
     verdict = reading.verdict
     if verdict is Verdict.PENDING:
@@ -67,7 +71,13 @@ def after_cancel_reply(state: WaitState, settings: WaitSettings, reading: Readin
         can_retry = state.retry.faults_in_row + 1 < MOST_ATTEMPTS
     if verdict is Verdict.UNAUTHORISED:
         can_retry = settings.can_reauthorise and not state.retry.has_renewed_credential
-    return state if can_retry else state._replace(cancel=Cancel.FAILED, retry=NO_RETRIES)
+    if can_retry:
+        return state
+    after = state._replace(cancel=Cancel.FAILED, retry=NO_RETRIES)
+    # After a fault, the API may have received the request. A refused one leaves a final poll.
+    if state.cancel == Cancel.DUE_AT_TIMEOUT and verdict is not Verdict.FAULT:
+        after = after._replace(deadline=min(state.deadline, now + FIRST_CHECK_S))
+    return after
 
 
 def confirmation_delay(pace_delay: Optional[float]) -> float:

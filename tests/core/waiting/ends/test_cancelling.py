@@ -154,8 +154,22 @@ def test_a_job_that_does_not_end_after_the_request_has_timed_out():
     assert (state.ending.state, times[-1]) == (State.TIMED_OUT, 90.0)
     assert "not done within 1m" in state.ending.error.message
     assert state.ending.error.message.endswith("it was asked to cancel, but did not end")
+
+
+def test_a_refused_request_on_timeout_leaves_one_final_poll():
     refused = REFUSED._replace(is_cancel=True)
-    state, _ = run([*UNTIL_TIMEOUT, refused] + [PENDING] * 20, ON_TIMEOUT)
+    state, times = run([*UNTIL_TIMEOUT, refused, PENDING], ON_TIMEOUT)
+    assert (state.ending.state, times[-1]) == (State.TIMED_OUT, 61.0)
+    assert "not done within 1m" in state.ending.error.message
+    assert state.ending.error.message.endswith("it could not be cancelled")
+    state, _ = run([*UNTIL_TIMEOUT, refused, DONE], ON_TIMEOUT)
+    assert state.ending.state is State.DONE
+
+
+def test_a_request_on_timeout_that_may_have_arrived_leaves_time_to_confirm_it():
+    faults = [FAULT._replace(is_cancel=True)] * 3
+    state, times = run([*UNTIL_TIMEOUT, *faults] + [PENDING] * 20, ON_TIMEOUT)
+    assert (state.ending.state, times[-1]) == (State.TIMED_OUT, 90.0)
     assert state.ending.error.message.endswith("it could not be cancelled")
 
 

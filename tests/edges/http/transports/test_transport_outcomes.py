@@ -176,6 +176,14 @@ def test_a_body_is_sent_as_it_is(body, name, poll, server):
     assert "expect" not in request["headers"]
 
 
+def test_a_body_that_is_a_form_is_sent_as_one(name, poll, server):
+    path = "/done/form-" + name
+    poll(path, method="POST", body="Action=Describe&Id=a%26b")
+    request = requests_for(server, "%s/%s" % (path, name))[-1]
+    assert request["body"] == "Action=Describe&Id=a%26b"
+    assert request["headers"]["content-type"] == "application/x-www-form-urlencoded"
+
+
 def test_head_has_no_body(fetch, server):
     reply_to_head = fetch(server.url("/done"), method="HEAD")
     assert (reply_to_head.status, reply_to_head.body) == (200, b"")
