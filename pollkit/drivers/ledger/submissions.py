@@ -194,6 +194,7 @@ class Submissions:
         self._stop = threading.Event()
         self._later: List[Claim] = []  # claimed, but not due yet
         self._queue: Deque[_Task] = deque()
+        # By thread: a job that was released may be claimed again before its thread is done.
         self._in_flight: Dict[int, Claim] = {}
         self._threads: List[threading.Thread] = []
         self._paused: Dict[str, float] = {}  # by origin: no request before this instant
@@ -262,7 +263,7 @@ class Submissions:
                     self._threads.remove(threading.current_thread())
                     return
                 task = self._queue.popleft()
-                self._in_flight[task.claim.key] = task.claim
+                self._in_flight[threading.get_ident()] = task.claim
             try:
                 self._submit(submitter, task)
             except LedgerError as error:
@@ -273,7 +274,7 @@ class Submissions:
                 if self._stop.is_set():  # the run may have ended meanwhile
                     submitter.close()
                 with self._lock:
-                    del self._in_flight[task.claim.key]
+                    del self._in_flight[threading.get_ident()]
                 ring(self._bell)
 
     def _submit(self, submitter: LedgerSubmitter, task: "_Task") -> None:

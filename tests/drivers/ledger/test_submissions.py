@@ -337,6 +337,26 @@ def test_a_bug_is_logged_and_other_jobs_go_on(ledger, server, monkeypatch, caplo
     assert "pollkit failed to submit submit-" in caplog.text
 
 
+def test_a_job_may_be_claimed_again_before_its_thread_is_done(ledger, server, monkeypatch):
+    profile = profile_of(server)
+    add(ledger, profile)
+    real = submissions_module.LedgerSubmitter.submit
+    threads = []
+
+    def fail_once(self, claim, *args):
+        threads.append(threading.current_thread())
+        if len(threads) == 1:
+            ledger._leases.release([claim])
+            wait_for(lambda: len(threads) == 2)
+            raise RuntimeError("a bug")
+        threads[0].join(10)
+        return real(self, claim, *args)
+
+    monkeypatch.setattr(submissions_module.LedgerSubmitter, "submit", fail_once)
+    assert [outcome.state for outcome in run(ledger, profile).values()] == ["done"]
+    threads[1].join(10)
+
+
 def test_events_tell_of_the_submission(ledger, server):
     profile = profile_of(server)
     add(ledger, profile)
