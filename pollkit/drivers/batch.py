@@ -272,9 +272,11 @@ class BatchPoller:
         )
         return Target(Job(job_id), "", endpoint)
 
-    def _add(self, jobs: List[Job], owner: Any, latest: float) -> None:
+    def _add(self, jobs: List[Job], owner: Any, latest: float) -> int:
+        """Add jobs, unless they are pending already; their number."""
         self._check_process()
         self._add_targets([self._engine.admit(job) for job in jobs], owner, latest)
+        return len(jobs)
 
     def _add_targets(self, targets: List[Target], owner: Any, latest: float) -> None:
         self._check_process()
@@ -288,7 +290,9 @@ class BatchPoller:
                 engine.wake()  # before anything is added: if no thread can start, nothing was
             now = self._clock.now()
             owners = (owner,)  # one tuple for all of them
-            for job, url, endpoint in targets:
+            targets.reverse()
+            while targets:
+                job, url, endpoint = targets.pop()  # frees it: 72 bytes less per job at the peak
                 entry = engine.agenda.get(job.id)
                 if entry is None:
                     state = start(job, url, endpoint.settings, now, latest)
@@ -318,9 +322,8 @@ class BatchPoller:
             while pending or not source.is_exhausted:
                 if not source.is_exhausted and pending < max_pending:
                     most = min(max_pending - pending, portion or PORTION)
-                    jobs = source.read(most, None if portion else READ_FOR_S)
-                    self._add(jobs, inbox, deadline)
-                    pending += len(jobs)
+                    within_s = None if portion else READ_FOR_S
+                    pending += self._add(source.read(most, within_s), inbox, deadline)
                     if self._clock.now() >= deadline:
                         source.is_exhausted = True
                 can_add_more = not source.is_exhausted and pending < max_pending

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from ..core.scheduling.schedule import Step
 
+    Steps = List[Step]
+else:
+    Steps = list  # for a quicker start, as in core/units.py
+
 # The levels of the logging module, which takes long to import.
 DEBUG = 10
 INFO = 20
@@ -63,7 +67,7 @@ def call_safely(callback: Callable[[Any], object], argument: Any, message: str) 
 class Report(NamedTuple):
     """The changes that one exchange made. Without readings: a wait that finished unpolled."""
 
-    steps: "List[Step]"
+    steps: Steps
     readings: List[Reading]
     is_shared_fault: bool  # one fault of a request for many jobs
     counts: Counts
@@ -71,7 +75,7 @@ class Report(NamedTuple):
 
     @classmethod
     def from_poll(
-        cls, steps: "List[Step]", readings: List[Reading], whole: Reading, at: float
+        cls, steps: Steps, readings: List[Reading], whole: Reading, at: float
     ) -> "Report":
         """The report on a poll; `whole` is the reading of the reply as a whole."""
         verdict = whole.verdict

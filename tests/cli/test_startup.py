@@ -59,6 +59,19 @@ def test_a_wait_over_http_imports_only_modules_that_it_uses(url):
     assert not set(LATE) & (imported("wait", url) - already)
 
 
+def test_a_wait_evaluates_no_type_in_quotes(url):
+    """The first one takes 10 million instructions, 4 % of a wait: see core/units.py."""
+    code = (
+        "import sys, typing; from pollkit.cli import main\n"
+        "quoted = getattr(typing, 'ForwardRef', None) or typing._ForwardRef\n"
+        "quoted.__init__ = None\n"
+        "sys.exit(main(sys.argv[1:]))"
+    )
+    command = BARE + [code, "wait", url]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+
+
 def test_modules_that_a_command_needs_are_imported(url):
     """Proves that `imported` can see the modules of the list above."""
     got = imported(

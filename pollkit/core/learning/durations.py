@@ -21,6 +21,7 @@ from ..units import LONGEST_S, is_number
 from .curve import Curve
 from .drift import ROW, WINDOW, Observation, count_changed
 from .estimate import Estimate
+from .pending_ages import PendingAges
 from .queueing import LATEST as LATEST_FINISHES
 from .queueing import MOST_PENDING, Finish, Pending, Queue, find_queue, is_ordered_wave
 
@@ -74,7 +75,6 @@ class Durations:
         "_count",
         "_running",
         "_pending",
-        "_pending_ages",
         "_finishes",
         "_queue",
         "_curve",
@@ -91,8 +91,7 @@ class Durations:
         self._evidence = 0  # how many of the last ones may show drift
         self._count = len(self._recent)
         self._running: List[float] = []  # the starts of the running waits, in ascending order
-        self._pending: Dict[float, float] = {}  # by start, the age when last seen pending
-        self._pending_ages: List[float] = []  # these ages, in ascending order
+        self._pending = PendingAges()
         self._finishes: List[Finish] = []  # of the jobs that started last, in ascending order
         self._queue: Optional[Queue] = None
         self._curve: Optional[Curve] = None
@@ -118,13 +117,13 @@ class Durations:
     def curve(self) -> Curve:
         """The survival function; computed on the first use after a change."""
         curve = self._curve
-        known = len(self._recent) + len(self._pending_ages)
+        known = len(self._recent) + len(self._pending)
         is_outdated = (
             self._changes > known // REBUILD_SHARE
             or self._completions_since > len(self._recent) // COMPLETIONS_SHARE
         )
         if curve is None or is_outdated:
-            curve = self._curve = Curve(self._recent, self._pending_ages)
+            curve = self._curve = Curve(self._recent, self._pending.in_order)
             self._changes = 0
             self._completions_since = 0
         return curve
@@ -140,12 +139,11 @@ class Durations:
 
     def see_pending(self, start: float, age: float) -> None:
         """Note that a poll found the job of a wait pending at this age."""
-        self._forget_pending(start)
         if age <= 0.0 or start < self._oldest_start():
+            self._forget_pending(start)
             return
-        self._pending[start] = age
-        insort(self._pending_ages, age)
-        self._changes += 1
+        is_known = self._pending.set(start, age)
+        self._changes += 2 if is_known else 1
         if not self._recent:
             self._curve = None  # quick to compute, and the others wait for the oldest job
 
@@ -162,7 +160,7 @@ class Durations:
         if self._queue is None or not running:
             return None
         front = running[0]
-        front_seen_at = front + self._pending.get(front, 0.0)
+        front_seen_at = front + (self._pending.get(front) or 0.0)
         place = bisect_left(running, start)
         return self._queue.estimate(start, place, front, front_seen_at)
 
@@ -175,9 +173,7 @@ class Durations:
         return True
 
     def _forget_pending(self, start: float) -> None:
-        age = self._pending.pop(start, None)
-        if age is not None:
-            _discard(self._pending_ages, age)
+        if self._pending.remove(start):
             self._changes += 1
 
     # Completions
@@ -206,18 +202,13 @@ class Durations:
             self._unchecked = 0
             if can_show_drift and not self._grow_with_place():
                 self._drop_after_drift()
-            self._drop_old_pending()
+            self._changes += self._pending.remove_before(self._oldest_start())
         return True
 
     def _oldest_start(self) -> float:
         """The start of the oldest job that counts; 0 if all do."""
         has_dropped = self._count > len(self._recent)
         return self._started[0] if has_dropped and self._started else 0.0
-
-    def _drop_old_pending(self) -> None:
-        oldest = self._oldest_start()
-        for start in [start for start in self._pending if start < oldest]:
-            self._forget_pending(start)
 
     def _grow_with_place(self) -> bool:
         """Whether durations grow with the number of jobs before: that is no drift."""
@@ -239,7 +230,8 @@ class Durations:
             return []
         end = bisect_left(self._running, self._finishes[-1][0])
         starts = self._running[max(0, end - MOST_PENDING) : end]
-        return [(start, start + self._pending[start]) for start in starts if start in self._pending]
+        ages = [(start, self._pending.get(start)) for start in starts]
+        return [(start, start + age) for start, age in ages if age is not None]
 
     def record_between(
         self,
@@ -287,8 +279,7 @@ class Durations:
 
     def replace_pending(self, pending: Dict[float, float]) -> None:
         """Replace the ages of all pending jobs, by start."""
-        self._pending = dict(pending)
-        self._pending_ages = sorted(pending.values())
+        self._pending = PendingAges(pending)
         self._curve = None
 
     def _drop_after_drift(self) -> None:
@@ -301,9 +292,7 @@ class Durations:
         if known < 2 * ROW:
             return
         newest = int(WINDOW if known >= 2 * WINDOW else ROW) - 1
-        since = self._started[-newest]
-        pending = sorted(age for start, age in self._pending.items() if start < since)
-        earlier = Curve(self._recent[:-newest], pending)
+        earlier = Curve(self._recent[:-newest], self._pending.before(self._started[-newest]))
         changed = count_changed(self._newest_first(), earlier)
         if changed:
             self._recent = self._recent[known - changed + 1 :]
@@ -313,12 +302,13 @@ class Durations:
 
     def _newest_first(self) -> Iterator[Observation]:
         """The jobs that may show a change, the one that started last first."""
-        pending = sorted(self._pending)
+        all_pending = self._pending.newest_first()
+        pending = next(all_pending, None)
         count = min(int(WINDOW), self._evidence)
         for i in range(1, count + 1):
-            start = self._started[-i]
-            while pending and pending[-1] > start:
-                yield Observation(self._pending[pending.pop()], is_finished=False)
+            while pending is not None and pending[0] > self._started[-i]:
+                yield Observation(pending[1], is_finished=False)
+                pending = next(all_pending, None)
             yield Observation(self._recent[-i], is_finished=True)
 
     # Storing

@@ -15,7 +15,7 @@ class Estimate(NamedTuple):
     trust: float
     most_postponed: float
 
-    def after(self, last_age: float) -> Optional["Estimate"]:
+    def after(self, last_age: float) -> "Optional[Estimate]":
         """The estimate for a job that was pending at `last_age`; None if that disproves it."""
         return self if self.latest > last_age else None
 

@@ -127,7 +127,7 @@ class Profile(NamedTuple):
     base: Optional[str] = None
     label: Optional[str] = None
     up_to: Optional[float] = None
-    labels: Mapping[str, "Profile"] = {}
+    labels: Mapping[str, Any] = {}  # Any is a Profile; in quotes, it would be slow: see units.py
 
     def __repr__(self) -> str:
         """The fields that differ from their defaults, without secrets."""
@@ -292,8 +292,9 @@ def profile_for_job(
 def _profile_for_label(profile: Profile, label: Any) -> Profile:
     if not isinstance(label, str):
         raise ConfigError("a label must be text, not %r" % (label,))
-    if label in profile.labels:
-        return profile.labels[label]
+    labelled: Optional[Profile] = profile.labels.get(label)
+    if labelled is not None:
+        return labelled
     if not profile.labels or "{label}" in "%s %s" % (profile.url, profile.submit_url):
         return profile
     raise ConfigError(

@@ -1,5 +1,6 @@
 """The settings of a wait: its pace, its timeout, and how many faults it tolerates."""
 
+from functools import lru_cache
 from typing import NamedTuple, Optional
 
 from ..learning.durations import Durations
@@ -97,7 +98,13 @@ class WaitSettings(NamedTuple):
             timeout = None
         else:
             timeout = to_seconds(job.timeout)
-        return NEVER if timeout is None else started_at + timeout
+        return NEVER if timeout is None else _later(started_at, timeout)
+
+
+@lru_cache(maxsize=1)
+def _later(instant: float, seconds: float) -> float:
+    """An instant later; jobs that start together share the number, 32 bytes less per job."""
+    return instant + seconds
 
 
 def profile_timeout(profile: Profile, defaults: Defaults = DEFAULTS) -> Optional[float]:
