@@ -200,7 +200,7 @@ class Durations:
             self._evidence = min(self._evidence + 1, RECENT)
         if self._unchecked > len(self._pending) // CHECK_SHARE:
             self._unchecked = 0
-            if can_show_drift and not self._grow_with_place():
+            if can_show_drift:
                 self._drop_after_drift()
             self._changes += self._pending.remove_before(self._oldest_start())
         return True
@@ -209,12 +209,6 @@ class Durations:
         """The start of the oldest job that counts; 0 if all do."""
         has_dropped = self._count > len(self._recent)
         return self._started[0] if has_dropped and self._started else 0.0
-
-    def _grow_with_place(self) -> bool:
-        """Whether durations grow with the number of jobs before: that is no drift."""
-        if self._queue is not None:
-            return True
-        return is_ordered_wave(self._finishes, self._pending_before())
 
     def _find_queue(self) -> None:
         before = bisect_left(self._running, self._finishes[-1][0])
@@ -286,15 +280,16 @@ class Durations:
         """Drop the older durations if the newest jobs show a change.
 
         The newest jobs may be from after a change. They would hide it, and fill a gap that the next
-        duration falls into, so they are compared with the others only.
+        duration falls into, so they are compared with the others only. Durations that grow with the
+        number of jobs before are no change; whether a wave does so takes long, so it comes last.
         """
         known = len(self._recent)
-        if known < 2 * ROW:
+        if known < 2 * ROW or self._queue is not None:
             return
         newest = int(WINDOW if known >= 2 * WINDOW else ROW) - 1
         earlier = Curve(self._recent[:-newest], self._pending.before(self._started[-newest]))
         changed = count_changed(self._newest_first(), earlier)
-        if changed:
+        if changed and not is_ordered_wave(self._finishes, self._pending_before()):
             self._recent = self._recent[known - changed + 1 :]
             self._started = self._started[known - changed + 1 :]
             self._evidence = 0
