@@ -133,6 +133,9 @@ class _Parser:
         texts = self._list()
         if comparison != "in" and len(texts) > 1:
             raise ConfigError("%s takes one value: write 'in' before several" % comparison)
+        if word == "http" and all(map(_HTTP.fullmatch, texts)):
+            # A field may have that name, but its values are hardly like this.
+            raise ConfigError("write 'http %s' for the HTTP status" % ", ".join(texts))
         return ValueTest(quantity, path, comparison != "!=", tuple(map(_value, texts)))
 
     def _count_test(self) -> CountTest:
@@ -199,6 +202,9 @@ def _http_code(text: str) -> str:
 def _error_test(texts: List[str]) -> ErrorTest:
     if len(texts) == 1 and texts[0] in ("any", "none"):
         return ErrorTest((), texts[0] == "any")
+    for text in ("any", "none"):
+        if text in texts:
+            raise ConfigError("'error %s' takes no other codes: remove them" % text)
     return ErrorTest(tuple(_unquote(text) for text in texts))
 
 
