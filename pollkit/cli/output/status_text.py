@@ -44,8 +44,10 @@ def headline(
     lines = [_outage_text(outage, now) for outage in outages[:MOST_OUTAGES]]
     if len(outages) > MOST_OUTAGES:
         lines.append("%d more are down" % (len(outages) - MOST_OUTAGES))
-    dearest_first = sorted(shadow_prices, key=lambda name: -shadow_prices[name])
-    lines += [_limit_text(name, shadow_prices[name]) for name in dearest_first[:MOST_LIMITS]]
+    has_unfinished_jobs = summary.oldest_s is not None
+    if has_unfinished_jobs:  # otherwise the limits delayed polls, but do no more
+        dearest_first = sorted(shadow_prices, key=lambda name: -shadow_prices[name])
+        lines += [_limit_text(name, shadow_prices[name]) for name in dearest_first[:MOST_LIMITS]]
     lines.append(_summary_text(summary))
     return wrap_lines(lines, width)
 

@@ -174,6 +174,12 @@ def test_a_limit_that_delays_polls_has_a_line_the_dearest_first():
     assert lines[1].isprintable() and "about 2.5s" in lines[1]
 
 
+def test_no_limit_delays_polls_once_all_jobs_have_finished():
+    finished = summary(done=1, oldest_s=None)
+    (line,) = headline(finished, [], NOW, shadow_prices={"knowhere": 12.34})
+    assert line.startswith("1 done")
+
+
 def test_server_text_in_an_outage_is_one_line():
     outage = OUTAGE._replace(last_fault="a\x1b[2J\nb" + "x" * 3000, next_probe_at=NOW)
     (line, _) = headline(summary(), [outage], NOW)
