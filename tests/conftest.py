@@ -11,6 +11,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import ssl
 import sys
 import tempfile
@@ -38,6 +39,11 @@ _histories = tempfile.mkdtemp()  # a TemporaryDirectory is removed when a forked
 
 
 def pytest_configure(config):
+    # Under nohup or in the background of a shell, these signals are ignored, also by children.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if hasattr(signal, "SIGHUP"):
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # Once for all tests: pytest's faulthandler_timeout starts a thread per test, which takes a
     # tenth of the time.
     is_slow = any("slow" in argument for argument in config.args)

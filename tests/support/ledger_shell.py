@@ -11,9 +11,7 @@ from ledger_host import ROOT
 from pollkit.cli import main
 
 PLAIN = """
-import signal, sys
-if hasattr(signal, "SIGHUP"):
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
+import sys
 from pollkit.drivers.ledger import runner
 runner.TURN_S = 0.05
 from pollkit.cli import main, processes
