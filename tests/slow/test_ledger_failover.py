@@ -56,12 +56,16 @@ def use_driver(place, driver):
 
 
 def start_runs(place, url, server, api):
-    """Two runs, both connected and at work: a run that can't connect at its start exits."""
+    """Two runs, both connected and at work: a run that can't connect at its start exits.
+
+    A run connects twice: briefly, to check its arguments, and then for as long as it polls.
+    """
     runs = [place.start("run", url, "--quiet", "--outbox", "outbox") for _ in range(2)]
     name = url.rpartition("/")[2]
     clients = (
         "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = '%s' AND backend_type = 'client backend'" % name
+        " WHERE datname = '%s' AND backend_type = 'client backend'"
+        " AND backend_start < now() - interval '1 s'" % name
     )
     wait_for(lambda: int(server.execute(clients)) == len(runs))
     wait_for(lambda: sum(api.counts.values()) > 40)
@@ -102,9 +106,9 @@ def test_a_standby_that_is_promoted_takes_over(servers, driver):
         use_driver(place, driver)
         runs = start_runs(place, both, primary, api)
         primary.stop(signal.SIGQUIT)  # as a crash
-        doctor = place.start("doctor", both).communicate(timeout=60)[0]
-        assert "read-only" in doctor
+        doctor = place.start("doctor", both)  # both at once: the runs give up after 30 s
         status = place.start("status", both)
+        assert "read-only" in doctor.communicate(timeout=60)[0]
         assert "read-only" in status.communicate(timeout=60)[1] and status.returncode == 2
         assert [run.poll() for run in runs] == [None, None]
         standby.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
