@@ -22,6 +22,7 @@ from pollkit.core.waiting import counting
 from pollkit.core.waiting.ends.cancelling import request_cancel
 from pollkit.core.waiting.machine import cancel, observe, start
 from pollkit.core.waiting.tokens import wait_for_token
+from pollkit.core.waiting.wait_state import Cancel
 
 
 def kinds(before, after, reading):
@@ -145,7 +146,7 @@ def test_a_timeout_that_cancels_has_its_event():
     begin = start(JOB, URL, settings, 0.0)
     after = observe(begin, settings, PENDING, 0.0, 0.0)
     texts = [event.text for event in events.poll_events(begin, after, PENDING, 0.0)]
-    assert after.is_cancel_due
+    assert after.cancel == Cancel.DUE_AT_TIMEOUT
     assert texts[-1] == "not done in time; asking the API to cancel it"
 
 
