@@ -164,7 +164,7 @@ def repeat_failed_tests(first: Outcome, inner: str) -> Outcome:
 
 
 def run_pytest(inner: str, arguments: List[str]) -> PytestRun:
-    """Run pytest in a process of its own."""
+    """Run pytest in a child process."""
     started_at = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         report = os.path.join(scratch, "report.xml")

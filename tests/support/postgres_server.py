@@ -55,7 +55,7 @@ BEGIN
     PERFORM setval(('pollkit.' || sequencename)::regclass, 1, false)
         FROM pg_sequences WHERE schemaname = 'pollkit' AND last_value IS NOT NULL;
 END $$"""
-# What a test may have changed about the tables: their columns, indexes and number of migrations.
+# The parts of the tables that a test may have changed: columns, indexes, number of migrations.
 DESCRIBE_LEDGER = """
 SELECT md5(string_agg(concat_ws(' ', c.oid, c.relfilenode <> 0, a.attname, a.atttypid), ','
     ORDER BY c.oid, a.attnum)) || (SELECT string_agg(l::text, ',') FROM pollkit.ledger l)

@@ -192,7 +192,7 @@ def _is_same(value: Any, expected: Any) -> bool:
 
 
 def _rule_text(value: Any) -> str:
-    """A value as a rule would have it: '3' in quotes is text, and no number."""
+    """A value as it is written in a rule: text that looks like a number is in quotes."""
     text = _value_text(value)
     return "'%s'" % text if isinstance(value, str) and _AMBIGUOUS.fullmatch(value) else text
 

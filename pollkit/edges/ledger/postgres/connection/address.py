@@ -96,7 +96,7 @@ def resolve(address: Address, environ: Mapping[str, str] = os.environ) -> Dict[s
 
 
 def _check(parameters: Mapping[str, str]) -> None:
-    """Raise a LedgerError if a parameter has no meaning; libpq has errors of its own."""
+    """Raise a LedgerError if pg8000 could not use a parameter; libpq checks them itself."""
     for port in parameters["port"].split(","):
         if port and not (re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65536):
             raise LedgerError("PostgreSQL: the port must be a number from 1 to 65535")
