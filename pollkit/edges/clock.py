@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, List, Optional
 from ..core.units import NEVER
 
 if TYPE_CHECKING:
-    from .multiplexer import Finished, Multiplexer
+    from .multiplexer import Exchange, Multiplexer
 
 # A signal that arrives just before a thread begins to wait is handled after the wait. So that
 # Ctrl-C works within a second, no thread that may be the main one waits longer without a break.
@@ -49,7 +49,7 @@ class Clock:
             else:
                 stop.wait(self._next_delay(at))
 
-    def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Finished]":
+    def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Exchange]":
         """Drive exchanges until some have finished, or until an instant.
 
         `is_busy` is whether there are any.
@@ -96,7 +96,7 @@ class VirtualClock(Clock):
         """The same as `wall`, also for a server."""
         return self.wall()
 
-    def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Finished]":
+    def wait_in(self, multiplexer: "Multiplexer", until: float, is_busy: bool) -> "List[Exchange]":
         """Time does not move while exchanges are in flight; otherwise it moves at once."""
         if is_busy or until == NEVER:
             return multiplexer.wait(None)

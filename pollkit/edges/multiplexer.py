@@ -18,7 +18,7 @@ import socket
 import time
 from collections import deque
 from contextlib import ExitStack
-from typing import Any, Deque, Dict, Generator, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Deque, Dict, Generator, List, Optional, Tuple, TypeVar
 
 from ..core.units import LONG_AGO, NEVER
 from .clock import SIGNAL_CHECK_S
@@ -26,6 +26,7 @@ from .clock import SIGNAL_CHECK_S
 READ = 1  # select.POLLIN
 WRITE = 4  # select.POLLOUT
 NOTHING = -1  # in place of a descriptor: wait for the instant only
+_NOT_WAITING = -1  # in place of a direction, until the first wait
 _LONGEST_WAIT_S = 86400.0  # poll() takes milliseconds as a C int
 
 T = TypeVar("T")
@@ -56,23 +57,19 @@ def run(steps: "Steps[T]") -> T:
         raise
 
 
-class _Task:
-    __slots__ = ("tag", "steps", "descriptor", "direction", "until")
+class Exchange:
+    """An exchange in a Multiplexer; once it has finished, its result or its error (a bug)."""
+
+    __slots__ = ("tag", "steps", "descriptor", "direction", "until", "result", "error")
 
     def __init__(self, tag: Any, steps: "Steps[Any]") -> None:
         self.tag = tag
         self.steps = steps
         self.descriptor = NOTHING
-        self.direction = -1  # not waiting yet
+        self.direction = _NOT_WAITING
         self.until = NEVER
-
-
-class Finished(NamedTuple):
-    """A finished exchange: its result, or the exception that it raised (a bug)."""
-
-    tag: Any
-    result: Any
-    error: Optional[BaseException] = None
+        self.result: Any = None
+        self.error: Optional[BaseException] = None
 
 
 class Multiplexer:
@@ -80,9 +77,9 @@ class Multiplexer:
 
     def __init__(self) -> None:
         self._poller = new_poller()
-        self._waiting: Dict[int, _Task] = {}  # by descriptor
-        self._timers: List[_Task] = []  # tasks that wait for an instant only
-        self._finished: Deque[Finished] = deque()
+        self._waiting: Dict[int, Exchange] = {}  # by descriptor
+        self._timers: List[Exchange] = []  # those that wait for an instant only
+        self._finished: Deque[Exchange] = deque()
         self._next_until = NEVER  # no wait ends before this instant
         self.was_woken = False  # by `wake`, in the last `wait`
         self._busy_before_s = 0.0
@@ -101,10 +98,10 @@ class Multiplexer:
         return self._busy_before_s + time.monotonic() - self._busy_since
 
     def start(self, tag: Any, steps: "Steps[Any]") -> None:
-        """Begin an exchange; `wait` returns its `tag` with its result."""
-        self._resume(_Task(tag, steps), None)
+        """Begin an exchange; `wait` returns it, with its `tag`, when it has finished."""
+        self._resume(Exchange(tag, steps), None)
 
-    def wait(self, timeout_s: Optional[float]) -> List[Finished]:
+    def wait(self, timeout_s: Optional[float]) -> List[Exchange]:
         """Drive the exchanges until some have finished, `wake` was called, or time is up."""
         give_up_at = NEVER if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -132,70 +129,75 @@ class Multiplexer:
 
     def close(self) -> None:
         """Abandon the exchanges that have not finished; each closes its connection."""
-        tasks = list(self._waiting.values()) + self._timers
+        exchanges = list(self._waiting.values()) + self._timers
         self._waiting.clear()
         self._timers.clear()
         with ExitStack() as stack:  # closes all of them, even if one fails to
             stack.callback(self._receiver.close)
             stack.callback(self._sender.close)
-            for task in tasks:
-                stack.callback(task.steps.close)
+            for exchange in exchanges:
+                stack.callback(exchange.steps.close)
 
     def _resume_ready(self, ready: List[Tuple[int, int]]) -> bool:
         """Resume the exchanges of these descriptors; whether `wake` was called."""
         was_woken = False
         for descriptor, _ in ready:
-            task = self._waiting.get(descriptor)
-            if task is not None:
-                self._resume(task, True)
+            exchange = self._waiting.get(descriptor)
+            if exchange is not None:
+                self._resume(exchange, True)
             else:
                 was_woken = True
                 self._receiver.recv(4096)
         return was_woken
 
     def _resume_overdue(self, now: float) -> None:
-        for task in list(self._waiting.values()) + self._timers:
-            if task.until <= now:
-                self._resume(task, False)
-        untils = [task.until for task in self._waiting.values()]
-        untils += [task.until for task in self._timers]
+        for exchange in list(self._waiting.values()) + self._timers:
+            if exchange.until <= now:
+                self._resume(exchange, False)
+        untils = [exchange.until for exchange in self._waiting.values()]
+        untils += [exchange.until for exchange in self._timers]
         self._next_until = min(untils) if untils else NEVER
 
-    def _resume(self, task: _Task, is_ready: Optional[bool]) -> None:
+    def _resume(self, exchange: Exchange, is_ready: Optional[bool]) -> None:
         try:
-            wait = task.steps.send(is_ready)  # type: ignore[arg-type]  # None begins it
+            wait = exchange.steps.send(is_ready)  # type: ignore[arg-type]  # None begins it
         except StopIteration as stop:
-            self._forget(task)
-            self._finished.append(Finished(task.tag, stop.value))
+            exchange.result = stop.value
+            self._finish(exchange)
             return
         except Exception as error:
-            self._forget(task)
-            self._finished.append(Finished(task.tag, None, error))
+            exchange.error = error
+            self._finish(exchange)
             return
-        descriptor, direction, task.until = wait
-        if descriptor != task.descriptor or direction != task.direction:
-            self._forget(task)
-            task.descriptor = descriptor
-            task.direction = direction
-            self._remember(task)
-        if task.until < self._next_until:
-            self._next_until = task.until
+        descriptor, direction, exchange.until = wait
+        if descriptor != exchange.descriptor or direction != exchange.direction:
+            if exchange.direction != _NOT_WAITING:
+                self._forget(exchange)
+            exchange.descriptor = descriptor
+            exchange.direction = direction
+            self._remember(exchange)
+        if exchange.until < self._next_until:
+            self._next_until = exchange.until
 
-    def _remember(self, task: _Task) -> None:
-        if task.descriptor == NOTHING:
-            self._timers.append(task)
+    def _finish(self, exchange: Exchange) -> None:
+        self._forget(exchange)
+        self._finished.append(exchange)
+
+    def _remember(self, exchange: Exchange) -> None:
+        if exchange.descriptor == NOTHING:
+            self._timers.append(exchange)
         else:
-            assert task.descriptor not in self._waiting, "two exchanges wait for one descriptor"
-            self._waiting[task.descriptor] = task
-            self._poller.register(task.descriptor, task.direction)
+            assert exchange.descriptor not in self._waiting, "two exchanges wait for one descriptor"
+            self._waiting[exchange.descriptor] = exchange
+            self._poller.register(exchange.descriptor, exchange.direction)
 
-    def _forget(self, task: _Task) -> None:
-        if task.descriptor != NOTHING:
-            del self._waiting[task.descriptor]
-            self._poller.unregister(task.descriptor)
-            task.descriptor = NOTHING
-        elif task in self._timers:
-            self._timers.remove(task)
+    def _forget(self, exchange: Exchange) -> None:
+        if exchange.descriptor != NOTHING:
+            del self._waiting[exchange.descriptor]
+            self._poller.unregister(exchange.descriptor)
+            exchange.descriptor = NOTHING
+        elif exchange in self._timers:
+            self._timers.remove(exchange)
 
 
 class _SelectPoller:

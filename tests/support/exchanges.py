@@ -1,8 +1,9 @@
 """Exchanges for the tests of the multiplexer, and how to wait for their ends."""
 
 import time
+from typing import Any, List, NamedTuple, Optional
 
-from pollkit.edges.multiplexer import READ, WRITE
+from pollkit.edges.multiplexer import READ, WRITE, Exchange
 from raw_server import PATIENCE_S
 
 PAST = 0.0  # an instant that has passed on any machine
@@ -65,3 +66,16 @@ def wait_for_all(multiplexer, count):
         for finished in multiplexer.wait(PATIENCE_S):
             found[finished.tag] = finished
     return found
+
+
+class Finished(NamedTuple):
+    """A finished exchange, in a form that can be compared."""
+
+    tag: Any
+    result: Any
+    error: Optional[BaseException] = None
+
+
+def ends(exchanges: List[Exchange]) -> List[Finished]:
+    """These finished exchanges, in a form that can be compared."""
+    return [Finished(each.tag, each.result, each.error) for each in exchanges]

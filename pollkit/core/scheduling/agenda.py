@@ -34,7 +34,7 @@ from ..waiting.tokens import give_up, wait_for_token
 from ..waiting.wait_settings import WaitSettings
 from ..waiting.wait_state import RETRY_AFTER, WaitState
 from .hold_slots import HoldSlots
-from .lane import IN_FLIGHT, READY, REMOVED, SCHEDULED, Entry, Lane
+from .lane import IN_FLIGHT, IS_HELD, IS_LATE, IS_NUDGED, READY, REMOVED, SCHEDULED, Entry, Lane
 from .outage_lanes import OutageLanes
 from .outages import is_failure, wait_for_probe
 from .schedule import Schedule, Step
@@ -218,19 +218,24 @@ class Agenda:
         steps = []
         for entry, reading in zip(entries, readings):
             before = entry.state
-            self._holds.end(entry)
+            if entry.marks & IS_HELD:
+                self._holds.end(entry)
             if entry.phase is IN_FLIGHT:  # otherwise it was cancelled meanwhile
-                if entry.settings.outlasts_outages and is_failure(reading):
+                if reading.verdict is Verdict.FAULT and _may_be_outage(entry, reading):
                     self.outages.outlast_failure(entry, reading, now)
-                _note_if_pending(entry, reading, now)
+                estimate = None
+                if entry.start is not None:
+                    _note_if_pending(entry, reading, now)
+                    estimate = entry.estimate
                 deadline = entry.state.deadline
                 after = observe(
-                    entry.state, entry.settings, reading, now, rand, by_other_jobs=entry.estimate
+                    entry.state, entry.settings, reading, now, rand, by_other_jobs=estimate
                 )
-                entry.state = nudge(after, now) if entry.is_nudged else after
+                entry.state = nudge(after, now) if entry.marks & IS_NUDGED else after
                 if after.deadline != deadline:
                     entry.is_late = False  # it got more time, for its result or to be cancelled
-                if after.next_url is not before.next_url:
+                may_have_moved = after.url is not before.url or after.done is not before.done
+                if may_have_moved and after.next_url is not before.next_url:
                     self.outages.assign_lane(entry, origin_text(parse_url(after.next_url)))
                 self._schedule.reschedule(entry)
             steps.append(Step(entry, before, entry.state, reading))
@@ -272,6 +277,11 @@ class Agenda:
         entry.state = cancel(before, now)
         self._schedule.reschedule(entry)
         return Step(entry, before, entry.state)
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether `take_expired` has something to take."""
+        return self._schedule.has_expired
 
     def take_expired(self) -> List[Step]:
         """The waits that ended since the last call because no poll was possible in time."""
@@ -331,20 +341,25 @@ class Agenda:
             state = wait_for_probe(state, now)
         elif lane.refused_at >= state.next_at:  # the time since then was spent on the rate limit
             state = wait_for_token(state, min(now, state.deadline), 0.0, state.next_at)
-        if entry.is_late:
+        if entry.marks & IS_LATE:
             state = state._replace(deadline=now)
         entry.state = state
-        entry.is_nudged = False
-        self._holds.start(entry, now)
+        entry.marks &= ~IS_NUDGED
+        if entry.settings.holding is not None:
+            self._holds.start(entry, now)
         self._schedule.move(entry, IN_FLIGHT)
         lane.count_pop()
+
+
+def _may_be_outage(entry: Entry, reading: Reading) -> bool:
+    """Whether a failed poll may be the start of an outage that its wait outlasts."""
+    return entry.settings.outlasts_outages and is_failure(reading)
 
 
 def _note_if_pending(entry: Entry, reading: Reading, now: float) -> None:
     """Let the other jobs of the kind learn that a job is pending."""
     durations = entry.settings.durations
-    is_pending = reading.verdict is Verdict.PENDING
-    if is_pending and entry.start is not None and durations is not None:
+    if reading.verdict is Verdict.PENDING and entry.start is not None and durations is not None:
         durations.see_pending(entry.start, now - entry.state.started_at)
 
 

@@ -30,17 +30,14 @@ class HoldSlots:
 
     def start(self, entry: Entry, now: float) -> None:
         """Decide whether a poll that begins now is held."""
-        if entry.settings.holding is None:  # most servers can't hold polls
-            return
         if self._has_room() and _can_hold(entry, now):
             entry.is_held = True
             self._held += 1
 
     def end(self, entry: Entry) -> None:
-        """Release the slot of a poll that has ended."""
-        if entry.is_held:
-            entry.is_held = False
-            self._held -= 1
+        """Release the slot of a held poll that has ended."""
+        entry.is_held = False
+        self._held -= 1
 
     def wait_for_slot(self, entry: Entry, now: float) -> bool:
         """Whether a due job waits for a slot, because its poll is worth its price only if held."""

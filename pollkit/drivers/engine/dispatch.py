@@ -9,6 +9,7 @@ from ...core.reading.verdict import Reading, Verdict
 from ...core.scheduling.agenda import Agenda
 from ...core.scheduling.lane import Entry, Lane
 from ...core.scheduling.schedule import Step
+from ...core.units import NEVER
 
 SHORTEST_PAUSE_S = 1.0  # after a 429 without Retry-After
 
@@ -22,6 +23,9 @@ class Work(NamedTuple):
 
 def next_work(agenda: Agenda, now: float, lock: ContextManager[object]) -> Work:
     """The next jobs to poll, with a token reserved for them."""
+    # In a busy batch this is the case after almost every poll; it saves the lock and a search.
+    if not agenda.has_free_slot:
+        return Work([], NEVER)
     while True:
         with lock:
             entry = agenda.candidate(now)

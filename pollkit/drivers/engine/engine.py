@@ -36,7 +36,7 @@ from ...core.units import NEVER
 from ...core.waiting.wait_state import WaitState
 from ...edges.clock import SIGNAL_CHECK_S, Clock
 from ...edges.limits.token_bucket import TokenBucket
-from ...edges.multiplexer import Finished, Multiplexer
+from ...edges.multiplexer import Exchange, Multiplexer
 from ...edges.shortages import describe_shortage
 from ...errors import LedgerError, PollkitError
 from ..endpoints.client import Client
@@ -266,7 +266,8 @@ class Engine:
         while self._reporter.backlog < MAX_BACKLOG and not self._is_stopping:
             now = self._clock.now()
             work = next_work(self.agenda, now, self.lock)
-            self._report_expired()
+            if self.agenda.has_expired:
+                self._report_expired()
             if not work.entries:
                 if self._unwritten.block_others:
                     self._reporter.hurry()
@@ -277,16 +278,13 @@ class Engine:
 
     def _report_expired(self) -> None:
         """Report the jobs whose deadline passed before they could be polled again."""
-        expired = self.agenda.take_expired()
-        if not expired:
-            return
         with self.lock:
-            for step in expired:
+            for step in self.agenda.take_expired():
                 self._put_unpolled(step)
             self._ring_if_empty()
         self.deliver_reports()
 
-    def _finish_exchange(self, finished: Finished, busy_s: float) -> None:
+    def _finish_exchange(self, finished: Exchange, busy_s: float) -> None:
         poll: PollInFlight = finished.tag
         entries = poll.entries
         first = entries[0]
@@ -304,7 +302,8 @@ class Engine:
             if self._writes_first:
                 self._withdraw_unfinished(steps)
             else:
-                separate_jobs(self, steps)
+                if poll.endpoint.asks_many:
+                    separate_jobs(self, steps)
                 self.agenda.release_slot()
             report = self._count(steps, readings, whole, now)
             is_queued = report is not None and not self._can_handle_here(report)

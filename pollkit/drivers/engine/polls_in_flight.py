@@ -1,34 +1,44 @@
 """Polls that an engine has in flight: of one job, or of many with one request."""
 
-from typing import Any, List, NamedTuple, Optional
+from typing import Any, List, Optional
 
 from ...core.model import FaultCode
 from ...core.reading.verdict import Reading, Verdict
-from ...core.scheduling.lane import Entry
+from ...core.scheduling.lane import IS_HELD, Entry
 from ...core.units import NEVER
 from ...core.waiting.holding import hold_poll
 from ...core.waiting.machine import next_action
 from ...core.waiting.wait_state import Poll
 from ...edges.clock import Clock
 from ...edges.http.request import Request
-from ...edges.multiplexer import Finished, Steps
+from ...edges.multiplexer import Exchange, Steps
 from ..endpoints.endpoint import Endpoint, Readings
 from ..endpoints.job_lists import poll_list
 from ..publisher import logger
 
 
-class PollInFlight(NamedTuple):
+class PollInFlight:
     """Jobs that are being polled with one request; `poll` is None if it asks about many.
 
     `busy_s` is for how long the thread had been busy when the poll began.
     """
 
-    entries: List[Entry]
-    endpoint: Endpoint
-    poll: Optional[Poll]
-    request: Request
-    began_at: float
-    busy_s: float
+    __slots__ = ("entries", "endpoint", "poll", "request", "began_at", "busy_s")
+
+    def __init__(
+        self,
+        entries: List[Entry],
+        poll: Optional[Poll],
+        request: Request,
+        began_at: float,
+        busy_s: float,
+    ) -> None:
+        self.entries = entries
+        self.endpoint: Endpoint = entries[0].endpoint
+        self.poll = poll
+        self.request = request
+        self.began_at = began_at
+        self.busy_s = busy_s
 
     @classmethod
     def from_entries(cls, entries: List[Entry], now: float, busy_s: float) -> "PollInFlight":
@@ -37,14 +47,14 @@ class PollInFlight(NamedTuple):
         if endpoint.asks_many:
             is_fresh = any(entry.state.retry.needs_fresh_credential for entry in entries)
             ids = [entry.state.job.id for entry in entries]
-            return cls(entries, endpoint, None, endpoint.batch_request(ids, is_fresh), now, busy_s)
+            return cls(entries, None, endpoint.batch_request(ids, is_fresh), now, busy_s)
         entry = entries[0]
         poll = next_action(entry.state, NEVER)
         assert isinstance(poll, Poll)
-        if entry.is_held:
+        if entry.marks & IS_HELD:
             poll = hold_poll(poll, entry.state, entry.settings, now)
         request = endpoint.request(poll, entry.state.job)
-        return cls(entries, endpoint, poll, request, now, busy_s)
+        return cls(entries, poll, request, now, busy_s)
 
     def exchange(self, clock: Clock) -> "Steps[Any]":
         """Send the request, for the multiplexer."""
@@ -54,7 +64,7 @@ class PollInFlight(NamedTuple):
             return self.endpoint.fetch_result(self.request, self.entries[0].state.job, clock)
         return self.endpoint.exchange(self.request)
 
-    def read(self, finished: Finished, now: float, busy_s: float) -> Readings:
+    def read(self, finished: Exchange, now: float, busy_s: float) -> Readings:
         """Read the reply. After a bug every job gets a fault: otherwise it would wait for ever."""
         error = finished.error
         if error is None:

@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from exchanges import Finished
 from job_api import JobApi
 from pollkit import BatchPoller, Job, Profile, Reply
 from pollkit.core.limits import overload
@@ -14,7 +15,6 @@ from pollkit.core.waiting.wait_state import RetryState, WaitState
 from pollkit.drivers.engine.dispatch import next_work
 from pollkit.drivers.engine.polls_in_flight import PollInFlight
 from pollkit.drivers.ledger.runner import LedgerRunner
-from pollkit.edges.multiplexer import Finished
 from pollkit.testing import VirtualClock
 from raw_server import wait_for
 from readings import GUESS

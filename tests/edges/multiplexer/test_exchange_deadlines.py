@@ -4,9 +4,18 @@ import time
 
 import pytest
 
-from exchanges import PAST, count_reads, lateness_of, soon, wait_for_all, wait_for_read
+from exchanges import (
+    PAST,
+    Finished,
+    count_reads,
+    ends,
+    lateness_of,
+    soon,
+    wait_for_all,
+    wait_for_read,
+)
 from pollkit.core.units import NEVER
-from pollkit.edges.multiplexer import NOTHING, READ, WRITE, Finished
+from pollkit.edges.multiplexer import NOTHING, READ, WRITE
 from raw_server import PATIENCE_S
 
 
@@ -38,7 +47,7 @@ def test_an_exchange_may_wait_for_one_instant_after_the_other(multiplexer):
         return "awake"
 
     multiplexer.start("a", steps())
-    assert multiplexer.wait(PATIENCE_S) == [Finished("a", "awake")]
+    assert ends(multiplexer.wait(PATIENCE_S)) == [Finished("a", "awake")]
 
 
 def test_a_ready_descriptor_wins_over_an_instant_that_has_passed(multiplexer, new_pair):
@@ -93,7 +102,7 @@ def test_an_instant_that_moves_back_counts(multiplexer, new_pair):
 
     multiplexer.start("a", steps())
     there.send(b"x")
-    assert multiplexer.wait(PATIENCE_S) == [Finished("a", "in time")]
+    assert ends(multiplexer.wait(PATIENCE_S)) == [Finished("a", "in time")]
 
 
 def test_wait_without_anything_to_wait_for_ends_in_time(multiplexer):

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from exchanges import echo, soon, wait_for_read, wait_once
-from pollkit.edges.multiplexer import NOTHING, READ, WRITE, Finished
+from exchanges import Finished, echo, ends, soon, wait_for_read, wait_once
+from pollkit.edges.multiplexer import NOTHING, READ, WRITE
 from raw_server import PATIENCE_S
 
 
@@ -20,7 +20,7 @@ def test_exchanges_go_on_in_the_order_in_which_their_bytes_arrive(multiplexer, n
         pairs[i][1].send(b"line %d\n" % i)
         finished += multiplexer.wait(PATIENCE_S)
     assert [each.tag for each in finished] == list(reversed(range(20)))
-    assert finished[0] == Finished(19, b"line 19\n", None)
+    assert ends(finished)[0] == Finished(19, b"line 19\n", None)
     assert pairs[7][1].recv(100) == b"LINE 7\n"
     assert len(multiplexer) == 0
 
@@ -35,7 +35,7 @@ def test_a_stalled_exchange_and_a_dripping_one_delay_no_other(multiplexer, new_p
         here, there = new_pair()
         multiplexer.start(i, echo(here, soon()))
         there.send(b"hello\n")
-        assert multiplexer.wait(PATIENCE_S) == [Finished(i, b"hello\n")]
+        assert ends(multiplexer.wait(PATIENCE_S)) == [Finished(i, b"hello\n")]
     assert len(multiplexer) == 2
 
 
@@ -49,14 +49,14 @@ def test_an_exchange_waits_to_write_while_the_other_side_does_not_read(multiplex
     with pytest.raises(BlockingIOError):
         while True:
             there.recv(65536)
-    assert multiplexer.wait(PATIENCE_S) == [Finished("full", True)]
+    assert ends(multiplexer.wait(PATIENCE_S)) == [Finished("full", True)]
 
 
 def test_the_end_of_a_connection_makes_its_descriptor_ready(multiplexer, new_pair):
     here, there = new_pair()
     multiplexer.start("left", wait_for_read(here, soon()))
     there.close()
-    assert multiplexer.wait(PATIENCE_S) == [Finished("left", True)]
+    assert ends(multiplexer.wait(PATIENCE_S)) == [Finished("left", True)]
 
 
 def test_a_refused_connection_makes_its_descriptor_ready(multiplexer):
@@ -68,7 +68,7 @@ def test_a_refused_connection_makes_its_descriptor_ready(multiplexer):
         sock.setblocking(False)
         sock.connect_ex(address)
         multiplexer.start("refused", wait_once((sock.fileno(), WRITE, soon())))
-        assert multiplexer.wait(PATIENCE_S) == [Finished("refused", True)]
+        assert ends(multiplexer.wait(PATIENCE_S)) == [Finished("refused", True)]
 
 
 def test_an_exchange_may_go_from_one_descriptor_to_another(multiplexer, new_pair):
@@ -85,7 +85,7 @@ def test_an_exchange_may_go_from_one_descriptor_to_another(multiplexer, new_pair
     to_second.send(b"x")
     assert multiplexer.wait(0.02) == []
     to_first.send(b"x")
-    assert multiplexer.wait(PATIENCE_S) == [Finished("a", "both")]
+    assert ends(multiplexer.wait(PATIENCE_S)) == [Finished("a", "both")]
 
 
 def test_a_new_socket_may_have_the_number_of_the_one_just_closed(multiplexer):
@@ -109,7 +109,7 @@ def test_a_new_socket_may_have_the_number_of_the_one_just_closed(multiplexer):
         return "three times"
 
     multiplexer.start("a", steps())
-    assert multiplexer.wait(PATIENCE_S) == [Finished("a", "three times")]
+    assert ends(multiplexer.wait(PATIENCE_S)) == [Finished("a", "three times")]
 
 
 def test_two_exchanges_on_one_descriptor_are_a_bug_that_shows(multiplexer, new_pair):
@@ -126,5 +126,5 @@ def test_the_same_descriptor_may_be_waited_for_again(multiplexer, new_pair):
     for i in range(10):
         there.send(b"x")
         multiplexer.start(i, wait_for_read(here, soon()))
-        assert multiplexer.wait(PATIENCE_S) == [Finished(i, True)]
+        assert ends(multiplexer.wait(PATIENCE_S)) == [Finished(i, True)]
         here.recv(1)

@@ -3,9 +3,8 @@
 import threading
 import time
 
-from exchanges import soon, wait_for_read
+from exchanges import Finished, ends, soon, wait_for_read
 from pollkit.core.units import NEVER
-from pollkit.edges.multiplexer import Finished
 from raw_server import PATIENCE_S
 
 
@@ -42,7 +41,7 @@ def test_wakes_do_not_delay_exchanges_that_are_ready(multiplexer, new_pair):
     multiplexer.start("a", wait_for_read(here, soon()))
     there.send(b"x")
     multiplexer.wake()
-    assert multiplexer.wait(PATIENCE_S) == [Finished("a", True)]
+    assert ends(multiplexer.wait(PATIENCE_S)) == [Finished("a", True)]
 
 
 def test_a_wake_while_the_last_one_is_being_taken_is_not_lost(multiplexer):

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from exchanges import Finished
 from job_api import JobApi
 from ledger_host import ROOT, time_passes
 from ledger_runs import added, profiles, states
@@ -18,7 +19,6 @@ from pollkit.drivers.ledger.polling.leased_jobs import RENEW_S
 from pollkit.drivers.ledger.runner import LedgerRunner, _Run
 from pollkit.edges.ledger.sqlite.tables.leases import SqliteLeases
 from pollkit.edges.ledger.sqlite.tables.statistics import record_duration
-from pollkit.edges.multiplexer import Finished
 from pollkit.testing import FakeJobApi
 from raw_server import RawServer, reply, wait_for
 
