@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]  # the return value of a poll
 
 _VERDICTS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
+_VERDICT_TEXTS = {verdict: verdict.value for verdict in Verdict}  # faster than `value`
 NO_RULE_MATCHES = "no rule matches: pending"
 _RETRY_AFTER = Reading._fields.index("retry_after")  # followed by the quota
 
@@ -149,13 +150,10 @@ class Reader:
         proxy_error = read_proxy_error(reply)
         if proxy_error is not None:
             return proxy_error
-        is_pretended_success = is_success(reply) and is_page(reply)
-        is_unchanged = reply.status == 304  # it has no body, so it misses every field
-        reading = None
-        if self._rules is not None and not is_pretended_success and not is_unchanged:
+        if self._rules is not None and not _has_nothing_for_rules(reply):
             reading = self._rules.read_reply(reply)
-        if reading is not None:
-            return with_plain_result(reading)
+            if reading is not None:
+                return with_plain_result(reading)
         if not is_success(reply):
             return read_http_status(reply, accepted)
         # A 202 says that the job is still running, so this is not its result.
@@ -224,7 +222,7 @@ class Reader:
         location, etag = next_request(reply if is_pending else None)
         reading = Reading(
             verdict,
-            'status "%s"%s: %s' % (shown, place, verdict.value),
+            'status "%s"%s: %s' % (shown, place, _VERDICT_TEXTS[verdict]),
             shown,
             fraction=fraction,
             total=total,
@@ -373,6 +371,11 @@ def _read_unreadable(text: str, reply: Reply) -> Reading:
 def _is_running_operation(data: Any) -> bool:
     """Whether data is a google.longrunning.Operation, whose JSON omits a `done` that is false."""
     return isinstance(data, dict) and "operations/" in str(data.get("name")) and "done" not in data
+
+
+def _has_nothing_for_rules(reply: Reply) -> bool:
+    """Whether a reply is a page in place of the API's answer, or has no body, so misses a field."""
+    return reply.status == 304 or (is_success(reply) and is_page(reply))
 
 
 def is_success(reply: Reply) -> bool:

@@ -29,6 +29,10 @@ class Verdict(Enum):
     REFUSED = "refused"
     UNHELD = "unheld"  # a held poll was refused or cut: an ordinary poll has to decide
 
+    # Each member exists once, so its identity will do. Enum's own hash is a Python function, and
+    # each poll looks a verdict up.
+    __hash__ = object.__hash__
+
 
 # They may concern the hold alone: not every service has it, nor may every user ask for it.
 _REFUSALS = (Verdict.NOT_FOUND, Verdict.REFUSED, Verdict.UNAUTHORISED)

@@ -184,13 +184,14 @@ def _pending(state: WaitState, seen: _Observation) -> WaitState:
     elif reading.etag and reading.etag != state.etag:
         after = state._replace(etag=reading.etag)
     delay = delay_after_poll(after, settings, seen.rand, seen.by_other_jobs)
-    if state.cancel == Cancel.SENT:
+    if state.cancel is not None and state.cancel == Cancel.SENT:
         delay = confirmation_delay(delay)
     if delay is None:
         message = "%d attempts used up%s" % (after.pending_polls, last_status_text(state))
         return _time_out(after, seen, message)
     slow_s = 0.0 if reading.held_s else reading.took_s
-    sleep_s = max(delay, SLOW_FACTOR * slow_s)
+    least_s = SLOW_FACTOR * slow_s
+    sleep_s = delay if delay > least_s else least_s
     return _sleep(after, seen, sleep_s, PACE, pace_wait=delay)
 
 
@@ -315,7 +316,7 @@ def _sleep(
     if pace_wait is None:
         pace_wait = state.pace_wait
     floor_s = seen.reading.retry_after or 0.0
-    next_at = now + max(delay, SHORTEST_S)
+    next_at = now + (delay if delay > SHORTEST_S else SHORTEST_S)
     if now + floor_s >= next_at:
         next_at = now + floor_s
         why = RETRY_AFTER

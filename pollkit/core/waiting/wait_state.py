@@ -110,6 +110,8 @@ class WaitState(NamedTuple):
     @property
     def is_cancel_due(self) -> bool:
         """Whether the next request asks the API to cancel the job."""
+        if self.cancel is None:  # nearly always; comparing None with an Enum takes longer
+            return False
         return self.cancel in (Cancel.DUE, Cancel.DUE_AT_TIMEOUT)
 
     @property
@@ -136,7 +138,8 @@ class WaitState(NamedTuple):
 
     def slept_by(self, now: float) -> Slept:
         """The seconds slept so far, including the current sleep, which may be cut short."""
-        slept_s = min(now, self.next_at) - self.wait_from
+        slept_until = now if now < self.next_at else self.next_at
+        slept_s = slept_until - self.wait_from
         if slept_s <= 0:
             return self.slept
         slept = list(self.slept)

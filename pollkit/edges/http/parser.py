@@ -287,9 +287,10 @@ class ResponseParser:
     def _stays_open(self) -> bool:
         """RFC 9112, 9.3: whether the server keeps the connection open."""
         headers = self._headers
-        connection = headers.get("connection", "").lower()
-        if "close" in connection or (self._is_http_1_0 and "keep-alive" not in connection):
-            return False
+        if "connection" in headers or self._is_http_1_0:
+            connection = headers.get("connection", "").lower()
+            if "close" in connection or (self._is_http_1_0 and "keep-alive" not in connection):
+                return False
         # RFC 9112, 6.1 and 6.3: the framing is doubtful, so don't trust the connection further.
         is_doubtful = "content-length" in headers or self._is_http_1_0
         return not ("transfer-encoding" in headers and is_doubtful)
