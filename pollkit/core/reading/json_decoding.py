@@ -20,6 +20,7 @@ _FOUR_BYTE_LEADS = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _FOUR_DIGITS = re.compile(rb"[0-9]{4}")
 _INFINITY = float("inf")
+_WHITE_SPACE = " \t\r\n"  # RFC 8259, 2
 
 
 def _parse_int(digits: str) -> int:
@@ -70,12 +71,12 @@ def decode_inner_json(text: Any) -> Any:
 
 
 def _decode(decoder: json.JSONDecoder, text: str) -> Any:
-    """What `decoder.decode` returns, in 4/5 of the time if there is no white space around it."""
-    if text[:1] in ("{", "["):
-        data, end = decoder.raw_decode(text)
-        if end == len(text):
-            return data
-    return decoder.decode(text)
+    """What `decoder.decode` returns, in 4/5 of the time: it searches for white space twice."""
+    text = text.strip(_WHITE_SPACE)
+    data, end = decoder.raw_decode(text)
+    if end != len(text):
+        raise json.JSONDecodeError("Extra data", text, end)
+    return data
 
 
 def _decoder_for(body: bytes, most_memory: int) -> json.JSONDecoder:

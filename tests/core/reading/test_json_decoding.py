@@ -159,3 +159,19 @@ def test_json_that_python_can_not_decode_is_a_fault(body, message, monkeypatch):
             "JSON that can't be read: " + message,
         )
     assert read_reply(body, moved=True).result == body
+
+
+# Anything around the JSON
+
+
+@pytest.mark.parametrize("body", [b'{"a": [1]}', b'\r\n\t {"a": [1]}', b'{"a": [1]} \t\r\n'])
+def test_white_space_around_json_is_ignored(body):
+    assert decode_json(body) == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b" ", b'{"a": 1} x', b"{} {}", b'\x0c{"a": 1}', b"{}\xc2\xa0"]
+)
+def test_other_text_around_json_is_an_error(body):
+    with pytest.raises(ValueError):
+        decode_json(body)
