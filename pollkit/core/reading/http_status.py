@@ -26,6 +26,11 @@ _RETRIED_CLIENT_ERRORS = (408, 425)  # RFC 9110, 15.5.9; RFC 8470, 5.2: the requ
 _LINK_HEADERS = ("operation-location", "azure-asyncoperation", "location")
 
 
+def is_success(reply: Reply) -> bool:
+    """Whether the HTTP status is 2xx."""
+    return 200 <= reply.status < 300
+
+
 def read_http_status(reply: Reply, accepted: bool) -> Reading:
     """Read a reply outside 2xx; `accepted` as in `Reader.read`."""
     status = reply.status

@@ -31,7 +31,7 @@ from .fields.job_fields import JobFields
 from .fields.status_candidates import Candidate
 from .fields.status_field import StatusFinder
 from .fields.status_words import StatusWords, flatten_word
-from .http_status import next_request, read_http_status
+from .http_status import is_success, next_request, read_http_status
 from .json_decoding import JsonTooCostly, decode_json, to_plain_json
 from .list_reader import ListReader
 from .middleboxes import describe_page, is_login_page, is_page, read_proxy_error
@@ -376,11 +376,6 @@ def _is_running_operation(data: Any) -> bool:
 def _has_nothing_for_rules(reply: Reply) -> bool:
     """Whether a reply is a page in place of the API's answer, or has no body, so misses a field."""
     return reply.status == 304 or (is_success(reply) and is_page(reply))
-
-
-def is_success(reply: Reply) -> bool:
-    """Whether the HTTP status is 2xx."""
-    return 200 <= reply.status < 300
 
 
 def add_limits(reading: Reading, reply: Reply) -> Reading:

@@ -9,11 +9,11 @@ from typing import Any, Optional
 from ..model import Fault, FaultCode, Reply
 from ..profiles.profile import Profile
 from .fields.job_fields import JobFields
-from .http_status import read_http_status
+from .http_status import is_success, read_http_status
 from .json_decoding import JsonTooCostly, decode_json
 from .list_reader import NextPage
 from .middleboxes import is_page
-from .reader import Seen, add_limits, is_success, read_fault, with_plain_result
+from .reader import Seen, add_limits, read_fault, with_plain_result
 from .verdict import Reading, Verdict
 
 _UNFINISHED = (Verdict.PENDING, Verdict.SEE_OTHER)
