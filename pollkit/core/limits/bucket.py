@@ -34,6 +34,10 @@ START_RATE = 10.0
 START_BURST = 5.0
 PRICE_LASTS_S = 60.0  # a shadow price is out of date if the bucket was full for so long
 ENOUGH_RATE = 10000.0  # from here on there is no limit
+# One request may take so much longer to arrive than the next. Twice as much for '60/m', or in
+# proportion to longer periods, would only delay polls: 2 % with 60/m, 3 % with 1000/h.
+LONGEST_MARGIN_S = 1.0
+MARGIN_SHARE = 1 / 29.0  # of a period shorter than 29 s
 
 
 class Bucket(NamedTuple):
@@ -62,16 +66,17 @@ _FULL_AT = Bucket._fields.index("full_at")
 def bucket_from_limit(limit: Optional[Limit]) -> Bucket:
     """A bucket for a limit as it is written.
 
-    The server may count '60/m' in fixed windows: with 58/60 of the rate and no burst, no window
-    exceeds its count. A burst is used as given.
+    The server may count '60/m' in fixed windows. So, without a burst, 60 polls are spread over a
+    little more than a minute: even if some take longer to arrive than others, no window has more.
+    A burst is used as given.
     """
     if limit is None:
         return Bucket(None, START_BURST)
-    rate = limit.polls / limit.per
     windows = windows_from_limit(limit)
     if limit.burst:
-        return Bucket(rate, float(limit.burst), windows=windows)
-    return Bucket(rate * 58 / 60, windows=windows)
+        return Bucket(limit.polls / limit.per, float(limit.burst), windows=windows)
+    margin_s = min(LONGEST_MARGIN_S, limit.per * MARGIN_SHARE)
+    return Bucket(limit.polls / (limit.per + margin_s), windows=windows)
 
 
 def reserve(

@@ -47,8 +47,8 @@ def run_with_paces(pollkit, words, paces):
 @pytest.mark.parametrize(
     "words, limit_decides",
     [
-        (["--jobs", "100", "--limit", "10/m"], True),
-        (["--jobs", "100", "--limit", "600/h"], True),
+        (["--jobs", "100", "--limit", "10/m", "--seed", "2"], True),
+        (["--jobs", "100", "--limit", "600/h", "--seed", "2"], True),
         (["--jobs", "20"], False),
         (["--jobs", "20", "--limit", "600/m"], False),
         (["--jobs", "3", "--latency", "10h"], False),
@@ -163,9 +163,8 @@ def test_a_comparison_states_whether_adaptive_wins_loses_or_ties():
 
 
 def test_a_price_that_matches_two_rivals_is_listed_once(pollkit):
-    _, out, _ = pollkit(
-        "simulate", "--durations", "uniform 2m..15m", "--limit", "10/m", "--jobs", "100"
-    )
+    words = ["--durations", "uniform 2m..15m", "--limit", "10/m", "--jobs", "100", "--seed", "5"]
+    _, out, _ = pollkit("simulate", *words)
     prices = re.findall(", at (price=.*)$", out, re.MULTILINE)
     assert len(prices) == 3 and len(set(prices)) == 1
     assert out.count("adaptive %s " % prices[0]) == 1

@@ -19,8 +19,8 @@ def test_text_with_a_burst_is_the_same_limit_as_numbers(limit):
 
 
 def test_text_without_a_burst_keeps_any_window_of_the_server_within_the_limit():
-    """A server may count in windows of a minute: 58 per minute never put 61 in one of them."""
-    assert slots(TokenBucket("60/m"), 3) == [0.0, round(60 / 58, 6), round(120 / 58, 6)]
+    """A server may count in windows of a minute: 60 in 61 s never put 61 in one of them."""
+    assert slots(TokenBucket("60/m"), 3) == [0.0, round(61 / 60, 6), round(122 / 60, 6)]
 
 
 def test_a_burst_may_be_given_beside_the_text():
