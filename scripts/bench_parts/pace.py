@@ -40,8 +40,9 @@ per minute, and as measured with 66 of them.""",
 Mean notice delay in seconds under a limit of 60 requests per minute, if the jobs of one model have
 a weight.""",
     "cold": """
-Scenarios of `pollkit simulate` from a cold start, and the worst delay of 12 runs. If it was
-more than three times p95, the job was among the first 18 of its label in 9 of 14 runs.""",
+Scenarios of `pollkit simulate` from a cold start: the cost, and the worst delay of a run as a
+multiple of its p95, as the mean of the runs. The worst run depends on single jobs: the cheapest
+schedule for the known distribution exceeds three times p95 in some runs, too.""",
     "held": """
 Jobs from the 101st on of a server that holds polls, against the optimum with holding.""",
     "longer": """
