@@ -51,7 +51,7 @@ class ResultReader:
             return reading._replace(verdict=Verdict.REFUSED, because=str(error))
         except ValueError:
             return reading._replace(result=seen.body.decode("utf-8", "replace"))
-        found = reading._replace(result=self._fields.find_fetched_result(data))
+        found = self._fields.add_fetched_result(reading, data)
         return with_plain_result(found)._replace(is_result=True)
 
     def check(self, seen: Seen, can_be_html: bool = False) -> Reading:

@@ -234,6 +234,8 @@ class Endpoint:
         from .results import fetch_result  # late: few profiles need it
 
         reading = yield from fetch_result(self, request, job, clock)
+        if reading.verdict is Verdict.DONE:
+            reading = self._without_repeats(reading)
         return self.scrub(reading, request.url)
 
     def read(self, seen: Seen, poll: Poll, request: Request) -> Reading:

@@ -4,7 +4,7 @@ A result may have pages (`result_next`), which become one list. Every request ne
 rate limit: the first one has got its own, the pages wait for theirs here.
 """
 
-from typing import TYPE_CHECKING, Any, Callable, List, Set
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Set
 
 from ...core.model import Fault, FaultCode, Job, Reply
 from ...core.reading.list_reader import UNUSABLE_LINK
@@ -127,6 +127,7 @@ def _read_pages(
 ) -> "Steps[Reading]":
     """Read all pages, and add the values of each; `longest` bounds the bytes of all pages."""
     visited: Set[str] = set()
+    warnings: Optional[Set[str]] = None  # that each page has given: a last one may be empty
     size = 0
     url = request.url
     while True:
@@ -138,10 +139,12 @@ def _read_pages(
         if reading.verdict is not Verdict.DONE or not isinstance(seen, Reply):
             return reading
         size += len(seen.body)
+        given = set(reading.warnings)
+        warnings = given if warnings is None else warnings & given
         add(reading.result if isinstance(reading.result, list) else [reading.result])
         next_url = endpoint.results.next_page_url(seen, request.url)
         if next_url is None:
-            return reading
+            return reading._replace(warnings=tuple(sorted(warnings)))
         problem = _page_problem(url, next_url, visited)
         if size > longest:
             problem = "its pages exceed %d MB: --save has no limit" % (MAX_BODY >> 20)

@@ -24,7 +24,17 @@ def test_the_json_of_a_good_reply_is_the_result():
 
 
 def test_the_profile_may_name_a_path_in_it():
-    assert read(Reply(200, JSON, '{"items": [1]}', URL), result="items").result == [1]
+    reading = read(Reply(200, JSON, '{"items": [1]}', URL), result="items")
+    assert (reading.result, reading.warnings) == ([1], ())
+
+
+def test_a_path_that_leads_nowhere_causes_a_warning():
+    reading = read(Reply(200, JSON, '{"data": [1]}', URL), result="items")
+    assert (reading.verdict, reading.result) == (Verdict.DONE, None)
+    (warning,) = reading.warnings
+    assert warning.startswith("there is nothing at items in the fetched result: the result is null")
+    assert "check the path that result names" in warning
+    assert read(Reply(200, JSON, '{"items": null}', URL), result="items").warnings == ()
 
 
 @pytest.mark.parametrize(("body", "result"), [(b"", None), (b"plain text", "plain text")])

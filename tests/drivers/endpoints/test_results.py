@@ -48,6 +48,26 @@ def content(outcome):
 # In memory
 
 
+def warnings_of(server, ids, **fields):
+    events = []
+    with BatchPoller(profile(server, **fields), on_event=events.append) as batch:
+        batch.run(ids)
+    return [event.text for event in events if event.kind == "warning"]
+
+
+def test_a_result_that_lacks_its_path_causes_one_warning(server):
+    fields = {"result_url": "/linked/2", "result": "nope"}
+    (warning,) = warnings_of(server, ["w1", "w2", "w3"], **fields)
+    assert "nothing at nope in the fetched result" in warning
+
+
+def test_pages_cause_that_warning_only_if_none_has_the_path(server):
+    fields = {"result_url": "/pages/1", "result_next": "next"}
+    (warning,) = warnings_of(server, ["w4"], result="nope", **fields)
+    assert "nothing at nope" in warning
+    assert warnings_of(server, ["w5"], result="next", **fields) == []  # the last page has no next
+
+
 def test_the_result_is_fetched_with_the_credential(server):
     outcome = poll(server, "m1", result_url="/secured/{id}")
     assert (outcome.state, outcome.result, outcome.polls) == ("done", "secret report", 2)

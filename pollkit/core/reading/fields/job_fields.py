@@ -14,6 +14,14 @@ from .timestamps import parse_timestamp, server_time
 
 LONGEST_LAG_S = 5.0  # of a Date header
 _MISSING = object()
+_NO_RESULT = (
+    "there is nothing at %s: the result is null; check the path that result names "
+    "(pollkit doctor --show-reply prints the reply)"
+)
+_NO_FETCHED_RESULT = (
+    "there is nothing at %s in the fetched result: the result is null; check the path that result "
+    "names, which is one in the reply of result_url"
+)
 _TRACEBACKS = ("exc_info", "traceback")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -74,7 +82,7 @@ class JobFields:
         warnings = reading.warnings
         missing_path = self.missing_result_path(data)
         if missing_path is not None:
-            warnings += ("there is nothing at %s: the result is null" % missing_path,)
+            warnings += (_NO_RESULT % missing_path,)
         return reading._replace(result=self.find_result(data), fraction=fraction, warnings=warnings)
 
     def _find_link(self, data: Any) -> Optional[str]:
@@ -82,9 +90,15 @@ class JobFields:
         link = None if self._result_link is None else self._result_link.find(data)
         return link if isinstance(link, str) and link else None
 
-    def find_fetched_result(self, data: Any) -> Any:
-        """The result in data that were fetched from `result_url`; by default, all of it."""
-        return data if self._result is None else self._result.find(data)
+    def add_fetched_result(self, reading: Reading, data: Any) -> Reading:
+        """The reading with the result in data from `result_url`; by default, all of it."""
+        if self._result is None:
+            return reading._replace(result=data)
+        warnings = reading.warnings
+        missing_path = self.missing_result_path(data)
+        if missing_path is not None:
+            warnings += (_NO_FETCHED_RESULT % missing_path,)
+        return reading._replace(result=self._result.find(data), warnings=warnings)
 
     def find_error(self, data: Any) -> Tuple[Optional[str], Optional[str]]:
         """The error code and the error message of a job that has failed."""

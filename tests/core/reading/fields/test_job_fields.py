@@ -36,7 +36,11 @@ def test_a_profile_names_the_result_even_inside_a_string():
 
 def test_a_missing_result_causes_a_warning():
     reader = Reader(Profile(result="data.nope"))
-    assert "nothing at data.nope" in reader.read({"status": "done", "data": {"yes": 1}}).warnings[0]
+    (warning,) = reader.read({"status": "done", "data": {"yes": 1}}).warnings
+    assert warning == (
+        "there is nothing at data.nope: the result is null; check the path that result names "
+        "(pollkit doctor --show-reply prints the reply)"
+    )
     assert reader.read({"status": "done", "data": {"nope": None}}).warnings == ()
 
 
