@@ -1,6 +1,7 @@
 """The headers about when to send the next request: Retry-After and the rate limits.
 
-House rules: a value that is malformed, negative or absurd is ignored, and never raises. To support
+House rules: a value that is malformed, negative or absurd is ignored, and never raises; but if the
+number of remaining requests is negative, the quota is overdrawn, and it counts as 0. To support
 another header, add it to _RETRY_AFTER_HEADERS or _QUOTA_HEADERS. If it has another syntax, parse
 it in parse_retry_after or parse_quota, and list it in RELEVANT_HEADERS: without one of those
 headers, a reply is not parsed.
@@ -49,7 +50,8 @@ _SHORTEST_RESET_S = 0.001
 # The patterns are compiled when they are first used: that takes 0.6 ms, and few replies need them.
 _POLICY = r'"([^"]*)"((?:\s*;\s*[\w*.-]+=(?:"[^"]*"|[^;,"\s]+))*)'
 # A name is matched from its first letter only: to try each of its letters takes quadratic time.
-_PARAMETER = r"(?a)(?<![\w*.-])([\w*.-]+)\s*=\s*(\d{1,18})(?![\w.])"
+_PARAMETER = r"(?a)(?<![\w*.-])([\w*.-]+)\s*=\s*(-?\d{1,18})(?![\w.])"
+_REMAINING_PARAMETERS = ("r", "remaining")
 _QUOTED = r'"[^"]*"'
 _UNIT = r';\s*qu\s*=\s*"?([\w-]+)'
 # As OpenAI writes a reset: 6m0s, 1.5s, 120ms.
@@ -152,6 +154,8 @@ def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Opt
         if remaining_name not in headers:
             continue
         remaining = parse_number(headers[remaining_name])
+        if remaining is None and _is_overdrawn(headers, remaining_name, limit_name):
+            remaining = 0.0
         if remaining is not None:
             reset_s = _parse_reset(headers.get(reset_name, ""), headers, received_at)
             limit = None
@@ -164,17 +168,59 @@ def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Opt
     return min(quotas, key=_precedence, default=None)
 
 
-def quota_warning(headers: Mapping[str, str]) -> str:
+def quota_warning(headers: Mapping[str, str], quota: Optional[Quota]) -> str:
+    """The warning about the headers that this quota was read from; '' if they are all right."""
+    if quota is None:
+        return _unreadable_warning(headers) or _negative_warning(headers)
+    is_complete = quota.reset_s is not None and quota.limit is not None
+    return "" if is_complete else _negative_warning(headers)
+
+
+def _unreadable_warning(headers: Mapping[str, str]) -> str:
     """The warning about a RateLimit header that has no number in it; '' if there is none.
 
     Some servers send other things in X-RateLimit-*, so only the headers of the draft count.
     """
     for name in ("ratelimit", "ratelimit-policy"):
         text = headers.get(name, "").strip()
-        is_readable = len(text) <= LONGEST_VALUE and _parameters(text)
+        is_readable = len(text) <= LONGEST_VALUE and _signed_parameters(text)
         if text and not is_readable:
             return _ignored(name, text)
     return ""
+
+
+def _negative_warning(headers: Mapping[str, str]) -> str:
+    """The warning about a negative reset or limit, which is ignored; '' if there is none.
+
+    It does not quote the number: a reset may be another one in each reply.
+    """
+    for remaining_name, reset_name, limit_name in _QUOTA_HEADERS:
+        if remaining_name not in headers or _is_unlimited(headers, remaining_name, limit_name):
+            continue
+        for name in (reset_name, limit_name):
+            if _is_negative(headers.get(name, "").partition(",")[0]):
+                return "ignored %s, which is negative" % name
+    for name in ("ratelimit", "ratelimit-policy"):
+        text = headers.get(name, "")
+        if "-" in text and len(text) <= LONGEST_VALUE and _negative_parameters(text):
+            return "ignored a negative number in %s" % name
+    return ""
+
+
+def _is_overdrawn(headers: Mapping[str, str], remaining_name: str, limit_name: str) -> bool:
+    """Whether less than nothing is left, and not because the limit is -1 as well: unlimited."""
+    is_unlimited = _is_unlimited(headers, remaining_name, limit_name)
+    return not is_unlimited and _is_negative(headers[remaining_name])
+
+
+def _is_unlimited(headers: Mapping[str, str], remaining_name: str, limit_name: str) -> bool:
+    """Whether both the remaining requests and the limit are negative."""
+    return _is_negative(headers[remaining_name]) and _is_negative(headers.get(limit_name, ""))
+
+
+def _is_negative(text: str) -> bool:
+    number = text.strip()
+    return number.startswith("-") and parse_number(number[1:]) is not None
 
 
 def _precedence(quota: Quota) -> Tuple[bool, bool, float]:
@@ -223,8 +269,25 @@ def _parse_combined(combined: str, policy: str) -> List[Quota]:
 
 
 def _parameters(text: str) -> Dict[str, float]:
+    """The numbers from 0; a negative number of remaining requests counts as 0."""
+    values = {}
+    for name, value in _signed_parameters(text):
+        if value >= 0:
+            values[name] = value
+        elif name in _REMAINING_PARAMETERS:
+            values[name] = 0.0
+    return values
+
+
+def _negative_parameters(text: str) -> List[str]:
+    """The names of negative numbers that are ignored."""
+    values = _signed_parameters(text)
+    return [name for name, value in values if value < 0 and name not in _REMAINING_PARAMETERS]
+
+
+def _signed_parameters(text: str) -> List[Tuple[str, float]]:
     plain = re.sub(_QUOTED, "", text)  # a comment may look like a parameter
-    return {name: float(value) for name, value in re.findall(_PARAMETER, plain)}
+    return [(name, float(value)) for name, value in re.findall(_PARAMETER, plain)]
 
 
 def _parse_reset(

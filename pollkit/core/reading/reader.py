@@ -387,8 +387,7 @@ def add_limits(reading: Reading, reply: Reply) -> Reading:
     is_limited = reading.verdict is Verdict.LIMITED
     if retry_after is None and is_limited and quota is not None and quota.remaining == 0:
         retry_after = quota.reset_s
-    if quota is None:
-        warning = warning or quota_warning(reply.headers)
+    warning = warning or quota_warning(reply.headers, quota)
     if warning:
         reading = reading._replace(warnings=reading.warnings + (warning,))
     # This runs on every poll, and _replace is slow.

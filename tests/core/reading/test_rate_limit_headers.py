@@ -3,7 +3,12 @@
 import pytest
 
 from pollkit import Profile, Reply
-from pollkit.core.reading.rate_limit_headers import Quota, parse_quota, parse_retry_after
+from pollkit.core.reading.rate_limit_headers import (
+    Quota,
+    has_limit_headers,
+    parse_quota,
+    parse_retry_after,
+)
 from pollkit.core.reading.reader import Reader
 from readings import NOON, NOON_DATE, read_reply
 
@@ -120,14 +125,15 @@ def test_a_date_is_ignored_if_no_clock_is_known():
         ),
         ({"x-ratelimit-remaining": "5", "x-ratelimit-reset": str(int(NOON) - 30)}, Quota(5, 0)),
         # malformed
-        ({"ratelimit-remaining": "-5"}, None),
+        ({"ratelimit-remaining": "-5"}, Quota(0)),
+        ({"ratelimit-remaining": "--5"}, None),
         ({"ratelimit-remaining": "many"}, None),
         ({"ratelimit-remaining": "5", "ratelimit-reset": "-1"}, Quota(5)),
         ({"ratelimit-remaining": "5", "ratelimit-reset": "1e9"}, Quota(5)),
         ({"ratelimit-remaining": "5", "ratelimit-reset": "99999999"}, Quota(5)),
         ({"ratelimit": ""}, None),
         ({"ratelimit": "garbage"}, None),
-        ({"ratelimit": '"a";r=-1'}, None),
+        ({"ratelimit": '"a";r=-1'}, Quota(0)),
         ({"ratelimit": '"a";r=x;t=1'}, None),
         ({"ratelimit": '"a";t=5'}, None),
         ({"ratelimit": '"unclosed;r=5'}, None),
@@ -287,6 +293,67 @@ def test_a_header_of_nonsense_is_ignored_with_a_warning(headers, warning):
     reading = Reader(Profile()).read(reply)
     assert (reading.quota, len(reading.warnings)) == (None, bool(warning))
     assert "".join(reading.warnings).startswith(warning)
+
+
+@pytest.mark.parametrize(
+    "headers, quota",
+    [
+        ({"x-ratelimit-remaining": "-3", "x-ratelimit-reset": "30"}, Quota(0, 30)),
+        ({"x-ratelimit-remaining": "-3", "x-ratelimit-limit": "60"}, Quota(0, None, 60)),
+        ({"ratelimit-remaining": "-0.5", "ratelimit-reset": "30"}, Quota(0, 30)),
+        ({"ratelimit": '"a";r=-3;t=30', "ratelimit-policy": '"a";q=60;w=60'}, Quota(0, 30, 60)),
+        ({"ratelimit": "limit=60, remaining=-3, reset=30"}, Quota(0, 30, 60)),
+    ],
+)
+def test_an_overdrawn_quota_has_nothing_left(headers, quota):
+    assert parse_quota(headers, NOON) == quota
+    reply = Reply(200, headers, '{"status": "running"}', "https://api.internal/1", NOON)
+    assert Reader(Profile()).read(reply).warnings == ()
+
+
+def test_an_overdrawn_quota_marks_a_403_as_a_rate_limit():
+    assert has_limit_headers({"x-ratelimit-remaining": "-1"}, NOON)
+
+
+def test_a_limit_of_minus_one_means_that_there_is_none():
+    headers = {"x-ratelimit-remaining": "-1", "x-ratelimit-limit": "-1", "x-ratelimit-reset": "-1"}
+    reply = Reply(200, headers, '{"status": "running"}', "https://api.internal/1", NOON)
+    reading = Reader(Profile()).read(reply)
+    assert (reading.quota, reading.warnings) == (None, ())
+
+
+@pytest.mark.parametrize(
+    "headers, quota, warning",
+    [
+        (
+            {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "-7"},
+            Quota(0),
+            "ignored x-ratelimit-reset, which is negative",
+        ),
+        (
+            {"ratelimit-remaining": "5", "ratelimit-reset": "9", "ratelimit-limit": "-60, 60;w=60"},
+            Quota(5, 9),
+            "ignored ratelimit-limit, which is negative",
+        ),
+        ({"ratelimit": '"a";r=5;t=-7'}, Quota(5), "ignored a negative number in ratelimit"),
+        (
+            {"ratelimit-policy": '"a";q=-5;w=60'},
+            None,
+            "ignored a negative number in ratelimit-policy",
+        ),
+        (
+            {"x-ratelimit-remaining": "5", "x-ratelimit-reset": "2026-11-13T12:00:30"},
+            Quota(5, 30),
+            "",
+        ),
+        ({"ratelimit": '"some-name";r=5'}, Quota(5), ""),
+    ],
+)
+def test_other_negative_numbers_are_ignored_with_a_warning(headers, quota, warning):
+    reply = Reply(200, headers, '{"status": "running"}', "https://api.internal/1", NOON)
+    reading = Reader(Profile()).read(reply)
+    assert reading.quota == quota
+    assert "".join(reading.warnings) == warning
 
 
 def test_of_two_policies_without_a_rest_the_one_that_allows_least_counts():
