@@ -26,7 +26,9 @@ Transitions of an active wait. "Sleep" means that it stays active and `next_at` 
   UNAUTHORISED   poll at once with a fresh credential;                 no
                  the second time: unreachable
   NOT_FOUND      sleep by the retry backoff during the    fault        no; is not a fault
-                 grace period; after it: unreachable
+                 grace period; after it: unreachable. If
+                 the API accepted a cancel request, there
+                 is no grace period: cancelled
   REFUSED        unreachable
   UNHELD         poll at once, without a hold                          no; is not a fault
 
@@ -257,7 +259,8 @@ def _not_found(state: WaitState, seen: _Observation) -> WaitState:
     grace_ends_age = missing_age + seen.settings.not_found_grace
     grace_ends_at = min(state.deadline, state.started_at + grace_ends_age)
     missing = state._replace(retry=state.retry._replace(missing_age=missing_age))
-    if seen.now >= grace_ends_at:
+    was_cancelled = state.cancel is not None and state.cancel == Cancel.SENT and state.done is None
+    if was_cancelled or seen.now >= grace_ends_at:
         return end_wait(missing, seen.now, State.UNREACHABLE, message)
     after = _retry(missing, seen, FAULT)
     floor_at = seen.now + (seen.reading.retry_after or 0.0)

@@ -76,11 +76,28 @@ def test_the_poll_decides_how_the_job_ended(reading, outcome):
 def test_a_job_that_the_api_no_longer_knows_was_cancelled():
     state, now = requested()
     state = observe(state, STEADY, ACCEPTED, now, 0.0)
-    while state.ending is None:
-        now = state.next_at
-        state = observe(state, STEADY, NOT_FOUND, now, 0.0)
-    assert state.ending.state is State.CANCELLED
+    state = observe(state, STEADY, NOT_FOUND, now + 1.0, 0.0)
+    assert (state.ending.state, state.ending.at) == (State.CANCELLED, now + 1.0)
     assert state.ending.error.message == "pollkit asked the API to cancel it"
+
+
+def test_a_404_before_the_request_or_after_a_refused_one_has_its_grace_period():
+    state, now = requested()
+    refused = observe(state, STEADY, REFUSED._replace(is_cancel=True), now, 0.0)
+    assert observe(refused, STEADY, NOT_FOUND, now + 1.0, 0.0).ending is None
+    state, times = run([PENDING, NOT_FOUND])
+    state = request_cancel(state, times[-1])
+    assert state.ending is None and next_action(state, times[-1]).is_cancel
+
+
+def test_a_job_that_was_done_despite_the_request_may_get_its_result_later():
+    settings = STEADY._replace(result_url="/r/{id}")
+    state, times = run([PENDING], settings)
+    now = times[-1]
+    state = observe(request_cancel(state, now), settings, ACCEPTED, now, 0.0)
+    state = observe(state, settings, DONE, now + 1.0, 0.0)
+    state = observe(state, settings, NOT_FOUND._replace(is_result=True), now + 1.0, 0.0)
+    assert state.ending is None and state.done is not None
 
 
 def test_without_a_request_a_cancelled_job_has_failed():
