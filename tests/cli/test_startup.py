@@ -21,7 +21,7 @@ BARE = [sys.executable, "-S", "-E", "-c"]  # without site: its .pth files may im
 # Not needed for a plain wait over http without credential, proxy, profile and terminal.
 LATE = """
     ssl urllib.request http.client email sqlite3 configparser concurrent.futures difflib pkgutil
-    subprocess netrc
+    subprocess netrc locale
     logging
     shutil bz2 lzma
     encodings.idna
