@@ -2,7 +2,7 @@
 
 The id of a job says when it is done, in seconds since the first request about it, as in done_2.5_1.
 Each first part of a path is an API with its own way to hold; see `Handler.APIS`. GET
-/log returns the requests so far.
+/log returns the requests so far, and GET /reset forgets them and the jobs.
 """
 
 import http.server
@@ -13,7 +13,7 @@ import time
 
 from server_process import ServerProcess
 
-CUT_S = 1.5  # after which the gateways cut a request
+CUT_S = 1.1  # after which the gateways cut a request; what takes less than 1 s was not held
 
 
 class HoldingServer(ServerProcess):
@@ -42,6 +42,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         if self.path == "/log":
             self.reply(200, self.log_lines)
+            return
+        if self.path == "/reset":
+            self.log_lines.clear()
+            self.first_asked_at.clear()
+            self.reply(200, [])
             return
         line = {
             "at": time.monotonic() - self.started_at,

@@ -36,6 +36,14 @@ class ServerProcess:
 
     def log(self):
         """The requests so far."""
+        return self.get("/log")
+
+    def reset(self):
+        """Forget the requests so far, and the jobs; not all servers can."""
+        self.get("/reset")
+
+    def get(self, path):
+        """The JSON document that the server returns for a path."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(self.url("/log"), timeout=10) as response:
+        with opener.open(self.url(path), timeout=10) as response:
             return json.loads(response.read().decode())
