@@ -168,6 +168,7 @@ class Agenda:
                     break
                 self._schedule.move(companion, IN_FLIGHT)
                 companion.state = nudge(companion.state, now)
+                companion.is_nudged = False
             entries.append(companion)
         lane.note_request(entries, now)
         self._in_flight += 1
@@ -246,16 +247,18 @@ class Agenda:
         self._in_flight -= 1
 
     def nudge(self, job_id: str, now: float) -> bool:
-        """Poll a job as soon as its server allows it; False if it isn't on the agenda."""
+        """Poll a job as soon as its server allows it; False if it isn't on the agenda.
+
+        If the rate limit delays polls, the job gets the next token of its lane.
+        """
         entry = self._entries.get(job_id)
         if entry is None:
             return False
+        entry.is_nudged = True  # in flight: the poll may have been answered before the change
         if entry.phase is SCHEDULED:
             entry.state = nudge(entry.state, now)
             self._schedule.reschedule(entry)
-            return True
-        entry.is_nudged = True  # in flight: the poll may have been answered before the change
-        if entry.phase is READY:
+        elif entry.phase is READY:
             self._schedule.move(entry, READY)
             entry.lane.push(entry, now)
         return True

@@ -10,7 +10,7 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 from ..reading.verdict import Reading
 from ..units import NEVER
 from ..waiting.wait_state import WaitState
-from .lane import IS_NUDGED, READY, REMOVED, SCHEDULED, Entry, Lane
+from .lane import READY, REMOVED, SCHEDULED, Entry, Lane
 
 
 class Step(NamedTuple):
@@ -41,7 +41,6 @@ class Schedule:
 
     def reschedule(self, entry: Entry) -> None:
         """Schedule the next poll of an entry, or remove it if its wait has ended."""
-        entry.marks &= ~IS_NUDGED
         if entry.state.ending is None:
             self.move(entry, SCHEDULED)
             heappush(self._heap, (entry.state.next_at, entry.stamp, entry))

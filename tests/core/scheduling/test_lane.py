@@ -161,6 +161,32 @@ def test_nudging_a_queued_job_moves_it_to_the_front():
     assert ids(take(agenda, 10.0)) == ["c"]
 
 
+def test_nudging_a_job_that_is_not_due_gets_it_the_next_token():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
+    for name in "abc":
+        agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
+    reply(agenda, take(agenda, 0.0), PENDING, 0.0)  # 'a' is due again at 5
+    take(agenda, 0.0)
+    agenda.nudge("a", 1.0)
+    assert ids(take(agenda, 10.0)) == ["a"]
+
+
+def test_nudging_a_job_during_its_poll_gets_it_the_next_token():
+    agenda = Agenda(8)
+    slow = make_lane(rate=0.1, burst=1)
+    for name in "abc":
+        agenda.add(Job(name), "u", ENDLESS, slow, 0.0)
+    entries = take(agenda, 0.0)
+    take(agenda, 0.0)
+    agenda.nudge("a", 1.0)
+    reply(agenda, entries, PENDING, 2.0)
+    (entry,) = take(agenda, 10.0)
+    assert ids([entry]) == ["a"] and not entry.is_nudged  # one poll is enough
+    reply(agenda, [entry], PENDING, 11.0)
+    assert ids(take(agenda, 20.0)) == ["b"]
+
+
 class Closed:
     """A bucket that is paused for a long time."""
 

@@ -137,9 +137,8 @@ class LeasedJobs:
                 elif not self.engine.agenda.nudge(job_id, now):
                     leased.is_nudged = True
             self.engine.wake()
-        latest = now + HORIZON_S
         self._release_entries(
-            lambda entry: entry.state.next_at > latest and not entry.owner[0].is_probe
+            lambda entry: entry.state.next_at > now + HORIZON_S and not entry.owner[0].is_probe
         )
         return others
 
@@ -329,8 +328,9 @@ class LeasedJobs:
         outage = self.outages.outage_of(leased.origin, step.entry.settings)
         with engine.lock:
             now = self._clock.now()
-            if leased.is_nudged:
-                leased.is_nudged = False
+            is_nudged = step.entry.is_nudged or leased.is_nudged
+            leased.is_nudged = False
+            if is_nudged:
                 state = nudge(state, now)
             is_soon = state.next_at <= now + HORIZON_S
             is_current = self._jobs.get(state.job.id) is leased
@@ -339,7 +339,8 @@ class LeasedJobs:
             # Without room, the jobs in the ledger take turns.
             can_keep = keeps_job and self.has_room and outage is None
             if is_ours and is_soon and is_current and can_keep:
-                engine.adopt(state, step.entry.endpoint, (leased,), step.entry.is_late)
+                entry = engine.adopt(state, step.entry.endpoint, (leased,), step.entry.is_late)
+                entry.is_nudged = is_nudged
                 engine.wake()
                 return
         if is_ours:

@@ -179,6 +179,23 @@ def test_nudges_obey_the_rate_limit(clock, ledger, api):
     assert times[-1] < 16 * MINUTE
 
 
+def test_a_nudged_job_gets_the_next_token_of_a_limit_that_delays_others(clock, ledger, api):
+    names = ["job_%d" % number for number in range(10)]
+    for name in names:
+        api.add(name, lasts=15 * MINUTE)
+    ledger.add(names)
+    profile = api.profile._replace(limit="1/m burst 1")
+    runner = LedgerRunner(ledger, profile, "fixed 10m")
+
+    def nudge_the_job_that_was_polled_last():
+        runner.nudge(*api.requests[-1].ids)
+
+    clock.at(2.5 * MINUTE, nudge_the_job_that_was_polled_last)
+    assert runner.run(for_s=4 * MINUTE) == []
+    *_, before, third, _ = [each.ids for each in api.requests]
+    assert third == before
+
+
 def test_unknown_finished_and_unpollable_jobs_are_ignored(clock, ledger, api):
     api.add("job_1", lasts=0.0)
     api.add("job_2", lasts=10 * MINUTE)
