@@ -48,26 +48,48 @@ def poll_list(
         readings = [_finished_or(*pair) for pair in zip(earlier, readings)]
     if problem and endpoint.is_first_warning(problem):
         readings[0] = readings[0]._replace(warnings=readings[0].warnings + (problem,))
-    requests = len(pages)
-    absent: List[int] = []
+    asked = 0
     if endpoint.profile.batch_absent == "ask":
-        absent = [index for index, reading in enumerate(readings) if reading.is_absent]
-        absent.sort(key=lambda index: endpoint.pending_at.get(ids[index], LONG_AGO))
+        asked = yield from _poll_absent(endpoint, entries, readings, clock, deadline)
+    if asked:
+        limited = (each for each in readings if each.verdict is Verdict.LIMITED)
+        whole = next(limited, whole)  # pauses the bucket
+    return whole._replace(requests=len(pages) + asked), readings
+
+
+def _poll_absent(
+    endpoint: "Endpoint",
+    entries: "Sequence[Entry]",
+    readings: List[Reading],
+    clock: Clock,
+    deadline: float,
+) -> "Steps[int]":
+    """Poll jobs that the list does not have, and put their readings in place; how many."""
+    ids = [entry.state.job.id for entry in entries]
+    absent = [index for index, reading in enumerate(readings) if reading.is_absent]
+    absent.sort(key=lambda index: endpoint.pending_at.get(ids[index], LONG_AGO))
     latest = latest_token(endpoint.bucket, clock.now(), deadline)
-    for index in absent[:MOST_ASKED]:
-        has_token = yield from await_token(endpoint.bucket, clock, latest)
+    asked = 0
+    has_token = False
+    for index in absent:
+        if asked == MOST_ASKED:
+            break
+        if not has_token:
+            has_token = yield from await_token(endpoint.bucket, clock, latest)
         if not has_token:
             break
+        if entries[index].state.ending is not None:
+            continue  # it was cancelled meanwhile: the token is for the next one
         readings[index] = yield from _poll_alone(endpoint, entries[index])
-        requests += 1
+        asked += 1
+        has_token = False
         endpoint.pending_at.pop(ids[index], None)
         # After a 404, a fault or an end to confirm, the job must be asked about again soon.
         if readings[index].verdict is Verdict.PENDING:
             endpoint.pending_at[ids[index]] = clock.now()
         if readings[index].verdict is Verdict.LIMITED:
-            whole = readings[index]  # pauses the bucket
             break
-    return whole._replace(requests=requests), readings
+    return asked
 
 
 def _fetch_pages(

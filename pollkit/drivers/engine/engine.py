@@ -272,7 +272,7 @@ class Engine:
                 if self._unwritten.block_others:
                     self._reporter.hurry()
                 return work.next_at
-            poll = PollInFlight.from_entries(work.entries, now, multiplexer.busy_s)
+            poll = PollInFlight.from_work(work, now, multiplexer.busy_s)
             multiplexer.start(poll, poll.exchange(self._clock))
         return NEVER  # `_handle` wakes us when the reporter has caught up
 

@@ -15,6 +15,7 @@ from ...edges.multiplexer import Exchange, Steps
 from ..endpoints.endpoint import Endpoint, Readings
 from ..endpoints.job_lists import poll_list
 from ..publisher import logger
+from .dispatch import Work
 
 
 class PollInFlight:
@@ -41,19 +42,22 @@ class PollInFlight:
         self.busy_s = busy_s
 
     @classmethod
-    def from_entries(cls, entries: List[Entry], now: float, busy_s: float) -> "PollInFlight":
+    def from_work(cls, work: Work, now: float, busy_s: float) -> "PollInFlight":
         """The poll of jobs that the agenda dispatched together."""
+        entries = work.entries
         endpoint: Endpoint = entries[0].endpoint
         if endpoint.asks_many:
             is_fresh = any(entry.state.retry.needs_fresh_credential for entry in entries)
             ids = [entry.state.job.id for entry in entries]
             return cls(entries, None, endpoint.batch_request(ids, is_fresh), now, busy_s)
         entry = entries[0]
-        poll = next_action(entry.state, NEVER)
+        state = work.state
+        assert state is not None
+        poll = next_action(state, NEVER)
         assert isinstance(poll, Poll)
         if entry.marks & IS_HELD:
-            poll = hold_poll(poll, entry.state, entry.settings, now)
-        request = endpoint.request(poll, entry.state.job)
+            poll = hold_poll(poll, state, entry.settings, now)
+        request = endpoint.request(poll, state.job)
         return cls(entries, poll, request, now, busy_s)
 
     def exchange(self, clock: Clock) -> "Steps[Any]":

@@ -282,7 +282,7 @@ def test_a_ledger_slows_down_its_shared_bucket_and_counts_few_faults(clock, ledg
             continue
         answer = server(work.entries[0].state.job.id, 0)
         seen = Reply(503) if isinstance(answer, tuple) else {"status": answer}
-        poll = PollInFlight.from_entries(work.entries, clock.now(), 0.0)
+        poll = PollInFlight.from_work(work, clock.now(), 0.0)
         engine._finish_exchange(Finished(poll, seen), 0.0)
         wait_for(lambda: engine._reporter.is_idle)  # it writes to the ledger in its own thread
     run.__exit__(None)

@@ -131,7 +131,7 @@ def test_a_job_whose_deadline_passed_between_runs_gets_one_poll_however_slow_the
         if len(polled) == 60:
             work.entries[0].lane.bucket.pause(clock.now(), clock.now() + 65)
         status = "done" if polled[-1] > "job_100" else "running"
-        poll = PollInFlight.from_entries(work.entries, clock.now(), 0.0)
+        poll = PollInFlight.from_work(work, clock.now(), 0.0)
         clock.pass_s(0.01)
         answer = Reply(200, {}, ('{"status": "%s"}' % status).encode())
         engine._finish_exchange(Finished(poll, answer), 0.0)
