@@ -21,6 +21,7 @@ _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
 _FOUR_DIGITS = re.compile(rb"[0-9]{4}")
 _INFINITY = float("inf")
 _WHITE_SPACE = " \t\r\n"  # RFC 8259, 2
+_SPACE = re.compile("[ \t\r\n]*")
 
 
 def _parse_int(digits: str) -> int:
@@ -64,17 +65,22 @@ def decode_json(body: bytes) -> Any:
 def decode_inner_json(text: Any) -> Any:
     """The data of JSON inside a string; None if it is not JSON, or is too costly to decode."""
     try:
-        body = text.encode("utf-8", "surrogatepass")
-        return _decode(_decoder_for(body, _MOST_INNER_MEMORY), text)
+        # The encoded text is not kept: a result may have MB of JSON in one string.
+        decoder = _decoder_for(text.encode("utf-8", "surrogatepass"), _MOST_INNER_MEMORY)
+        return _decode(decoder, text)
     except (AttributeError, TypeError, ValueError, RecursionError):
         return None
 
 
 def _decode(decoder: json.JSONDecoder, text: str) -> Any:
     """What `decoder.decode` returns, in 4/5 of the time: it searches for white space twice."""
-    text = text.strip(_WHITE_SPACE)
-    data, end = decoder.raw_decode(text)
-    if end != len(text):
+    start = 0
+    if len(text) <= _HARMLESS_BYTES:
+        text = text.strip(_WHITE_SPACE)
+    else:  # skip the white space: to strip it would copy the text
+        start = _SPACE.match(text).end()  # type: ignore[union-attr]  # it always matches
+    data, end = decoder.raw_decode(text, start)
+    if end != len(text) and _SPACE.fullmatch(text, end) is None:
         raise json.JSONDecodeError("Extra data", text, end)
     return data
 

@@ -1,12 +1,18 @@
 """Limits of JSON bodies: memory, long numbers, depth, and values that are not JSON."""
 
 import json
+import tracemalloc
 
 import pytest
 
 from pollkit import Profile, Reply
 from pollkit.core.reading import json_decoding
-from pollkit.core.reading.json_decoding import JsonTooCostly, decode_json, estimate_memory
+from pollkit.core.reading.json_decoding import (
+    JsonTooCostly,
+    decode_inner_json,
+    decode_json,
+    estimate_memory,
+)
 from pollkit.core.reading.reader import Reader
 from pollkit.core.reading.verdict import Verdict
 from readings import GUESS, read_reply
@@ -69,6 +75,34 @@ def test_utf_16_has_the_same_limits():
     assert decode_json('{"a": "\u4e2d"}'.encode("utf-16")) == {"a": "\u4e2d"}
     with pytest.raises(JsonTooCostly):
         decode_json(("[" + "{}," * 200000).encode("utf-16"))
+
+
+def peak_memory(call):
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("before, after", [("", ""), ("", "\n"), ("\r\n", ""), (" ", "\t\r\n ")])
+def test_a_large_body_is_copied_once_and_json_inside_a_string_not_at_all(before, after):
+    """One copy as text, from which the data is made."""
+    text = before + '{"result": "%s"}' % ("x" * 5 * MB) + after
+    body = text.encode()
+    assert peak_memory(lambda: decode_json(body)) < 10.5 * MB
+    assert peak_memory(lambda: decode_inner_json(text)) < 5.5 * MB
+
+
+@pytest.mark.parametrize("text", ["", " \n", "1 2", "\n[1] x", "[1]\x0b", "\u00a01", "\f1"])
+def test_white_space_around_json_is_that_of_json(monkeypatch, text):
+    for most in (300000, -1):  # short and large texts
+        monkeypatch.setattr(json_decoding, "_HARMLESS_BYTES", most)
+        with pytest.raises(ValueError):
+            decode_json(text.encode())
+        assert decode_inner_json(text) is None
+        assert decode_json(b"\t\r\n [1] \n\r\t") == [1]
 
 
 # Numbers
