@@ -1,6 +1,6 @@
 """The SQLite file of a ledger, and ledger time (see ledger_clock.py)."""
 
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, TypeVar
 
 from ...clock import Clock
 from ...sqlite_file import Connection, SqliteFile
@@ -9,6 +9,10 @@ from .ledger_clock import Moment, convert_moment
 from .schema import is_current, migrate
 
 RECORD_S = 10.0  # how often to record the time: a clock set back at a reboot may hide this much
+
+
+_T = TypeVar("_T")
+TimedWork = Callable[[Connection, LedgerTime], _T]
 
 
 class LedgerFile(SqliteFile):
@@ -48,15 +52,19 @@ class LedgerFile(SqliteFile):
             db.execute("UPDATE time SET boot = ?, now = ?, wall = ?, at = ?", (*now, at))
         return LedgerTime(at, at - now.now, now.wall - at, clock_changed)
 
+    def read_timed(self, work: TimedWork[_T]) -> _T:
+        """The result of `work(db, time)`, which only reads."""
+        return self.read(lambda db: work(db, self.time(db, record=False)))
+
+    def write_timed(self, work: TimedWork[_T], is_synced: bool = False) -> _T:
+        """The result of `work(db, time)`, run in a transaction; see `write`."""
+        return self.write(lambda db: work(db, self.time(db)), is_synced)
+
     def read_instants(
         self, work: Callable[[Connection], Sequence[Optional[float]]]
     ) -> List[Optional[float]]:
         """The instants in ledger time that `work` reads, on the ledger's clock."""
-
-        def read(db: Connection) -> Tuple[Sequence[Optional[float]], LedgerTime]:
-            return work(db), self.time(db, record=False)
-
-        instants, time = self.read(read)
+        instants, time = self.read(lambda db: (work(db), self.time(db, record=False)))
         if time.clock_changed:
             time = self.write(self.time)
         return [None if at is None else at - time.offset for at in instants]

@@ -5,6 +5,7 @@ from typing import Callable, Optional
 from ...clock import Clock
 from ...sqlite_file import Connection
 from ..storage import Storage
+from ..stored_jobs import LedgerTime
 from .ledger_file import LedgerFile
 from .owners import Owner
 from .tables.buckets import SqliteBuckets
@@ -43,13 +44,12 @@ class SqliteStorage(Storage):
     def maintain(self) -> None:
         """Free the leases of dead processes, remove old records; see Storage."""
 
-        def work(db: Connection) -> None:
-            now = self.file.time(db).now
-            db.execute("UPDATE time SET run_at = ?", (now,))
-            self._owner.free_dead(db, now)
-            remove_old_outages(db, now)
+        def work(db: Connection, time: LedgerTime) -> None:
+            db.execute("UPDATE time SET run_at = ?", (time.now,))
+            self._owner.free_dead(db, time.now)
+            remove_old_outages(db, time.now)
 
-        self.file.write(work)
+        self.file.write_timed(work)
 
     def close(self) -> None:
         """Close the file; it is opened again when it is next used."""

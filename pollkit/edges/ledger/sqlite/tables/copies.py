@@ -5,7 +5,7 @@ from typing import List, Sequence
 from ....sqlite_file import Connection
 from ...records import CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics
 from ...storage import Copies
-from ...stored_jobs import move_outage
+from ...stored_jobs import LedgerTime, move_outage
 from ..ledger_file import LedgerFile
 from .outages import insert_outage
 
@@ -23,17 +23,16 @@ class SqliteCopies(Copies):
     def read_jobs(self, after: int, count: int) -> List[CopiedJob]:
         """Some jobs; see Copies."""
 
-        def work(db: Connection) -> List[CopiedJob]:
-            offset = self._file.time(db, record=False).wall_offset
+        def work(db: Connection, time: LedgerTime) -> List[CopiedJob]:
             rows = db.execute(
                 "SELECT key, %s, outcome FROM jobs LEFT JOIN outcomes USING (key) "
                 "LEFT JOIN intents USING (key) WHERE key > ? ORDER BY key LIMIT ?"
                 % ", ".join(_COLUMNS + _INTENT_COLUMNS),
                 (after, count),
             ).fetchall()
-            return [CopiedJob._make(row).moved(offset) for row in rows]
+            return [CopiedJob._make(row).moved(time.wall_offset) for row in rows]
 
-        return self._file.read(work)
+        return self._file.read_timed(work)
 
     def write_jobs(self, jobs: Sequence[CopiedJob]) -> int:
         """Add jobs as they are; see Copies."""
@@ -42,11 +41,10 @@ class SqliteCopies(Copies):
             "?, " * len(_COLUMNS),
         )
 
-        def work(db: Connection) -> int:
-            offset = self._file.time(db).wall_offset
+        def work(db: Connection, time: LedgerTime) -> int:
             added = 0
             for copied in jobs:
-                job = copied.moved(-offset)
+                job = copied.moved(-time.wall_offset)
                 inserted = db.execute(statement, (*job[1:-9], job.due_at))
                 if inserted.rowcount:
                     added += 1
@@ -63,21 +61,20 @@ class SqliteCopies(Copies):
                         )
             return added
 
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def read_durations(self) -> List[CopiedDuration]:
         """All durations that are kept; see Copies."""
 
-        def work(db: Connection) -> List[CopiedDuration]:
-            offset = self._file.time(db, record=False).wall_offset
+        def work(db: Connection, time: LedgerTime) -> List[CopiedDuration]:
             rows = db.execute(
                 "SELECT profile, label, least_s, most_s, began_at + ? FROM durations "
                 "ORDER BY serial",
-                (offset,),
+                (time.wall_offset,),
             ).fetchall()
             return [CopiedDuration._make(row) for row in rows]
 
-        return self._file.read(work)
+        return self._file.read_timed(work)
 
     def read_faults(self) -> List[CopiedFault]:
         """All numbers of faults that are kept; see Copies."""
@@ -88,14 +85,13 @@ class SqliteCopies(Copies):
     def write_statistics(self, statistics: CopiedStatistics) -> bool:
         """Write statistics; see Copies."""
 
-        def work(db: Connection) -> bool:
-            offset = self._file.time(db).wall_offset
+        def work(db: Connection, time: LedgerTime) -> bool:
             if any(db.execute("SELECT 1 FROM %s LIMIT 1" % name).fetchone() for name in _TABLES):
                 return False
             db.executemany(
                 "INSERT INTO durations (profile, label, least_s, most_s, began_at) "
                 "VALUES (?, ?, ?, ?, ?)",
-                [(*each[:-1], each.began_at - offset) for each in statistics.durations],
+                [(*each[:-1], each.began_at - time.wall_offset) for each in statistics.durations],
             )
             db.executemany(
                 "INSERT INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -106,7 +102,7 @@ class SqliteCopies(Copies):
             )
             db.executemany("INSERT INTO faults VALUES (?, ?, ?)", statistics.faults)
             for outage in statistics.outages:
-                insert_outage(db, move_outage(outage, -offset), reported="end")
+                insert_outage(db, move_outage(outage, -time.wall_offset), reported="end")
             return True
 
-        return self._file.write(work)
+        return self._file.write_timed(work)

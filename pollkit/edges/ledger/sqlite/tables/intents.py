@@ -25,8 +25,7 @@ class SqliteIntents(Intents):
         """Add a job and lease it; see Intents."""
         token = new_token()
 
-        def work(db: Connection) -> Claim:
-            time = self._file.time(db)
+        def work(db: Connection, time: LedgerTime) -> Claim:
             until = time.now + lease_s
             owner = self._owner.register(db, until)
             inserted = db.execute(
@@ -46,13 +45,12 @@ class SqliteIntents(Intents):
             (claim,) = make_claims([stored], token, self._file.path, time, [])
             return claim._replace(intent=intent)
 
-        return self._file.write(work, is_synced=True)
+        return self._file.write_timed(work, is_synced=True)
 
     def save(self, claim: Claim, intent: Intent, lease_s: float = 60.0) -> bool:
         """Save an intent; see Intents."""
 
-        def work(db: Connection) -> bool:
-            time = self._file.time(db)
+        def work(db: Connection, time: LedgerTime) -> bool:
             until = time.now + lease_s
             due_at = max(time.now, intent.next_at + time.offset)
             updated = db.execute(
@@ -74,29 +72,28 @@ class SqliteIntents(Intents):
             )
             return True
 
-        return self._file.write(work, is_synced=True)
+        return self._file.write_timed(work, is_synced=True)
 
     def save_submitted(self, claim: Claim, job: NewJob) -> bool:
         """Save the id and the URL of a job; see Intents."""
 
-        def work(db: Connection) -> bool:
+        def work(db: Connection, time: LedgerTime) -> bool:
             other = db.execute(
                 "SELECT 1 FROM jobs WHERE id = ? AND key != ?", (job.id, claim.key)
             ).fetchone()
             if other is not None:
                 raise ConfigError("the ledger has another job %r already" % job.id)
-            now = self._file.time(db).now
             updated = db.execute(
                 "UPDATE jobs SET id = ?, url = ?, added_at = ?, due_at = ? "
                 "WHERE key = ? AND token = ?",
-                (job.id, job.url, now, now, claim.key, claim.token),
+                (job.id, job.url, time.now, time.now, claim.key, claim.token),
             )
             if not updated.rowcount:
                 return False
             db.execute("DELETE FROM intents WHERE key = ?", (claim.key,))
             return True
 
-        return self._file.write(work, is_synced=True)
+        return self._file.write_timed(work, is_synced=True)
 
 
 def add_intents(db: Connection, claims: List[Claim], time: LedgerTime) -> List[Claim]:

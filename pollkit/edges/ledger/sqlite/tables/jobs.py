@@ -39,18 +39,16 @@ class SqliteJobs(Jobs):
     def add(self, jobs: Sequence[NewJob]) -> Added:
         """Add jobs; see Jobs."""
 
-        def work(db: Connection) -> Added:
-            now = self._file.time(db).now
-            known = [job.id for job in jobs if not _insert(db, job, now)]
+        def work(db: Connection, time: LedgerTime) -> Added:
+            known = [job.id for job in jobs if not _insert(db, job, time.now)]
             return Added(len(jobs) - len(known), known)
 
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def retry(self, ids: Iterable[str], resubmit: bool = False) -> List[str]:
         """Let finished jobs wait again; see Jobs."""
 
-        def work(db: Connection) -> List[str]:
-            now = self._file.time(db).now
+        def work(db: Connection, time: LedgerTime) -> List[str]:
             keys = _find_keys(db, ids, "state != 'waiting'")
             for key in keys:
                 db.execute(
@@ -58,13 +56,13 @@ class SqliteJobs(Jobs):
                     "owner = NULL, ended_at = NULL, notify_at = NULL, notify_since = NULL, "
                     "notify_attempts = 0, notify_error = NULL, notified_at = NULL, "
                     "outbox_at = NULL, cancel_at = NULL WHERE key = ?",
-                    (WAITING, now, now, now, key),
+                    (WAITING, time.now, time.now, time.now, key),
                 )
                 db.execute("DELETE FROM outcomes WHERE key = ?", (key,))
                 restart_intent(db, key, resubmit)
             return list(keys.values())
 
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def forget(self, ids: Iterable[str]) -> List[str]:
         """Remove jobs; see Jobs."""
@@ -82,8 +80,8 @@ class SqliteJobs(Jobs):
         """Remove jobs that finished long ago; see Jobs."""
         condition = "ended_at <= ?" if pending_too else "ended_at <= ? AND notify_at IS NULL"
 
-        def work(db: Connection) -> int:
-            before = self._file.time(db).now - older_than_s
+        def work(db: Connection, time: LedgerTime) -> int:
+            before = time.now - older_than_s
             for table in _TABLES[1:]:
                 db.execute(
                     "DELETE FROM %s WHERE key IN (SELECT key FROM jobs WHERE %s)"
@@ -92,24 +90,23 @@ class SqliteJobs(Jobs):
                 )
             return db.execute("DELETE FROM jobs WHERE " + condition, (before,)).rowcount
 
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def mark_cancel_requested(self, ids: Iterable[str]) -> List[str]:
         """Record that the API was asked to cancel jobs; see Jobs."""
 
-        def work(db: Connection) -> List[str]:
-            now = self._file.time(db).now
+        def work(db: Connection, time: LedgerTime) -> List[str]:
             keys = _find_keys(db, ids, "state = 'waiting'")
             for key in keys:
-                db.execute("UPDATE jobs SET cancel_at = ? WHERE key = ?", (now, key))
+                db.execute("UPDATE jobs SET cancel_at = ? WHERE key = ?", (time.now, key))
                 db.execute(
                     "UPDATE jobs SET due_at = MIN(due_at, ?), free_at = MIN(free_at, ?) "
                     "WHERE key = ? AND token IS NULL AND free_at <= due_at",
-                    (now, now, key),
+                    (time.now, time.now, key),
                 )
             return list(keys.values())
 
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def profiles_in_use(self) -> Set[Optional[str]]:
         """The profiles of jobs that are not settled; see Jobs."""
@@ -127,8 +124,7 @@ class SqliteJobs(Jobs):
         """Count the jobs; see Jobs."""
         conditions, values = _conditions(profile, label)
 
-        def work(db: Connection) -> Summary:
-            now = self._file.time(db, record=False).now
+        def work(db: Connection, time: LedgerTime) -> Summary:
             rows = db.execute(
                 "SELECT state, token IS NOT NULL AND free_at > ?, COUNT(*), MIN(added_at), "
                 "COUNT(notify_at), "
@@ -136,11 +132,11 @@ class SqliteJobs(Jobs):
                 "SUM(%s) "
                 "FROM jobs WHERE %s GROUP BY 1, 2"
                 % (_LAST_POLL_IS_FAULT, " AND ".join(conditions or ["1"])),
-                [now, *values],
+                [time.now, *values],
             ).fetchall()
-            return summarize(rows, states, now)
+            return summarize(rows, states, time.now)
 
-        return self._file.read(work)
+        return self._file.read_timed(work)
 
     def rows(
         self,

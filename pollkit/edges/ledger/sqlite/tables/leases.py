@@ -1,6 +1,6 @@
 """Claims on the waiting jobs in an SQLite file."""
 
-from typing import Iterable, List, Optional, Sequence, Tuple
+from typing import Iterable, List, Optional, Sequence
 
 from .....core.model import Outcome
 from .....core.units import NEVER
@@ -25,12 +25,8 @@ class SqliteLeases(Leases):
 
     def next_due(self) -> Optional[float]:
         """When the next job or probe can be claimed; see Leases."""
-
-        def work(db: Connection) -> Tuple[Optional[float], Optional[float]]:
-            return _earliest_free(db), read_next_probe(db)
-
-        instants = [at for at in self._file.read_instants(work) if at is not None]
-        return min(instants, default=None)
+        instants = self._file.read_instants(lambda db: (_earliest_free(db), read_next_probe(db)))
+        return min((at for at in instants if at is not None), default=None)
 
     def claim(
         self, count: int, lease_s: float = 60.0, horizon_s: float = 0.0, token: Optional[str] = None
@@ -43,8 +39,7 @@ class SqliteLeases(Leases):
         check_claim(count, lease_s)
         used_token = token or new_token()
 
-        def work(db: Connection) -> List[Claim]:
-            time = self._file.time(db)
+        def work(db: Connection, time: LedgerTime) -> List[Claim]:
             jobs = _find_due(db, count, time.now, time.now + horizon_s)
             return self._lease(db, jobs, lease_s, used_token, time)
 
@@ -52,7 +47,7 @@ class SqliteLeases(Leases):
         (due_at,) = self._file.read_instants(lambda db: (_earliest_free(db),))
         if due_at is None or due_at > self._file.clock.now() + horizon_s:
             return []
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def claim_ids(
         self, ids: Sequence[str], lease_s: float = 60.0, token: Optional[str] = None
@@ -60,15 +55,14 @@ class SqliteLeases(Leases):
         """Lease jobs, due or not; see Leases."""
         used_token = token or new_token()
 
-        def work(db: Connection) -> List[Claim]:
-            time = self._file.time(db)
+        def work(db: Connection, time: LedgerTime) -> List[Claim]:
             found = [_find_unleased(db, job_id, time.now) for job_id in ids]
             jobs = [job for job in found if job is not None]
             return self._lease(db, jobs, lease_s, used_token, time)
 
         # Most callers don't know whether the jobs still wait, and to check that takes no lock.
         waiting = self._file.read(lambda db: [_find_unleased(db, each, NEVER) for each in ids])
-        return self._file.write(work) if any(waiting) else []
+        return self._file.write_timed(work) if any(waiting) else []
 
     def _lease(
         self,
@@ -85,12 +79,11 @@ class SqliteLeases(Leases):
 
     def save(self, results: Sequence[PollResult]) -> List[bool]:
         """Save the results of polls; see Leases."""
-
-        def work(db: Connection) -> List[bool]:
-            time = self._file.time(db)
-            return [_save(db, result, time) for result in results]
-
-        return self._file.write(work) if results else []
+        if not results:
+            return []
+        return self._file.write_timed(
+            lambda db, time: [_save(db, result, time) for result in results]
+        )
 
     def is_cancel_requested(self, claim: Claim) -> bool:
         """Whether the API was asked to cancel a job; see Leases."""
@@ -104,8 +97,8 @@ class SqliteLeases(Leases):
     def renew(self, claims: Sequence[Claim], lease_s: float) -> List[Claim]:
         """Extend leases; see Leases."""
 
-        def work(db: Connection) -> List[Claim]:
-            until = self._file.time(db).now + lease_s
+        def work(db: Connection, time: LedgerTime) -> List[Claim]:
+            until = time.now + lease_s
             self._owner.register(db, until)
             return [
                 claim
@@ -116,7 +109,7 @@ class SqliteLeases(Leases):
                 ).rowcount
             ]
 
-        return self._file.write(work) if claims else []
+        return self._file.write_timed(work) if claims else []
 
     def release(self, claims: Sequence[Claim]) -> None:
         """Let any process claim these jobs once they are due; see Leases."""
@@ -131,42 +124,36 @@ class SqliteLeases(Leases):
 
     def release_token(self, token: str) -> None:
         """Release all jobs that were claimed with this token; see Leases."""
-        self._file.write(
-            lambda db: db.execute(
+        self._file.write_timed(
+            lambda db, time: db.execute(
                 "UPDATE jobs SET token = NULL, owner = NULL, free_at = due_at "
                 "WHERE free_at > ? AND token = ?",
-                (self._file.time(db).now, token),
+                (time.now, token),
             )
         )
 
     def postpone(self, claims: Sequence[Claim], for_s: float) -> None:
         """Release jobs for a later instant; see Leases."""
-
-        def work(db: Connection) -> None:
-            at = self._file.time(db).now + for_s
-            db.executemany(
-                "UPDATE jobs SET token = NULL, owner = NULL, free_at = MAX(due_at, ?) "
-                "WHERE key = ? AND token = ?",
-                [(at, claim.key, claim.token) for claim in claims],
-            )
-
         if claims:
-            self._file.write(work)
+            self._file.write_timed(
+                lambda db, time: db.executemany(
+                    "UPDATE jobs SET token = NULL, owner = NULL, free_at = MAX(due_at, ?) "
+                    "WHERE key = ? AND token = ?",
+                    [(time.now + for_s, claim.key, claim.token) for claim in claims],
+                )
+            )
 
     def end_postponement(self, claims: Iterable[Claim]) -> None:
         """Let postponed jobs be claimed again; see Leases."""
         keys = [claim.key for claim in claims]
-
-        def work(db: Connection) -> None:
-            now = self._file.time(db).now
-            db.executemany(
-                "UPDATE jobs SET due_at = MAX(due_at, ?), free_at = MAX(due_at, ?) "
-                "WHERE key = ? AND token IS NULL AND free_at > due_at",
-                [(now, now, key) for key in keys],
-            )
-
         if keys:
-            self._file.write(work)
+            self._file.write_timed(
+                lambda db, time: db.executemany(
+                    "UPDATE jobs SET due_at = MAX(due_at, ?), free_at = MAX(due_at, ?) "
+                    "WHERE key = ? AND token IS NULL AND free_at > due_at",
+                    [(time.now, time.now, key) for key in keys],
+                )
+            )
 
     def has_only_postponed_jobs(self) -> bool:
         """Whether only postponed jobs wait; see Leases."""

@@ -6,6 +6,7 @@ from .....core.model import one_line
 from ....sqlite_file import Connection
 from ...records import Notification
 from ...storage import GIVE_UP_S, Notifications
+from ...stored_jobs import LedgerTime
 from ..ledger_file import LedgerFile
 from ..owners import Owner
 from .pages import Page, read_page
@@ -28,22 +29,21 @@ class SqliteNotifications(Notifications):
     def claim(self, count: int, lease_s: float = 60.0) -> List[Notification]:
         """Claim pending notifications; see Notifications."""
 
-        def work(db: Connection) -> Page:
-            now = self._file.time(db).now
-            owner = self._owner.register(db, now + lease_s)
+        def work(db: Connection, time: LedgerTime) -> Page:
+            owner = self._owner.register(db, time.now + lease_s)
             page = read_page(
                 db.execute(
                     "SELECT key, id, ended_at, notify_attempts + 1, metadata, "
                     "outbox_at IS NOT NULL, notify_error, outcome "
                     "FROM jobs JOIN outcomes USING (key) "
                     "WHERE notify_at <= ? ORDER BY notify_at LIMIT ?",
-                    (now, count),
+                    (time.now, count),
                 )
             )
             db.executemany(
                 "UPDATE jobs SET owner = ?, notify_at = ?, notify_attempts = notify_attempts + 1, "
                 "notify_since = COALESCE(notify_since, ?) WHERE key = ?",
-                [(owner, now + lease_s, now, row[0]) for row in page.rows],
+                [(owner, time.now + lease_s, time.now, row[0]) for row in page.rows],
             )
             return page
 
@@ -63,30 +63,27 @@ class SqliteNotifications(Notifications):
                 last_error=last_error,
             )
             for key, name, ended_at, attempt, metadata, in_outbox, last_error, outcome in (
-                self._file.write(work).rows
+                self._file.write_timed(work).rows
             )
         ]
 
     def mark_in_outbox(self, notifications: Sequence[Notification]) -> None:
         """Record that the outbox has these lines; see Notifications."""
-
-        def work(db: Connection) -> None:
-            now = self._file.time(db).now
-            db.executemany(
-                "UPDATE jobs SET outbox_at = ? WHERE key = ? AND ended_at = ?",
-                [(now, each.key, each.ended_at) for each in notifications],
-            )
-
         if notifications:
-            self._file.write(work)
+            self._file.write_timed(
+                lambda db, time: db.executemany(
+                    "UPDATE jobs SET outbox_at = ? WHERE key = ? AND ended_at = ?",
+                    [(time.now, each.key, each.ended_at) for each in notifications],
+                )
+            )
 
     def mark_notified(self, notification: Notification) -> None:
         """Record that a notification was delivered; see Notifications."""
-        self._file.write(
-            lambda db: db.execute(
+        self._file.write_timed(
+            lambda db, time: db.execute(
                 "UPDATE jobs SET notified_at = ?, notify_at = NULL, notify_error = NULL, "
                 "owner = NULL WHERE key = ? AND ended_at = ?",
-                (self._file.time(db).now, notification.key, notification.ended_at),
+                (time.now, notification.key, notification.ended_at),
             )
         )
 
@@ -99,35 +96,31 @@ class SqliteNotifications(Notifications):
     ) -> bool:
         """Record that a notification failed; see Notifications."""
 
-        def work(db: Connection) -> bool:
-            now = self._file.time(db).now
+        def work(db: Connection, time: LedgerTime) -> bool:
             which = (notification.key, notification.ended_at)
             db.execute(
                 "UPDATE jobs SET notify_error = ?, owner = NULL, "
                 "notify_at = CASE WHEN notify_since <= ? THEN NULL ELSE ? END "
                 "WHERE key = ? AND ended_at = ? AND notify_at IS NOT NULL",
-                (one_line(error), now - give_up_s, now + retry_in_s, *which),
+                (one_line(error), time.now - give_up_s, time.now + retry_in_s, *which),
             )
             pending = db.execute(
                 "SELECT 1 FROM jobs WHERE key = ? AND ended_at = ? AND notify_at IS NOT NULL", which
             ).fetchone()
             return pending is not None
 
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def release(self, notifications: Sequence[Notification]) -> None:
         """Let any process claim these at once; see Notifications."""
-
-        def work(db: Connection) -> None:
-            now = self._file.time(db).now
-            db.executemany(
-                "UPDATE jobs SET notify_at = ?, owner = NULL "
-                "WHERE key = ? AND ended_at = ? AND notify_attempts = ? AND notify_at IS NOT NULL",
-                [(now, each.key, each.ended_at, each.attempt) for each in notifications],
-            )
-
         if notifications:
-            self._file.write(work)
+            self._file.write_timed(
+                lambda db, time: db.executemany(
+                    "UPDATE jobs SET notify_at = ?, owner = NULL WHERE key = ? AND ended_at = ? "
+                    "AND notify_attempts = ? AND notify_at IS NOT NULL",
+                    [(time.now, each.key, each.ended_at, each.attempt) for each in notifications],
+                )
+            )
 
     def delivered(self, keys: Sequence[int]) -> List[int]:
         """Those of the jobs that were notified; see Notifications."""

@@ -13,7 +13,7 @@ from .....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
 from ....sqlite_file import Connection
 from ...records import Claim, OutageReport, new_token
 from ...storage import Outages
-from ...stored_jobs import JOB_COLUMNS, StoredJob, make_claims, move_outage
+from ...stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims, move_outage
 from ..ledger_file import LedgerFile
 from ..owners import Owner
 from .claims import write_leases
@@ -33,35 +33,32 @@ class SqliteOutages(Outages):
     def current(self) -> List[Outage]:
         """The outages that have not ended; see Outages."""
 
-        def work(db: Connection) -> List[Outage]:
-            offset = self._file.time(db, record=False).offset
+        def work(db: Connection, time: LedgerTime) -> List[Outage]:
             outages = read_outages(db, "ended_at IS NULL")
-            return [move_outage(outage, -offset) for outage in outages]
+            return [move_outage(outage, -time.offset) for outage in outages]
 
-        return self._file.read(work)
+        return self._file.read_timed(work)
 
     def since(self, at: float) -> List[Outage]:
         """The current outages, and those that ended since; see Outages."""
 
-        def work(db: Connection) -> List[Outage]:
-            offset = self._file.time(db, record=False).wall_offset
-            outages = [move_outage(outage, offset) for outage in read_outages(db)]
+        def work(db: Connection, time: LedgerTime) -> List[Outage]:
+            outages = [move_outage(outage, time.wall_offset) for outage in read_outages(db)]
             return [each for each in outages if each.ended_at is None or each.ended_at > at]
 
-        return self._file.read(work)
+        return self._file.read_timed(work)
 
     def begin(self, outage: Outage) -> bool:
         """Record an outage; see Outages."""
 
-        def work(db: Connection) -> bool:
-            offset = self._file.time(db).offset
+        def work(db: Connection, time: LedgerTime) -> bool:
             if _hold_until(db, outage.origin) is not None:
                 return False
-            row = move_outage(outage, offset)._replace(last_fault=one_line(outage.last_fault))
+            row = move_outage(outage, time.offset)._replace(last_fault=one_line(outage.last_fault))
             insert_outage(db, row)
             return True
 
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def hold(self, claims: Sequence[Claim], origin: str) -> None:
         """Release jobs into the outage of their origin; see Outages."""
@@ -83,8 +80,7 @@ class SqliteOutages(Outages):
         """Lease a held job if the time for a probe has come; see Outages."""
         used_token = token or new_token()
 
-        def work(db: Connection) -> Optional[Claim]:
-            time = self._file.time(db)
+        def work(db: Connection, time: LedgerTime) -> Optional[Claim]:
             row = db.execute(
                 "SELECT %s FROM jobs WHERE free_at = (SELECT hold_until FROM outages "
                 "WHERE origin = ? AND ended_at IS NULL AND next_probe_at <= ?) "
@@ -105,56 +101,56 @@ class SqliteOutages(Outages):
         probes = [outage.next_probe_at for outage in self.current() if outage.origin == origin]
         if not probes or probes[0] > self._file.clock.now():
             return None  # usually, and to check that takes no lock
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def record_failed_probe(self, origin: str, last_fault: str, next_probe_at: float) -> None:
         """Count a failed probe; see Outages."""
-        self._file.write(
-            lambda db: db.execute(
+        self._file.write_timed(
+            lambda db, time: db.execute(
                 "UPDATE outages SET last_fault = ?, failed_probes = failed_probes + 1, "
                 "next_probe_at = ? WHERE origin = ? AND ended_at IS NULL",
-                (one_line(last_fault), next_probe_at + self._file.time(db).offset, origin),
+                (one_line(last_fault), next_probe_at + time.offset, origin),
             )
         )
 
     def end(self, origin: str, spread_s: float) -> bool:
         """End the outage of an origin; see Outages."""
 
-        def work(db: Connection) -> bool:
-            now = self._file.time(db).now
+        def work(db: Connection, time: LedgerTime) -> bool:
             hold_until = _hold_until(db, origin)
             if hold_until is None:
                 return False
-            _end(db, origin, now)
+            _end(db, origin, time.now)
             # Multiples of the golden ratio spread consecutive keys evenly.
             free_at = "MAX(due_at, ? + ? * (key * 618 % 1000) / 1000.0)"
             db.execute(
                 "UPDATE jobs SET due_at = %s, free_at = %s "
                 "WHERE free_at = ? AND origin = ? AND token IS NULL" % (free_at, free_at),
-                (now, spread_s, now, spread_s, hold_until, origin),
+                (time.now, spread_s, time.now, spread_s, hold_until, origin),
             )
             return True
 
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
     def take_reports(self) -> List[OutageReport]:
         """The outages to report to a person, each once; see Outages."""
 
-        def work(db: Connection) -> List[OutageReport]:
-            offset = self._file.time(db).wall_offset
+        def work(db: Connection, time: LedgerTime) -> List[OutageReport]:
             outages = read_outages(db, _UNREPORTED)
             db.execute(
                 "UPDATE outages SET reported = CASE WHEN ended_at IS NULL THEN 'begin' "
                 "ELSE 'end' END WHERE " + _UNREPORTED
             )
             return [
-                OutageReport(move_outage(outage, offset), _count_waiting(db, outage.origin))
+                OutageReport(
+                    move_outage(outage, time.wall_offset), _count_waiting(db, outage.origin)
+                )
                 for outage in outages
             ]
 
         if not self._file.read(lambda db: read_outages(db, _UNREPORTED)):
             return []
-        return self._file.write(work)
+        return self._file.write_timed(work)
 
 
 _UNREPORTED = (

@@ -129,8 +129,7 @@ class SqliteStatistics(Statistics):
     def add_faults(self, faults: Mapping[str, int]) -> None:
         """Add to the faults of this hour; see Statistics."""
 
-        def work(db: Connection) -> None:
-            time = self._file.time(db)
+        def work(db: Connection, time: LedgerTime) -> None:
             hour = int((time.now + time.wall_offset) // 3600)
             for kind, count in faults.items():
                 updated = db.execute(
@@ -142,7 +141,7 @@ class SqliteStatistics(Statistics):
             db.execute("DELETE FROM faults WHERE hour < ?", (hour - KEPT_MINUTES // 60,))
 
         if faults:
-            self._file.write(work)
+            self._file.write_timed(work)
 
     def faults_by_kind(self, since: float = 0.0) -> Dict[str, int]:
         """The faults of each kind; see Statistics."""
