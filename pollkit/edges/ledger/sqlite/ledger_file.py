@@ -6,6 +6,7 @@ from ...clock import Clock
 from ...sqlite_file import Connection, SqliteFile
 from ..stored_jobs import LedgerTime, parse_json
 from .ledger_clock import Moment, convert_moment
+from .owners import Owner
 from .schema import is_current, migrate
 
 RECORD_S = 10.0  # how often to record the time: a clock set back at a reboot may hide this much
@@ -28,6 +29,7 @@ class LedgerFile(SqliteFile):
         super().__init__(path, lambda db: is_current(db, path), migrate, create, warn)
         self.boot = clock.boot()
         self.clock = clock
+        self.owner = Owner(self.boot)
 
     def moment(self) -> Moment:
         """This instant on both clocks of the host."""
@@ -72,3 +74,10 @@ class LedgerFile(SqliteFile):
     def parse_json(self, text: Optional[str]) -> Any:
         """A stored JSON value, None if there is none; a LedgerError if it is damaged."""
         return parse_json(text, self.path)
+
+
+class FileTables:
+    """A part of the storage: some of the tables of the file."""
+
+    def __init__(self, file: LedgerFile) -> None:
+        self._file = file

@@ -6,19 +6,19 @@ forked child registers as another process.
 """
 
 import os
-from typing import Optional
+from typing import Optional, Sequence
 
 from ...sqlite_file import Connection
 from ..records import new_token
-from .ledger_file import LedgerFile
+from ..stored_jobs import StoredJob
 from .process_identity import ProcessIdentity, current_process, is_dead
 
 
 class Owner:
-    """This process as an owner of leases."""
+    """This process as an owner of leases; `boot` names the boot of this host (Clock.boot)."""
 
-    def __init__(self, file: LedgerFile) -> None:
-        self._file = file
+    def __init__(self, boot: str) -> None:
+        self._boot = boot
         self._id = ""
         self._process: Optional[ProcessIdentity] = None
         self._leased_until = 0.0
@@ -34,6 +34,14 @@ class Owner:
         )
         return self._id
 
+    def lease(self, db: Connection, jobs: Sequence[StoredJob], until: float, token: str) -> None:
+        """Lease jobs to this process until an instant in ledger time."""
+        owner = self.register(db, until)
+        db.executemany(
+            "UPDATE jobs SET token = ?, owner = ?, free_at = ? WHERE key = ?",
+            [(token, owner, until, job.key) for job in jobs],
+        )
+
     def free_dead(self, db: Connection, now: float) -> None:
         """Free the claims of dead processes, and forget processes whose leases have expired."""
         db.execute("DELETE FROM owners WHERE leased_until <= ?", (now,))
@@ -45,7 +53,7 @@ class Owner:
 
     def _current_process(self) -> ProcessIdentity:
         if self._process is None or self._process.pid != os.getpid():  # after a fork
-            self._process = current_process(self._file.boot)
+            self._process = current_process(self._boot)
             self._id = new_token()
         return self._process
 

@@ -7,7 +7,6 @@ from ...sqlite_file import Connection
 from ..storage import Storage
 from ..stored_jobs import LedgerTime
 from .ledger_file import LedgerFile
-from .owners import Owner
 from .tables.buckets import SqliteBuckets
 from .tables.copies import SqliteCopies
 from .tables.intents import SqliteIntents
@@ -29,14 +28,13 @@ class SqliteStorage(Storage):
         warn: Optional[Callable[[str], object]] = None,
     ) -> None:
         self.file = LedgerFile(path, clock, create, warn)
-        self._owner = Owner(self.file)
         self.name = self.file.path
         self.clock = clock
         self.jobs = SqliteJobs(self.file)
-        self.leases = SqliteLeases(self.file, self._owner)
-        self.intents = SqliteIntents(self.file, self._owner)
-        self.outages = SqliteOutages(self.file, self._owner)
-        self.notifications = SqliteNotifications(self.file, self._owner)
+        self.leases = SqliteLeases(self.file)
+        self.intents = SqliteIntents(self.file)
+        self.outages = SqliteOutages(self.file)
+        self.notifications = SqliteNotifications(self.file)
         self.statistics = SqliteStatistics(self.file)
         self.buckets = SqliteBuckets(self.file)
         self.copies = SqliteCopies(self.file)
@@ -46,7 +44,7 @@ class SqliteStorage(Storage):
 
         def work(db: Connection, time: LedgerTime) -> None:
             db.execute("UPDATE time SET run_at = ?", (time.now,))
-            self._owner.free_dead(db, time.now)
+            self.file.owner.free_dead(db, time.now)
             remove_old_outages(db, time.now)
 
         self.file.write_timed(work)

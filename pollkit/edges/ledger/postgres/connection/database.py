@@ -244,6 +244,13 @@ class Database:
         return LedgerError("%s can't be used: PostgreSQL says %r" % (self.name, text))
 
 
+class DatabaseTables:
+    """A part of the storage: some of the tables of the database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+
 def migrate_database(url: str, clock: Clock) -> Tuple[int, int]:
     """Apply the missing migrations to a ledger; its version before and after."""
     database = Database(url, clock, needs_tables=False)

@@ -5,20 +5,17 @@ from typing import Callable, Dict, Optional, Tuple, TypeVar
 from ...records import StoredBucket
 from ...storage import Buckets
 from ...stored_buckets import bucket_from_text, bucket_to_text
-from ..connection.database import Database
+from ..connection.database import DatabaseTables
 from ..connection.session import Row, Session
 
 _READ = "SELECT rule, state, written_at, $now FROM pollkit.bucket WHERE name = %s"
 _T = TypeVar("_T")
 
 
-class PostgresBuckets(Buckets):
+class PostgresBuckets(DatabaseTables, Buckets):
     """Rate limits in PostgreSQL."""
 
     is_remote = True
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def all(self) -> Dict[str, StoredBucket]:
         """All buckets, by name; see Buckets."""

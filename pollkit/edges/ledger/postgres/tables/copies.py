@@ -5,7 +5,7 @@ from typing import Any, List, Sequence
 from ...records import WAITING, CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics
 from ...storage import Copies
 from ...stored_jobs import move_outage
-from ..connection.database import Database
+from ..connection.database import DatabaseTables
 from ..connection.session import Session
 from ..rows import COLUMNS, JOB_TABLES
 from .outages import INSERT
@@ -23,11 +23,8 @@ _MORE_COLUMNS = {
 _TABLES = ("duration", "minute", "fault", "outage")  # of the statistics
 
 
-class PostgresCopies(Copies):
+class PostgresCopies(DatabaseTables, Copies):
     """Whole jobs and statistics in PostgreSQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def read_jobs(self, after: int, count: int) -> List[CopiedJob]:
         """Some jobs; see Copies."""

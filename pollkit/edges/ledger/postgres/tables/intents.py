@@ -6,16 +6,13 @@ from .....errors import ConfigError, LedgerError
 from ...leases import Intents
 from ...records import Claim, new_token
 from ...rows import NewJob
-from ..connection.database import Database
+from ..connection.database import DatabaseTables
 from ..connection.session import Session
 from ..rows import JOB_COLUMNS, JOB_TABLES, claims_from_rows
 
 
-class PostgresIntents(Intents):
+class PostgresIntents(DatabaseTables, Intents):
     """Jobs in PostgreSQL that are still to be submitted."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def add(self, job: NewJob, intent: Intent, lease_s: float = 60.0) -> Claim:
         """Add a job and lease it; see Intents."""

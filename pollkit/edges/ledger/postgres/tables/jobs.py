@@ -8,7 +8,7 @@ from ...records import LEASED, WAITING, Added, JobRow, Summary
 from ...rows import NewJob, check_known
 from ...storage import Jobs
 from ...stored_jobs import StoredJob, make_row, summarize
-from ..connection.database import Database
+from ..connection.database import DatabaseTables
 from ..connection.session import Session
 from ..rows import JOB_COLUMNS, JOB_TABLES, read_outages
 from .intents import RESTART
@@ -30,11 +30,8 @@ _REMOVE = """, no_due AS (DELETE FROM pollkit.due USING gone WHERE due.job = gon
     SELECT id FROM gone"""
 
 
-class PostgresJobs(Jobs):
+class PostgresJobs(DatabaseTables, Jobs):
     """The list of jobs in PostgreSQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def add(self, jobs: Sequence[NewJob]) -> Added:
         """Add jobs; see Jobs."""

@@ -12,7 +12,7 @@ from .....core.scheduling.outages import Outage
 from .....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
 from ...leases import LONGEST_LEASE_S, Leases, check_claim
 from ...records import Claim, PollResult, new_token
-from ..connection.database import Database
+from ..connection.database import Database, DatabaseTables
 from ..rows import LEASE, claims_from_rows, keys_and_tokens, read_outages
 from .outages import HOLD, release_lanes
 from .results import save_results
@@ -30,13 +30,13 @@ _MINE = """FROM unnest(%s::bigint[], %s::text[]) AS mine (job, token)
     WHERE due.job = mine.job AND due.token = mine.token"""
 
 
-class PostgresLeases(Leases):
+class PostgresLeases(DatabaseTables, Leases):
     """Claims on the waiting jobs in PostgreSQL."""
 
     longest_delay_s = 1.0
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        super().__init__(database)
         self._search = SearchStart()
 
     def next_due(self) -> Optional[float]:

@@ -7,7 +7,7 @@ from ... import stored_jobs
 from ...records import Notification
 from ...storage import GIVE_UP_S, Notifications
 from ...stored_jobs import parse_json
-from ..connection.database import Database
+from ..connection.database import DatabaseTables
 
 _THAT_OUTCOME = """WHERE notification.job = %s AND EXISTS (
     SELECT 1 FROM pollkit.outcome WHERE outcome.job = notification.job AND ended_at = %s)"""
@@ -16,11 +16,8 @@ _THOSE_OUTCOMES = """FROM pollkit.outcome
     USING (job, ended_at) WHERE notification.job = outcome.job"""
 
 
-class PostgresNotifications(Notifications):
+class PostgresNotifications(DatabaseTables, Notifications):
     """Notifications in PostgreSQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def next_at(self) -> Optional[float]:
         """When a notification can next be claimed; see Notifications."""

@@ -12,7 +12,7 @@ from .....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
 from ...records import Claim, OutageReport, new_token
 from ...storage import Outages
 from ...stored_jobs import move_outage
-from ..connection.database import Database
+from ..connection.database import Database, DatabaseTables
 from ..connection.session import Session
 from ..rows import LEASE, claims_from_rows, keys_and_tokens, read_outages
 
@@ -36,11 +36,8 @@ _UNREPORTED = (
 )
 
 
-class PostgresOutages(Outages):
+class PostgresOutages(DatabaseTables, Outages):
     """Outages in PostgreSQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def current(self) -> List[Outage]:
         """The outages that have not ended; see Outages."""

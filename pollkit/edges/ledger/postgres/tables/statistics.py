@@ -16,7 +16,7 @@ from ...observed_jobs import (
 )
 from ...records import Duration, Kind, Minute, Observed, PollResult
 from ...storage import Statistics
-from ..connection.database import Database
+from ..connection.database import Database, DatabaseTables
 
 _COUNTS = ", ".join(Counts._fields)
 _SUMS = ", ".join("sum(%s)::bigint" % field for field in Counts._fields)
@@ -45,11 +45,8 @@ def count_values(database: Database, results: Sequence[PollResult]) -> List[Any]
     return [database.shard, *columns]
 
 
-class PostgresStatistics(Statistics):
+class PostgresStatistics(DatabaseTables, Statistics):
     """Reads the statistics in PostgreSQL."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     def durations(
         self, profile: Optional[str] = None, label: Optional[str] = None

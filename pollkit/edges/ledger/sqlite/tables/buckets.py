@@ -11,7 +11,7 @@ from ...records import StoredBucket
 from ...storage import Buckets
 from ...stored_buckets import bucket_from_text, bucket_to_text
 from ..ledger_clock import Moment, convert_moment
-from ..ledger_file import LedgerFile
+from ..ledger_file import FileTables
 
 _T = TypeVar("_T")
 
@@ -24,11 +24,8 @@ class _Row(NamedTuple):
     clock_changed: bool  # since it was written: a reboot, or a wall clock that was set back
 
 
-class SqliteBuckets(Buckets):
+class SqliteBuckets(FileTables, Buckets):
     """Rate limits in an SQLite file."""
-
-    def __init__(self, file: LedgerFile) -> None:
-        self._file = file
 
     def all(self) -> Dict[str, StoredBucket]:
         """All buckets, by name; see Buckets."""

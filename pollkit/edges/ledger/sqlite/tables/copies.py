@@ -6,7 +6,7 @@ from ....sqlite_file import Connection
 from ...records import CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics
 from ...storage import Copies
 from ...stored_jobs import LedgerTime, move_outage
-from ..ledger_file import LedgerFile
+from ..ledger_file import FileTables
 from .outages import insert_outage
 
 _COLUMNS = CopiedJob._fields[1:-9]
@@ -14,11 +14,8 @@ _INTENT_COLUMNS = CopiedJob._fields[-9:-1]
 _TABLES = ("durations", "minutes", "faults", "outages")  # of the statistics
 
 
-class SqliteCopies(Copies):
+class SqliteCopies(FileTables, Copies):
     """Whole jobs and statistics in an SQLite file."""
-
-    def __init__(self, file: LedgerFile) -> None:
-        self._file = file
 
     def read_jobs(self, after: int, count: int) -> List[CopiedJob]:
         """Some jobs; see Copies."""

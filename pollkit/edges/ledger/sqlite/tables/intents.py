@@ -10,16 +10,11 @@ from ...leases import Intents
 from ...records import WAITING, Claim, new_token
 from ...rows import NewJob
 from ...stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims
-from ..ledger_file import LedgerFile
-from ..owners import Owner
+from ..ledger_file import FileTables
 
 
-class SqliteIntents(Intents):
+class SqliteIntents(FileTables, Intents):
     """Jobs in an SQLite file that are still to be submitted."""
-
-    def __init__(self, file: LedgerFile, owner: Owner) -> None:
-        self._file = file
-        self._owner = owner
 
     def add(self, job: NewJob, intent: Intent, lease_s: float = 60.0) -> Claim:
         """Add a job and lease it; see Intents."""
@@ -27,7 +22,7 @@ class SqliteIntents(Intents):
 
         def work(db: Connection, time: LedgerTime) -> Claim:
             until = time.now + lease_s
-            owner = self._owner.register(db, until)
+            owner = self._file.owner.register(db, until)
             inserted = db.execute(
                 "INSERT INTO jobs (id, url, profile, label, size, metadata, timeout_s, state, "
                 "added_at, due_at, free_at, token, owner) "
@@ -59,7 +54,7 @@ class SqliteIntents(Intents):
             )
             if not updated.rowcount:
                 return False
-            self._owner.register(db, until)
+            self._file.owner.register(db, until)
             instants = [
                 None if at is None else at + time.offset
                 for at in (intent.first_sent_at, intent.sent_at)

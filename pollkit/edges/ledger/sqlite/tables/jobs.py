@@ -9,7 +9,7 @@ from ...records import LEASED, WAITING, Added, JobRow, Summary
 from ...rows import NewJob, check_known
 from ...storage import Jobs
 from ...stored_jobs import INTENT_COLUMNS, JOB_COLUMNS, LedgerTime, StoredJob, make_row, summarize
-from ..ledger_file import LedgerFile
+from ..ledger_file import FileTables
 from .intents import restart_intent
 from .outages import read_outages
 from .pages import Page, read_page
@@ -30,11 +30,8 @@ class _JobPage(NamedTuple):
     outages: List[Outage]  # in ledger time
 
 
-class SqliteJobs(Jobs):
+class SqliteJobs(FileTables, Jobs):
     """The list of jobs in an SQLite file."""
-
-    def __init__(self, file: LedgerFile) -> None:
-        self._file = file
 
     def add(self, jobs: Sequence[NewJob]) -> Added:
         """Add jobs; see Jobs."""

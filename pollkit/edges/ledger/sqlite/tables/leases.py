@@ -8,20 +8,14 @@ from ....sqlite_file import Connection
 from ...leases import Leases, check_claim
 from ...records import Claim, PollResult, new_token
 from ...stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims
-from ..ledger_file import LedgerFile
-from ..owners import Owner
-from .claims import write_leases
+from ..ledger_file import FileTables
 from .intents import add_intents
 from .outages import read_holds, read_next_probe, read_outages
 from .statistics import Source, add_counts, record_duration
 
 
-class SqliteLeases(Leases):
+class SqliteLeases(FileTables, Leases):
     """Claims on the waiting jobs in an SQLite file."""
-
-    def __init__(self, file: LedgerFile, owner: Owner) -> None:
-        self._file = file
-        self._owner = owner
 
     def next_due(self) -> Optional[float]:
         """When the next job or probe can be claimed; see Leases."""
@@ -73,7 +67,7 @@ class SqliteLeases(Leases):
         time: LedgerTime,
     ) -> List[Claim]:
         until = time.now + lease_s
-        write_leases(db, jobs, until, token, self._owner.register(db, until))
+        self._file.owner.lease(db, jobs, until, token)
         claims = make_claims(jobs, token, self._file.path, time, read_outages(db))
         return add_intents(db, claims, time)
 
@@ -99,7 +93,7 @@ class SqliteLeases(Leases):
 
         def work(db: Connection, time: LedgerTime) -> List[Claim]:
             until = time.now + lease_s
-            self._owner.register(db, until)
+            self._file.owner.register(db, until)
             return [
                 claim
                 for claim in claims

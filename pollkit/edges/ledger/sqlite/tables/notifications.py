@@ -7,17 +7,12 @@ from ....sqlite_file import Connection
 from ...records import Notification
 from ...storage import GIVE_UP_S, Notifications
 from ...stored_jobs import LedgerTime
-from ..ledger_file import LedgerFile
-from ..owners import Owner
+from ..ledger_file import FileTables
 from .pages import Page, read_page
 
 
-class SqliteNotifications(Notifications):
+class SqliteNotifications(FileTables, Notifications):
     """Notifications in an SQLite file."""
-
-    def __init__(self, file: LedgerFile, owner: Owner) -> None:
-        self._file = file
-        self._owner = owner
 
     def next_at(self) -> Optional[float]:
         """When a notification can next be claimed; see Notifications."""
@@ -30,7 +25,7 @@ class SqliteNotifications(Notifications):
         """Claim pending notifications; see Notifications."""
 
         def work(db: Connection, time: LedgerTime) -> Page:
-            owner = self._owner.register(db, time.now + lease_s)
+            owner = self._file.owner.register(db, time.now + lease_s)
             page = read_page(
                 db.execute(
                     "SELECT key, id, ended_at, notify_attempts + 1, metadata, "

@@ -14,21 +14,15 @@ from ....sqlite_file import Connection
 from ...records import Claim, OutageReport, new_token
 from ...storage import Outages
 from ...stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims, move_outage
-from ..ledger_file import LedgerFile
-from ..owners import Owner
-from .claims import write_leases
+from ..ledger_file import FileTables
 
 KEPT_S = 30 * 86400.0  # how long an outage is kept after its end
 ABANDONED_S = 3600.0  # an outage ends if no job has been waiting for its probe for so long
 _COLUMNS = "origin, began_at, last_fault, next_probe_at, failed_probes, ended_at"
 
 
-class SqliteOutages(Outages):
+class SqliteOutages(FileTables, Outages):
     """Outages in an SQLite file."""
-
-    def __init__(self, file: LedgerFile, owner: Owner) -> None:
-        self._file = file
-        self._owner = owner
 
     def current(self) -> List[Outage]:
         """The outages that have not ended; see Outages."""
@@ -95,7 +89,7 @@ class SqliteOutages(Outages):
                 (until, origin),
             )
             stored = StoredJob(*row)
-            write_leases(db, [stored], until, used_token, self._owner.register(db, until))
+            self._file.owner.lease(db, [stored], until, used_token)
             return make_claims([stored], used_token, self._file.path, time, read_outages(db))[0]
 
         probes = [outage.next_probe_at for outage in self.current() if outage.origin == origin]

@@ -18,7 +18,7 @@ from ...observed_jobs import (
 from ...records import Duration, Kind, Minute, Observed
 from ...storage import Statistics
 from ...stored_jobs import LedgerTime
-from ..ledger_file import LedgerFile
+from ..ledger_file import FileTables
 
 _COUNTS = ", ".join(Counts._fields)
 _SUMS = ", ".join("SUM(%s)" % field for field in Counts._fields)
@@ -31,11 +31,8 @@ class Source(NamedTuple):
     origin: Optional[str]
 
 
-class SqliteStatistics(Statistics):
+class SqliteStatistics(FileTables, Statistics):
     """Reads the statistics in an SQLite file."""
-
-    def __init__(self, file: LedgerFile) -> None:
-        self._file = file
 
     def durations(
         self, profile: Optional[str] = None, label: Optional[str] = None
