@@ -1,8 +1,8 @@
 """Storage: all that a ledger keeps, behind one interface.
 
 `Storage` is the contract; each implementation has a folder: sqlite/, postgres/. The ledger, the
-runner, the notifier and the shared rate limits call only the methods declared here and in
-leases.py.
+runner, the notifier and the shared rate limits call only the methods declared here, in leases.py
+and in job_statistics.py.
 
 House rules for an implementation and its callers:
 
@@ -19,23 +19,11 @@ House rules for an implementation and its callers:
   * Errors of the storage are LedgerErrors with a remedy, in one line.
 """
 
-from typing import (
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-    TypeVar,
-)
+from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
 
-from ...core.model import Counts
 from ...core.scheduling.outages import Outage
 from ..clock import Clock
+from .job_statistics import Statistics
 from .leases import Intents, Leases
 from .records import (
     Added,
@@ -44,12 +32,8 @@ from .records import (
     CopiedFault,
     CopiedJob,
     CopiedStatistics,
-    Duration,
     JobRow,
-    Kind,
-    Minute,
     Notification,
-    Observed,
     OutageReport,
     StoredBucket,
     Summary,
@@ -224,62 +208,6 @@ class Notifications:
 
     def delivered(self, keys: Sequence[int]) -> List[int]:
         """Those of the jobs with these keys that were notified, by whichever process."""
-        raise NotImplementedError
-
-
-class Statistics:
-    """Durations of jobs, polls per minute, notice delays; the last 30 days of the minutes."""
-
-    def durations(
-        self, profile: Optional[str] = None, label: Optional[str] = None
-    ) -> List[Duration]:
-        """The durations of the latest jobs of a kind, in the order in which the jobs started."""
-        raise NotImplementedError
-
-    def observed(self, profile: Optional[str] = None, label: Optional[str] = None) -> Observed:
-        """The latest completions and the pending jobs of a kind, for the pace to learn from."""
-        raise NotImplementedError
-
-    def durations_by_kind(self) -> Dict[Kind, List[Duration]]:
-        """The `durations` of each profile and label that has any."""
-        raise NotImplementedError
-
-    def minutes(self, since: float = 0.0) -> List[Minute]:
-        """The polls per minute, profile and origin, since an instant in wall-clock time."""
-        raise NotImplementedError
-
-    def totals(self) -> Dict[str, Counts]:
-        """All polls ever made, by profile ('' for none)."""
-        raise NotImplementedError
-
-    def totals_by_origin(self) -> Dict[str, Counts]:
-        """All polls ever made, by origin ('' for those of earlier versions)."""
-        raise NotImplementedError
-
-    def notice_delays(self, count: int = 1000) -> List[float]:
-        """The known notice delays among the `count` jobs that finished last."""
-        raise NotImplementedError
-
-    def polls_per_job(self, count: int = 1000) -> List[int]:
-        """The polls of each of the `count` jobs that finished last, if their number is known."""
-        return []
-
-    def durations_of_done_jobs(self, count: int = 1000) -> List[float]:
-        """How long the `count` jobs took that were done last: to the poll, less the known delay."""
-        return []
-
-    def add_faults(self, faults: Mapping[str, int]) -> None:
-        """Add to the faults of this hour, by kind (`Reading.fault_kind`); kept for 30 days.
-
-        A storage need not keep them.
-        """
-
-    def faults_by_kind(self, since: float = 0.0) -> Dict[str, int]:
-        """The faults of each kind, since the hour of an instant in wall-clock time."""
-        return {}
-
-    def last_run_at(self) -> Optional[float]:
-        """When a run was last active, in wall-clock time; None if there was none."""
         raise NotImplementedError
 
 

@@ -3,7 +3,7 @@
 from typing import Dict, List
 
 from ....core.learning.durations import Completion, Durations
-from ....edges.ledger.storage import Statistics
+from ....edges.ledger.job_statistics import Statistics
 from ...endpoints.endpoint import Endpoint
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 from ....core.model import Counts
 from ....core.scheduling.schedule import Step
-from ....edges.ledger.storage import Statistics
+from ....edges.ledger.job_statistics import Statistics
 
 
 class FaultCounts:

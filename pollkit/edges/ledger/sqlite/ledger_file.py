@@ -54,6 +54,10 @@ class LedgerFile(SqliteFile):
             db.execute("UPDATE time SET boot = ?, now = ?, wall = ?, at = ?", (*now, at))
         return LedgerTime(at, at - now.now, now.wall - at, clock_changed)
 
+    def query(self, statement: str, *values: object) -> List[Any]:
+        """The rows of a statement that only reads."""
+        return self.read(lambda db: db.execute(statement, values).fetchall())
+
     def read_timed(self, work: TimedWork[_T]) -> _T:
         """The result of `work(db, time)`, which only reads."""
         return self.read(lambda db: work(db, self.time(db, record=False)))

@@ -224,7 +224,7 @@ def test_metrics_of_a_ledger_whose_path_is_not_utf8(api, pollkit):
 def test_totals_include_minutes_that_are_no_longer_stored(place):
     from ledger_host import HostClock, count_polls
     from pollkit.core.model import Counts
-    from pollkit.edges.ledger.sqlite.tables.statistics import KEPT_MINUTES
+    from pollkit.edges.ledger.job_statistics import KEPT_MINUTES
 
     clock = HostClock()
     with Ledger("old.db", clock=clock) as ledger:

@@ -9,6 +9,7 @@ from pollkit import Fixed, Job, Ledger
 from pollkit.core.reading.verdict import Verdict
 from pollkit.core.scheduling.outages import Outage
 from pollkit.core.submitting.intent import Intent
+from pollkit.edges.ledger import job_statistics
 from pollkit.edges.ledger.rows import job_to_row
 from pollkit.edges.ledger.sqlite.tables import statistics as statistics_module
 from pollkit.edges.sqlite_file import SqliteFile
@@ -40,7 +41,7 @@ def test_a_wait_whose_row_was_edited_by_hand_starts_over(ledger, leases, clock, 
 
 
 def test_the_latest_durations_of_each_kind_are_kept(ledger, leases, statistics, clock, monkeypatch):
-    monkeypatch.setattr(statistics_module, "RECENT", 3)
+    monkeypatch.setattr(job_statistics, "RECENT", 3)
     for i in range(5):
         ledger.add([Job("s%d" % i, label="small"), Job("l%d" % i, label="large", profile="p")])
         for claim in leases.claim(2):

@@ -75,8 +75,7 @@ class SqliteCopies(FileTables, Copies):
 
     def read_faults(self) -> List[CopiedFault]:
         """All numbers of faults that are kept; see Copies."""
-        query = "SELECT hour, kind, count FROM faults ORDER BY hour, kind"
-        rows = self._file.read(lambda db: db.execute(query).fetchall())
+        rows = self._file.query("SELECT hour, kind, count FROM faults ORDER BY hour, kind")
         return [CopiedFault._make(row) for row in rows]
 
     def write_statistics(self, statistics: CopiedStatistics) -> bool:

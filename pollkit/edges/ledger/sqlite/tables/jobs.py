@@ -107,11 +107,8 @@ class SqliteJobs(FileTables, Jobs):
 
     def profiles_in_use(self) -> Set[Optional[str]]:
         """The profiles of jobs that are not settled; see Jobs."""
-        rows = self._file.read(
-            lambda db: db.execute(
-                "SELECT DISTINCT profile FROM jobs "
-                "WHERE free_at IS NOT NULL OR notify_at IS NOT NULL"
-            ).fetchall()
+        rows = self._file.query(
+            "SELECT DISTINCT profile FROM jobs WHERE free_at IS NOT NULL OR notify_at IS NOT NULL"
         )
         return {profile for (profile,) in rows}
 

@@ -81,12 +81,10 @@ class SqliteLeases(FileTables, Leases):
 
     def is_cancel_requested(self, claim: Claim) -> bool:
         """Whether the API was asked to cancel a job; see Leases."""
-        row = self._file.read(
-            lambda db: db.execute(
-                "SELECT 1 FROM jobs WHERE key = ? AND cancel_at IS NOT NULL", (claim.key,)
-            ).fetchone()
+        rows = self._file.query(
+            "SELECT 1 FROM jobs WHERE key = ? AND cancel_at IS NOT NULL", claim.key
         )
-        return row is not None
+        return bool(rows)
 
     def renew(self, claims: Sequence[Claim], lease_s: float) -> List[Claim]:
         """Extend leases; see Leases."""
@@ -151,14 +149,12 @@ class SqliteLeases(FileTables, Leases):
 
     def has_only_postponed_jobs(self) -> bool:
         """Whether only postponed jobs wait; see Leases."""
-        other = self._file.read(
-            lambda db: db.execute(
-                "SELECT 1 FROM jobs WHERE free_at IS NOT NULL "
-                "AND (token IS NOT NULL OR free_at <= due_at OR free_at IN "
-                "(SELECT hold_until FROM outages WHERE ended_at IS NULL)) LIMIT 1"
-            ).fetchone()
+        other = self._file.query(
+            "SELECT 1 FROM jobs WHERE free_at IS NOT NULL "
+            "AND (token IS NOT NULL OR free_at <= due_at OR free_at IN "
+            "(SELECT hold_until FROM outages WHERE ended_at IS NULL)) LIMIT 1"
         )
-        return other is None
+        return not other
 
 
 def _earliest_free(db: Connection) -> Optional[float]:
