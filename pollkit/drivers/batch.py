@@ -31,7 +31,8 @@ from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
 from .batch_sink import BatchSink
 from .distinct_ids import check_ids
-from .endpoints.callables import CallableEndpoint, Check, Exceptions, validate_retry_on
+from .endpoints.callable_arguments import Check, Exceptions, validate_retry_on
+from .endpoints.callables import CallableEndpoint
 from .endpoints.client import Client, Default, Timeout
 from .endpoints.endpoint import Target
 from .engine.engine import Engine

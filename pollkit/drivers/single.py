@@ -15,8 +15,7 @@ from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
-from .endpoints.callables import (
-    CallableEndpoint,
+from .endpoints.callable_arguments import (
     Check,
     Exceptions,
     PathOrFunction,
@@ -150,7 +149,7 @@ class Poller:
         history: Optional[History] = None,
         save: Optional[str] = None,
     ) -> None:
-        self._fields, profile_fields = parse_fields(status, done, failed, result)
+        self._functions, profile_fields = parse_fields(status, done, failed, result)
         self._retry_on = validate_retry_on(retry_on)
         self._client = Client(
             profile,
@@ -182,10 +181,10 @@ class Poller:
             raise ConfigError("stop must be a threading.Event, not %r" % (stop,))
         if callable(job):
             return self._run(self._locate_callable(job), stop)
-        if any(self._fields):
+        if self._functions:
             raise ConfigError(
                 "%s can be a function only if the job is a callable: for a URL or an id, "
-                "give paths and words" % self._fields.names
+                "give paths and words" % " and ".join(self._functions)
             )
         target = self._client.locate(Job.from_any(job))
         target.check()
@@ -237,6 +236,8 @@ class Poller:
         self.close()
 
     def _locate_callable(self, check: Check) -> Target:
+        from .endpoints.callables import CallableEndpoint, ValueFields  # late: most jobs are URLs
+
         name = getattr(check, "__name__", None) or type(check).__name__
         endpoint = CallableEndpoint(
             self._client.endpoint_for_callables(),
@@ -244,7 +245,7 @@ class Poller:
             name,
             retry_on=self._retry_on,
             clock=self._clock,
-            fields=self._fields,
+            fields=ValueFields(**self._functions),
         )
         return Target(Job(name), "", endpoint)
 

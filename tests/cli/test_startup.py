@@ -27,6 +27,7 @@ LATE = """
     encodings.idna
     base64 urllib.parse ipaddress
     pollkit.cli.progress.views pollkit.edges.credentials pollkit.edges.profiles.catalog
+    pollkit.drivers.endpoints.callables
     pollkit.drivers.batch pollkit.core.scheduling.agenda pollkit.core.reading.rules pollkit.testing
 """.split()
 

@@ -6,7 +6,7 @@ library. `ValueFields` find the status and the result in an object, and decide w
 
 import time
 from enum import Enum
-from typing import Any, Callable, Dict, Iterable, Mapping, NamedTuple, Optional, Tuple, Type, Union
+from typing import Any, Mapping, NamedTuple, Optional, Tuple, Type
 
 from ...core.model import Fault, FaultCode, Job, Reply, one_line
 from ...core.profiles.profile import Profile
@@ -21,13 +21,8 @@ from ...edges.clock import Clock
 from ...edges.http.request import Request
 from ...edges.multiplexer import Steps
 from ...errors import ConfigError
+from .callable_arguments import Check, Function
 from .endpoint import Endpoint
-
-Check = Callable[[], Any]
-Exceptions = Union[Type[BaseException], Tuple[Type[BaseException], ...]]
-Function = Callable[[Any], Any]
-PathOrFunction = Union[str, Function, None]
-WordsOrFunction = Union[str, Iterable[str], Function, None]
 
 _RESPONSE_ATTRIBUTES = ("status_code", "headers", "content", "url")
 _JSON_TYPES = (dict, list, bool, str)
@@ -41,36 +36,8 @@ class ValueFields(NamedTuple):
     failed: Optional[Function] = None
     result: Optional[Function] = None
 
-    @property
-    def names(self) -> str:
-        """The names of the functions that are given."""
-        return " and ".join(name for name, value in self._asdict().items() if value is not None)
-
 
 NO_FUNCTIONS = ValueFields()
-
-
-def parse_fields(
-    status: PathOrFunction, done: WordsOrFunction, failed: WordsOrFunction, result: PathOrFunction
-) -> Tuple[ValueFields, Dict[str, Any]]:
-    """The functions, and the fields of a profile for the arguments that are paths and words."""
-    given = {"status": status, "done": done, "failed": failed, "result": result}
-    functions = {name: value for name, value in given.items() if callable(value)}
-    fields = {
-        name: value for name, value in given.items() if value is not None and name not in functions
-    }
-    if "done" in functions:
-        fields["done"] = ()  # no word means done: the function decides
-    return ValueFields(**functions), fields
-
-
-def validate_retry_on(retry_on: Exceptions) -> Tuple[Type[BaseException], ...]:
-    """The exceptions that count as faults; a ConfigError if one is no exception."""
-    kinds = retry_on if isinstance(retry_on, tuple) else (retry_on,)
-    for kind in kinds:
-        if not (isinstance(kind, type) and issubclass(kind, BaseException)):
-            raise ConfigError("retry_on must be exception classes, not %r" % (retry_on,))
-    return kinds
 
 
 class CallableEndpoint(Endpoint):
