@@ -73,6 +73,21 @@ def test_a_wait_evaluates_no_type_in_quotes(url):
     assert done.returncode == 0, done.stderr
 
 
+def test_a_wait_compiles_no_pattern_for_parameters_logins_and_chunks(url):
+    """They take 1.9 million instructions: see core/urls.py and edges/http/whole_chunks.py."""
+    code = (
+        "import re, sys; from pollkit.cli import main; code = main(sys.argv[1:])\n"
+        "from pollkit.core import urls; from pollkit.edges.http import whole_chunks\n"
+        "late = {urls._PARAMETER, urls._NESTED_LOGIN, whole_chunks._SIZE, whole_chunks._END}\n"
+        "compiled = {key[1] for key in re._cache}\n"
+        "assert len(compiled) > 9 and not late & compiled, late & compiled\n"
+        "sys.exit(code)"
+    )
+    command = BARE + [code, "wait", url]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert done.returncode == 0, done.stderr
+
+
 def test_modules_that_a_command_needs_are_imported(url):
     """Proves that `imported` can see the modules of the list above."""
     got = imported(

@@ -10,8 +10,8 @@ import re
 # limited. The number is not 0.
 _SPACE = rb"[ \t\r\x0b\x0c]{0,8}"
 _NUMBER = rb"0{0,8}([1-9a-fA-F][0-9a-fA-F]{0,2})"
-_SIZE = re.compile(_SPACE + _NUMBER + _SPACE + rb"(?:;[^\n]{0,40})?\n")
-_END = re.compile(rb"\r{0,8}\n")
+_SIZE = _SPACE + _NUMBER + _SPACE + rb"(?:;[^\n]{0,40})?\n"
+_END = rb"\r{0,8}\n"
 
 
 def take_whole_chunks(buffer: bytearray, body: bytearray, most_framing: int, most_body: int) -> int:
@@ -19,15 +19,19 @@ def take_whole_chunks(buffer: bytearray, body: bytearray, most_framing: int, mos
 
     Everything else stays in the buffer: other chunks, what exceeds the limits, and mistakes.
     """
+    # Compiled when they are first used: that takes a million instructions, and few replies to a
+    # poll have chunks.
+    match_size = re.compile(_SIZE).match
+    match_end = re.compile(_END).match
     at = 0
     framing = 0
     longest = len(body) + most_body
     while True:
-        size = _SIZE.match(buffer, at)
+        size = match_size(buffer, at)
         if size is None:
             break
         data_end = size.end() + int(size.group(1), 16)
-        end = _END.match(buffer, data_end)
+        end = match_end(buffer, data_end)
         if end is None:
             break
         next_at = end.end()
