@@ -3,24 +3,17 @@
 import functools
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterable, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Optional
 
 from ..core import events
 from ..core.events import Event
-from ..core.model import Counts
-from ..core.reading.verdict import Reading, Verdict
+from ..core.reading.verdict import Reading
 from ..core.waiting.counting import FAULT_VERDICTS
 from ..core.waiting.wait_settings import WaitSettings
 from ..core.waiting.wait_state import WaitState
 
 if TYPE_CHECKING:
     import logging
-
-    from ..core.scheduling.schedule import Step
-
-    Steps = List[Step]
-else:
-    Steps = list  # for a quicker start, as in core/units.py
 
 # The levels of the logging module, which takes long to import.
 DEBUG = 10
@@ -64,31 +57,6 @@ def call_safely(callback: Callable[[Any], object], argument: Any, message: str) 
             raise  # the user pressed Ctrl-C during the callback
 
 
-class Report(NamedTuple):
-    """The changes that one exchange made. Without readings: a wait that finished unpolled."""
-
-    steps: Steps
-    readings: List[Reading]
-    is_shared_fault: bool  # one fault of a request for many jobs
-    counts: Counts
-    at: float
-
-    @classmethod
-    def from_poll(
-        cls, steps: Steps, readings: List[Reading], whole: Reading, at: float
-    ) -> "Report":
-        """The report on a poll; `whole` is the reading of the reply as a whole."""
-        verdict = whole.verdict
-        is_shared_fault = len(steps) > 1 and verdict is not Verdict.PENDING
-        counts = Counts(
-            polls=whole.requests,
-            faults=int(verdict is Verdict.FAULT),
-            rate_limited=int(verdict is Verdict.LIMITED),
-            pauses=int(whole.retry_after is not None),
-        )
-        return cls(steps, readings, is_shared_fault, counts, at)
-
-
 class Publisher:
     """Passes events to the log and to `on_event`, and creates none that neither of them needs.
 
@@ -109,10 +77,6 @@ class Publisher:
         if self.needs_every_event:
             return True
         return bool(reading.warnings) or reading.verdict in FAULT_VERDICTS
-
-    def needs_report(self, report: Report) -> bool:
-        """Whether some event of this report is needed."""
-        return self.needs_every_event or any(map(self.needs, report.readings))
 
     def publish(self, event: Event) -> None:
         """Log an event, and pass it to `on_event`."""
@@ -138,28 +102,6 @@ class Publisher:
             return found
         # The server sent a link, which may repeat a secret that it received.
         return [event._replace(text=self._scrub(event.text)) for event in found]
-
-    def publish_report(self, report: Report) -> None:
-        """Publish the events of a report; exceptions of `on_event` are logged."""
-        if not report.readings:
-            for step in report.steps:
-                self.publish_safely([events.end_event(step.after, report.at)])
-        is_first = True
-        for step, reading in zip(report.steps, report.readings):
-            if step.before.ending is None:  # otherwise it was cancelled, and reported then
-                self.publish_safely(self._step_events(report, step, reading, is_first))
-            is_first = False
-
-    def _step_events(
-        self, report: Report, step: "Step", reading: Reading, is_first: bool
-    ) -> Iterable[Event]:
-        """The events of one job; a fault that all jobs share is published for the first only."""
-        if is_first or not report.is_shared_fault:
-            settings = step.entry.settings
-            return self.poll_events(step.before, step.after, reading, report.at, settings)
-        if step.after.ending is not None and self.needs(reading):
-            return [events.end_event(step.after, report.at)]
-        return ()
 
     def publish_safely(self, found: Iterable[Event]) -> None:
         """Publish events; exceptions of `on_event` are logged."""

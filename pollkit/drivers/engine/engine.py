@@ -42,10 +42,11 @@ from ...errors import LedgerError, PollkitError
 from ..endpoints.client import Client
 from ..endpoints.endpoint import Endpoint, Target
 from ..futures import new_bell, ring
-from ..publisher import Report, logger
+from ..publisher import logger
 from .dispatch import apply_feedback, next_work
 from .own_requests import needs_own_request, separate_jobs
 from .polls_in_flight import PollInFlight
+from .report import Report
 from .reporter import Reporter, join
 from .unwritten_polls import UnwrittenPolls
 
@@ -343,7 +344,7 @@ class Engine:
     # changed. The reporter's thread handles them; or the engine's, if that can't block.
 
     def _put(self, report: Report, is_silent: bool = False) -> None:
-        has_events = not is_silent and self._publisher.needs_report(report)
+        has_events = not is_silent and report.is_needed(self._publisher)
         self._reporter.put(lambda: self._handle(report, has_events))
 
     def _put_unpolled(self, step: Step) -> None:
@@ -373,14 +374,14 @@ class Engine:
 
     def _can_handle_here(self, report: Report) -> bool:
         """Whether handling a report calls only pollkit's own code, and writes no file."""
-        if not self._reporter.is_idle or self._publisher.needs_report(report):
+        if not self._reporter.is_idle or report.is_needed(self._publisher):
             return False
         return not any(map(self._sink.may_block, report.steps))
 
     def _handle(self, report: Report, has_events: bool) -> None:
         try:
             if has_events:
-                self._publisher.publish_report(report)
+                report.publish(self._publisher)
             counts = report.counts
             for step in report.steps:
                 if step.before.ending is not None:
