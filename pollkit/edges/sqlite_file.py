@@ -40,6 +40,7 @@ LOG_BYTES = 4 << 20  # the size to which SQLite truncates the write-ahead log
 _NETWORK_FILE_SYSTEMS = tuple(
     "nfs cifs smb afs ceph lustre gfs ocfs glusterfs 9p sshfs webdav davfs".split()
 )
+_TOO_MANY_FILES = "%s can't be opened, too many open files: raise the limit (ulimit -n)"
 _EXPLANATIONS = {  # parts of SQLite's messages; the first that matches counts
     "not a database": "is not a ledger, nor any SQLite file: name another",
     "malformed": "is damaged: move it away with its -wal and -shm, then restore a backup or add "
@@ -287,6 +288,8 @@ class SqliteFile:
             can_share = has_shared_memory(os.path.dirname(self.path))
             if can_share and not is_on_network(self.path):
                 mode = _query_value(db, "PRAGMA journal_mode=WAL")
+            if mode != "wal" and not can_open_files(FILES):
+                raise LedgerError(_TOO_MANY_FILES % self.path)
             if mode != "wal":
                 self._warn(
                     "%s: no write-ahead log on this file system: slower, and for one host at a time"
@@ -369,7 +372,7 @@ def explain_error(path: str, error: sqlite3.Error) -> LedgerError:
     """An error of SQLite with its remedy."""
     text = str(error)
     if "unable to open" in text and not can_open_files(FILES):
-        return LedgerError("%s can't be opened: too many open files (ulimit -n)" % path)
+        return LedgerError(_TOO_MANY_FILES % path)
     for part, explanation in _EXPLANATIONS.items():
         if part in text:
             return LedgerError("%s %s" % (path, explanation))

@@ -2,10 +2,12 @@
 
 import errno
 import os
+import resource
 import sqlite3
 
 import pytest
 
+from commands import run_pollkit
 from descriptors import needs_proc, open_descriptors
 from pollkit.cli.main import report_failure
 from pollkit.edges.shortages import can_open_files, describe_shortage
@@ -49,3 +51,30 @@ def test_a_ledger_needs_several_files_at_once(monkeypatch, free, cause):
     assert cause in str(explain_error("jobs.db", error))
     assert can_open_files(2)
     assert open_descriptors() == before
+
+
+def limit_files(count):
+    """A preexec_fn after which the process may have so many files open."""
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+def test_add_names_the_limit_on_open_files_and_does_not_blame_the_file_system(tmp_path):
+    """With a few files more, SQLite opens the ledger, but not its write-ahead log."""
+    errors = []
+    code = 0
+    limit = 12
+    while code == 0:
+        folder = tmp_path / str(limit)
+        folder.mkdir()
+        words = ["add", "jobs.db", "http://127.0.0.1:9/1"]
+        code, _, err = run_pollkit(folder, *words, preexec_fn=limit_files(limit))
+        assert "file system" not in err
+        errors.append(err)
+        limit -= 1
+    assert code == 2 and "too many open files: raise the limit (ulimit -n)" in errors[-1]
+
+
+def test_the_demo_names_the_limit_on_open_files_at_once(tmp_path):
+    code, out, err = run_pollkit(tmp_path, "demo", "--quick", preexec_fn=limit_files(9))
+    assert (code, out) == (2, "")
+    assert err == "pollkit: the demo needs 12 more open files: raise the limit (ulimit -n)\n"

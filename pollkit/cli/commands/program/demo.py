@@ -16,6 +16,8 @@ from typing import List, NamedTuple, Optional, Tuple, Union
 from ....core.model import Outcome, State
 from ....core.waiting.pace import Backoff
 from ....drivers.batch import BatchPoller
+from ....edges.shortages import can_open_files
+from ....errors import PollkitError
 from ....testing import FakeJobApi
 from ...exit_codes import ALL_DONE, UNREACHABLE
 from ...output.tables import wrap_line
@@ -23,6 +25,7 @@ from ...progress.display import add_progress_options, display_from
 from ...progress.terminal import text_width
 
 QUICK_SCALE = 0.2
+OPEN_FILES = 12  # at once: both ends of each connection, and those to listen and to wake up
 TABLE_WIDTH = 80
 NARROWEST = 20  # columns; on a narrower terminal, lines are not wrapped any further
 DELAYED_SHARE = 0.1  # of a job's wait: shorter delays by the rate limit are not mentioned
@@ -73,6 +76,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the demo; the exit code is 0 if every job finished as planned."""
     from random import Random
 
+    if not can_open_files(OPEN_FILES):
+        raise PollkitError(
+            "the demo needs %d more open files: raise the limit (ulimit -n)" % OPEN_FILES
+        )
     scale = QUICK_SCALE if arguments.quick else 1.0
     limit = "%d/s burst %d" % (30 / scale, len(JOBS))
     display = display_from(arguments, batch=True, limit=limit)
