@@ -21,7 +21,7 @@ from ....clock import Clock
 from ...stored_jobs import LedgerTime
 from .. import schema
 from .address import parse_address
-from .drivers import NO_PASSWORD, Driver, error_code, error_text, load_driver
+from .drivers import NO_PASSWORD, SERVICE_FILE, Driver, error_code, error_text, load_driver
 from .session import Row, Session
 
 STARTING = "57P03"  # the server is starting or stopping
@@ -234,6 +234,12 @@ class Database:
     def _explain(self, error: BaseException) -> LedgerError:
         code = error_code(error)
         text = one_line(error_text(error).partition("\n\tIs the server")[0])
+        if code == SERVICE_FILE:
+            return LedgerError(
+                "%s can't be used: %s: check the name of the service (PGSERVICE, or service in the "
+                "URL) and its file: PGSERVICEFILE, or ~/.pg_service.conf"
+                % (self.name, text.replace("connection is bad: ", ""))  # as psycopg says
+            )
         if code in _EXPLANATIONS:
             return LedgerError("%s: %s" % (self.name, _EXPLANATIONS[code]))
         if code is None and self._is_passing(error):

@@ -5,6 +5,7 @@ session, and no statement is prepared: PgBouncer may run each transaction in ano
 """
 
 import os
+import re
 import socket
 from importlib import import_module
 from typing import Any, Dict, Optional, Tuple, Type
@@ -15,6 +16,7 @@ from .address import Address, find_password, resolve
 CONNECT_S = 10
 READ_ONLY = "session is read-only"  # libpq's words for a standby among several hosts
 NO_PASSWORD = "no password"  # that libpq and pg8000 have in their errors; here also a code
+SERVICE_FILE = "service file"  # a code: libpq finds no such service, or can't read its file
 SILENCE_MS = 15000  # a server that acknowledges nothing for so long is gone
 NAMES = ("psycopg", "psycopg2", "pg8000.dbapi")
 
@@ -137,8 +139,11 @@ _TEXTS = (
 )
 
 
+_SERVICE_ERRORS = 'definition of service "|service file "'
+
+
 def error_code(error: BaseException) -> Optional[str]:
-    """The SQLSTATE of an error, or NO_PASSWORD; None if the server did not send one."""
+    """The SQLSTATE of an error, NO_PASSWORD or SERVICE_FILE; None if the server sent none."""
     code = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     details = error.args[0] if error.args else None
     if code is None and isinstance(details, dict):
@@ -147,6 +152,8 @@ def error_code(error: BaseException) -> Optional[str]:
         return "25006"
     if code is None and NO_PASSWORD in str(error):
         return NO_PASSWORD
+    if code is None and re.search(_SERVICE_ERRORS, str(error)):
+        return SERVICE_FILE
     if code is None and "FATAL:" in str(error):
         text = str(error).rpartition("FATAL:")[2]
         code = next((code for part, code in _TEXTS if part in text), None)

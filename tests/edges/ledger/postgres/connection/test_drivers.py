@@ -66,6 +66,23 @@ def test_a_parameter_without_a_meaning_is_an_error(driver, parameter):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("content", ["[test]\nhost=127.0.0.1\n", "[prod]\nno parameter\n", None])
+def test_a_service_that_is_not_defined_names_the_service_file(
+    driver, tmp_path, monkeypatch, content
+):
+    services = tmp_path / "services"
+    if content is not None:
+        services.write_text(content)
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    for url, service in [("postgresql:///x?service=prod", ""), ("postgresql:///x", "prod")]:
+        monkeypatch.setenv("PGSERVICE", service)
+        with pytest.raises(LedgerError, match="servic") as raised:
+            Ledger(url)
+        assert "server running" not in str(raised.value)
+        assert "PGSERVICEFILE" in str(raised.value) or str(services) in str(raised.value)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_timeout_of_0_waits_for_the_connection(driver, path):
     Ledger(path + "?connect_timeout=0").close()
 
