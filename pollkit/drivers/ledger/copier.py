@@ -42,7 +42,7 @@ def _read_statistics(ledger: Ledger) -> CopiedStatistics:
     copies = ledger._storage.copies
     outages = [outage for outage in ledger.outages(0.0) if outage.ended_at is not None]
     return CopiedStatistics(
-        copies.read_durations(), ledger.statistics.minutes(), copies.read_faults(), outages
+        copies.read_durations(), copies.read_minutes(), copies.read_faults(), outages
     )
 
 

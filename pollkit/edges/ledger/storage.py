@@ -251,6 +251,10 @@ class Copies:
         """All durations that are kept, the oldest first."""
         raise NotImplementedError
 
+    def read_minutes(self) -> List[Minute]:
+        """All polls per minute; minute 0 has the sums of the polls before the minutes kept."""
+        raise NotImplementedError
+
     def read_faults(self) -> List[CopiedFault]:
         """All numbers of faults that are kept, the oldest first."""
         raise NotImplementedError

@@ -3,8 +3,9 @@
 import pytest
 
 import postgres_server
-from ledger_host import RULES, new_place, poll_job, states
+from ledger_host import RULES, count_polls, new_place, poll_job, states
 from pollkit import Job, Ledger, LedgerError
+from pollkit.core.model import Counts
 from pollkit.core.reading.verdict import Verdict
 from pollkit.core.scheduling.outages import Outage
 from pollkit.drivers.ledger import copier
@@ -117,6 +118,17 @@ def test_outages_that_have_ended_and_faults_are_copied_once(ledger, other, outag
     assert other._storage.outages.take_reports() == []
     assert other.statistics.faults_by_kind() == {"connect": 5}
     assert other.statistics.faults_by_kind(clock.wall() - 3600) == {"connect": 2}
+
+
+def test_the_polls_of_more_than_30_days_ago_are_copied(ledger, other, clock):
+    for days in (40, 20, 0):
+        count_polls(ledger, Counts(2, 1), "p", "https://api.internal")
+        ledger._storage.maintain()
+        clock.pass_s(days * 86400.0)
+    copy_ledger(ledger, other)
+    assert other.statistics.minutes() == ledger.statistics.minutes()
+    assert other.statistics.totals() == ledger.statistics.totals()
+    assert other.statistics.totals_by_origin()["https://api.internal"] == (6, 3, 0, 0)
 
 
 @pytest.mark.parametrize("job", [Job("b"), Job("a", label="other")])

@@ -2,7 +2,9 @@
 
 from typing import Any, List, Sequence
 
-from ...records import WAITING, CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics
+from .....core.model import Counts
+from ...observed_jobs import minutes_from_rows
+from ...records import WAITING, CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics, Minute
 from ...storage import Copies
 from ...stored_jobs import move_outage
 from ..connection.database import DatabaseTables
@@ -56,6 +58,15 @@ class PostgresCopies(DatabaseTables, Copies):
             self._database.time().wall_offset,
         )
         return [CopiedDuration._make(row) for row in rows]
+
+    def read_minutes(self) -> List[Minute]:
+        """All polls per minute, and the sums of older ones; see Copies."""
+        sums = ", ".join("sum(%s)::bigint" % field for field in Counts._fields)
+        rows = self._database.query(
+            "SELECT minute, profile, origin, %s FROM pollkit.minute "
+            "GROUP BY minute, profile, origin ORDER BY minute, profile, origin" % sums
+        )
+        return minutes_from_rows(rows)
 
     def read_faults(self) -> List[CopiedFault]:
         """All numbers of faults that are kept; see Copies."""

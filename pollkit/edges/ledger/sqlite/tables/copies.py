@@ -2,8 +2,10 @@
 
 from typing import List, Sequence
 
+from .....core.model import Counts
 from ....sqlite_file import Connection
-from ...records import CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics
+from ...observed_jobs import minutes_from_rows
+from ...records import CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics, Minute
 from ...storage import Copies
 from ...stored_jobs import LedgerTime, move_outage
 from ..ledger_file import FileTables
@@ -72,6 +74,12 @@ class SqliteCopies(FileTables, Copies):
             return [CopiedDuration._make(row) for row in rows]
 
         return self._file.read_timed(work)
+
+    def read_minutes(self) -> List[Minute]:
+        """All polls per minute, and the sums of older ones; see Copies."""
+        query = "SELECT minute, profile, origin, %s FROM minutes ORDER BY minute, profile, origin"
+        columns = ", ".join(Counts._fields)
+        return minutes_from_rows(self._file.read(lambda db: db.execute(query % columns).fetchall()))
 
     def read_faults(self) -> List[CopiedFault]:
         """All numbers of faults that are kept; see Copies."""
