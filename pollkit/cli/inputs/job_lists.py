@@ -7,9 +7,10 @@ import sys
 from typing import Any, BinaryIO, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from ...core.model import Job, display_id, job_timeout
-from ...core.profiles.profile import Profile, validate_size
+from ...core.profiles.profile import URL_FIELDS, Profile, validate_size
 from ...core.urls import is_url
 from ...drivers.endpoints.client import Client
+from ...drivers.endpoints.endpoint import Target
 from ...errors import ConfigError
 from ..arguments import argument_types
 from ..arguments.options import job_from
@@ -18,6 +19,7 @@ from ..arguments.profile_options import options_for_one_profile
 LARGEST_BYTES = 256 * 1024 * 1024
 READ_BYTES = 1024 * 1024
 FIELDS = ("id", "url", "profile", "label", "size", "metadata", "timeout")
+UNKNOWN_BASE = "http://base.invalid"  # for jobs whose URL `run` completes
 FILE_ENDINGS = (".txt", ".jsonl", ".json", ".ndjson", ".csv", ".list")
 HOW_TO = 'write one id or URL per line, or JSON lines such as {"id": "job_1"}'
 
@@ -32,8 +34,9 @@ def read_jobs(
     """Read the jobs of a file, or of stdin if the path is '-', each once.
 
     The whole list is read and checked first: a list with a mistake starts nothing. The ConfigError
-    names the line. `check` raises ConfigError for jobs that the command can't use. With
-    `will_poll`, a URL that must not receive the credential is a mistake, too.
+    names the line. `check` raises ConfigError for jobs that the command can't use. A URL that
+    must not receive the credential is a mistake, too. If another command will poll the jobs, it
+    may know a base that this one does not: then such URLs are not checked.
     """
     name = "standard input" if path == "-" else path
     client = _client(arguments, profile)
@@ -47,9 +50,7 @@ def read_jobs(
                     "%r is also in line %d, for another job" % (display_id(job), known_number)
                 )
             if known is job:
-                target = client.locate(job)
-                if will_poll:
-                    target.endpoint.transport.check_origin(target.url)
+                _check_origin(client.locate(job), will_poll)
                 check(job)
         except ConfigError as error:
             raise ConfigError("%s, line %d: %s" % (name, number, error)) from None
@@ -63,9 +64,7 @@ def named_jobs(
     client = _client(arguments, profile)
     jobs = {job.id: job for job in (job_from(arguments, name, profile) for name in names)}
     for job in jobs.values():
-        target = client.locate(job)
-        if will_poll:
-            target.endpoint.transport.check_origin(target.url)
+        _check_origin(client.locate(job), will_poll)
     return list(jobs.values())
 
 
@@ -108,6 +107,19 @@ def file_among(words: List[str]) -> Optional[str]:
 
 def _looks_like_path(word: str) -> bool:
     return not is_url(word) and ("/" in word or word.lower().endswith(FILE_ENDINGS))
+
+
+def _check_origin(target: Target, will_poll: bool) -> None:
+    """Raise a ConfigError if the profile's credential must not be sent to the job's URL."""
+    endpoint = target.endpoint
+    has_own_url = target.job.url is not None
+    if will_poll or (has_own_url and not _lacks_base(endpoint.profile)):
+        endpoint.transport.check_origin(target.url)
+
+
+def _lacks_base(profile: Profile) -> bool:
+    urls = [getattr(profile, field) or "" for field in URL_FIELDS]
+    return any("{base}" in url or UNKNOWN_BASE in url for url in urls)
 
 
 def _client(arguments: argparse.Namespace, profile: Profile) -> Client:

@@ -1,8 +1,8 @@
 """Put jobs in a ledger, a file that is created if needed; pollkit run polls them.
 
 A job is stored with the name of its profile, its label, size, metadata and timeout, never with a
-credential. A job that is in the ledger already does not change. Timeouts count from now; pollkit
-prints when the jobs time out.
+credential. A URL to which the profile's credential must not be sent is refused. A job that is in
+the ledger already does not change. Timeouts count from now; pollkit prints when the jobs time out.
 
 --timeout is for jobs whose JSON line has no timeout. The timeout stored with a job takes precedence
 over --timeout of pollkit run and over the timeout of the profile.
@@ -31,10 +31,8 @@ from ...arguments.job_deadlines import Deadlines, deadlines_text
 from ...arguments.ledger_options import add_ids, add_ledger, open_ledger
 from ...arguments.profile_options import named_profile
 from ...exit_codes import ALL_DONE
-from ...inputs.job_lists import named_jobs, read_jobs
+from ...inputs.job_lists import UNKNOWN_BASE, named_jobs, read_jobs
 from ...output.streams import join_names, write_message
-
-UNKNOWN_BASE = "http://base.invalid"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -87,6 +87,41 @@ def test_jobs_that_can_not_be_added_are_one_line_and_create_no_ledger(
     assert not os.path.exists("jobs.db")
 
 
+SECRET_PROFILES = """
+[bound]
+url  = https://api.internal/jobs/{id}
+auth = bearer env:SOME_TOKEN
+[wider]
+url     = https://api.internal/jobs/{id}
+auth    = bearer env:SOME_TOKEN
+origins = https://other.internal
+[open]
+url  = https://api.internal/jobs/{id}
+[based]
+url  = {base}/jobs/{id}
+auth = bearer env:SOME_TOKEN
+"""
+ELSEWHERE = "https://other.internal/jobs/1"
+
+
+@pytest.mark.parametrize("name", ["bound", "wider", "open", "based"])
+def test_a_url_that_must_not_get_the_credential_is_refused(pollkit, name):
+    with open("secret.ini", "w") as file:
+        file.write(SECRET_PROFILES)
+    with open("jobs.jsonl", "w") as file:
+        file.write('a\n{"id": "b", "url": "%s", "profile": "%s"}\n' % (ELSEWHERE, name))
+    flags = ["--profiles", "secret.ini", "--profile"]
+    for words in ([ELSEWHERE, *flags, name], ["--from", "jobs.jsonl", *flags, "open"]):
+        code, out, err = pollkit("add", "jobs.db", *words)
+        if name == "bound":
+            assert (code, out, err.count("\n")) == (2, "", 1)
+            assert "is outside https://api.internal, where the profile's credential belongs" in err
+            assert "origins = https://other.internal" in err
+            assert not os.path.exists("jobs.db")
+        else:
+            assert (code, out) == (0, "")
+
+
 @pytest.mark.parametrize(
     "line, message",
     [
