@@ -9,7 +9,7 @@ from ...rows import NewJob, check_known
 from ...storage import Jobs
 from ...stored_jobs import StoredJob, make_row, summarize
 from ..connection.database import DatabaseTables
-from ..connection.session import Session
+from ..connection.session import Row, Session
 from ..rows import JOB_COLUMNS, JOB_TABLES, read_outages
 from .intents import RESTART
 
@@ -21,13 +21,8 @@ LONGEST_ID = 2000  # bytes: an index of PostgreSQL takes no more than about 2,70
 _LAST_POLL_IS_FAULT = """strpos(progress.progress, '"why":"fault"') > 0
     OR strpos(progress.progress, '"trouble":[') > 0
     AND strpos(progress.progress, '"trouble":[0,') = 0"""
-_REMOVE = """, no_due AS (DELETE FROM pollkit.due USING gone WHERE due.job = gone.key),
-    no_progress AS (DELETE FROM pollkit.progress USING gone WHERE progress.job = gone.key),
-    no_intent AS (DELETE FROM pollkit.intent USING gone WHERE intent.job = gone.key),
-    no_outcome AS (DELETE FROM pollkit.outcome USING gone WHERE outcome.job = gone.key),
-    no_notification AS (
-        DELETE FROM pollkit.notification USING gone WHERE notification.job = gone.key)
-    SELECT id FROM gone"""
+# Only jobs that finished long ago: the values are the age, and whether pending notifications count.
+_IS_OLD = "ended_at <= $now - %s AND (notify_at IS NULL OR %s)"
 
 
 class PostgresJobs(DatabaseTables, Jobs):
@@ -77,25 +72,32 @@ class PostgresJobs(DatabaseTables, Jobs):
     def forget(self, ids: Iterable[str]) -> List[str]:
         """Remove jobs; see Jobs."""
         names = list(ids)
-        rows = self._database.query(
-            "WITH gone AS (DELETE FROM pollkit.job WHERE id = ANY(%s::text[]) RETURNING key, id)"
-            + _REMOVE,
-            names,
-        )
-        return _in_order(names, rows)
+
+        def work(db: Session) -> List[Row]:
+            rows = db.query(
+                "SELECT key, id FROM pollkit.job WHERE id = ANY(%s::text[]) FOR UPDATE", names
+            )
+            _remove(db, [key for key, _ in rows])
+            return [(name,) for _, name in rows]
+
+        return _in_order(names, self._database.run(work))
 
     def forget_finished(self, older_than_s: float, pending_too: bool) -> int:
         """Remove jobs that finished long ago; see Jobs."""
-        condition = "true" if pending_too else "notify_at IS NULL"
-        rows = self._database.query(
-            "WITH gone AS (DELETE FROM pollkit.job USING pollkit.outcome, pollkit.notification "
-            "WHERE outcome.job = key AND notification.job = key AND ended_at <= $now - %s AND "
-            + condition
-            + " RETURNING key, id)"
-            + _REMOVE,
-            float(older_than_s),
-        )
-        return len(rows)
+
+        def work(db: Session) -> int:
+            old = (
+                "SELECT key FROM pollkit.job JOIN pollkit.outcome ON outcome.job = key "
+                "JOIN pollkit.notification ON notification.job = key WHERE " + _IS_OLD
+            )
+            age = (float(older_than_s), pending_too)
+            locked = [key for (key,) in db.query(old + " FOR UPDATE OF job", *age)]
+            # One that was retried just before it was locked is no longer old.
+            rows = db.query(old + " AND key = ANY(%s::bigint[])", *age, locked)
+            _remove(db, [key for (key,) in rows])
+            return len(rows)
+
+        return self._database.run(work)
 
     def mark_cancel_requested(self, ids: Iterable[str]) -> List[str]:
         """Record that the API was asked to cancel jobs; see Jobs."""
@@ -229,6 +231,17 @@ def _insert(db: Session, jobs: Sequence[NewJob]) -> List[str]:
     if known:
         _check_all_known(db, known)
     return [job.id for job in known]
+
+
+def _remove(db: Session, keys: List[int]) -> None:
+    """Remove jobs that are locked from all tables.
+
+    One statement is not enough: it would not see the rows that another process inserts until it has
+    waited for that one's locks. Once a job has left `due`, no process inserts rows for it.
+    """
+    for table in ("due", "progress", "intent", "outcome", "notification"):
+        db.query("DELETE FROM pollkit.%s WHERE job = ANY(%%s::bigint[])" % table, keys)
+    db.query("DELETE FROM pollkit.job WHERE key = ANY(%s::bigint[])", keys)
 
 
 def _check_all_known(db: Session, jobs: Sequence[NewJob]) -> None:
