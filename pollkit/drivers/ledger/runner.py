@@ -394,5 +394,5 @@ class _Run:
         while self.jobs and (self._clock.now() < until or self.jobs.is_fetching_result()):
             self.jobs.renew()
             self._wait(max(until, self._clock.now() + TURN_S))
-        self.jobs.submissions.join()
+        self.jobs.submissions.join(self.jobs.renew)
         self.jobs.engine.raise_error()

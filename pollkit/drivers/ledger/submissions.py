@@ -28,6 +28,7 @@ from ..submitter import Attempt, Submitter
 from .polling.outages import LedgerOutages
 
 MOST_THREADS = 4  # requests at once: submissions are rare in a run
+JOIN_TURN_S = 1.0  # how often leases may be renewed while a request is waited for
 SPARE_LEASE_S = 60.0  # a lease is so much longer than the request may take
 LONGEST_REQUEST_S = LONGEST_LEASE_S - SPARE_LEASE_S
 REMEDY = "find out, then submit it again with: pollkit retry LEDGER %s --resubmit"
@@ -251,10 +252,20 @@ class Submissions:
         if self._submitter is not None:
             self._submitter.close()
 
-    def join(self) -> None:
-        """Wait for the requests in flight, however long they take: to abandon one is unsafe."""
-        for thread in list(self._threads):
-            thread.join()
+    def join(self, renew: Callable[[], object] = lambda: None) -> None:
+        """Wait for the requests in flight, however long they take: to abandon one is unsafe.
+
+        `renew` is called meanwhile, to renew their leases.
+        """
+        threads = list(self._threads)
+        try:
+            while any(thread.is_alive() for thread in threads):
+                renew()
+                for thread in threads:
+                    thread.join(JOIN_TURN_S)
+        except LedgerError:
+            self.join()
+            raise
 
     def _work(self, submitter: LedgerSubmitter) -> None:
         while True:

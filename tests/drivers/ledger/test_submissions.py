@@ -6,10 +6,11 @@ import threading
 import pytest
 
 from ledger_host import home
-from pollkit import Job, Ledger, LedgerRunner, Outcome, Profile, State
+from pollkit import Job, Ledger, LedgerError, LedgerRunner, Outcome, Profile, State
 from pollkit.core.submitting.intent import Intent, Stage, begin_request
 from pollkit.drivers.ledger import runner as runner_module
 from pollkit.drivers.ledger import submissions as submissions_module
+from pollkit.drivers.ledger.polling import leased_jobs as leased_jobs_module
 from pollkit.edges.ledger.rows import job_to_row
 from pollkit.testing import FakeJobApi
 from raw_server import CLOSE, RawServer, reply, wait_for
@@ -306,8 +307,6 @@ def test_if_the_id_is_in_the_body_of_polls_it_must_be_unique(ledger):
 
 
 def test_a_failed_write_ends_the_run(ledger, server, monkeypatch):
-    from pollkit import LedgerError
-
     profile = profile_of(server)
     add(ledger, profile)
 
@@ -372,3 +371,45 @@ def test_the_fake_api_can_be_submitted_to(ledger):
         assert [outcome.result for outcome in outcomes.values()] == [1]
         assert isinstance(next(iter(outcomes.values())), Outcome) and claim.intent
         assert threading.active_count() < 10
+
+
+def test_a_request_in_flight_keeps_its_lease_after_the_time_of_the_run_is_up(
+    ledger, server, monkeypatch
+):
+    """Otherwise another process would take over: it would submit the job again, or give it up."""
+    monkeypatch.setattr(runner_module, "LEAVE_S", 0.1)
+    monkeypatch.setattr(leased_jobs_module, "LEASE_S", 1.0)
+    monkeypatch.setattr(leased_jobs_module, "RENEW_S", 0.1)
+    monkeypatch.setattr(submissions_module, "JOIN_TURN_S", 0.1)
+    profile = profile_of(server, "ok&delay=3", idempotency_header="Idempotency-Key")
+    add(ledger, profile, '"long"')
+    runner = LedgerRunner(ledger, profile)
+    thread = threading.Thread(target=runner.run, kwargs={"for_s": 0.3})
+    thread.start()
+    wait_for(lambda: any(row.state == "leased" for row in ledger.jobs()))
+    taken_over = []
+    with Ledger(ledger.name) as other:
+        while thread.is_alive() and not taken_over:
+            taken_over += [claim.job.id for claim in other._leases.claim(9) if claim.intent]
+            thread.join(0.05)
+    thread.join()
+    assert taken_over == []
+    assert [row.submission for row in ledger.jobs()] == [None]
+
+
+def test_a_request_in_flight_is_waited_for_even_if_its_lease_can_not_be_renewed(
+    ledger, server, monkeypatch
+):
+    monkeypatch.setattr(runner_module, "LEAVE_S", 0.0)
+    profile = profile_of(server, "ok&delay=0.5")
+    add(ledger, profile, '"no renewal"')
+    runner = LedgerRunner(ledger, profile)
+
+    def renew(jobs):
+        if jobs.submissions._stop.is_set():
+            raise LedgerError("out of order")
+
+    monkeypatch.setattr(leased_jobs_module.LeasedJobs, "renew", renew)
+    with pytest.raises(LedgerError, match="out of order"):
+        runner.run(for_s=0.2)
+    assert [row.submission for row in ledger.jobs()] == [None]
