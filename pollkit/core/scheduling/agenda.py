@@ -53,7 +53,7 @@ class Agenda:
         self._schedule = Schedule(on_end)
         self._entries = self._schedule.entries
         self._lanes = self._schedule.lanes
-        self._in_flight = 0
+        self.in_flight = 0  # requests
         self.outages = OutageLanes(self._schedule)
         self._holds = HoldSlots(slots, self._schedule)
 
@@ -64,14 +64,9 @@ class Agenda:
         return iter(self._entries.values())
 
     @property
-    def in_flight(self) -> int:
-        """The number of requests in flight."""
-        return self._in_flight
-
-    @property
     def has_free_slot(self) -> bool:
         """Whether one more request may be in flight."""
-        return self._in_flight < self._slots
+        return self.in_flight < self._slots
 
     def get(self, job_id: str) -> Optional[Entry]:
         """The entry of a job on the agenda."""
@@ -110,10 +105,10 @@ class Agenda:
         `is_late` means that its deadline has passed before it could be polled. It still gets its
         final poll, however long the rate limit delays that.
         """
-        if is_late:
-            state = state._replace(deadline=NEVER)
         entry = Entry(state, settings, lane, owner, endpoint)
-        entry.is_late = is_late
+        if is_late:
+            entry.state = state._replace(deadline=NEVER)
+            entry.marks = IS_LATE
         self.outages.assign_lane(entry, origin)
         self._entries[state.job.id] = entry
         self._schedule.reschedule(entry)
@@ -168,10 +163,10 @@ class Agenda:
                     break
                 self._schedule.move(companion, IN_FLIGHT)
                 companion.state = nudge(companion.state, now)
-                companion.is_nudged = False
+                companion.marks &= ~IS_NUDGED
             entries.append(companion)
         lane.note_request(entries, now)
-        self._in_flight += 1
+        self.in_flight += 1
         return entries
 
     def refuse(self, lane: Lane, ready_at: float, interval: float, now: float) -> None:
@@ -222,7 +217,7 @@ class Agenda:
             if entry.marks & IS_HELD:
                 self._holds.end(entry)
             if entry.phase is IN_FLIGHT:  # otherwise it was cancelled meanwhile
-                if reading.verdict is Verdict.FAULT and _may_be_outage(entry, reading):
+                if is_failure(reading) and entry.settings.outlasts_outages:
                     self.outages.outlast_failure(entry, reading, now)
                 estimate = None
                 if entry.start is not None:
@@ -234,7 +229,7 @@ class Agenda:
                 )
                 entry.state = nudge(after, now) if entry.marks & IS_NUDGED else after
                 if after.deadline != deadline:
-                    entry.is_late = False  # it got more time, for its result or to be cancelled
+                    entry.marks &= ~IS_LATE  # it got more time, for its result or to be cancelled
                 may_have_moved = after.url is not before.url or after.done is not before.done
                 if may_have_moved and after.next_url is not before.next_url:
                     self.outages.assign_lane(entry, origin_text(parse_url(after.next_url)))
@@ -244,7 +239,7 @@ class Agenda:
 
     def release_slot(self) -> None:
         """A request has ended, so another can start."""
-        self._in_flight -= 1
+        self.in_flight -= 1
 
     def nudge(self, job_id: str, now: float) -> bool:
         """Poll a job as soon as its server allows it; False if it isn't on the agenda.
@@ -254,7 +249,7 @@ class Agenda:
         entry = self._entries.get(job_id)
         if entry is None:
             return False
-        entry.is_nudged = True  # in flight: the poll may have been answered before the change
+        entry.marks |= IS_NUDGED  # in flight: the poll may have been answered before the change
         if entry.phase is SCHEDULED:
             entry.state = nudge(entry.state, now)
             self._schedule.reschedule(entry)
@@ -269,7 +264,7 @@ class Agenda:
         if entry.phase is SCHEDULED:
             self._schedule.reschedule(entry)
         elif entry.phase is IN_FLIGHT:
-            entry.is_nudged = True
+            entry.marks |= IS_NUDGED
 
     def cancel(self, job_id: str, now: float) -> Optional[Step]:
         """End the wait for a job; None if it isn't on the agenda."""
@@ -284,11 +279,13 @@ class Agenda:
     @property
     def has_expired(self) -> bool:
         """Whether `take_expired` has something to take."""
-        return self._schedule.has_expired
+        return bool(self._schedule.expired)
 
     def take_expired(self) -> List[Step]:
         """The waits that ended since the last call because no poll was possible in time."""
-        return self._schedule.take_expired()
+        expired = self._schedule.expired
+        self._schedule.expired = []
+        return expired
 
     def _most_urgent(self, lane: Lane, now: float) -> Optional[Entry]:
         """The job of a lane to poll next; it stays in the queue.
@@ -352,11 +349,6 @@ class Agenda:
             self._holds.start(entry, now)
         self._schedule.move(entry, IN_FLIGHT)
         lane.count_pop()
-
-
-def _may_be_outage(entry: Entry, reading: Reading) -> bool:
-    """Whether a failed poll may be the start of an outage that its wait outlasts."""
-    return entry.settings.outlasts_outages and is_failure(reading)
 
 
 def _note_if_pending(entry: Entry, reading: Reading, now: float) -> None:

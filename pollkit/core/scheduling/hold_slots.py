@@ -15,7 +15,7 @@ from typing import List, Optional, Tuple
 
 from ..waiting.holding import granted_hold
 from ..waiting.planning import postpone
-from .lane import SCHEDULED, Entry
+from .lane import IS_HELD, SCHEDULED, Entry
 from .schedule import Schedule
 
 
@@ -31,12 +31,12 @@ class HoldSlots:
     def start(self, entry: Entry, now: float) -> None:
         """Decide whether a poll that begins now is held."""
         if self._has_room() and _can_hold(entry, now):
-            entry.is_held = True
+            entry.marks |= IS_HELD
             self._held += 1
 
     def end(self, entry: Entry) -> None:
         """Release the slot of a held poll that has ended."""
-        entry.is_held = False
+        entry.marks &= ~IS_HELD
         self._held -= 1
 
     def wait_for_slot(self, entry: Entry, now: float) -> bool:

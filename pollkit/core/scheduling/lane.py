@@ -109,27 +109,15 @@ class Entry:
         """Whether the job is to be polled as soon as possible."""
         return bool(self.marks & IS_NUDGED)
 
-    @is_nudged.setter
-    def is_nudged(self, value: bool) -> None:
-        self.marks = self.marks & ~IS_NUDGED | (IS_NUDGED if value else 0)
-
     @property
     def is_late(self) -> bool:
         """Whether the deadline has passed, so that the next poll is the final one."""
         return bool(self.marks & IS_LATE)
 
-    @is_late.setter
-    def is_late(self, value: bool) -> None:
-        self.marks = self.marks & ~IS_LATE | (IS_LATE if value else 0)
-
     @property
     def is_held(self) -> bool:
         """Whether the server may hold the poll that is in flight."""
         return bool(self.marks & IS_HELD)
-
-    @is_held.setter
-    def is_held(self, value: bool) -> None:
-        self.marks = self.marks & ~IS_HELD | (IS_HELD if value else 0)
 
 
 class Lane:
@@ -147,8 +135,8 @@ class Lane:
         "refused_at",
         "interval",
         "shadow_price",
+        "is_short",
         "_queue",
-        "_is_short",
         "_averaged",
         "_ordered_pops",
         "_next_deadline",
@@ -163,8 +151,8 @@ class Lane:
         self.refused_at = LONG_AGO
         self.interval = 0.0  # seconds between tokens when the bucket last refused one
         self.shadow_price = 0.0  # seconds of delay that one more request would save
+        self.is_short = False  # of tokens: one was refused since the queue was last empty
         self._queue: List[Tuple[float, int, Entry]] = []
-        self._is_short = False  # of tokens, since the queue was last empty
         self._averaged = 0  # requests in the shadow price
         self._ordered_pops = 0  # so many jobs may leave before the queue is reordered
         self._next_deadline = NEVER  # of the jobs in the queue
@@ -177,7 +165,7 @@ class Lane:
     def push(self, entry: Entry, now: float) -> None:
         """Add a due job to the queue."""
         if not self._queue:
-            self._is_short = False
+            self.is_short = False
             self.shadow_price = 0.0
             self._averaged = 0
             self._next_deadline = NEVER
@@ -223,15 +211,10 @@ class Lane:
         """The first job of the queue, which is reordered before if that is due."""
         entry = self.front()
         is_outdated = self._ordered_pops <= 0 or now >= self._next_deadline
-        if entry is not None and self._is_short and is_outdated:
+        if entry is not None and self.is_short and is_outdated:
             self._reorder(now)
             return self.front()
         return entry
-
-    @property
-    def is_short(self) -> bool:
-        """Whether the bucket has refused a token since the queue was last empty."""
-        return self._is_short
 
     def outdate(self) -> None:
         """Note that the order of the queue is outdated, because much was learned."""
@@ -239,7 +222,7 @@ class Lane:
 
     def note_request(self, entries: Iterable[Entry], now: float) -> None:
         """Note that one request polls these jobs now."""
-        if self._is_short and self.outage is None:
+        if self.is_short and self.outage is None:
             saved_s = sum(_accrued_delay(entry, now) for entry in entries)
             self._averaged = min(self._averaged + 1, REQUESTS_AVERAGED)
             self.shadow_price += (saved_s - self.shadow_price) / self._averaged
@@ -252,8 +235,8 @@ class Lane:
         """Note that the bucket has no token now: from here on, urgency decides."""
         self.refused_at = now
         self.interval = interval
-        if not self._is_short:
-            self._is_short = True
+        if not self.is_short:
+            self.is_short = True
             self._reorder(now)
 
     def block(self, ready_at: float) -> None:
@@ -285,7 +268,7 @@ class Lane:
             return FINAL_POLL
         if entry.marks & IS_NUDGED:
             return NUDGED
-        if not self._is_short or self.outage is not None:
+        if not self.is_short or self.outage is not None:
             return IN_TURN
         return -_urgency(entry, now)
 

@@ -9,7 +9,7 @@ from typing import Dict, List, Optional
 from ..reading.verdict import Reading
 from ..units import NEVER
 from ..waiting.ends.deadlines import LONGEST_EXTENSION_S
-from .lane import IN_FLIGHT, READY, Entry, Lane
+from .lane import IN_FLIGHT, IS_LATE, READY, Entry, Lane
 from .outages import (
     FAILURES,
     FailureCounts,
@@ -134,7 +134,8 @@ class OutageLanes:
         failures = self._failures.add(origin, entry.state.job.id, now)
         if failures.count < FAILURES:
             return None
-        if failures.are_of_one_job and self._has_other_jobs(origin, entry):
+        is_of_one_job = len(failures.job_ids) == 1
+        if is_of_one_job and self._has_other_jobs(origin, entry):
             return None
         outage = Outage.from_failures(origin, failures, reading, now, rand)
         self.begin(outage, now)
@@ -183,7 +184,7 @@ class OutageLanes:
 
 def _remove_deadline(entry: Entry) -> None:
     """Let a wait have its final poll after the outage."""
-    entry.is_late = True
+    entry.marks |= IS_LATE
     entry.state = entry.state._replace(deadline=NEVER)
 
 

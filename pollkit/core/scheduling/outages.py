@@ -124,11 +124,6 @@ class Failures:
         if len(self.job_ids) < 2:
             self.job_ids.add(job_id)
 
-    @property
-    def are_of_one_job(self) -> bool:
-        """Whether only one job has failed."""
-        return len(self.job_ids) == 1
-
 
 class FailureCounts:
     """The failures of each origin that is up and has not replied to its latest poll."""

@@ -31,7 +31,7 @@ class Schedule:
         self.lanes: List[Lane] = []  # those with a job in their queue
         self._heap: List[Tuple[float, int, Entry]] = []
         self._stamp = 0
-        self._expired: List[Step] = []
+        self.expired: List[Step] = []  # the waits that ended without a poll, until they are taken
 
     def move(self, entry: Entry, phase: str) -> None:
         """Put an entry into another phase; its items in heaps become stale."""
@@ -58,18 +58,7 @@ class Schedule:
         step = Step(entry, entry.state, after)
         entry.state = after
         self.reschedule(entry)
-        self._expired.append(step)
-
-    @property
-    def has_expired(self) -> bool:
-        """Whether `take_expired` has something to take."""
-        return bool(self._expired)
-
-    def take_expired(self) -> List[Step]:
-        """The waits that ended without a poll since the last call."""
-        expired = self._expired
-        self._expired = []
-        return expired
+        self.expired.append(step)
 
     def queue(self, entry: Entry, now: float) -> None:
         """Put a due job in the queue of its lane."""

@@ -11,7 +11,7 @@ job that was claimed as a probe is polled meanwhile.
 from typing import Callable, Dict, Iterable, List, Optional, Set, Tuple
 
 from ....core.model import Counts, Outcome, State
-from ....core.scheduling.lane import Entry
+from ....core.scheduling.lane import IS_NUDGED, Entry
 from ....core.scheduling.outages import Outage
 from ....core.scheduling.schedule import Step
 from ....core.units import NEVER
@@ -340,7 +340,8 @@ class LeasedJobs:
             can_keep = keeps_job and self.has_room and outage is None
             if is_ours and is_soon and is_current and can_keep:
                 entry = engine.adopt(state, step.entry.endpoint, (leased,), step.entry.is_late)
-                entry.is_nudged = is_nudged
+                if is_nudged:
+                    entry.marks |= IS_NUDGED
                 engine.wake()
                 return
         if is_ours:
