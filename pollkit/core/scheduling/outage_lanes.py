@@ -12,7 +12,8 @@ from ..waiting.ends.deadlines import LONGEST_EXTENSION_S
 from .lane import IN_FLIGHT, IS_LATE, READY, Entry, Lane
 from .outages import (
     FAILURES,
-    FailureCounts,
+    MOST_ORIGINS,
+    Failures,
     Outage,
     count_failed_probe,
     end_at_deadline,
@@ -30,7 +31,7 @@ class OutageLanes:
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule
-        self._failures = FailureCounts()
+        self._failures: Dict[str, Failures] = {}  # by origin, if it is up and has not replied since
         self._lanes: Dict[str, Lane] = {}  # by origin
 
     def current(self) -> List[Outage]:
@@ -55,7 +56,7 @@ class OutageLanes:
             return None  # the usual case
         lane = self._lanes.get(origin)
         if is_reply(reading):
-            self._failures.reset(origin)
+            self._failures.pop(origin, None)
             return self.end(origin, now, rand)
         if lane is not None:
             is_probe = lane.probe is entry
@@ -66,7 +67,7 @@ class OutageLanes:
 
     def begin(self, outage: Outage, now: float) -> None:
         """Keep the jobs of an origin in a lane of their own; or update an outage that is known."""
-        self._failures.reset(outage.origin)
+        self._failures.pop(outage.origin, None)
         lane = self._lanes.get(outage.origin)
         if lane is not None:
             self._update(lane, outage)
@@ -131,7 +132,12 @@ class OutageLanes:
         self, entry: Entry, origin: str, reading: Reading, now: float, rand: float
     ) -> Optional[Outage]:
         """Count a failed poll; the outage that it begins, if any."""
-        failures = self._failures.add(origin, entry.state.job.id, now)
+        failures = self._failures.get(origin)
+        if failures is None:
+            if len(self._failures) >= MOST_ORIGINS:
+                del self._failures[next(iter(self._failures))]  # the oldest
+            failures = self._failures[origin] = Failures(now)
+        failures.add(entry.state.job.id)
         if failures.count < FAILURES:
             return None
         is_of_one_job = len(failures.job_ids) == 1

@@ -22,7 +22,7 @@ Memory is bounded: an origin without failures costs nothing, and at most MOST_OR
 are remembered.
 """
 
-from typing import Dict, List, NamedTuple, Optional, Set
+from typing import List, NamedTuple, Optional, Set
 
 from ..limits.overload import GATEWAY_ERRORS
 from ..model import FaultCode, State
@@ -123,31 +123,6 @@ class Failures:
         self.count += 1
         if len(self.job_ids) < 2:
             self.job_ids.add(job_id)
-
-
-class FailureCounts:
-    """The failures of each origin that is up and has not replied to its latest poll."""
-
-    def __init__(self) -> None:
-        self._origins: Dict[str, Failures] = {}
-
-    def __bool__(self) -> bool:
-        """Whether some origin has failures."""
-        return bool(self._origins)
-
-    def reset(self, origin: str) -> None:
-        """Forget the failures of an origin that has replied, or is down."""
-        self._origins.pop(origin, None)
-
-    def add(self, origin: str, job_id: str, now: float) -> Failures:
-        """Count a failed poll; all failures of the origin."""
-        failures = self._origins.get(origin)
-        if failures is None:
-            if len(self._origins) >= MOST_ORIGINS:
-                del self._origins[next(iter(self._origins))]  # the oldest
-            failures = self._origins[origin] = Failures(now)
-        failures.add(job_id)
-        return failures
 
 
 # How an outage changes one wait

@@ -6,9 +6,9 @@ from agenda_calls import ENDLESS, PENDING, apply_readings, ids, make_lane, take
 from pollkit import Fixed, Job
 from pollkit.core.model import FaultCode
 from pollkit.core.reading.verdict import Reading, Verdict
-from pollkit.core.scheduling import outages
+from pollkit.core.scheduling import outage_lanes
 from pollkit.core.scheduling.agenda import Agenda
-from pollkit.core.scheduling.outages import FailureCounts, Outage, is_failure, is_reply
+from pollkit.core.scheduling.outages import Outage, is_failure, is_reply
 from pollkit.core.waiting.machine import start
 from pollkit.core.waiting.wait_settings import WaitSettings
 
@@ -316,12 +316,18 @@ def test_an_origin_without_jobs_is_forgotten_when_another_goes_down():
     assert [outage.origin for outage in driver.outages] == [THERE]
 
 
-def test_failures_are_remembered_for_a_bounded_number_of_origins(monkeypatch):
-    monkeypatch.setattr(outages, "MOST_ORIGINS", 2)
-    failures = FailureCounts()
-    for origin in "xyzx":
-        count = failures.add(origin, "job", 0.0).count
-    assert count == 1  # x was the oldest
+@pytest.mark.parametrize("most, is_forgotten", [(2, True), (3, False)])
+def test_failures_are_remembered_for_a_bounded_number_of_origins(monkeypatch, most, is_forgotten):
+    monkeypatch.setattr(outage_lanes, "MOST_ORIGINS", most)
+    driver = Driver()
+    driver.add("ab")
+    driver.poll_all(REFUSED, 0.0)
+    for now, name in ((0.1, "y"), (0.2, "z")):
+        driver.add(name, origin="https://%s.internal" % name, now=now)
+        driver.poll(REFUSED, now)
+    driver.add("c", now=0.3)
+    assert driver.poll(REFUSED, 0.3) == "c"
+    assert [outage.origin for outage in driver.outages] == ([] if is_forgotten else [HERE])
 
 
 # In a ledger, waits go on until the origin is back
