@@ -7,7 +7,7 @@ from ..core.events import FAULT, STATUS, Event
 from ..core.model import Error, Job, State, display_id
 from ..core.profiles.profile import Profile
 from ..core.submitting.intent import UNTRACKED_CODE, Answer, Intent, SubmitRules
-from ..core.submitting.wait import never_started, start_wait, submitted_job
+from ..core.submitting.wait import start_wait, submitted_job, unsubmitted_wait
 from ..core.waiting.pace import Pace
 from ..core.waiting.wait_state import Ending, WaitState
 from ..edges.clock import Clock
@@ -124,9 +124,7 @@ class SingleSubmission:
 
     def _end(self, intent: Intent, ending: Ending) -> Tuple[Target, WaitState]:
         target = Target(self._job, intent.url, self._endpoint)
-        return target, never_started(
-            self._job, intent, self._endpoint.settings, ending, self._began_at
-        )
+        return target, self._unsubmitted_wait(intent)._replace(ending=ending)
 
     def _publish_fault(self, intent: Intent) -> bool:
         """Publish why a request failed; there is no ledger to save the intent in."""
@@ -134,10 +132,10 @@ class SingleSubmission:
         self._faults = intent.faults
         if is_new:
             now = self._clock.now()
-            ending = Ending(State.UNREACHABLE, now)
-            settings = self._endpoint.settings
-            state = never_started(self._job, intent, settings, ending, self._began_at)
-            progress = state._replace(ending=None)
             text = intent.last_fault or ""
+            progress = self._unsubmitted_wait(intent)
             self._client.publisher.publish(Event(FAULT, self._job.id, now, text, progress))
         return True
+
+    def _unsubmitted_wait(self, intent: Intent) -> WaitState:
+        return unsubmitted_wait(self._job, intent, self._endpoint.settings, self._began_at)

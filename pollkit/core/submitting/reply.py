@@ -53,6 +53,7 @@ _NOT_SENT_BY_US = _NOT_SENT + (
     FaultCode.CERTIFICATE_STRICT,
     FaultCode.CLIENT_CERTIFICATE,
 )
+_KINDS = {Verdict.LIMITED: Kind.LIMITED, Verdict.UNAUTHORISED: Kind.UNAUTHORISED}
 _FINISHED = (Verdict.DONE, Verdict.FAILED)
 _NOT_FOUND = (404, 410)
 
@@ -95,10 +96,8 @@ class SubmitReader:
             return self._read_success(seen)
         reading = self._reader.read(seen)
         answer = _answer_from(Kind.UNCLEAR, reading, status)
-        if reading.verdict is Verdict.LIMITED:
-            return answer._replace(kind=Kind.LIMITED)
-        if reading.verdict is Verdict.UNAUTHORISED:
-            return answer._replace(kind=Kind.UNAUTHORISED)
+        if reading.verdict in _KINDS:
+            return answer._replace(kind=_KINDS[reading.verdict])
         if status == 425:  # RFC 8470, 5.2: the server has not processed the request
             return answer._replace(kind=Kind.NOT_SENT)
         if 300 <= status < 400:
@@ -116,10 +115,8 @@ class SubmitReader:
             return Answer(Kind.ABSENT, "the lookup found no job", http_status=seen.status)
         reading = self._reader.read(seen)
         answer = _answer_from(Kind.NOT_SENT, reading, seen.status)
-        if reading.verdict is Verdict.LIMITED:
-            return answer._replace(kind=Kind.LIMITED)
-        if reading.verdict is Verdict.UNAUTHORISED:
-            return answer._replace(kind=Kind.UNAUTHORISED)
+        if reading.verdict in _KINDS:
+            return answer._replace(kind=_KINDS[reading.verdict])
         if not 200 <= seen.status < 300:
             return answer
         return self._read_found(seen, answer)

@@ -5,7 +5,7 @@ from ..units import NEVER
 from ..waiting import machine
 from ..waiting.ends.confirmation import ending_from_reading
 from ..waiting.wait_settings import WaitSettings
-from ..waiting.wait_state import RETRY_AFTER, Ending, WaitState
+from ..waiting.wait_state import RETRY_AFTER, WaitState
 from .intent import Answer, Intent
 
 
@@ -35,9 +35,9 @@ def start_wait(
     return state
 
 
-def never_started(
-    job: Job, intent: Intent, settings: WaitSettings, ending: Ending, began_at: float
+def unsubmitted_wait(
+    job: Job, intent: Intent, settings: WaitSettings, began_at: float
 ) -> WaitState:
-    """The wait for a job that was not accepted, or not for sure."""
+    """The wait for a job that is not accepted yet, or not for sure."""
     state = machine.start(job, intent.url, settings, began_at)
-    return state._replace(ending=ending, faults=intent.faults, last_fault=intent.last_fault)
+    return state._replace(faults=intent.faults, last_fault=intent.last_fault)

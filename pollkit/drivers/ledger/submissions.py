@@ -12,7 +12,7 @@ from ...core.events import STATUS, Event
 from ...core.model import Error, Job, Outcome, State, display_id
 from ...core.profiles.bodies import has_id
 from ...core.submitting.intent import UNTRACKED_CODE, Answer, Intent, Stage, SubmitRules
-from ...core.submitting.wait import never_started, start_wait, submitted_job
+from ...core.submitting.wait import start_wait, submitted_job, unsubmitted_wait
 from ...core.units import NEVER, to_seconds
 from ...core.waiting.wait_state import Ending, WaitState
 from ...edges.ledger.leases import LONGEST_LEASE_S
@@ -138,8 +138,8 @@ class LedgerSubmitter:
     ) -> "Submitted":
         self._intents.save(claim, intent)
         settings = attempt.endpoint.settings
-        state = never_started(attempt.job, intent, settings, ending, claim.added_at)
-        return self._save_outcome(claim, attempt.job, state, intent)
+        state = unsubmitted_wait(attempt.job, intent, settings, claim.added_at)
+        return self._save_outcome(claim, attempt.job, state._replace(ending=ending), intent)
 
     def _save_outcome(
         self, claim: Claim, job: Job, state: WaitState, intent: Intent
@@ -150,9 +150,8 @@ class LedgerSubmitter:
         return Submitted(job, outcome if is_ours else None, intent)
 
     def _publish(self, job: Job, intent: Intent, attempt: Attempt, now: float) -> None:
-        settings = attempt.endpoint.settings
-        state = never_started(job, intent, settings, Ending(State.DONE, now), now)
-        event = Event(STATUS, display_id(job), now, "submitted", state._replace(ending=None))
+        progress = unsubmitted_wait(job, intent, attempt.endpoint.settings, now)
+        event = Event(STATUS, display_id(job), now, "submitted", progress)
         self._client.publisher.publish_safely([event])
 
 

@@ -2,12 +2,10 @@
 
 from pollkit import Backoff, Job, State
 from pollkit.core.learning.durations import Completion, Durations
-from pollkit.core.model import Error
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.submitting.intent import Answer, Intent, Kind
-from pollkit.core.submitting.wait import never_started, start_wait, submitted_job
+from pollkit.core.submitting.wait import start_wait, submitted_job, unsubmitted_wait
 from pollkit.core.waiting.wait_settings import WaitSettings
-from pollkit.core.waiting.wait_state import Ending
 
 JOB = Job("submit-1", label="small", metadata={"customer": 7})
 SETTINGS = WaitSettings(pace=Backoff(2, 10), timeout=60.0)
@@ -57,7 +55,6 @@ def test_a_job_that_has_finished_needs_no_poll():
 
 def test_a_wait_that_never_began_has_the_faults_of_the_submission():
     intent = Intent("key", "https://a/jobs", "", faults=3, last_fault="refused")
-    ending = Ending(State.UNREACHABLE, 9.0, error=Error(None, "no"))
-    state = never_started(JOB, intent, SETTINGS, ending, 5.0)
+    state = unsubmitted_wait(JOB, intent, SETTINGS, 5.0)
     assert (state.url, state.faults, state.last_fault) == ("https://a/jobs", 3, "refused")
-    assert (state.started_at, state.ending) == (5.0, ending)
+    assert (state.started_at, state.ending) == (5.0, None)

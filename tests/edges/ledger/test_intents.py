@@ -7,7 +7,7 @@ from pollkit import ConfigError, Job, Ledger
 from pollkit.core.model import Error, State
 from pollkit.core.profiles.profile import Profile
 from pollkit.core.submitting.intent import Intent, Stage, begin_request
-from pollkit.core.submitting.wait import never_started
+from pollkit.core.submitting.wait import unsubmitted_wait
 from pollkit.core.waiting.wait_state import Ending
 from pollkit.edges.ledger.rows import job_to_row
 
@@ -28,7 +28,7 @@ def finish(ledger, claim, stage, state=State.UNREACHABLE):
     intent = begin_request(claim.intent, ledger.clock.now())._replace(stage=stage)
     assert ledger._intents.save(claim, intent)
     ending = Ending(state, ledger.clock.now(), error=Error("code", "in words"))
-    wait = never_started(claim.job, intent, RULES, ending, claim.added_at)
+    wait = unsubmitted_wait(claim.job, intent, RULES, claim.added_at)._replace(ending=ending)
     assert ledger._leases.save_outcome(claim, wait, wait.outcome(Profile(), 0.0))
 
 
