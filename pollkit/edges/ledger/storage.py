@@ -19,13 +19,27 @@ House rules for an implementation and its callers:
   * Errors of the storage are LedgerErrors with a remedy, in one line.
 """
 
-from typing import Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar
+from typing import (
+    Callable,
+    Collection,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    TypeVar,
+)
 
 from ...core.scheduling.outages import Outage
 from ..clock import Clock
 from .job_statistics import Statistics
 from .leases import Intents, Leases
 from .records import (
+    LEASED,
+    WAITING,
     Added,
     Claim,
     CopiedDuration,
@@ -99,6 +113,23 @@ class Jobs:
 
         Without `outcomes` the rows have none: outcomes may be large. With ids, in their order.
         """
+        wanted = set(states)
+        stored_states = {WAITING if state == LEASED else state for state in wanted}
+        names: Sequence[Optional[str]] = ids or [None]
+        for name in names:
+            for row in self._find(stored_states, profile, label, name, outcomes):
+                if not wanted or row.state in wanted:
+                    yield row
+
+    def _find(
+        self,
+        states: Collection[str],
+        profile: Optional[str],
+        label: Optional[str],
+        name: Optional[str],
+        outcomes: bool,
+    ) -> Iterator[JobRow]:
+        """The jobs with this id, if one is given, that match; leased ones are stored as waiting."""
         raise NotImplementedError
 
 

@@ -1,10 +1,10 @@
 """The list of jobs in PostgreSQL."""
 
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Collection, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple
 
 from .....errors import ConfigError, LedgerError
 from ... import stored_jobs
-from ...records import LEASED, WAITING, Added, JobRow, Summary
+from ...records import Added, JobRow, Summary
 from ...rows import NewJob, check_known
 from ...storage import Jobs
 from ...stored_jobs import StoredJob, make_row, summarize
@@ -140,31 +140,16 @@ class PostgresJobs(DatabaseTables, Jobs):
         )
         return summarize(rows, states, self._database.time().now)
 
-    def rows(
+    def _find(
         self,
-        states: Iterable[str],
+        states: Collection[str],
         profile: Optional[str],
         label: Optional[str],
-        ids: Sequence[str],
+        name: Optional[str],
         outcomes: bool,
     ) -> Iterator[JobRow]:
-        """The jobs that match, read page by page; see Jobs."""
-        wanted = set(states)
-        conditions, values = _conditions(profile, label)
-        if wanted:
-            conditions += " AND COALESCE(outcome.state, 'waiting') = ANY(%s::text[])"
-            values.append([WAITING if state == LEASED else state for state in wanted])
-        searches = [values]
-        if ids:
-            conditions += " AND id = %s"
-            searches = [[*values, name] for name in ids]
-        for search in searches:
-            for row in self._find(conditions, search, outcomes):
-                if not wanted or row.state in wanted:
-                    yield row
-
-    def _find(self, conditions: str, values: List[Any], outcomes: bool) -> Iterator[JobRow]:
         """The rows that match, read page by page; few large outcomes are in a page."""
+        conditions, values = _conditions(profile, label, name, states)
         outcome = "outcome.outcome" if outcomes else "NULL::text"
         query = (
             "SELECT * FROM (SELECT {columns}, {outcome}, count(*) OVER () AS found, "
@@ -256,9 +241,19 @@ def _check_all_known(db: Session, jobs: Sequence[NewJob]) -> None:
         check_known(job, found[job.id])
 
 
-def _conditions(profile: Optional[str], label: Optional[str]) -> Tuple[str, List[Any]]:
-    """A SQL condition for jobs of a profile and a label, and its values."""
-    wanted = {"profile = %s": profile, "label = %s": label}
+def _conditions(
+    profile: Optional[str],
+    label: Optional[str],
+    name: Optional[str] = None,
+    states: Collection[str] = (),
+) -> Tuple[str, List[Any]]:
+    """A SQL condition for jobs of a profile, a label and some states, or with an id; its values."""
+    wanted = {
+        "profile = %s": profile,
+        "label = %s": label,
+        "id = %s": name,
+        "COALESCE(outcome.state, 'waiting') = ANY(%s::text[])": list(states) or None,
+    }
     given = {condition: value for condition, value in wanted.items() if value is not None}
     return " AND ".join(["true", *given]), list(given.values())
 

@@ -1,11 +1,23 @@
 """The list of jobs in an SQLite file."""
 
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    Any,
+    Collection,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+)
 
 from .....core.scheduling.outages import Outage
 from ....sqlite_file import SIGNS_OF_DAMAGE, Connection
 from ... import stored_jobs
-from ...records import LEASED, WAITING, Added, JobRow, Summary
+from ...records import WAITING, Added, JobRow, Summary
 from ...rows import NewJob, check_known
 from ...storage import Jobs
 from ...stored_jobs import INTENT_COLUMNS, JOB_COLUMNS, LedgerTime, StoredJob, make_row, summarize
@@ -132,32 +144,19 @@ class SqliteJobs(FileTables, Jobs):
 
         return self._file.read_timed(work)
 
-    def rows(
+    def _find(
         self,
-        states: Iterable[str],
+        states: Collection[str],
         profile: Optional[str],
         label: Optional[str],
-        ids: Sequence[str],
+        name: Optional[str],
         outcomes: bool,
     ) -> Iterator[JobRow]:
-        """The jobs that match, read page by page; see Jobs."""
-        wanted = set(states)
-        conditions, values = _conditions(profile, label)
-        if wanted:
-            stored_states = {WAITING if state == LEASED else state for state in wanted}
-            conditions.append("state IN (%s)" % ", ".join("?" * len(stored_states)))
-            values.extend(stored_states)
-        searches = [values]
-        if ids:
-            conditions.append("id = ?")
-            searches = [[*values, name] for name in ids]
-        for search in searches:
-            for row in self._find(conditions, search, outcomes):
-                if not wanted or row.state in wanted:
-                    yield row
-
-    def _find(self, conditions: List[str], values: List[Any], outcomes: bool) -> Iterator[JobRow]:
         """The rows that match, read page by page."""
+        conditions, values = _conditions(profile, label, name)
+        if states:
+            conditions.append("state IN (%s)" % ", ".join("?" * len(states)))
+            values.extend(states)
         outcome, join = ("outcome", "LEFT JOIN outcomes USING (key)") if outcomes else ("NULL", "")
         query = (
             "SELECT %s, %s, %s FROM jobs LEFT JOIN intents USING (key) %s WHERE %s "
@@ -206,8 +205,10 @@ def _find_keys(db: Connection, ids: Iterable[str], condition: str = "1") -> Dict
     return keys
 
 
-def _conditions(profile: Optional[str], label: Optional[str]) -> Tuple[List[str], List[Any]]:
-    """SQL conditions for jobs of a profile and a label, and their values."""
-    wanted = {"profile = ?": profile, "label = ?": label}
+def _conditions(
+    profile: Optional[str], label: Optional[str], name: Optional[str] = None
+) -> Tuple[List[str], List[Any]]:
+    """SQL conditions for jobs of a profile and a label, or with an id, and their values."""
+    wanted = {"profile = ?": profile, "label = ?": label, "id = ?": name}
     given = {condition: value for condition, value in wanted.items() if value is not None}
     return list(given), list(given.values())
