@@ -7,6 +7,7 @@ refused, and a file is replaced by a new one that was written under an unpredict
 import errno
 import os
 import stat
+from typing import Callable
 
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows would translate line ends
@@ -100,6 +101,28 @@ def open_file(path: str, flags: int, mode: int = 0o600) -> int:
     if not os.path.islink(path):
         flags |= _NO_FOLLOW  # another user may make a link right now
     return os.open(path, flags, mode)
+
+
+def open_and_lock(path: str, open_it: Callable[[str], int], lock: Callable[[int], object]) -> int:
+    """Open a file and lock it; again if another process has renamed or removed it meanwhile."""
+    while True:
+        handle = open_it(path)
+        try:
+            lock(handle)
+            if has_name(handle, path):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def has_name(handle: int, path: str) -> bool:
+    """Whether an open file still has this name: another process may have renamed or replaced it."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 def replace_file(path: str, data: bytes, mode: int) -> None:

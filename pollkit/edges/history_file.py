@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 from ..core.learning.durations import RECENT, Completion, Durations
 from ..errors import ConfigError
-from .files import SQLITE_HEADER, open_file
+from .files import SQLITE_HEADER, has_name, open_file
 
 VERSION = 2  # version 1 had other evidence of drift; both can be read
 MOST_KINDS = 100  # those that were updated last
@@ -304,7 +304,7 @@ def _lock_file(path: str) -> Iterator[bool]:
             except OSError:  # some network file systems have no locks
                 yield False
                 return
-            if is_locked and _is_same_file(number, path):
+            if is_locked and has_name(number, path):
                 yield True
                 return
         finally:
@@ -312,14 +312,6 @@ def _lock_file(path: str) -> Iterator[bool]:
         if time.monotonic() >= give_up_at:
             raise OSError(EAGAIN, "another process has kept it locked for too long")
         time.sleep(PAUSE_S)
-
-
-def _is_same_file(number: int, path: str) -> bool:
-    """Whether an open file is still the one at this path; another process may have replaced it."""
-    try:
-        return os.path.samestat(os.fstat(number), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _open(path: str, flags: int) -> int:

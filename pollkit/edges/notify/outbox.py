@@ -12,7 +12,7 @@ import stat
 import time
 from typing import Sequence, Set
 
-from ..files import open_file
+from ..files import open_and_lock, open_file
 from ..ledger.records import Notification, NotificationFailed
 
 TAIL_BYTES = 16 << 20  # of the file that are searched for a line that may have been written before
@@ -28,7 +28,7 @@ def append(path: str, notifications: Sequence[Notification]) -> None:
     record, is not repeated if the file still has it.
     """
     try:
-        handle = _open_and_lock(path)
+        handle = open_and_lock(path, _open, lambda handle: _lock(handle, path))
         try:
             written = _written_lines(handle, notifications)
             lines = [notification.to_line() for notification in notifications]
@@ -66,27 +66,6 @@ def _write(handle: int, path: str, data: bytes) -> None:
         raise NotificationFailed("can't write all of it to %s: is the disk full?" % path)
     if is_file:
         os.fsync(handle)
-
-
-def _open_and_lock(path: str) -> int:
-    while True:
-        handle = _open(path)
-        try:
-            _lock(handle, path)
-            if _has_name(handle, path):
-                return handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-
-
-def _has_name(handle: int, path: str) -> bool:
-    """Whether the open file still has this name: it may have been renamed or removed."""
-    try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
 
 
 def _open(path: str) -> int:

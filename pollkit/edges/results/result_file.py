@@ -16,7 +16,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from ...core.file_names import ETAG, PART
 from ..clock import Clock
-from ..files import is_special_file, open_file, set_access
+from ..files import is_special_file, open_and_lock, open_file, set_access
 from ..ledger.places import belongs_to_ledger
 
 LEDGER = "it is a ledger, which must not be replaced: name another file or folder"
@@ -51,7 +51,7 @@ class ResultFile:
                 raise OSError(errno.EEXIST, SPECIAL_FILE)
             if belongs_to_ledger(self.path):  # the id of a job, which a server chose, may name one
                 raise OSError(errno.EEXIST, LEDGER)
-            self._handle = _open_and_lock(self._part)
+            self._handle = open_and_lock(self._part, _open_own, _lock)
             self._size = os.fstat(self._handle).st_size
             self._etag = self._read_etag() if self._size else None
         except OSError as error:
@@ -174,23 +174,6 @@ def _strong_etag(headers: Mapping[str, Any]) -> Optional[str]:
     return etag if is_strong and "content-encoding" not in headers else None
 
 
-def _open_and_lock(path: str) -> int:
-    """Open a part that no other process writes."""
-    while True:
-        handle = _open_own(path)
-        try:
-            _lock(handle)
-            opened = os.fstat(handle)
-            named = _stat(path)
-            # Another process may have finished this file, which gave it another name.
-            if named is not None and os.path.samestat(opened, named):
-                return handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)
-
-
 def _open_own(path: str) -> int:
     """Open a file, which is created if necessary; an OSError if another user may have made it."""
     handle = open_file(path, _FLAGS)
@@ -218,13 +201,6 @@ def _lock(handle: int) -> None:
         raise OSError(0, "another process is writing it") from None
     except OSError:
         pass  # a file system without locks
-
-
-def _stat(path: str) -> Optional[os.stat_result]:
-    try:
-        return os.stat(path)
-    except FileNotFoundError:
-        return None
 
 
 def _remove(path: str) -> None:
