@@ -89,7 +89,7 @@ class StreamingParser(ResponseParser):
         self._buffer = bytearray(self._buffer)
         if "transfer-encoding" in headers and is_chunked(headers["transfer-encoding"]):
             self._framing = 0
-            self._step = StreamingParser._stream_chunk_size
+            self._step = StreamingParser._read_chunk_size
         elif "content-length" in headers:
             self._left = parse_length(headers["content-length"], is_bounded=False)
             self._step = StreamingParser._stream_length
@@ -108,7 +108,7 @@ class StreamingParser(ResponseParser):
         self._move(self._left)
         return False
 
-    def _stream_chunk_size(self) -> bool:
+    def _read_chunk_size(self) -> bool:
         line = self._take_line()
         if line is None:
             return False
@@ -123,16 +123,7 @@ class StreamingParser(ResponseParser):
         self._move(self._left)
         if self._left:
             return False
-        self._step = StreamingParser._stream_chunk_end
-        return True
-
-    def _stream_chunk_end(self) -> bool:
-        line = self._take_line()
-        if line is None:
-            return False
-        if line:
-            raise BadResponse("a chunk is longer than its size says")
-        self._step = StreamingParser._stream_chunk_size
+        self._step = StreamingParser._read_chunk_end
         return True
 
     def _stream_trailer(self) -> bool:
