@@ -1,6 +1,7 @@
 """The statistics of a ledger: one part of a Storage, with all that the storages have in common."""
 
 import json
+from abc import ABC, abstractmethod
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ...core.learning.durations import RECENT, TICK_S, Completion
@@ -21,10 +22,10 @@ class ObservedJob(NamedTuple):
     pending_age: float = 0.0
 
 
-class Statistics:
+class Statistics(ABC):
     """Durations of jobs, polls per minute, notice delays; the last 30 days of the minutes.
 
-    A storage has these statements, and the methods that raise NotImplementedError.
+    A storage has these statements, and the abstract methods.
     """
 
     # `began_at`, the key and the duration of the jobs of a kind that started last, descending; the
@@ -40,9 +41,9 @@ class Statistics:
     _DURATIONS_OF_DONE_JOBS: str  # of those that were done last
     _FAULTS_BY_KIND: str  # since an hour
 
+    @abstractmethod
     def _query(self, statement: str, *values: object) -> Sequence[Tuple[Any, ...]]:
         """The rows of one of these statements."""
-        raise NotImplementedError
 
     def durations(
         self, profile: Optional[str] = None, label: Optional[str] = None
@@ -99,18 +100,18 @@ class Statistics:
         """How long the `count` jobs took that were done last: to the poll, less the known delay."""
         return [duration for (duration,) in self._query(self._DURATIONS_OF_DONE_JOBS, count)]
 
+    @abstractmethod
     def add_faults(self, faults: Mapping[str, int]) -> None:
         """Add to the faults of this hour, by kind (`Reading.fault_kind`); kept for 30 days."""
-        raise NotImplementedError
 
     def faults_by_kind(self, since: float = 0.0) -> Dict[str, int]:
         """The faults of each kind, since the hour of an instant in wall-clock time."""
         rows = self._query(self._FAULTS_BY_KIND, int(since // 3600))
         return dict(rows)
 
+    @abstractmethod
     def last_run_at(self) -> Optional[float]:
         """When a run was last active, in wall-clock time; None if there was none."""
-        raise NotImplementedError
 
 
 def _finished_jobs(rows: Sequence[Tuple[Any, ...]]) -> List[ObservedJob]:

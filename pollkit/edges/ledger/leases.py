@@ -1,5 +1,6 @@
 """Leases and Intents: claims on waiting jobs, and on jobs to submit; two parts of a Storage."""
 
+from abc import ABC, abstractmethod
 from typing import Iterable, List, Optional, Sequence
 
 from ...core.model import NOTHING_COUNTED, Counts, Outcome
@@ -20,16 +21,17 @@ def check_claim(count: int, lease_s: float) -> None:
         raise ConfigError("a lease is for up to %.0f s, not %r" % (LONGEST_LEASE_S, lease_s))
 
 
-class Leases:
+class Leases(ABC):
     """Claims on waiting jobs."""
 
     # How long the results of polls may wait for others, so that one `save` writes them together.
     longest_delay_s = 0.0
 
+    @abstractmethod
     def next_due(self) -> Optional[float]:
         """When the next job or probe can be claimed; None if no job waits."""
-        raise NotImplementedError
 
+    @abstractmethod
     def claim(
         self, count: int, lease_s: float = 60.0, horizon_s: float = 0.0, token: Optional[str] = None
     ) -> List[Claim]:
@@ -38,20 +40,19 @@ class Leases:
         Jobs whose recorded origin is down are not among them (see Outages). A caller that a signal
         may interrupt passes a `new_token()`, and can `release_token` it.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def claim_ids(
         self, ids: Sequence[str], lease_s: float = 60.0, token: Optional[str] = None
     ) -> List[Claim]:
         """Lease those of these jobs that wait and that no process has leased, due or not."""
-        raise NotImplementedError
 
+    @abstractmethod
     def save(self, results: Sequence[PollResult]) -> List[bool]:
         """Save the results of polls; for each, whether the lease was still valid.
 
         If it was not, only the counts were saved. Each result is saved completely or not at all.
         """
-        raise NotImplementedError
 
     def save_progress(
         self,
@@ -77,36 +78,36 @@ class Leases:
         """Save the outcome of one job; see `save`."""
         return self.save([PollResult(claim, state, outcome, "", origin, counts)])[0]
 
+    @abstractmethod
     def is_cancel_requested(self, claim: Claim) -> bool:
         """Whether the API was asked to cancel a job, perhaps since it was claimed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def renew(self, claims: Sequence[Claim], lease_s: float) -> List[Claim]:
         """Extend leases; the claims that are still valid."""
-        raise NotImplementedError
 
+    @abstractmethod
     def release(self, claims: Sequence[Claim]) -> None:
         """Let any process claim these jobs once they are due, with the progress last saved."""
-        raise NotImplementedError
 
+    @abstractmethod
     def release_token(self, token: str) -> None:
         """Release all jobs that were claimed with this token."""
-        raise NotImplementedError
 
+    @abstractmethod
     def postpone(self, claims: Sequence[Claim], for_s: float) -> None:
         """Release jobs that can't be polled, so that no process claims them for a while."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end_postponement(self, claims: Iterable[Claim]) -> None:
         """Let postponed jobs be claimed again, after all jobs that are due by now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def has_only_postponed_jobs(self) -> bool:
         """Whether no job waits, apart from those that are postponed; held jobs do wait."""
-        raise NotImplementedError
 
 
-class Intents:
+class Intents(ABC):
     """Jobs that are still to be submitted: see core/submitting/intent.py.
 
     They are among the jobs, under a name of our own, and are leased as all jobs are; their claims
@@ -114,21 +115,21 @@ class Intents:
     loses none of it.
     """
 
+    @abstractmethod
     def add(self, job: NewJob, intent: Intent, lease_s: float = 60.0) -> Claim:
         """Add a job that is to be submitted, and lease it to this process."""
-        raise NotImplementedError
 
+    @abstractmethod
     def save(self, claim: Claim, intent: Intent, lease_s: float = 60.0) -> bool:
         """Save an intent and renew its lease; False if the lease was lost.
 
         Once it is released, the job is due at the intent's `next_at`.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def save_submitted(self, claim: Claim, job: NewJob) -> bool:
         """Save the id and the URL that the server gave to a job, and remove its intent.
 
         The job counts as added now: its timeout begins. False if the lease was lost; a ConfigError
         if another job has this id.
         """
-        raise NotImplementedError

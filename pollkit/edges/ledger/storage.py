@@ -19,6 +19,7 @@ House rules for an implementation and its callers:
   * Errors of the storage are LedgerErrors with a remedy, in one line.
 """
 
+from abc import ABC, abstractmethod
 from typing import (
     Callable,
     Collection,
@@ -58,48 +59,48 @@ GIVE_UP_S = 86400.0
 _T = TypeVar("_T")
 
 
-class Jobs:
+class Jobs(ABC):
     """The list of jobs."""
 
+    @abstractmethod
     def add(self, jobs: Sequence[NewJob]) -> Added:
         """Add jobs, all of them or none; a job that is there already does not change."""
-        raise NotImplementedError
 
+    @abstractmethod
     def retry(self, ids: Iterable[str], resubmit: bool = False) -> List[str]:
         """Let finished jobs wait again, from the start; the ids of the jobs that do.
 
         A job that the server has refused is submitted again. With `resubmit`, so is a job that the
         server may have accepted.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def forget(self, ids: Iterable[str]) -> List[str]:
         """Remove jobs in any state; the ids of the jobs that were there."""
-        raise NotImplementedError
 
+    @abstractmethod
     def forget_finished(self, older_than_s: float, pending_too: bool) -> int:
         """Remove jobs that finished at least this long ago; how many there were.
 
         Without `pending_too`, jobs whose notification is pending stay.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def mark_cancel_requested(self, ids: Iterable[str]) -> List[str]:
         """Record that the API was asked to cancel jobs; the ids of those that wait.
 
         They are due now, unless they are leased.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def profiles_in_use(self) -> Set[Optional[str]]:
         """The profiles of jobs that wait, or whose notification is pending."""
-        raise NotImplementedError
 
+    @abstractmethod
     def summary(
         self, states: Sequence[str], profile: Optional[str], label: Optional[str]
     ) -> Summary:
         """Count the jobs in these states (none: in any), of this profile and label."""
-        raise NotImplementedError
 
     def rows(
         self,
@@ -121,6 +122,7 @@ class Jobs:
                 if not wanted or row.state in wanted:
                     yield row
 
+    @abstractmethod
     def _find(
         self,
         states: Collection[str],
@@ -130,10 +132,9 @@ class Jobs:
         outcomes: bool,
     ) -> Iterator[JobRow]:
         """The jobs with this id, if one is given, that match; leased ones are stored as waiting."""
-        raise NotImplementedError
 
 
-class Outages:
+class Outages(ABC):
     """Outages of origins, and the jobs that they hold back.
 
     At most one outage per origin is current. For its first day, its jobs are held: no `claim`
@@ -141,28 +142,29 @@ class Outages:
     again, although the outage lasts, because outages extend a deadline by a day at most.
     """
 
+    @abstractmethod
     def current(self) -> List[Outage]:
         """The outages that have not ended."""
-        raise NotImplementedError
 
+    @abstractmethod
     def since(self, at: float) -> List[Outage]:
         """The current outages, and those that ended after an instant; all in wall-clock time.
 
         Outages are kept for 30 days after their end.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def begin(self, outage: Outage) -> bool:
         """Record an outage; False if its origin has a current one, which then does not change."""
-        raise NotImplementedError
 
+    @abstractmethod
     def hold(self, claims: Sequence[Claim], origin: str) -> None:
         """Release jobs and record their origin, so that the origin's outage holds them.
 
         If the origin is not down (any more), or for over a day, they can be claimed again at once.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def claim_probe(
         self, origin: str, lease_s: float = 60.0, token: Optional[str] = None
     ) -> Optional[Claim]:
@@ -171,29 +173,28 @@ class Outages:
         It moves `next_probe_at` on by `lease_s`, so that no other process probes meanwhile. The
         caller polls the job, then calls `end` or `record_failed_probe`, and `hold` if it failed.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def record_failed_probe(self, origin: str, last_fault: str, next_probe_at: float) -> None:
         """Count a failed probe of a current outage, and set the time of the next one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def end(self, origin: str, spread_s: float) -> bool:
         """End the outage of an origin; its jobs can be claimed again, spread over `spread_s`.
 
         False if the origin has no current outage.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def take_reports(self) -> List[OutageReport]:
         """The outages to report to a person, in wall-clock time.
 
         These are the current outages that were not reported yet, and those that ended after their
         begin was reported. Each is returned once, ever, whichever process asks.
         """
-        raise NotImplementedError
 
 
-class Notifications:
+class Notifications(ABC):
     """Notifications of finished jobs.
 
     A notification is pending from the moment its job's outcome is written. It is claimed with a
@@ -201,25 +202,26 @@ class Notifications:
     line in an outbox is recorded apart, so that attempts which fail later don't repeat it.
     """
 
+    @abstractmethod
     def next_at(self) -> Optional[float]:
         """When a notification can next be claimed; None if none is pending."""
-        raise NotImplementedError
 
+    @abstractmethod
     def claim(self, count: int, lease_s: float = 60.0) -> List[Notification]:
         """Claim up to `count` pending notifications, the oldest first; fewer if they are large.
 
         If this process reports neither success nor failure, they are due again after `lease_s`.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def mark_in_outbox(self, notifications: Sequence[Notification]) -> None:
         """Record that the outbox has the lines of these notifications."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mark_notified(self, notification: Notification) -> None:
         """Record that a notification was delivered."""
-        raise NotImplementedError
 
+    @abstractmethod
     def record_failure(
         self,
         notification: Notification,
@@ -231,30 +233,30 @@ class Notifications:
 
         It is given up if the first attempt was at least `give_up_s` ago.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def release(self, notifications: Sequence[Notification]) -> None:
         """Let any process claim these at once, unless another process has claimed them since."""
-        raise NotImplementedError
 
+    @abstractmethod
     def delivered(self, keys: Sequence[int]) -> List[int]:
         """Those of the jobs with these keys that were notified, by whichever process."""
-        raise NotImplementedError
 
 
-class Buckets:
+class Buckets(ABC):
     """Rate limits that processes share, by name."""
 
     is_remote = False  # whether an update takes round trips to a server
 
+    @abstractmethod
     def all(self) -> Dict[str, StoredBucket]:
         """All buckets, by name."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read(self, name: str) -> Optional[StoredBucket]:
         """The bucket; None if there is none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def update(
         self,
         name: str,
@@ -264,38 +266,37 @@ class Buckets:
 
         `change` gets the stored bucket. It may be called more than once, so it must be pure.
         """
-        raise NotImplementedError
 
 
-class Copies:
+class Copies(ABC):
     """Whole jobs and statistics, to be copied to another storage; all in wall-clock time."""
 
+    @abstractmethod
     def read_jobs(self, after: int, count: int) -> List[CopiedJob]:
         """Up to `count` jobs whose keys are above `after`, in the order of their keys."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_jobs(self, jobs: Sequence[CopiedJob]) -> int:
         """Add jobs as they are, without those that are there already; how many were added."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_durations(self) -> List[CopiedDuration]:
         """All durations that are kept, the oldest first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_minutes(self) -> List[Minute]:
         """All polls per minute; minute 0 has the sums of the polls before the minutes kept."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_faults(self) -> List[CopiedFault]:
         """All numbers of faults that are kept, the oldest first."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_statistics(self, statistics: CopiedStatistics) -> bool:
         """Write statistics; False if there are some already, which then do not change."""
-        raise NotImplementedError
 
 
-class Storage:
+class Storage(ABC):
     """All that a ledger keeps."""
 
     name: str  # for messages: the path of a file, or the URL of a database
@@ -309,12 +310,12 @@ class Storage:
     buckets: Buckets
     copies: Copies
 
+    @abstractmethod
     def maintain(self) -> None:
         """Record that a run is active, free the leases of dead processes, remove old records.
 
         A run calls this at its start and then every few seconds.
         """
-        raise NotImplementedError
 
     def oldest_transaction_s(self) -> float:
         """The age of the oldest transaction that keeps dead rows in the tables.
@@ -323,6 +324,6 @@ class Storage:
         """
         return 0.0
 
+    @abstractmethod
     def close(self) -> None:
         """Close files and connections; they are opened again when they are next used."""
-        raise NotImplementedError
