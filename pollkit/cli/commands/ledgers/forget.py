@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
             count = ledger.forget_finished(arguments.older_than or 0.0, not arguments.notified)
             text = "%d forgotten" % count
         else:
-            forgotten = ledger.forget(arguments.ids)
+            forgotten = set(ledger.forget(arguments.ids))
             missing = [name for name in arguments.ids if name not in forgotten]
             text = "%d forgotten" % len(forgotten)
             if missing:

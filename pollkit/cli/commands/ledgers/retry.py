@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError("give either the jobs' ids or --state S: see pollkit retry --help")
     with open_ledger(arguments) as ledger:
         rows = list(ledger.jobs(states=arguments.state, ids=arguments.ids, outcomes=False))
-        known = list(dict.fromkeys(row.job.id for row in rows))  # an id may be given twice
+        known = dict.fromkeys(row.job.id for row in rows)  # an id may be given twice
         missing = [name for name in arguments.ids if name not in known]
         if missing:
             raise ConfigError("not in the ledger, so nothing was changed: " + join_names(missing))
