@@ -1,6 +1,7 @@
 """What only holds for a ledger in SQLite: rows edited by hand, bounds, and its steps."""
 
 import os
+import sqlite3
 
 import pytest
 
@@ -13,6 +14,7 @@ from pollkit.edges.ledger import job_statistics
 from pollkit.edges.ledger.rows import job_to_row
 from pollkit.edges.ledger.sqlite.tables import statistics as statistics_module
 from pollkit.edges.sqlite_file import SqliteFile
+from pollkit.errors import LedgerError
 
 ORIGIN = "https://api.internal"
 
@@ -38,6 +40,16 @@ def test_a_wait_whose_row_was_edited_by_hand_starts_over(ledger, leases, clock, 
     progress = leases.claim(1)[0].resume("u", RULES, clock.now())
     assert progress.polls == 0
     assert progress.deadline == pytest.approx(clock.now() + 300)
+
+
+def test_durations_and_limits_edited_by_hand_are_reported_as_damage(ledger, statistics):
+    ledger.bucket("10/s")
+    with sqlite3.connect(ledger.name) as db:
+        db.execute("INSERT INTO durations VALUES (1, '', '', 1, 2, 'yesterday', 1)")
+        db.execute("UPDATE buckets SET now = 'yesterday'")
+    for read in (statistics.observed, ledger.limits):
+        with pytest.raises(LedgerError, match="is damaged, or another program has changed it"):
+            read()
 
 
 def test_the_latest_durations_of_each_kind_are_kept(ledger, leases, statistics, clock, monkeypatch):

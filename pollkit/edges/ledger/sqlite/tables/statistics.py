@@ -3,9 +3,9 @@
 from typing import Any, List, Mapping, NamedTuple, Optional
 
 from .....core.model import NOTHING_COUNTED, Counts
-from ....sqlite_file import Connection
+from ....sqlite_file import SIGNS_OF_DAMAGE, Connection
 from ...job_statistics import KEPT_DURATIONS, KEPT_MINUTES, Statistics
-from ...records import Duration, Kind
+from ...records import Duration, Kind, Observed
 from ...stored_jobs import LedgerTime
 from ..ledger_file import FileTables
 
@@ -50,6 +50,13 @@ class SqliteStatistics(FileTables, Statistics):
 
     def _query(self, statement: str, *values: object) -> List[Any]:
         return self._file.query(statement, *values)
+
+    def observed(self, profile: Optional[str] = None, label: Optional[str] = None) -> Observed:
+        """The latest completions and the pending jobs of a kind; see Statistics."""
+        try:
+            return super().observed(profile, label)
+        except SIGNS_OF_DAMAGE as error:
+            raise self._file.explain_value(error) from error
 
     def last_run_at(self) -> Optional[float]:
         """When a run was last active; see Statistics."""
