@@ -68,11 +68,7 @@ class Statistics(ABC):
 
     def minutes(self, since: float = 0.0) -> List[Minute]:
         """The polls per minute, profile and origin, since an instant in wall-clock time."""
-        rows = self._query(self._MINUTES, max(1, int(since // 60)))
-        return [
-            Minute(minute * 60.0, profile or None, origin or None, Counts(*counts))
-            for minute, profile, origin, *counts in rows
-        ]
+        return minutes_from_rows(self._query(self._MINUTES, max(1, int(since // 60))))
 
     def totals(self) -> Dict[str, Counts]:
         """All polls ever made, by profile ('' for none)."""
@@ -112,6 +108,14 @@ class Statistics(ABC):
     @abstractmethod
     def last_run_at(self) -> Optional[float]:
         """When a run was last active, in wall-clock time; None if there was none."""
+
+
+def minutes_from_rows(rows: Sequence[Tuple[Any, ...]]) -> List[Minute]:
+    """The polls per minute; a row is the minute, the profile, the origin and the counts."""
+    return [
+        Minute(minute * 60.0, profile or None, origin or None, Counts(*counts))
+        for minute, profile, origin, *counts in rows
+    ]
 
 
 def _finished_jobs(rows: Sequence[Tuple[Any, ...]]) -> List[ObservedJob]:

@@ -48,6 +48,7 @@ from .records import (
     CopiedJob,
     CopiedStatistics,
     JobRow,
+    Minute,
     Notification,
     OutageReport,
     StoredBucket,

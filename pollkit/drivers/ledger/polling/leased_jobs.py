@@ -382,8 +382,7 @@ class LeasedJobs:
         wait_s = self._writer.write(can_wait)
         if wait_s is not None:
             return wait_s
-        polled = self._polled
-        self._polled = []
+        polled, self._polled = self._polled, []
         self._give_back((outage, leased.claim) for outage, leased in polled)
         for _, leased in polled:
             self._drop_and_ring(leased)

@@ -3,7 +3,7 @@
 from typing import Any, List, Sequence
 
 from .....core.model import Counts
-from ...observed_jobs import minutes_from_rows
+from ...job_statistics import minutes_from_rows
 from ...records import WAITING, CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics, Minute
 from ...storage import Copies
 from ...stored_jobs import move_outage

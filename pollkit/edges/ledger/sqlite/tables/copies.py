@@ -4,7 +4,7 @@ from typing import List, Sequence
 
 from .....core.model import Counts
 from ....sqlite_file import Connection
-from ...observed_jobs import minutes_from_rows
+from ...job_statistics import minutes_from_rows
 from ...records import CopiedDuration, CopiedFault, CopiedJob, CopiedStatistics, Minute
 from ...storage import Copies
 from ...stored_jobs import LedgerTime, move_outage
@@ -79,7 +79,7 @@ class SqliteCopies(FileTables, Copies):
         """All polls per minute, and the sums of older ones; see Copies."""
         query = "SELECT minute, profile, origin, %s FROM minutes ORDER BY minute, profile, origin"
         columns = ", ".join(Counts._fields)
-        return minutes_from_rows(self._file.read(lambda db: db.execute(query % columns).fetchall()))
+        return minutes_from_rows(self._file.query(query % columns))
 
     def read_faults(self) -> List[CopiedFault]:
         """All numbers of faults that are kept; see Copies."""
