@@ -49,7 +49,9 @@ def validate_hold(name: str, seconds: float) -> float:
 
 def mentions_hold(text: Any) -> bool:
     """Whether a part of a request is about holding; False if it is no text."""
-    return isinstance(text, str) and re.search(_PLACEHOLDER, text) is not None
+    if not isinstance(text, str) or "{" not in text:
+        return False
+    return re.search(_PLACEHOLDER, text) is not None
 
 
 def without_hold(url: str) -> str:

@@ -128,7 +128,8 @@ def _template_origin(template: str, base: Optional[str]) -> Optional[Address]:
     if base is not None:
         template = template.replace("{base}", base)
     try:
-        address = parse_url(PLACEHOLDER.sub(_ANY_TEXT, REPEATED_IDS.sub(_ANY_TEXT, template)))
+        template = re.sub(REPEATED_IDS, _ANY_TEXT, template)
+        address = parse_url(re.sub(PLACEHOLDER, _ANY_TEXT, template))
     except ConfigError:  # the base is unknown, or the template is not a URL
         return None
     return address._replace(target="/", userinfo="")

@@ -375,7 +375,7 @@ def _value_text(key: str, value: Any) -> str:
 
 def _redact_body_field(match: "re.Match[str]") -> str:
     quote, name, separator, value = match.groups()
-    is_placeholder = PLACEHOLDER.fullmatch(value.strip("\"'")) is not None
+    is_placeholder = re.fullmatch(PLACEHOLDER, value.strip("\"'")) is not None
     if not is_secret(name) or is_placeholder:
         return match.group()
     value_quote = value[0] if value[0] in "\"'" else ""

@@ -1,5 +1,6 @@
 """The keys of a profile that are URLs with placeholders."""
 
+import re
 from typing import Callable
 
 from ...core.reading.fields.json_paths import parse_single_path
@@ -11,7 +12,7 @@ def url_parser(*placeholders: str) -> Callable[[str], str]:
     """A parser for a URL with some placeholders."""
 
     def parse(text: str) -> str:
-        for name in PLACEHOLDER.findall(text):
+        for name in re.findall(PLACEHOLDER, text):
             if name not in placeholders:
                 known = ", ".join("{%s}" % known for known in placeholders)
                 raise ConfigError("has an unknown placeholder {%s}: use %s" % (name, known))
@@ -20,8 +21,8 @@ def url_parser(*placeholders: str) -> Callable[[str], str]:
             url = text.replace("{base}", "https://base", 1)
         has_inner_base = "{base}" in url
         if "ids" in placeholders:
-            url = REPEATED_IDS.sub("x", url)
-        url = PLACEHOLDER.sub("x", url)
+            url = re.sub(REPEATED_IDS, "x", url)
+        url = re.sub(PLACEHOLDER, "x", url)
         if has_inner_base or set(url) & set("{} "):
             raise ConfigError(
                 "is not a URL: it has a space, an unmatched brace, or {base} not at its start"

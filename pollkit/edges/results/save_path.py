@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from typing import Any, List
 
 from ...core.file_names import file_name
@@ -25,7 +26,7 @@ class SavePath:
             raise ConfigError("save must be a path such as 'results/{id}.json', not %r" % template)
         text = os.path.abspath(os.path.expanduser(os.fspath(template)))
         self._folder, self._name = os.path.split(text)
-        unknown = [name for name in PLACEHOLDER.findall(text) if name != "id"]
+        unknown = [name for name in re.findall(PLACEHOLDER, text) if name != "id"]
         if unknown:
             raise ConfigError(
                 "can't save results to %s: {%s} is unknown, use {id}" % (text, unknown[0])
