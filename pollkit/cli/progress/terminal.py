@@ -13,6 +13,8 @@ import time
 from contextlib import contextmanager
 from typing import IO, Iterator, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+Size = os.terminal_size  # columns and lines
+USUAL_SIZE = Size((80, 24))
 REDRAW_S = 0.1  # the shortest time between two drawings
 NARROWEST = 40  # columns that a live display needs
 CLEAR_WAIT_S = 1.0  # how long to wait at the end for a terminal that accepts no text
@@ -36,13 +38,6 @@ class Style(NamedTuple):
         if not self.colour or not colour or not text:
             return text
         return "\x1b[%sm%s\x1b[0m" % (_COLOURS[colour], text)
-
-
-class Size(NamedTuple):
-    """Columns and lines."""
-
-    columns: int = 80
-    lines: int = 24
 
 
 def width_of(text: str) -> int:
@@ -113,12 +108,12 @@ def style_for(stream: Optional[IO[str]], environ: Mapping[str, str]) -> Style:
 
 
 def size_of(stream: Optional[IO[str]]) -> Size:
-    """The present size of a terminal; 80 x 24 if it is unknown."""
+    """The present size of a terminal; USUAL_SIZE if it is unknown."""
     try:
-        columns, lines = os.get_terminal_size(stream.fileno() if stream is not None else -1)
+        size = os.get_terminal_size(stream.fileno() if stream is not None else -1)
     except (OSError, ValueError, AttributeError):
-        return Size()
-    return Size(columns, lines) if columns > 0 and lines > 0 else Size()
+        return USUAL_SIZE
+    return size if min(size) > 0 else USUAL_SIZE
 
 
 def text_width(stream: Optional[IO[str]]) -> int:

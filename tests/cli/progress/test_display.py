@@ -33,7 +33,7 @@ NASTY = [
 @pytest.mark.parametrize("status", NASTY, ids=ascii)
 def test_no_line_reaches_the_last_column_whatever_the_server_sends(status, style):
     for columns in list(range(10, 90, 9)) + WIDTHS:
-        size = Size(columns, 24)
+        size = Size((columns, 24))
         single = OneJob(status, 100.0)
         many = ManyJobs(100.0)
         lines = single.lines(101.0, size, style)

@@ -84,7 +84,7 @@ def test_the_log_has_changes_and_each_fault_once(level, expected):
 def test_the_display_of_a_submitted_job_names_the_job():
     view = OneJob("https://api.internal/jobs", 100.0)
     view.on_event(poll(101.0, "job_7"))
-    (line,) = view.lines(102.0, Size(200, 20), PLAIN)
+    (line,) = view.lines(102.0, Size((200, 20)), PLAIN)
     assert line.rstrip().endswith("job_7") and "api.internal" not in line
 
 

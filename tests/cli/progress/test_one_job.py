@@ -21,7 +21,7 @@ HALF_WAY = [poll(104.0, fraction=0.2), poll(110.0, fraction=0.5)]
     ],
 )
 def test_a_single_job_shows_what_the_width_has_room_for(columns, expected):
-    shown = one_job(*HALF_WAY).lines(111.0, Size(columns, 24), ASCII)
+    shown = one_job(*HALF_WAY).lines(111.0, Size((columns, 24)), ASCII)
     assert [re.sub("[#.]{8,}", "BAR", line) for line in shown] == [expected]
     assert width_of(shown[0]) < columns
 
@@ -41,7 +41,7 @@ def test_a_single_job_shows_page_counts_if_the_api_reports_them(fraction, total,
     view = one_job(
         poll(104.0, fraction=fraction / 2, total=total), poll(110.0, fraction=fraction, total=total)
     )
-    assert expected in view.lines(111.0, Size(columns, 24), PLAIN)[0]
+    assert expected in view.lines(111.0, Size((columns, 24)), PLAIN)[0]
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_single_job_shows_page_counts_if_the_api_reports_them(fraction, total,
 )
 def test_a_single_job_shows_why_the_next_poll_is_delayed(why, event, expected):
     view = one_job(Event(event, "job_1", 110.0, "the server answered 500", wait(why=why)))
-    assert expected + "  job_1" in view.lines(111.0, Size(120, 24), PLAIN)[0]
+    assert expected + "  job_1" in view.lines(111.0, Size((120, 24)), PLAIN)[0]
 
 
 @pytest.mark.parametrize(
@@ -70,17 +70,16 @@ def test_a_single_job_shows_why_the_next_poll_is_delayed(why, event, expected):
     ],
 )
 def test_the_countdown_shows_the_time_until_the_next_poll(now, expected):
-    assert expected in one_job(poll(100.0)).lines(now, Size(80, 24), PLAIN)[0]
+    assert expected in one_job(poll(100.0)).lines(now, Size((80, 24)), PLAIN)[0]
 
 
 def test_before_the_first_reply_it_shows_that_none_has_come():
-    assert (
-        "waiting for the first reply  0:03  job_1" in one_job().lines(103.0, Size(80, 24), PLAIN)[0]
-    )
+    shown = one_job().lines(103.0, Size((80, 24)), PLAIN)[0]
+    assert "waiting for the first reply  0:03  job_1" in shown
 
 
 def test_without_reported_progress_there_is_no_bar_and_no_percent():
-    shown = one_job(poll(101.0)).lines(103.0, Size(80, 24), PLAIN)[0]
+    shown = one_job(poll(101.0)).lines(103.0, Size((80, 24)), PLAIN)[0]
     assert "%" not in shown and "█" not in shown and "running  0:03" in shown
 
 
@@ -101,5 +100,5 @@ def test_the_estimate_follows_the_speed_since_the_first_report(reports, now, exp
     view = one_job(*[poll(float(at), fraction=fraction) for fraction, at in reports])
     left = eta(view._first, view._latest, float(now))
     assert left == (expected if expected is None else pytest.approx(expected))
-    shown = view.lines(float(now), Size(80, 24), PLAIN)[0]
+    shown = view.lines(float(now), Size((80, 24)), PLAIN)[0]
     assert ("ETA" in shown) == (expected is not None)
