@@ -31,7 +31,7 @@ from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, PollkitError
 from .batch_sink import BatchSink
 from .distinct_ids import check_ids
-from .endpoints.callable_arguments import Check, Exceptions, validate_retry_on
+from .endpoints.callable_arguments import validate_retry_on
 from .endpoints.callables import CallableEndpoint
 from .endpoints.client import Client, Default, Timeout
 from .endpoints.endpoint import Target
@@ -42,6 +42,7 @@ from .publisher import OnEvent
 
 if TYPE_CHECKING:
     from ..edges.http.adapters.interface import Adapter
+    from .endpoints.callable_arguments import Check, Exceptions
     from .listener import Listener
 
 READ_AHEAD = 10000  # default of max_pending for iterators
@@ -77,7 +78,7 @@ class BatchPoller:
         batch_timeout: Union[float, str, None] = None,
         headers: Optional[Mapping[str, str]] = None,
         transport: "Union[Adapter, str, None]" = None,
-        retry_on: Exceptions = (),
+        retry_on: "Exceptions" = (),
         max_faults: Optional[int] = None,
         max_pending: Optional[int] = None,
         on_event: Optional[OnEvent] = None,
@@ -120,7 +121,7 @@ class BatchPoller:
 
     def submit(
         self,
-        job: Union[Job, str, Check],
+        job: "Union[Job, str, Check]",
         on_done: Optional[OnDone] = None,
         *,
         id: Optional[str] = None,  # noqa: A002
@@ -260,7 +261,7 @@ class BatchPoller:
             raise ConfigError("id is only for a callable: a job has its own")
         return self._engine.admit(Job.from_any(job))
 
-    def _locate_callable(self, check: Check, job_id: Optional[str]) -> Target:
+    def _locate_callable(self, check: "Check", job_id: Optional[str]) -> Target:
         if not isinstance(job_id, str) or not job_id:
             raise ConfigError("a callable needs an id, a text that names its job: id='job_1'")
         endpoint = CallableEndpoint(

@@ -15,26 +15,20 @@ from ..edges.clock import Clock
 from ..edges.history_file import History
 from ..edges.limits.token_bucket import TokenBucket
 from ..errors import ConfigError, JobError, JobFailed, JobTimedOut, JobUnreachable
-from .endpoints.callable_arguments import (
-    Check,
-    Exceptions,
-    PathOrFunction,
-    WordsOrFunction,
-    parse_fields,
-    validate_retry_on,
-)
+from .endpoints.callable_arguments import parse_fields, validate_retry_on
 from .endpoints.client import Client, Default, Timeout
 from .endpoints.endpoint import Target
 from .publisher import OnEvent
 
 if TYPE_CHECKING:
     from ..edges.http.adapters.interface import Adapter
+    from .endpoints.callable_arguments import Check, Exceptions, PathOrFunction, WordsOrFunction
 
 _ERRORS = {State.FAILED: JobFailed, State.TIMED_OUT: JobTimedOut, State.UNREACHABLE: JobUnreachable}
 
 
 def wait(
-    job: Union[Job, str, Check],
+    job: "Union[Job, str, Check]",
     profile: Union[Profile, str, None] = None,
     pace: Union[Pace, str, None] = None,
     timeout: Timeout = Default.AS_PROFILE,
@@ -42,11 +36,11 @@ def wait(
     bucket: Optional[TokenBucket] = None,
     headers: Optional[Mapping[str, str]] = None,
     transport: "Union[Adapter, str, None]" = None,
-    retry_on: Exceptions = (),
-    status: PathOrFunction = None,
-    done: WordsOrFunction = None,
-    failed: WordsOrFunction = None,
-    result: PathOrFunction = None,
+    retry_on: "Exceptions" = (),
+    status: "PathOrFunction" = None,
+    done: "WordsOrFunction" = None,
+    failed: "WordsOrFunction" = None,
+    result: "PathOrFunction" = None,
     max_faults: Optional[int] = None,
     on_event: Optional[OnEvent] = None,
     clock: Optional[Clock] = None,
@@ -136,11 +130,11 @@ class Poller:
         headers: Optional[Mapping[str, str]] = None,
         *,
         transport: "Union[Adapter, str, None]" = None,
-        retry_on: Exceptions = (),
-        status: PathOrFunction = None,
-        done: WordsOrFunction = None,
-        failed: WordsOrFunction = None,
-        result: PathOrFunction = None,
+        retry_on: "Exceptions" = (),
+        status: "PathOrFunction" = None,
+        done: "WordsOrFunction" = None,
+        failed: "WordsOrFunction" = None,
+        result: "PathOrFunction" = None,
         max_faults: Optional[int] = None,
         on_event: Optional[OnEvent] = None,
         clock: Optional[Clock] = None,
@@ -171,7 +165,9 @@ class Poller:
         self._clock = self._client.clock
         self._publisher = self._client.publisher
 
-    def poll(self, job: Union[Job, str, Check], stop: Optional[threading.Event] = None) -> Outcome:
+    def poll(
+        self, job: "Union[Job, str, Check]", stop: Optional[threading.Event] = None
+    ) -> Outcome:
         """Wait until a job has finished; its Outcome, whatever its state is.
 
         Setting `stop` cancels the wait. A poll in flight is not interrupted: it takes at most
@@ -235,7 +231,7 @@ class Poller:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _locate_callable(self, check: Check) -> Target:
+    def _locate_callable(self, check: "Check") -> Target:
         from .endpoints.callables import CallableEndpoint, ValueFields  # late: most jobs are URLs
 
         name = getattr(check, "__name__", None) or type(check).__name__

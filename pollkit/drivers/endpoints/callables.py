@@ -6,7 +6,7 @@ library. `ValueFields` find the status and the result in an object, and decide w
 
 import time
 from enum import Enum
-from typing import Any, Mapping, NamedTuple, Optional, Tuple, Type
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Optional, Tuple, Type
 
 from ...core.model import Fault, FaultCode, Job, Reply, one_line
 from ...core.profiles.profile import Profile
@@ -21,8 +21,11 @@ from ...edges.clock import Clock
 from ...edges.http.request import Request
 from ...edges.multiplexer import Steps
 from ...errors import ConfigError
-from .callable_arguments import Check, Function
+from .callable_arguments import Function
 from .endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from .callable_arguments import Check
 
 _RESPONSE_ATTRIBUTES = ("status_code", "headers", "content", "url")
 _JSON_TYPES = (dict, list, bool, str)
@@ -46,7 +49,7 @@ class CallableEndpoint(Endpoint):
     def __init__(
         self,
         shared: Endpoint,
-        check: Check,
+        check: "Check",
         job_id: str,
         *,
         retry_on: Tuple[Type[BaseException], ...],
