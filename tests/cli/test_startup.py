@@ -26,6 +26,7 @@ LATE = """
     shutil bz2 lzma
     encodings.idna
     base64 urllib.parse ipaddress
+    pollkit.cli.interrupts pollkit.core.spelling
     pollkit.cli.progress.views pollkit.edges.credentials pollkit.edges.profiles.catalog
     pollkit.drivers.endpoints.callables
     pollkit.drivers.batch pollkit.core.scheduling.agenda pollkit.core.reading.rules pollkit.testing

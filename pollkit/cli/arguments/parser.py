@@ -6,7 +6,6 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Tuple
 
-from ...core.spelling import similar_name
 from ...errors import ConfigError
 from ..progress.terminal import text_width
 
@@ -175,6 +174,8 @@ class Parser(argparse.ArgumentParser):
 
 def unknown_name_error(kind: str, name: str, known: List[str]) -> str:
     """The error about an unknown name, with a known one that is very similar, if there is one."""
+    from ...core.spelling import similar_name  # late: only errors need it
+
     shown = name if kind == "flag" else repr(name)
     text = "there is no %s %s" % (kind, shown)
     similar = similar_name(name, known)

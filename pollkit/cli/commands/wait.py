@@ -15,7 +15,6 @@ from ...drivers.single import Poller
 from ..arguments import options
 from ..arguments.profile_options import profile_from
 from ..arguments.save_options import add_save_option
-from ..interrupts import cancel_at_exit, check_cancel_url
 from ..output.outcome_text import add_output_option
 from ..progress.display import add_progress_options
 from ..single_wait import WriteLine, wait_and_print
@@ -45,12 +44,16 @@ def run(arguments: argparse.Namespace) -> int:
     profile = profile_from(arguments)
     job = options.job_from(arguments, arguments.job, profile)
     if arguments.cancel_on_interrupt:
+        from ..interrupts import check_cancel_url  # late: few waits cancel their job
+
         check_cancel_url(profile, job)
     title = redact_url(job.id)
 
     def on_interrupt(poller: Poller, write_line: WriteLine) -> None:
         write_line("pollkit: interrupted: %s has not finished" % title)
         if arguments.cancel_on_interrupt:
+            from ..interrupts import cancel_at_exit
+
             cancel_at_exit(poller, job, write_line)
 
     return wait_and_print(arguments, profile, title, lambda poller: poller.poll(job), on_interrupt)
