@@ -1,11 +1,13 @@
 """Run the test suite on one Python, in several processes at once, and count the results."""
 
+import contextlib
 import os
 import re
+import shutil
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 from xml.etree import ElementTree
 
 from .common import ROOT, run_command
@@ -50,6 +52,8 @@ BYTES_PER_SECOND = 8200.0  # of the other files
 TESTS_FAILED = 1  # an exit code of pytest, like the next
 NO_TESTS_RAN = 5
 NOT_SET_UP = 100  # the virtual environment could not be created
+MEMORY = "/dev/shm"
+FREE_MEMORY = 2 << 30  # bytes that MEMORY must have free for a process; it uses about 200 MB
 MOST_REPEATED_FILES = 3  # with failed tests; if more have some, none is repeated
 
 
@@ -166,13 +170,33 @@ def repeat_failed_tests(first: Outcome, inner: str) -> Outcome:
 def run_pytest(inner: str, arguments: List[str]) -> PytestRun:
     """Run pytest in a child process."""
     started_at = time.monotonic()
-    with tempfile.TemporaryDirectory() as scratch:
+    is_slow = any(argument.startswith(SLOW) for argument in arguments)
+    with _temporary_folder(in_memory=not is_slow) as scratch:
         report = os.path.join(scratch, "report.xml")
-        code, output = run_command(pytest_command(inner, report, arguments), test_environment())
+        environment = dict(test_environment(), TMPDIR=scratch)
+        code, output = run_command(pytest_command(inner, report, arguments), environment)
         counts = count_tests(report)
         failed_tests = find_failed_tests(report)
     seconds = time.monotonic() - started_at
     return PytestRun(code, counts, failed_tests, output, seconds)
+
+
+@contextlib.contextmanager
+def _temporary_folder(in_memory: bool) -> Iterator[str]:
+    """A folder for all temporary files of a process, in memory if there is enough.
+
+    On a disk, the tests would wait for it, and ext4 takes 4 % of their CPU time.
+    """
+    has_memory = in_memory and os.access(MEMORY, os.W_OK)
+    if has_memory:
+        has_memory = shutil.disk_usage(MEMORY).free >= FREE_MEMORY
+    path = tempfile.mkdtemp(prefix="pollkit-tests-", dir=MEMORY if has_memory else None)
+    os.chmod(path, 0o1777)  # as /tmp: some programs are run as another user
+    try:
+        yield path
+    finally:
+        # A test may have left a child process that still writes.
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
