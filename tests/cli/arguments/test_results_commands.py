@@ -1,4 +1,4 @@
-"""--save, cancel and --cancel-on-interrupt against a server process, mostly as real processes."""
+"""--save, cancel and --cancel-on-interrupt against a server process, some as real processes."""
 
 import json
 import os
@@ -90,19 +90,19 @@ def saved(folder):
 # --save
 
 
-def test_wait_saves_the_result_and_says_where(folder):
+def test_wait_saves_the_result_and_says_where(folder, run_here):
     code, out, _ = pollkit(folder, "wait", "a", "--profile", "linked", "--save", "results/x.bin")
     outcome = json.loads(out)
     assert code == 0 and outcome["saved_to"] == str(folder / "results" / "x.bin")
     assert outcome["result"] is None and outcome["error"] is None
     assert (folder / "results" / "x.bin").read_bytes() == SMALL
     words = ["wait", "a", "--profile", "linked", "--save", "results/x.bin", "--output", "text"]
-    assert "saved to  %s/results/x.bin" % folder in pollkit(folder, *words)[1]
+    assert "saved to  %s/results/x.bin" % folder in run_here(*words)[1]
 
 
-def test_batch_saves_each_result(folder):
+def test_batch_saves_each_result(folder, run_here):
     words = ["batch", "a/1", "b", "--profile", "plain", "--save", "results/{id}.json"]
-    code, out, _ = pollkit(folder, *words)
+    code, out, _ = run_here(*words)
     assert code == 0 and saved(folder) == ["a%2F1.json", "b.json"]
     assert {json.loads(line)["saved_to"] for line in out.splitlines()} == {
         str(folder / "results" / name) for name in saved(folder)
@@ -142,37 +142,37 @@ def test_a_full_disk_is_one_line_and_the_job_is_done(folder):
     assert saved(folder) == []
 
 
-def test_a_full_disk_loses_no_result_of_a_ledger(folder):
-    pollkit(folder, "add", "jobs.db", "a", "--profile", "large")
+def test_a_full_disk_loses_no_result_of_a_ledger(folder, run_here):
+    run_here("add", "jobs.db", "a", "--profile", "large")
     words = ["run", "jobs.db", "--save", "results/{id}"]
     code, _, err = pollkit(folder, *words, "--for", "1s", preexec_fn=limit_files)
     assert code == 2 and err.count("\n") == 1
     assert "a: can't save the result to" in err and "it is tried again" in err
-    assert json.loads(pollkit(folder, "status", "jobs.db", "--json")[1])["summary"]["done"] == 0
-    code, _, err = pollkit(folder, *words, "--for", "20s")
+    assert json.loads(run_here("status", "jobs.db", "--json")[1])["summary"]["done"] == 0
+    code, _, err = run_here(*words, "--for", "20s")
     assert (code, err) == (0, "")
     assert (folder / "results" / "a").stat().st_size == LARGE
 
 
 @pytest.mark.parametrize("command", ["wait", "batch"])
-def test_a_result_that_is_not_fetched_is_a_warning_and_the_code_4(folder, command):
+def test_a_result_that_is_not_fetched_is_a_warning_and_the_code_4(run_here, command):
     words = [command, "a", "--profile", "broken", "--save", "results/{id}", "--progress", "none"]
-    code, out, err = pollkit(folder, *words)
+    code, out, err = run_here(*words)
     assert code == 4 and json.loads(out)["state"] == "done"
     assert "warning: a is done, but its result was not fetched: 2 faults in a row" in err
-    assert pollkit(folder, *words, "--quiet")[2] == ""
+    assert run_here(*words, "--quiet")[2] == ""
 
 
-def test_a_text_that_has_the_error_needs_no_warning(folder):
+def test_a_text_that_has_the_error_needs_no_warning(run_here):
     words = ["wait", "a", "--profile", "broken", "--progress", "none", "--output", "text"]
-    code, out, err = pollkit(folder, *words)
+    code, out, err = run_here(*words)
     assert (code, err) == (4, "") and "error     result-not-fetched: its result" in out
-    assert "a is done, but its result was not fetched" in pollkit(folder, *words, "--result")[2]
+    assert "a is done, but its result was not fetched" in run_here(*words, "--result")[2]
 
 
-def test_a_run_reports_a_result_that_is_not_fetched(folder):
-    pollkit(folder, "add", "jobs.db", "a", "--profile", "broken")
-    code, _, err = pollkit(folder, "run", "jobs.db", "--save", "results/{id}")
+def test_a_run_reports_a_result_that_is_not_fetched(run_here):
+    run_here("add", "jobs.db", "a", "--profile", "broken")
+    code, _, err = run_here("run", "jobs.db", "--save", "results/{id}")
     assert code == 4
     assert err.startswith("pollkit: a: done: its result was not fetched: 2 faults in a row")
 
@@ -209,15 +209,15 @@ def test_a_result_of_50_mb_takes_little_memory(folder):
     assert int(out.splitlines()[-1]) < 40 * 1024  # KB; the interpreter itself takes 20,000
 
 
-def test_doctor_shows_the_keys_and_sends_nothing(folder, server):
-    code, out, _ = pollkit(folder, "doctor", "a", "--profile", "linked")
+def test_doctor_shows_the_keys_and_sends_nothing(run_here, server):
+    code, out, _ = run_here("doctor", "a", "--profile", "linked")
     assert code == 0
     assert "ok       result      at %s" % server.url("/small/a") in out
     assert "ok       cancel      POST %s (not sent)" % server.url("/jobs/a/cancel") in out
     assert "/jobs/a/cancel" not in server.paths()
 
 
-def test_ctrl_c_stops_a_download_and_the_next_command_continues_it(folder, server):
+def test_ctrl_c_stops_a_download_and_the_next_command_continues_it(folder, server, run_here):
     env = environment(folder)
     words = ["wait", "s1", "--profile", "stalling", "--save", "results/x"]
     process = start_pollkit(folder, *words, env=env)
@@ -232,7 +232,7 @@ def test_ctrl_c_stops_a_download_and_the_next_command_continues_it(folder, serve
     process.communicate(timeout=30)
     assert process.returncode == 130 and time.monotonic() - began_at < 1.3
     assert saved(folder) == ["x.part", "x.part.etag"]
-    assert pollkit(folder, *words)[0] == 0
+    assert run_here(*words)[0] == 0
     assert (folder / "results" / "x").read_bytes() == SMALL and saved(folder) == ["x"]
     ranges = [each["range"] for each in server.log() if each["path"] == "/stall/s1"]
     assert ranges == [None, "bytes=%d-" % (len(SMALL) // 2)]  # all that had arrived
@@ -241,15 +241,15 @@ def test_ctrl_c_stops_a_download_and_the_next_command_continues_it(folder, serve
 # cancel
 
 
-def test_cancel_asks_the_api_and_run_shows_the_end(folder):
-    pollkit(folder, "add", "jobs.db", "r1", "r2", "--profile", "linked")
-    code, out, err = pollkit(folder, "cancel", "jobs.db", "r1")
+def test_cancel_asks_the_api_and_run_shows_the_end(run_here):
+    run_here("add", "jobs.db", "r1", "r2", "--profile", "linked")
+    code, out, err = run_here("cancel", "jobs.db", "r1")
     assert (code, out) == (0, "") and "asked the API to cancel r1" in err
-    code, _, err = pollkit(folder, "run", "jobs.db", "--for", "1s")
+    code, _, err = run_here("run", "jobs.db", "--once")
     assert (
         code == 3 and 'r1: cancelled: pollkit asked the API to cancel it; status "cancelled"' in err
     )
-    shown = json.loads(pollkit(folder, "status", "jobs.db", "--json")[1])
+    shown = json.loads(run_here("status", "jobs.db", "--json")[1])
     assert {job["id"]: job["state"] for job in shown["jobs"]} == {
         "r1": "cancelled",
         "r2": "waiting",
