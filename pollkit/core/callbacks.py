@@ -12,7 +12,7 @@ from typing import Any, Mapping, NamedTuple, Optional
 from urllib.parse import unquote
 
 from .reading.fields.json_paths import Path
-from .reading.json_decoding import decode_json
+from .reading.json_decoding import try_decode_json
 
 SIGNATURE_HEADER = "X-Pollkit-Signature"
 LONGEST_ID = 500  # characters
@@ -100,9 +100,6 @@ def _id_from_target(target: str) -> str:
 
 def _id_from_body(body: bytes, path: str) -> str:
     """The text or whole number at a path of the JSON body; '' if there is none."""
-    try:
-        value: Any = Path(path).find(decode_json(body))
-    except ValueError:
-        return ""
+    value: Any = Path(path).find(try_decode_json(body))
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if isinstance(value, str) or is_number else ""

@@ -62,6 +62,14 @@ def decode_json(body: bytes) -> Any:
         raise
 
 
+def try_decode_json(body: bytes) -> Any:
+    """The data of a JSON body; None if it is not JSON, or is too costly to decode."""
+    try:
+        return decode_json(body)
+    except ValueError:
+        return None
+
+
 def decode_inner_json(text: Any) -> Any:
     """The data of JSON inside a string; None if it is not JSON, or is too costly to decode."""
     try:

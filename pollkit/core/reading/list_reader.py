@@ -9,7 +9,7 @@ from ..urls import join_url, percent_encode
 from .fields import conventions
 from .fields.job_fields import paths_for
 from .fields.json_paths import Path, split_next_page
-from .json_decoding import JsonTooCostly, decode_json
+from .json_decoding import JsonTooCostly, decode_json, try_decode_json
 from .middleboxes import describe_page, is_page
 from .verdict import Verdict
 
@@ -33,10 +33,10 @@ class NextPage:
 
     def url(self, page: Reply, first_url: str) -> Optional[str]:
         """The URL of the next page; None if this is the last one, or UNUSABLE_LINK."""
-        try:
-            value = self._find(page)
-        except ValueError:
-            return None
+        if self._path is None:
+            value: Any = next_link(page.headers.get("link", ""))
+        else:
+            value = self._path.find(try_decode_json(page.body))
         is_last = value is None or value is False or value == ""
         if is_last:
             return None
@@ -49,11 +49,6 @@ class NextPage:
             return join_url(page.url, text) or UNUSABLE_LINK
         separator = "&" if "?" in first_url else "?"
         return "%s%s%s=%s" % (first_url, separator, self._parameter, percent_encode(text))
-
-    def _find(self, page: Reply) -> Any:
-        if self._path is None:
-            return next_link(page.headers.get("link", ""))
-        return self._path.find(decode_json(page.body))
 
 
 def next_link(header: str) -> Optional[str]:

@@ -27,7 +27,7 @@ from ..reading.fields.job_fields import JobFields, paths_for
 from ..reading.fields.json_paths import Path
 from ..reading.fields.status_words import normalize_word
 from ..reading.http_status import linked_url
-from ..reading.json_decoding import decode_json, to_plain_json
+from ..reading.json_decoding import to_plain_json, try_decode_json
 from ..reading.middleboxes import is_page
 from ..reading.reader import Reader
 from ..reading.verdict import Reading, Verdict
@@ -123,17 +123,12 @@ class SubmitReader:
 
     def _read_refusal(self, reply: Reply, answer: Answer) -> Answer:
         """Read a 4xx, in the API's own words if it has any."""
-        code = None
-        message = None
-        try:
-            code, message = self._fields.find_error(decode_json(reply.body))
-        except ValueError:
-            pass
+        code, message = self._fields.find_error(try_decode_json(reply.body))
         because = answer.because if message is None else one_line(message)
         return answer._replace(kind=Kind.REFUSED, error_code=code, because=because)
 
     def _read_success(self, reply: Reply) -> Answer:
-        data = _decode(reply)
+        data = try_decode_json(reply.body)
         place = self._find_place(data, reply)
         reading = self._reader.read(reply)
         answer = _answer_from(Kind.ACCEPTED, reading, reply.status)
@@ -164,7 +159,7 @@ class SubmitReader:
     def _read_found(self, reply: Reply, answer: Answer) -> Answer:
         """Read a 2xx reply to a lookup: a job, or a list with one job or none."""
         absent = answer._replace(kind=Kind.ABSENT, because="the lookup found no job")
-        data = _decode(reply)
+        data = try_decode_json(reply.body)
         if not data:
             return answer if data is None and reply.body.strip() else absent
         place = self._find_place(data, reply)
@@ -258,14 +253,6 @@ def _answer_from(kind: Kind, reading: Reading, status: int) -> Answer:
     return Answer(
         kind, reading.because, http_status=status, retry_after=reading.retry_after, reading=reading
     )
-
-
-def _decode(reply: Reply) -> Any:
-    """The JSON of a reply; None if it has none."""
-    try:
-        return decode_json(reply.body)
-    except ValueError:
-        return None
 
 
 def _with_result(answer: Answer, data: Any, reply: Reply) -> Answer:

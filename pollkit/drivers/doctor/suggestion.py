@@ -15,7 +15,7 @@ from ...core.reading.fields.job_fields import parse_fraction
 from ...core.reading.fields.json_paths import Path
 from ...core.reading.fields.status_words import StatusWords, parse_word
 from ...core.reading.fields.timestamps import parse_timestamp
-from ...core.reading.json_decoding import decode_json
+from ...core.reading.json_decoding import try_decode_json
 from ...core.reading.rate_limit_headers import parse_quota
 from ...core.reading.reader import Reader
 from ...core.reading.verdict import Reading, Verdict
@@ -45,7 +45,7 @@ class _Sample(NamedTuple):
     """A reply about one job, decoded and understood."""
 
     reply: Reply
-    data: Any
+    data: Any  # None if it is not JSON, for example a 202 without a body
     reading: Reading
 
 
@@ -76,11 +76,7 @@ def _poll(target: Target) -> _Sample:
     reading = target.endpoint.reader.read(seen)
     if reading.verdict not in _READABLE and reading.code is not FaultCode.NO_STATUS:
         raise NoReply(transport.scrub(reading.because, target.url))
-    try:
-        data = decode_json(seen.body)
-    except ValueError:
-        data = None  # for example, a 202 without a body
-    return _Sample(seen, data, reading)
+    return _Sample(seen, try_decode_json(seen.body), reading)
 
 
 def _suggestion_text(profile: Profile, urls: Sequence[str], samples: Sequence[_Sample]) -> str:
