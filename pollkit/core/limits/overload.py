@@ -28,11 +28,10 @@ lonely, and its errors are no evidence against the origin.
 from collections import deque
 from typing import Deque, Dict, NamedTuple
 
-from ..reading.verdict import Reading, Verdict
+from ..reading.verdict import GATEWAY_ERRORS, Reading, Verdict
 from ..units import LONG_AGO
 from ..waiting.wait_state import WaitState
 
-GATEWAY_ERRORS = (502, 503, 504)
 GOOD = (Verdict.DONE, Verdict.FAILED, Verdict.PENDING, Verdict.SEE_OTHER)
 WINDOW_S = 120.0  # how long a reply is remembered
 MOST_REPLIES = 40  # of an origin that are remembered

@@ -8,7 +8,7 @@ import re
 from typing import Optional
 
 from ..model import FaultCode, Reply, one_line
-from .verdict import Reading, Verdict
+from .verdict import GATEWAY_ERRORS, Reading, Verdict
 
 _BEGINNING = 20000  # bytes of a page that are searched
 _LONGEST_TITLE = 80
@@ -19,7 +19,6 @@ _PASSWORD = r"(?i)<input[^<>]{0,500}type=[\"']?password"
 # Proxies name themselves in Server only if the reply is their own, not one that they forward.
 _PROXY_SERVER = r"(?i)(?:squid|tinyproxy|privoxy|zscaler)\b"
 _PROXY_STATUS_ERROR = r";\s*error=([\w-]{1,60})"  # RFC 9209, 2.1.1
-_GATEWAY_ERRORS = (502, 503, 504)
 
 
 def is_page(reply: Reply) -> bool:
@@ -67,7 +66,7 @@ def read_proxy_error(reply: Reply) -> Optional[Reading]:
         return None
     because = "a proxy answered %d in place of the server (%s)" % (reply.status, reason)
     # A proxy that can't reach the server is a sign of an outage, like the server's own 503.
-    is_gateway_error = reply.status in _GATEWAY_ERRORS
+    is_gateway_error = reply.status in GATEWAY_ERRORS
     return Reading(
         Verdict.FAULT,
         because,

@@ -32,18 +32,17 @@ from .fields.status_candidates import Candidate
 from .fields.status_field import StatusFinder
 from .fields.status_words import StatusWords, flatten_word
 from .http_status import is_success, next_request, read_http_status
-from .json_decoding import JsonTooCostly, decode_json, to_plain_json
+from .json_decoding import JsonTooCostly, decode_json, to_plain_json, try_decode_json
 from .list_reader import ListReader
 from .middleboxes import describe_page, is_login_page, is_page, read_proxy_error
 from .rate_limit_headers import RELEVANT_HEADERS, parse_quota, parse_retry_after, quota_warning
-from .verdict import Reading, Verdict
+from .verdict import VERDICTS, Reading, Verdict
 
 if TYPE_CHECKING:
     from .rules.reader import RuleReader
 
 Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]  # the return value of a poll
 
-_VERDICTS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 _VERDICT_TEXTS = {verdict: verdict.value for verdict in Verdict}  # faster than `value`
 NO_RULE_MATCHES = "no rule matches: pending"
 _RETRY_AFTER = Reading._fields.index("retry_after")  # followed by the quota
@@ -56,7 +55,7 @@ class Reader:
 
     def __init__(self, profile: Profile) -> None:
         self._words = StatusWords(profile.done, profile.failed, profile.pending)
-        self._unknown = _VERDICTS[profile.unknown]
+        self._unknown = VERDICTS[profile.unknown]
         self._finder = StatusFinder(profile.status, self._words)
         self._fields = JobFields(profile)
         self._rules = _rule_reader(profile, self._fields)
@@ -135,10 +134,7 @@ class Reader:
         """The fields of a 2xx reply that may be the status, if it is uncertain which one is."""
         if not is_success(reply):
             return []
-        try:
-            return self._finder.list_candidates(decode_json(reply.body))
-        except ValueError:
-            return []
+        return self._finder.list_candidates(try_decode_json(reply.body))
 
     def explain_rules(self, reply: Reply) -> List[str]:
         """Which rule matches a reply, or else all of them with the values that they found."""
@@ -257,7 +253,7 @@ class Reader:
             return self._unknown
         if meaning == "done" and self._has_failed_nevertheless(word, data):
             return Verdict.FAILED
-        return _VERDICTS[meaning]
+        return VERDICTS[meaning]
 
     def _has_failed_nevertheless(self, word: str, data: Any) -> bool:
         """Whether another field says that a job failed although its status means 'done'.

@@ -34,6 +34,8 @@ class Verdict(Enum):
     __hash__ = object.__hash__
 
 
+VERDICTS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
+GATEWAY_ERRORS = (502, 503, 504)  # HTTP statuses by which a gateway replies in place of the server
 # They may concern the hold alone: not every service has it, nor may every user ask for it.
 _REFUSALS = (Verdict.NOT_FOUND, Verdict.REFUSED, Verdict.UNAUTHORISED)
 

@@ -24,9 +24,8 @@ are remembered.
 
 from typing import List, NamedTuple, Optional, Set
 
-from ..limits.overload import GATEWAY_ERRORS
 from ..model import FaultCode, State
-from ..reading.verdict import Reading, Verdict
+from ..reading.verdict import GATEWAY_ERRORS, Reading, Verdict
 from ..units import rounded_duration
 from ..waiting.ends.endings import end_wait
 from ..waiting.pace import Backoff

@@ -29,7 +29,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 from ....errors import ConfigError
 from ...model import one_line
 from ..fields.json_paths import Path
-from ..verdict import Verdict
+from ..verdict import VERDICTS
 from .rule import (
     COUNT_COMPARISONS,
     CountTest,
@@ -41,7 +41,6 @@ from .rule import (
     ValueTest,
 )
 
-VERDICTS = {"done": Verdict.DONE, "failed": Verdict.FAILED, "pending": Verdict.PENDING}
 LONGEST_RULE = 2000  # characters
 _TOKEN = re.compile(r"\s*('(?:[^']|'')*'|==|!=|<=|>=|=|<|>|,|[^\s,'=!<>]+)")
 _HTTP = re.compile(r"[1-5](?:[0-9]{2}|xx)")

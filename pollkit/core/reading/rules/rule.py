@@ -26,11 +26,8 @@ _READ_VALUES = 1000  # of a list, to show up to _SHOWN_VALUES different ones
 _SHOWN_VALUES = 5
 
 
-class Unreadable:
-    """Stands for the data of a body that is not JSON: it has no fields, and misses none."""
-
-
-UNREADABLE = Unreadable()
+# Stands for the data of a body that is not JSON: it has no fields, and misses none.
+UNREADABLE = object()
 
 
 class Evidence(NamedTuple):
