@@ -100,7 +100,7 @@ class _Parser:
             if word == "or":
                 raise ConfigError("there is no 'or': write another rule instead")
             if word != "and":
-                raise ConfigError("write 'and' between two tests, before %r" % self._previous())
+                raise ConfigError("write 'and' between two tests, before %r" % word)
             tests.append(self._test())
         return Rule(self._text, VERDICTS[verdict], tuple(tests))
 
@@ -166,9 +166,6 @@ class _Parser:
 
     def _peek(self) -> Optional[str]:
         return self._tokens[self._at] if self._at < len(self._tokens) else None
-
-    def _previous(self) -> str:
-        return self._tokens[self._at - 1]
 
     def _next(self, problem: str) -> str:
         token = self._peek()
