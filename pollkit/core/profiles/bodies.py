@@ -6,13 +6,22 @@ percent-encoded and {ids} has commas between them.
 """
 
 import re
-from typing import Mapping, Sequence
+from typing import Dict, Mapping, Sequence
 
 from ...errors import ConfigError
+from ..model import Job
 from ..urls import fill_ids, percent_encode
 
 _NAMES = r"\{(id|label|hold|hold_ms|index)\}"  # compiled when a body first needs it
 _JOB_NAMES = ("id", "label")
+
+
+def job_values(job: Job) -> Dict[str, str]:
+    """The values of {id} and {label}, in a body or in a URL template."""
+    values = {"id": job.id}
+    if job.label is not None:
+        values["label"] = job.label
+    return values
 
 
 def has_id(body: str) -> bool:

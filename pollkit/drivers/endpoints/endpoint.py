@@ -7,7 +7,7 @@ and it turns the reply into readings, from which it removes secrets.
 from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ...core.model import Job, display_id
-from ...core.profiles.bodies import fill_batch_body, fill_body, has_placeholder
+from ...core.profiles.bodies import fill_batch_body, fill_body, has_placeholder, job_values
 from ...core.profiles.hold_templates import without_hold
 from ...core.profiles.origins import origin_text
 from ...core.profiles.profile import Profile, fill_base
@@ -56,14 +56,7 @@ def job_url(profile: Profile, job: Job) -> str:
         fill_base(profile)  # raises a ConfigError: the client fills in every base that is known
     if profile.hold is not None:
         url = without_hold(url)
-    return fill_template(url, **_template_values(job))
-
-
-def _template_values(job: Job) -> Dict[str, str]:
-    values = {"id": job.id}
-    if job.label is not None:
-        values["label"] = job.label
-    return values
+    return fill_template(url, **job_values(job))
 
 
 class Endpoint:
@@ -112,7 +105,7 @@ class Endpoint:
         if self._held is not None:
             is_home = poll.hold_s > 0.0 and poll.url == job_url(self.profile, job)
             return self._held.request(
-                poll, self.origin if origin is None else origin, _template_values(job), is_home
+                poll, self.origin if origin is None else origin, job_values(job), is_home
             )
         return Request(
             poll.url,
@@ -127,7 +120,7 @@ class Endpoint:
         """The body of the request for one job, or a ConfigError; None if all have the same body."""
         if not self._has_body_per_job:
             return None
-        return fill_body(self.profile.body or "", _template_values(job)).encode("utf-8")
+        return fill_body(self.profile.body or "", job_values(job)).encode("utf-8")
 
     def _result_request(self, poll: Poll) -> Request:
         is_link = not is_link_template(self.profile.result_url or "")

@@ -10,6 +10,7 @@ House rules
 """
 
 from ...model import FaultCode, Job, State
+from ...profiles.bodies import job_values
 from ...reading.verdict import Reading, Verdict
 from ...urls import fill_template, is_link_template, join_url
 from ..wait_settings import WaitSettings
@@ -58,10 +59,7 @@ def _fetch(state: WaitState, settings: WaitSettings, reading: Reading, now: floa
 
 def template_url(template: str, job: Job, job_url: str) -> str:
     """The URL that a profile gives for a job; `job_url` is that of the job itself."""
-    values = {"id": job.id}
-    if job.label is not None:
-        values["label"] = job.label
-    filled = fill_template(template, **values)
+    filled = fill_template(template, **job_values(job))
     return join_url(job_url, filled) or filled
 
 
