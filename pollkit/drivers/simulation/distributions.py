@@ -69,15 +69,8 @@ class Lognormal(NamedTuple):
         """The age by which this share of jobs has finished."""
         target = (1.0 - share) * self._untruncated_survival(self.low)
         target += share * self._untruncated_survival(self.high)
-        low = -_LARGEST_Z
-        high = _LARGEST_Z
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            if _normal_tail(middle) > target:
-                low = middle
-            else:
-                high = middle
-        return min(max(self.median * math.exp(low * math.log(self.factor)), self.low), self.high)
+        z, _ = _bisect(-_LARGEST_Z, _LARGEST_Z, lambda z: _normal_tail(z) > target)
+        return min(max(self.median * math.exp(z * math.log(self.factor)), self.low), self.high)
 
     @property
     def key_ages(self) -> Tuple[float, ...]:
@@ -149,13 +142,7 @@ class Either(NamedTuple):
         """The age by which this share of jobs has finished."""
         low = min(kind.quantile(share) for kind in self.kinds)
         high = max(kind.quantile(share) for kind in self.kinds)
-        for _ in range(_BISECTIONS):
-            middle = (low + high) / 2
-            if self.survival(middle) > 1.0 - share:
-                low = middle
-            else:
-                high = middle
-        return high
+        return _bisect(low, high, lambda age: self.survival(age) > 1.0 - share)[1]
 
     @property
     def key_ages(self) -> Tuple[float, ...]:
@@ -164,6 +151,17 @@ class Either(NamedTuple):
 
     def __str__(self) -> str:
         return " or ".join(map(str, self.kinds))
+
+
+def _bisect(low: float, high: float, is_low: Callable[[float], bool]) -> Tuple[float, float]:
+    """Two values, very close to each other, between which `is_low` changes from true to false."""
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if is_low(middle):
+            low = middle
+        else:
+            high = middle
+    return low, high
 
 
 Distribution = Union[Uniform, Lognormal, Either, Measured]
