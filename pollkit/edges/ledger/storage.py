@@ -57,6 +57,12 @@ from .records import (
 from .rows import NewJob
 
 GIVE_UP_S = 86400.0
+KEPT_S = 30 * 86400.0  # how long an outage is kept after its end
+ABANDONED_S = 3600.0  # an outage ends if no job has been waiting for its probe for so long
+# The SQL condition for outages that `take_reports` returns; `reported` is 'begin' or 'end'.
+UNREPORTED = (
+    "(ended_at IS NULL AND reported IS NULL OR ended_at IS NOT NULL AND reported = 'begin')"
+)
 _T = TypeVar("_T")
 
 

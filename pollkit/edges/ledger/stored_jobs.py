@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tu
 from ...core.model import NO_TIMEOUT, Job, State
 from ...core.scheduling.outages import Outage
 from ...core.snapshot import is_instant
-from ...core.submitting.intent import Stage
+from ...core.submitting.intent import Intent, Stage
 from ...core.units import NEVER
 from ...core.waiting.ends.deadlines import outage_seconds
 from ...errors import LedgerError
@@ -151,6 +151,14 @@ def make_claims(
         )
         for job in jobs
     ]
+
+
+def make_intent(columns: Sequence[Any], offset: float) -> Intent:
+    """The intent of a claimed job, from its columns; its instants are in ledger time."""
+    key, url, body, stage, *instants, faults, last_fault = columns
+    moved: List[Any] = [None if at is None else at - offset for at in instants]
+    fields = [key, url, body, Stage(stage), *moved, faults, last_fault]
+    return Intent(*fields)
 
 
 def move_outage(outage: Outage, offset: float) -> Outage:

@@ -1,11 +1,11 @@
 """Statements that several parts use: how jobs and outages are read, and how jobs are leased."""
 
-from typing import Any, Dict, List, Sequence
+from typing import Dict, List, Sequence
 
 from ....core.scheduling.outages import Outage
-from ....core.submitting.intent import Intent, Stage
+from ....core.submitting.intent import Intent
 from ..records import Claim
-from ..stored_jobs import LedgerTime, StoredJob, make_claims
+from ..stored_jobs import LedgerTime, StoredJob, make_claims, make_intent
 from .connection.database import Database
 from .connection.session import Row
 
@@ -83,12 +83,7 @@ def _read_intents(database: Database, keys: List[int], time: LedgerTime) -> Dict
         "WHERE job = ANY(%s::bigint[])",
         keys,
     )
-    intents = {}
-    for job, key, url, body, stage, *instants, faults, last_fault in rows:
-        moved: List[Any] = [None if at is None else at - time.offset for at in instants]
-        fields = [key, url, body, Stage(stage), *moved, faults, last_fault]
-        intents[job] = Intent(*fields)
-    return intents
+    return {job: make_intent(columns, time.offset) for job, *columns in rows}
 
 
 def keys_and_tokens(claims: Sequence[Claim]) -> List[List[object]]:

@@ -1,9 +1,10 @@
 """The SQLite file of a ledger, and ledger time (see ledger_clock.py)."""
 
-from typing import Any, Callable, List, Optional, Sequence, TypeVar
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, TypeVar
 
 from ...clock import Clock
-from ...sqlite_file import Connection, SqliteFile
+from ...sqlite_file import Connection, Cursor, SqliteFile
+from .. import stored_jobs
 from ..stored_jobs import LedgerTime, parse_json
 from .ledger_clock import Moment, convert_moment
 from .owners import Owner
@@ -85,3 +86,28 @@ class FileTables:
 
     def __init__(self, file: LedgerFile) -> None:
         self._file = file
+
+
+class Page(NamedTuple):
+    """Some of the rows of a query."""
+
+    rows: List[Tuple[Any, ...]]
+    is_cut: bool  # whether the query has more rows
+
+
+def read_page(cursor: Cursor) -> Page:
+    """Read rows until their last column, the outcome, adds up to PAGE_CHARACTERS.
+
+    Results may have megabytes each: a hundred of them are too many for a small host.
+    """
+    rows = []
+    size = 0
+    try:
+        for row in cursor:
+            rows.append(row)
+            size += len(row[-1] or "")
+            if size >= stored_jobs.PAGE_CHARACTERS:
+                return Page(rows, True)
+        return Page(rows, False)
+    finally:
+        cursor.close()  # an open cursor keeps SQLite from writing back the write-ahead log

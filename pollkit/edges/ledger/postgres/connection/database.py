@@ -73,6 +73,7 @@ class Database:
         self.name = self.address.name
         self.clock = clock
         self._driver: Driver = load_driver()
+        self.driver_name = self._driver.name
         self._lock = threading.RLock()
         self._connection: Any = None
         self._pid = os.getpid()
@@ -82,11 +83,6 @@ class Database:
         self._connect_once()
         if needs_tables:
             self._prepare_tables(create)
-
-    @property
-    def driver_name(self) -> str:
-        """The name of the driver."""
-        return self._driver.name
 
     def query(self, statement: str, *values: object) -> List[Row]:
         """Execute one statement, atomically; its rows."""
@@ -101,10 +97,7 @@ class Database:
             db.query("BEGIN ISOLATION LEVEL READ COMMITTED")
             try:
                 result = work(db)
-            except LedgerError:
-                db.query("ROLLBACK")
-                raise
-            except ValueError:  # a ConfigError
+            except (LedgerError, ValueError):  # also a ConfigError
                 db.query("ROLLBACK")
                 raise
             db.query("COMMIT")

@@ -10,14 +10,11 @@ from .....core.model import one_line
 from .....core.scheduling.outages import Outage
 from .....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
 from ...records import Claim, OutageReport, new_token
-from ...storage import Outages
+from ...storage import ABANDONED_S, KEPT_S, UNREPORTED, Outages
 from ...stored_jobs import move_outage
 from ..connection.database import Database, DatabaseTables
 from ..connection.session import Session
 from ..rows import LEASE, claims_from_rows, keys_and_tokens, read_outages
-
-KEPT_S = 30 * 86400.0  # how long an outage is kept after its end
-ABANDONED_S = 3600.0  # an outage ends if no job has been waiting for its probe for so long
 
 INSERT = (
     "INSERT INTO pollkit.outage (origin, began_at, last_fault, next_probe_at, failed_probes, "
@@ -31,9 +28,6 @@ HOLD = """WITH outage AS MATERIALIZED (
     UPDATE pollkit.due SET lane = COALESCE((SELECT key FROM outage), 0), token = NULL,
         next_at = due_at FROM unnest(%s::bigint[], %s::text[]) AS mine (job, token)
     WHERE due.job = mine.job AND due.token = mine.token"""
-_UNREPORTED = (
-    "(ended_at IS NULL AND reported IS NULL OR ended_at IS NOT NULL AND reported = 'begin')"
-)
 
 
 class PostgresOutages(DatabaseTables, Outages):
@@ -141,7 +135,7 @@ class PostgresOutages(DatabaseTables, Outages):
         """The outages to report to a person, each once; see Outages."""
         rows = self._database.query(
             "UPDATE pollkit.outage SET reported = CASE WHEN ended_at IS NULL THEN 'begin' "
-            "ELSE 'end' END WHERE " + _UNREPORTED + " RETURNING " + ", ".join(Outage._fields)
+            "ELSE 'end' END WHERE " + UNREPORTED + " RETURNING " + ", ".join(Outage._fields)
         )
         offset = self._database.time().wall_offset
         outages = sorted(map(Outage._make, rows), key=lambda outage: outage.began_at)

@@ -14,6 +14,7 @@ from ..ledger_clock import Moment, convert_moment
 from ..ledger_file import FileTables
 
 _T = TypeVar("_T")
+_COLUMNS = "rule, boot, now, wall, state"
 
 
 class _Row(NamedTuple):
@@ -29,7 +30,13 @@ class SqliteBuckets(FileTables, Buckets):
 
     def all(self) -> Dict[str, StoredBucket]:
         """All buckets, by name; see Buckets."""
-        return self._file.read(self._load_all)
+        query = "SELECT name, %s FROM buckets ORDER BY name" % _COLUMNS
+        return self._file.read(
+            lambda db: {
+                name: self._parse(*columns).stored
+                for name, *columns in db.execute(query).fetchall()
+            }
+        )
 
     def read(self, name: str) -> Optional[StoredBucket]:
         """The bucket, if there is one; see Buckets."""
@@ -64,23 +71,13 @@ class SqliteBuckets(FileTables, Buckets):
         self._store(db, name, row.stored, row.at)
         return row.stored
 
-    def _load_all(self, db: Connection) -> Dict[str, StoredBucket]:
-        found = {}
-        for (name,) in db.execute("SELECT name FROM buckets ORDER BY name").fetchall():
-            row = self._load(db, name)
-            if row is not None:
-                found[name] = row.stored
-        return found
-
     def _load(self, db: Connection, name: str) -> Optional[_Row]:
-        row = db.execute(
-            "SELECT rule, boot, now, wall, state FROM buckets WHERE name = ?", (name,)
-        ).fetchone()
-        if row is None:
-            return None
-        rule, *moment, text = row
+        row = db.execute("SELECT %s FROM buckets WHERE name = ?" % _COLUMNS, (name,)).fetchone()
+        return None if row is None else self._parse(*row)
+
+    def _parse(self, rule: str, boot: str, now: float, wall: float, text: str) -> _Row:
         at = self._file.moment()
-        written = Moment(*moment)
+        written = Moment(boot, now, wall)
         clock_changed = written.boot != at.boot or written.wall > at.wall
         bucket = bucket_from_text(text, convert_moment(written, at), self._file.path)
         return _Row(StoredBucket(rule, bucket, at.now), at, clock_changed)

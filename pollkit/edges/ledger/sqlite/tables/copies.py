@@ -64,16 +64,14 @@ class SqliteCopies(FileTables, Copies):
 
     def read_durations(self) -> List[CopiedDuration]:
         """All durations that are kept; see Copies."""
-
-        def work(db: Connection, time: LedgerTime) -> List[CopiedDuration]:
-            rows = db.execute(
+        rows = self._file.read_timed(
+            lambda db, time: db.execute(
                 "SELECT profile, label, least_s, most_s, began_at + ? FROM durations "
                 "ORDER BY serial",
                 (time.wall_offset,),
             ).fetchall()
-            return [CopiedDuration._make(row) for row in rows]
-
-        return self._file.read_timed(work)
+        )
+        return [CopiedDuration._make(row) for row in rows]
 
     def read_minutes(self) -> List[Minute]:
         """All polls per minute, and the sums of older ones; see Copies."""

@@ -9,7 +9,7 @@ from ....sqlite_file import Connection
 from ...leases import Intents
 from ...records import WAITING, Claim, new_token
 from ...rows import NewJob
-from ...stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims
+from ...stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims, make_intent
 from ..ledger_file import FileTables
 
 
@@ -115,16 +115,4 @@ def _add_intent(db: Connection, claim: Claim, time: LedgerTime) -> Claim:
     ).fetchone()
     if row is None:
         return claim
-    key, url, body, stage, due_at, first_sent_at, sent_at, faults, last_fault = row
-    intent = Intent(
-        key,
-        url,
-        body,
-        Stage(stage),
-        next_at=due_at - time.offset,
-        first_sent_at=None if first_sent_at is None else first_sent_at - time.offset,
-        sent_at=None if sent_at is None else sent_at - time.offset,
-        faults=faults,
-        last_fault=last_fault,
-    )
-    return claim._replace(intent=intent)
+    return claim._replace(intent=make_intent(row, time.offset))

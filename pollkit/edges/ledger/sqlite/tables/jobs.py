@@ -21,10 +21,9 @@ from ...records import WAITING, Added, JobRow, Summary
 from ...rows import NewJob, check_known
 from ...storage import Jobs
 from ...stored_jobs import INTENT_COLUMNS, JOB_COLUMNS, LedgerTime, StoredJob, make_row, summarize
-from ..ledger_file import FileTables
+from ..ledger_file import FileTables, Page, read_page
 from .intents import restart_intent
 from .outages import read_outages
-from .pages import Page, read_page
 
 _TABLES = ("jobs", "outcomes", "intents")  # all have the key of a job
 

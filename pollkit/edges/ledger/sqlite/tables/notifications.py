@@ -7,8 +7,7 @@ from ....sqlite_file import Connection
 from ...records import Notification
 from ...storage import GIVE_UP_S, Notifications
 from ...stored_jobs import LedgerTime
-from ..ledger_file import FileTables
-from .pages import Page, read_page
+from ..ledger_file import FileTables, Page, read_page
 
 
 class SqliteNotifications(FileTables, Notifications):

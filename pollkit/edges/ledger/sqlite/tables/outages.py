@@ -12,12 +12,10 @@ from .....core.scheduling.outages import Outage
 from .....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
 from ....sqlite_file import Connection
 from ...records import Claim, OutageReport, new_token
-from ...storage import Outages
+from ...storage import ABANDONED_S, KEPT_S, UNREPORTED, Outages
 from ...stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims, move_outage
 from ..ledger_file import FileTables
 
-KEPT_S = 30 * 86400.0  # how long an outage is kept after its end
-ABANDONED_S = 3600.0  # an outage ends if no job has been waiting for its probe for so long
 _COLUMNS = "origin, began_at, last_fault, next_probe_at, failed_probes, ended_at"
 
 
@@ -26,21 +24,18 @@ class SqliteOutages(FileTables, Outages):
 
     def current(self) -> List[Outage]:
         """The outages that have not ended; see Outages."""
-
-        def work(db: Connection, time: LedgerTime) -> List[Outage]:
-            outages = read_outages(db, "ended_at IS NULL")
-            return [move_outage(outage, -time.offset) for outage in outages]
-
-        return self._file.read_timed(work)
+        return self._file.read_timed(
+            lambda db, time: [
+                move_outage(outage, -time.offset) for outage in read_outages(db, "ended_at IS NULL")
+            ]
+        )
 
     def since(self, at: float) -> List[Outage]:
         """The current outages, and those that ended since; see Outages."""
-
-        def work(db: Connection, time: LedgerTime) -> List[Outage]:
-            outages = [move_outage(outage, time.wall_offset) for outage in read_outages(db)]
-            return [each for each in outages if each.ended_at is None or each.ended_at > at]
-
-        return self._file.read_timed(work)
+        outages = self._file.read_timed(
+            lambda db, time: [move_outage(outage, time.wall_offset) for outage in read_outages(db)]
+        )
+        return [each for each in outages if each.ended_at is None or each.ended_at > at]
 
     def begin(self, outage: Outage) -> bool:
         """Record an outage; see Outages."""
@@ -130,10 +125,10 @@ class SqliteOutages(FileTables, Outages):
         """The outages to report to a person, each once; see Outages."""
 
         def work(db: Connection, time: LedgerTime) -> List[OutageReport]:
-            outages = read_outages(db, _UNREPORTED)
+            outages = read_outages(db, UNREPORTED)
             db.execute(
                 "UPDATE outages SET reported = CASE WHEN ended_at IS NULL THEN 'begin' "
-                "ELSE 'end' END WHERE " + _UNREPORTED
+                "ELSE 'end' END WHERE " + UNREPORTED
             )
             return [
                 OutageReport(
@@ -142,14 +137,9 @@ class SqliteOutages(FileTables, Outages):
                 for outage in outages
             ]
 
-        if not self._file.read(lambda db: read_outages(db, _UNREPORTED)):
+        if not self._file.read(lambda db: read_outages(db, UNREPORTED)):
             return []
         return self._file.write_timed(work)
-
-
-_UNREPORTED = (
-    "(ended_at IS NULL AND reported IS NULL OR ended_at IS NOT NULL AND reported = 'begin')"
-)
 
 
 def insert_outage(db: Connection, outage: Outage, reported: Optional[str] = None) -> None:
