@@ -102,8 +102,10 @@ def metrics_text(ledger: Ledger, name: str) -> str:
     name = name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     lines = []
     for metric in _metrics(ledger):
-        lines.append("# HELP pollkit_%s %s" % (metric.name, metric.description))
-        lines.append("# TYPE pollkit_%s %s" % (metric.name, metric.kind))
+        lines += [
+            "# HELP pollkit_%s %s" % (metric.name, metric.description),
+            "# TYPE pollkit_%s %s" % (metric.name, metric.kind),
+        ]
         for sample in metric.samples:
             labels = _labels_text(dict(sample.labels, ledger=name))
             lines.append(
@@ -206,9 +208,8 @@ def _quantiles(delays: List[float]) -> List[Sample]:
         for quantile in QUANTILES:
             index = int(quantile * (len(delays) - 1) + 0.5)
             samples.append(Sample(delays[index], {"quantile": "%g" % quantile}))
-    samples.append(Sample(sum(delays), suffix="_sum"))
-    samples.append(Sample(len(delays), suffix="_count"))
-    return samples
+    totals = [Sample(sum(delays), suffix="_sum"), Sample(len(delays), suffix="_count")]
+    return samples + totals
 
 
 def _labels_text(labels: Dict[str, str]) -> str:

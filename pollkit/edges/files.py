@@ -144,11 +144,16 @@ def replace_file(path: str, data: bytes, mode: int) -> None:
             set_access(descriptor, path, mode)
         os.replace(temporary, path)
     except BaseException:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
+        remove_if_possible(temporary)
         raise
+
+
+def remove_if_possible(path: str) -> None:
+    """Remove a file; if there is none, or it can't be removed, do nothing."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
 
 
 def set_access(descriptor: int, path: str, mode: int) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Op
 
 from ..core.learning.durations import RECENT, Completion, Durations
 from ..errors import ConfigError
-from .files import SQLITE_HEADER, has_name, open_file
+from .files import SQLITE_HEADER, has_name, open_file, remove_if_possible
 
 VERSION = 2  # version 1 had other evidence of drift; both can be read
 MOST_KINDS = 100  # those that were updated last
@@ -273,14 +273,14 @@ def _write(path: str, kinds: Dict[Kind, Any], is_locked: bool) -> None:
     data = json.dumps(content, separators=(",", ":")).encode("ascii")
     # With the lock, always the same name: so a file that a killed process has left is removed.
     temporary = path + ".new" if is_locked else "%s.%d.new" % (path, os.getpid())
-    _remove(temporary)
+    remove_if_possible(temporary)
     try:
         number = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(number, "wb") as file:
             file.write(data)
         os.replace(temporary, path)
     except BaseException:
-        _remove(temporary)
+        remove_if_possible(temporary)
         raise
 
 
@@ -320,10 +320,3 @@ def _open(path: str, flags: int) -> int:
         os.close(number)
         raise OSError(EINVAL, "it is not a file")
     return number
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass

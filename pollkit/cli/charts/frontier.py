@@ -94,11 +94,16 @@ def chart(
         if figures.mean is not None:
             plot.draw_letter(figures.polls_per_job, figures.mean, letter(i))
     tick_texts = {plot.row(tick): number_text(tick) for tick in y_axis.ticks(5)}
-    lines = [legend]
-    for row in range(ROWS):
-        lines.append("%7s %s%s" % (tick_texts.get(row, ""), strokes.bar, plot.row_text(row)))
-    lines += _x_axis_lines(plot, strokes)
-    lines.append("mean notice delay, seconds (log)".rjust(41)[-width:])
+    rows = [
+        "%7s %s%s" % (tick_texts.get(row, ""), strokes.bar, plot.row_text(row))
+        for row in range(ROWS)
+    ]
+    lines = [
+        legend,
+        *rows,
+        *_x_axis_lines(plot, strokes),
+        "mean notice delay, seconds (log)".rjust(41)[-width:],
+    ]
     return "".join(line.rstrip() + "\n" for line in lines)
 
 

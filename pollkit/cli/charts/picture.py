@@ -6,7 +6,7 @@ pace as a point with its name. The lower half shows the requests per minute agai
 
 import itertools
 from html import escape
-from typing import List, Sequence, Tuple
+from typing import List, NamedTuple, Sequence, Tuple
 
 from ...core.model import one_line
 from ...core.units import duration_text
@@ -208,17 +208,12 @@ def _draw_curve(curve: Sequence[Point], is_dashed: bool) -> List[str]:
 
 def _draw_timeline(simulation: Simulation, all_figures: Sequence[Figures]) -> List[str]:
     """Requests per minute over time, with one line per pace, and the limit."""
-    minutes = 1 + max((max(one.per_minute) for one in all_figures if one.per_minute), default=0)
-    bin_width = max(1, -(-minutes // MOST_BINS))
-    rates = [request_rates(one, minutes, bin_width) for one in all_figures]
+    minutes, bin_width, rates = request_rates(all_figures)
     limit = None
     if simulation.limit is not None:
         limit = simulation.limit.polls / simulation.limit.per * 60
     ticks = even_ticks(max([max(rate) for rate in rates] + [limit or 1.0]), 4)
-    title = "requests per minute"
-    if bin_width > 1:
-        title += ", averaged over %d minutes" % bin_width
-    shapes = [text_element(LEFT, TIMELINE.top - 14, title)]
+    shapes = [text_element(LEFT, TIMELINE.top - 14, rates_title("requests", bin_width))]
     for tick in ticks:
         y = _rate_y(tick, ticks)
         shapes += [
@@ -261,12 +256,31 @@ def _rate_y(rate: float, ticks: Sequence[float]) -> float:
     return TIMELINE.bottom - rate / ticks[-1] * TIMELINE.height
 
 
-def request_rates(one: Figures, minutes: int, bin_width: int) -> List[float]:
-    """Requests per minute, averaged over bins of `bin_width` minutes."""
-    rates = [0.0] * -(-minutes // bin_width)
-    for minute, count in one.per_minute.items():
-        rates[minute // bin_width] += count / bin_width
-    return rates
+class RequestRates(NamedTuple):
+    """Requests per minute over so many minutes, averaged over bins: a list for each pace."""
+
+    minutes: int
+    bin_width: int  # minutes
+    rates: List[List[float]]
+
+
+def request_rates(all_figures: Sequence[Figures]) -> RequestRates:
+    """The request rates of all paces."""
+    minutes = 1 + max((max(one.per_minute) for one in all_figures if one.per_minute), default=0)
+    bin_width = max(1, -(-minutes // MOST_BINS))
+    rates = []
+    for one in all_figures:
+        bins = [0.0] * -(-minutes // bin_width)
+        for minute, count in one.per_minute.items():
+            bins[minute // bin_width] += count / bin_width
+        rates.append(bins)
+    return RequestRates(minutes, bin_width, rates)
+
+
+def rates_title(requests: str, bin_width: int) -> str:
+    """The title of a chart of request rates."""
+    title = requests + " per minute"
+    return title if bin_width == 1 else "%s, averaged over %d minutes" % (title, bin_width)
 
 
 def time_unit(minutes: int) -> Tuple[int, str]:

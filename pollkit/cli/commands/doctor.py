@@ -19,7 +19,7 @@ examples:
 """
 
 import argparse
-from typing import List
+from typing import Iterable, List
 
 from ...drivers.doctor.examination import Examination
 from ...drivers.doctor.findings import Finding, Level, summarise
@@ -53,10 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
     job = options.job_from(arguments, arguments.job)
     examination = Examination(job, profile, dict(arguments.header))
     _print(examination.url)
-    findings: List[Finding] = []
-    for finding in examination.run():
-        findings.append(finding)
-        _print(_finding_text(finding))
+    findings = _print_findings(examination.run())
     if arguments.show_reply:
         _print_reply(examination.reply_lines())
     return _conclude(findings)
@@ -65,11 +62,16 @@ def run(arguments: argparse.Namespace) -> int:
 def _examine_server(url: str) -> int:
     from ...drivers.doctor.ledger_findings import examine_server
 
+    return _conclude(_print_findings(examine_server(url)))
+
+
+def _print_findings(found: Iterable[Finding]) -> List[Finding]:
+    """Print each finding as soon as it is made."""
     findings = []
-    for finding in examine_server(url):
+    for finding in found:
         findings.append(finding)
         _print(_finding_text(finding))
-    return _conclude(findings)
+    return findings
 
 
 def _conclude(findings: List[Finding]) -> int:

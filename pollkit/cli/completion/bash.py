@@ -3,7 +3,7 @@
 from typing import List
 
 from ..commands.program.completion import PROFILE_NAMES
-from .arguments import Command, Flag, Values
+from .arguments import Command, Values
 
 HEAD = r"""# Completion of pollkit for bash. How to install it: pollkit completion --help
 
@@ -61,16 +61,12 @@ def bash_script(commands: List[Command]) -> str:
 
 def _rest_part(commands: List[Command]) -> str:
     """Complete files after a flag such as --exec: all that follows belongs to the program."""
-    flags = {name for command in commands for flag in command.flags for name in _rest_names(flag)}
-    lines = ['    for word in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do']
-    lines += ["        case $word in"]
-    lines += ["            %s) _pollkit_files; return ;;" % name for name in sorted(flags)]
+    rest_flags = [flag for command in commands for flag in command.flags if flag.takes_the_rest]
+    names = {name for flag in rest_flags for name in flag.names}
+    lines = ['    for word in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do', "        case $word in"]
+    lines += ["            %s) _pollkit_files; return ;;" % name for name in sorted(names)]
     lines += ["        esac", "    done", ""]
     return "\n".join(lines)
-
-
-def _rest_names(flag: Flag) -> List[str]:
-    return list(flag.names) if flag.takes_the_rest else []
 
 
 def _value_part(commands: List[Command]) -> str:
@@ -89,9 +85,11 @@ def _word_part(commands: List[Command]) -> str:
     lines = ["    case $command in"]
     for command in commands:
         flags = " ".join(name for flag in command.flags for name in flag.names)
-        lines.append("        %s)" % command.name)
-        lines.append("            if [[ $current == -* ]]; then _pollkit_words '%s'" % flags)
-        lines.append("            else %s:; fi ;;" % _calls(command.values))
+        lines += [
+            "        %s)" % command.name,
+            "            if [[ $current == -* ]]; then _pollkit_words '%s'" % flags,
+            "            else %s:; fi ;;" % _calls(command.values),
+        ]
     return "\n".join([*lines, "    esac"])
 
 

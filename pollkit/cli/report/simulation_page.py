@@ -7,7 +7,7 @@ from ...drivers.simulation.figures import Figures
 from ...drivers.simulation.optimum import Optimum
 from ...drivers.simulation.simulation import Simulation
 from ..charts.frontier import axes
-from ..charts.picture import MOST_BINS, caption, request_rates, time_unit
+from ..charts.picture import caption, rates_title, request_rates, time_unit
 from ..charts.scales import LogAxis, even_ticks, number_text
 from ..charts.table import letter, short_number
 from .markup import NOTHING, Content, Html, figure, join, legend, shape, table, tag
@@ -122,9 +122,7 @@ def _seconds(value: Optional[float]) -> str:
 
 
 def _request_rate(simulation: Simulation, all_figures: Sequence[Figures]) -> Html:
-    minutes = 1 + max((max(one.per_minute) for one in all_figures if one.per_minute), default=0)
-    bin_width = max(1, -(-minutes // MOST_BINS))
-    rates = [request_rates(one, minutes, bin_width) for one in all_figures]
+    minutes, bin_width, rates = request_rates(all_figures)
     highest = max(max(rate) for rate in rates)
     limit = simulation.limit
     per_minute = 0.0 if limit is None else 60 * limit.polls / limit.per
@@ -147,9 +145,7 @@ def _request_rate(simulation: Simulation, all_figures: Sequence[Figures]) -> Htm
         if tick * unit_minutes <= minutes
     ]
     headings = ["From", *(letter(i) for i in range(len(all_figures)))]
-    title = "Requests per minute"
-    if bin_width > 1:
-        title += ", averaged over %d minutes" % bin_width
+    title = rates_title("Requests", bin_width)
     picture = plot.draw(title, ticks, "per minute")
     return tag(
         "section",

@@ -34,8 +34,8 @@ def check_files(arguments: argparse.Namespace) -> None:
     for owner, path in (("the ledger", arguments.ledger), ("--bucket", arguments.bucket)):
         if path is not None and not is_database(path):
             # SQLite creates its other files next to the real file, not next to a link.
-            for suffix in ("", "-wal", "-shm", "-journal"):
-                used.append((owner, os.path.realpath(path) + suffix))
+            real_path = os.path.realpath(path)
+            used += [(owner, real_path + suffix) for suffix in ("", "-wal", "-shm", "-journal")]
     for flag, path in (("--outbox", arguments.outbox), ("--metrics", arguments.metrics)):
         if path is not None:
             for owner, other in used:

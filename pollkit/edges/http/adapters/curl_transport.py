@@ -113,10 +113,12 @@ class CurlTransport(Adapter):
 
 def build_config(request: HttpRequest, proxy: Optional[str]) -> bytes:
     """The options of curl for one request, in the format of its config files."""
-    lines = list(_SWITCHES)
-    lines.append(_option("proto", "=http,https"))
-    lines.append(_option("max-time", "%.3f" % request.timeout_s))
-    lines.append(_option("url", request.url))
+    lines = [
+        *_SWITCHES,
+        _option("proto", "=http,https"),
+        _option("max-time", "%.3f" % request.timeout_s),
+        _option("url", request.url),
+    ]
     if request.method == "HEAD":
         lines.append(b"head")
     else:
