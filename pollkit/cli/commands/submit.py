@@ -19,11 +19,14 @@ examples:
 """
 
 import argparse
+import json
+import sys
 from typing import Any, List, Optional
 
 from ...core.events import STATUS, Event
 from ...core.model import NO_TIMEOUT, Job, Outcome
 from ...core.profiles.profile import Profile
+from ...core.submitting.request import LARGEST_BODY
 from ...core.units import NEVER
 from ...core.urls import is_url, redact_url
 from ...drivers.single import Poller
@@ -31,7 +34,6 @@ from ...errors import ConfigError
 from ..arguments import argument_types, options
 from ..arguments.profile_options import profile_from
 from ..arguments.save_options import add_save_option
-from ..inputs.json_body import parse_json, read_json
 from ..output.outcome_text import add_output_option
 from ..progress.display import add_progress_options
 from ..single_wait import WriteLine, wait_and_print
@@ -80,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "%r is not a URL: --json FILE names the JSON to submit" % redact_url(arguments.url)
         )
-    data = None if arguments.source is None else read_json(arguments.source)
+    data = None if arguments.source is None else _read_json(arguments.source)
     if arguments.ledger is not None:
         from ..runs.ledger_submission import submit_to_ledger  # late: it imports sqlite3
 
@@ -134,9 +136,42 @@ def _submit_and_wait(arguments: argparse.Namespace, profile: Profile, data: Any)
 
 def _metadata(text: str) -> Optional[Any]:
     try:
-        value = parse_json(text)
+        value = _parse_json(text)
     except ValueError as error:
         raise ConfigError("metadata must be JSON, but: %s" % error) from None
     if not isinstance(value, dict):
         raise ConfigError('metadata must be a JSON object, such as {"customer": 7}')
     return value
+
+
+def _read_json(source: str) -> Any:
+    """The JSON in a file, or in standard input if the source is '-'; otherwise a ConfigError."""
+    name = "standard input" if source == "-" else source
+    if source == "-" and sys.stdin is None:
+        raise ConfigError("standard input is closed: there is no JSON to submit; name a file")
+    try:
+        if source == "-":
+            data = sys.stdin.buffer.read(LARGEST_BODY + 1)
+        else:
+            with open(source, "rb") as file:
+                data = file.read(LARGEST_BODY + 1)
+    except OSError as error:
+        raise ConfigError("%s can't be read: %s" % (name, error.strerror)) from None
+    if len(data) > LARGEST_BODY:
+        raise ConfigError("%s is larger than %d MB" % (name, LARGEST_BODY >> 20))
+    try:
+        return _parse_json(data.decode("utf-8-sig"))
+    except ValueError as error:
+        raise ConfigError("%s is not JSON: %s" % (name, error)) from None
+
+
+def _parse_json(text: str) -> Any:
+    """The value of a JSON text; otherwise a ValueError that names the mistake and its place."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError("%s is no number in JSON" % name)

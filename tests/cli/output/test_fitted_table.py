@@ -2,7 +2,7 @@
 
 import pytest
 
-from pollkit.cli.output.fitted_table import Column, fit_table
+from pollkit.cli.output.tables import Column, fit_table
 from pollkit.cli.progress.terminal import width_of
 
 COLUMNS = (Column("ID", 0, 4), Column("STATE", 0), Column("POLLS", 2), Column("PROBLEM", 1, 6))

@@ -9,7 +9,7 @@ import pytest
 from ledger_host import count_polls, poll_job
 from paths import ROOT
 from pollkit import Ledger
-from pollkit.cli.output.status_figures import StatusFigures, sparkline
+from pollkit.cli.output.status_text import StatusFigures, sparkline
 from pollkit.cli.report.loading import Selection, read_ledger
 from pollkit.cli.report.page import report_page
 from pollkit.core.model import Counts

@@ -39,8 +39,8 @@ from ...arguments.ledger_options import add_ids, add_ledger, open_ledger
 from ...exit_codes import WAITING as JOBS_WAIT
 from ...exit_codes import exit_code
 from ...output import streams
-from ...output.status_figures import StatusFigures
 from ...output.status_text import (
+    StatusFigures,
     headline,
     job_cells,
     job_deadline,
