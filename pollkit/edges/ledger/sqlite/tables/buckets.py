@@ -44,7 +44,7 @@ class SqliteBuckets(FileTables, Buckets):
         if row is None:
             return None
         if row.clock_changed:  # write it again, so that time counts from here
-            return self._file.write(lambda db: self._store_again(db, name))
+            return self.update(name, lambda stored: (stored, stored))
         return row.stored
 
     def update(
@@ -63,13 +63,6 @@ class SqliteBuckets(FileTables, Buckets):
             return result
 
         return self._file.write(work)
-
-    def _store_again(self, db: Connection, name: str) -> Optional[StoredBucket]:
-        row = self._load(db, name)
-        if row is None:
-            return None
-        self._store(db, name, row.stored, row.at)
-        return row.stored
 
     def _load(self, db: Connection, name: str) -> Optional[_Row]:
         row = db.execute("SELECT %s FROM buckets WHERE name = ?" % _COLUMNS, (name,)).fetchone()
