@@ -17,11 +17,13 @@ from contextlib import contextmanager
 import postgres_server
 from paths import ROOT
 from pollkit import Fixed, Job, Ledger
+from pollkit.core.model import Error, State
 from pollkit.core.profiles.profile import Profile
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.core.snapshot import is_instant
 from pollkit.core.waiting.machine import observe
 from pollkit.core.waiting.wait_settings import WaitSettings
+from pollkit.core.waiting.wait_state import Ending
 from pollkit.edges import sqlite_file as sqlite_files
 from pollkit.edges.clock import Clock
 from pollkit.edges.ledger.places import is_database
@@ -269,6 +271,15 @@ def count_polls(ledger, counts, profile=None, origin=None):
     claim = Claim(0, new_token(), Job("lost", profile=profile), ledger.clock.now(), None, 0.0)
     state = claim.resume("https://api.internal/lost", RULES, ledger.clock.now())
     assert not ledger._leases.save_progress(claim, state, origin=origin, counts=counts)
+
+
+def finish_without_result(ledger, claim, code):
+    """Finish a claimed job as done, with an error in place of its result."""
+    now = ledger.clock.now()
+    before = claim.resume("https://api.internal/" + claim.job.id, RULES, now)
+    after = before._replace(ending=Ending(State.DONE, now, None, Error(code, "503")))
+    outcome = after.outcome(Profile(), ledger.clock.wall() - now)
+    assert ledger._leases.save_outcome(claim, after, outcome)
 
 
 def observe_finished(progress, rules, now, verdict=Verdict.DONE, **reading):

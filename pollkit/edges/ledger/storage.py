@@ -109,6 +109,10 @@ class Jobs(ABC):
     ) -> Summary:
         """Count the jobs in these states (none: in any), of this profile and label."""
 
+    @abstractmethod
+    def ids_with_missing_results(self, profile: Optional[str], label: Optional[str]) -> List[str]:
+        """The ids of jobs that are done, but probably have an error in place of their result."""
+
     def rows(
         self,
         states: Iterable[str],

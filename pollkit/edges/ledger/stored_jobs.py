@@ -13,6 +13,9 @@ from ...core.waiting.ends.deadlines import outage_seconds
 from ...errors import LedgerError
 from .records import LEASED, WAITING, Claim, IntentStatus, JobRow, Summary
 
+# In the text of an outcome with one of the errors in core/waiting/ends/endings.py, and rarely in
+# another: a result may contain these words.
+MISSING_RESULT = '%"result-not-%'
 PAGE_ROWS = 500  # rows read at once
 PAGE_CHARACTERS = 4 << 20  # characters of outcomes read at once; a single one may be larger
 

@@ -1,8 +1,18 @@
 """The results of several polls are saved with one call."""
 
-from ledger_host import RULES, observe_finished, observe_pending, poll_job, states
+from ledger_host import (
+    RULES,
+    finish_without_result,
+    observe_finished,
+    observe_pending,
+    poll_job,
+    states,
+)
+from pollkit import Job
 from pollkit.core.model import Counts
 from pollkit.core.profiles.profile import Profile
+from pollkit.core.reading.verdict import Verdict
+from pollkit.core.waiting.ends.endings import RESULT_ERROR, SAVE_ERROR
 from pollkit.edges.ledger.records import PollResult
 
 ORIGIN = "https://api.internal"
@@ -78,3 +88,15 @@ def test_the_origin_of_an_earlier_poll_stays_if_the_last_one_has_none(ledger, le
 
 def test_nothing_is_saved_without_results(leases):
     assert leases.save([]) == []
+
+
+def test_done_jobs_without_their_result_are_found(ledger, leases):
+    ledger.add(["a", Job("b", profile="p", label="l"), "fine", "waiting"])
+    claims = {claim.job.id: claim for claim in leases.claim(3)}
+    finish_without_result(ledger, claims["a"], RESULT_ERROR)
+    finish_without_result(ledger, claims["b"], SAVE_ERROR)
+    poll_job(ledger, claims["fine"], Verdict.DONE, result="100 %")
+    find = ledger._storage.jobs.ids_with_missing_results
+    assert find(None, None) == ["a", "b"]
+    assert find("p", "l") == find("p", None) == ["b"]
+    assert find("q", None) == []

@@ -36,8 +36,9 @@ from ....errors import ConfigError, LedgerError
 from ...arguments.argument_types import count
 from ...arguments.job_deadlines import Deadlines
 from ...arguments.ledger_options import add_ids, add_ledger, open_ledger
+from ...arguments.save_options import missing_result_code
 from ...exit_codes import WAITING as JOBS_WAIT
-from ...exit_codes import exit_code
+from ...exit_codes import combine_exit_codes, exit_code
 from ...output import streams
 from ...output.status_text import (
     StatusFigures,
@@ -110,10 +111,13 @@ def run(arguments: argparse.Namespace) -> int:
             view.print_json(summary)
         else:
             streams.write("\n".join(view.lines(summary, terminal_width())) + "\n")
-    present = [state for state, number in summary.states.items() if number]
-    if any(state in UNFINISHED for state in present):
-        return JOBS_WAIT
-    return exit_code(State(state) for state in present)
+        present = [state for state, number in summary.states.items() if number]
+        if any(state in UNFINISHED for state in present):
+            return JOBS_WAIT
+        codes = [exit_code(State(state) for state in present)]
+        if State.DONE.value in present:
+            codes += view.missing_result_codes()
+    return combine_exit_codes(codes)
 
 
 def _interval(text: str) -> float:
@@ -166,6 +170,17 @@ class _StatusView:
             sum(row.gave_up_notifying for row in rows),
             sum(last_poll_failed(row) for row in rows),
         )
+
+    def missing_result_codes(self) -> List[int]:
+        """The exit codes for the selected jobs that are done, but whose result is missing."""
+        arguments = self._arguments
+        jobs = self._ledger._storage.jobs
+        ids = jobs.ids_with_missing_results(arguments.profile, arguments.label)
+        if arguments.ids:
+            ids = [job_id for job_id in ids if job_id in arguments.ids]
+        rows = self._ledger.jobs(ids=ids) if ids else iter(())
+        errors = [(row.outcome or {}).get("error") for row in rows]
+        return [missing_result_code(error["code"]) for error in errors if error is not None]
 
     def lines(
         self, summary: Summary, width: Optional[int], most: Optional[int] = None

@@ -6,10 +6,12 @@ import signal
 
 import pytest
 
-from ledger_host import time_passes
+from ledger_host import finish_without_result, poll_job, time_passes
 from ledger_shell import added, posix, profile, start, wait_for_exit
 from pollkit import Job, Ledger
+from pollkit.core.reading.verdict import Verdict
 from pollkit.core.scheduling.outages import Outage
+from pollkit.core.waiting.ends.endings import RESULT_ERROR, SAVE_ERROR
 
 pytestmark = pytest.mark.usefixtures("place")
 KEYS = (
@@ -118,6 +120,25 @@ def test_status_begins_with_the_outage_and_json_lists_it(api, pollkit):
         ledger._outages.end(DOWN, 0.0)
     assert "down" not in pollkit("status", "jobs.db")[1]
     assert status(pollkit)[1]["outages"] == []
+
+
+@pytest.mark.parametrize("flags", [[], ["--json"], ["--summary"]])
+def test_the_exit_code_covers_done_jobs_without_their_result_as_that_of_batch_does(pollkit, flags):
+    with Ledger("jobs.db") as ledger:
+        ledger.add(["fetched", "lost", "unsaved"])
+        claims = {claim.job.id: claim for claim in ledger._leases.claim(3)}
+        finish_without_result(ledger, claims["lost"], RESULT_ERROR)
+        finish_without_result(ledger, claims["unsaved"], SAVE_ERROR)
+        result = 'a text with "result-not-fetched"'
+        assert poll_job(ledger, claims["fetched"], Verdict.DONE, result=result)
+    assert pollkit("status", "jobs.db", *flags)[0] == 2
+    assert pollkit("status", "jobs.db", "lost", "fetched", *flags)[0] == 4
+    assert pollkit("status", "jobs.db", "fetched", *flags)[0] == 0
+    assert pollkit("status", "jobs.db", "--state", "failed", *flags)[0] == 0
+    assert pollkit("status", "jobs.db", "--state", "done", *flags)[0] == 2
+    with Ledger("jobs.db") as ledger:
+        ledger.add(["waiting"])
+    assert pollkit("status", "jobs.db", *flags)[0] == 5
 
 
 def test_a_notification_that_was_given_up_is_visible(api, pollkit):

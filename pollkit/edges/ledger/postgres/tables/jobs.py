@@ -7,7 +7,7 @@ from ... import stored_jobs
 from ...records import Added, JobRow, Summary
 from ...rows import NewJob, check_known
 from ...storage import Jobs
-from ...stored_jobs import StoredJob, make_row, summarize
+from ...stored_jobs import MISSING_RESULT, StoredJob, make_row, summarize
 from ..connection.database import DatabaseTables
 from ..connection.session import Row, Session
 from ..rows import JOB_COLUMNS, JOB_TABLES, read_outages
@@ -139,6 +139,17 @@ class PostgresJobs(DatabaseTables, Jobs):
             *values,
         )
         return summarize(rows, states, self._database.time().now)
+
+    def ids_with_missing_results(self, profile: Optional[str], label: Optional[str]) -> List[str]:
+        """The ids of done jobs that probably lack their result; see Jobs."""
+        conditions, values = _conditions(profile, label)
+        rows = self._database.query(
+            "SELECT id FROM pollkit.job JOIN pollkit.outcome ON outcome.job = key "
+            "WHERE %s AND state = 'done' AND outcome LIKE %%s ORDER BY key" % conditions,
+            *values,
+            MISSING_RESULT,
+        )
+        return [name for (name,) in rows]
 
     def _find(
         self,

@@ -20,7 +20,15 @@ from ... import stored_jobs
 from ...records import WAITING, Added, JobRow, Summary
 from ...rows import NewJob, check_known
 from ...storage import Jobs
-from ...stored_jobs import INTENT_COLUMNS, JOB_COLUMNS, LedgerTime, StoredJob, make_row, summarize
+from ...stored_jobs import (
+    INTENT_COLUMNS,
+    JOB_COLUMNS,
+    MISSING_RESULT,
+    LedgerTime,
+    StoredJob,
+    make_row,
+    summarize,
+)
 from ..ledger_file import FileTables, Page, read_page
 from .intents import restart_intent
 from .outages import read_outages
@@ -142,6 +150,13 @@ class SqliteJobs(FileTables, Jobs):
             return summarize(rows, states, time.now)
 
         return self._file.read_timed(work)
+
+    def ids_with_missing_results(self, profile: Optional[str], label: Optional[str]) -> List[str]:
+        """The ids of done jobs that probably lack their result; see Jobs."""
+        conditions, values = _conditions(profile, label)
+        wanted = " AND ".join([*conditions, "state = 'done'", "outcome LIKE ?"])
+        query = "SELECT id FROM jobs JOIN outcomes USING (key) WHERE %s ORDER BY key" % wanted
+        return [name for (name,) in self._file.query(query, *values, MISSING_RESULT)]
 
     def _find(
         self,
