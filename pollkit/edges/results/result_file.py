@@ -22,6 +22,7 @@ from ..ledger.places import belongs_to_ledger
 LEDGER = "it is a ledger, which must not be replaced: name another file or folder"
 SPECIAL_FILE = "it is a device, a pipe or a socket, which must not be replaced: name another file"
 _LONGEST_ETAG = 200
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0)  # these files are never links, which may point to any file
 _FLAGS |= getattr(os, "O_NONBLOCK", 0)  # nor pipes, at which opening and reading would wait
@@ -63,7 +64,7 @@ class ResultFile:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """Close the file; a part that can be continued stays."""
+        """Close the file; a part that can be continued stays, unless the disk was full."""
         if self._handle >= 0 and not (self._size and self._etag):
             self._remove_part()
         self._close()
@@ -103,6 +104,8 @@ class ResultFile:
                 self._size += written
                 view = view[written:]
         except OSError as error:
+            if error.errno in _NO_ROOM:
+                self._etag = None  # the part goes: others need the room, such as the ledger
             raise self._error(error) from None
 
     def is_complete_at(self, headers: Mapping[str, str]) -> bool:

@@ -218,7 +218,7 @@ def test_a_changed_note_adds_no_header_to_the_next_request(target, etag):
         assert file.request_headers == {}
 
 
-def _write_until_full(path, pipe):
+def _write_until_full(path, headers, pipe):
     import resource
     import signal
 
@@ -226,17 +226,19 @@ def _write_until_full(path, pipe):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
     try:
         with ResultFile(path) as file:
-            file.begin()
+            file.begin(200, headers)
             file.write(b"x" * 5000)
         pipe.send("written")
     except ResultFileError as error:
         pipe.send(str(error))
 
 
-def test_a_full_disk_is_one_line_and_leaves_nothing(target):
+@pytest.mark.parametrize("headers", [{}, TAGGED])
+def test_a_full_disk_is_one_line_and_leaves_nothing(target, headers):
+    """Not even a part that the server would continue: it would keep the disk full."""
     here, there = multiprocessing.Pipe()
     process = multiprocessing.get_context("fork").Process(
-        target=_write_until_full, args=(target, there)
+        target=_write_until_full, args=(target, headers, there)
     )
     process.start()
     assert here.recv() == "can't save the result to %s: File too large" % target
