@@ -18,7 +18,7 @@ COMMANDS = {
     "batch": "wait for many jobs; print each outcome as the job finishes",
     "submit": "submit a job and wait for it, or leave the wait to a ledger",
     "add": "put jobs in a ledger, a file from which they are polled later",
-    "run": "poll the jobs of a ledger: until all have finished, once, or for a while (cron)",
+    "run": "poll the jobs of a ledger: to the end, once, or for a while (cron)",
     "status": "show the jobs of a ledger and their outcomes",
     "report": "write or serve a page about the jobs of a ledger, for a browser",
     "retry": "wait again for finished jobs of a ledger",
@@ -28,10 +28,10 @@ COMMANDS = {
     "simulate": "compare paces in virtual time with the theoretical optimum",
     "history": "show or clear the durations that adaptive paces have learned",
     "profiles": "list the profiles, show one, check a file, suggest or import some",
-    "doctor": "check the way to a job step by step: DNS, proxy, TLS, credential, one poll",
+    "doctor": "check the way to a job: DNS, proxy, TLS, credential, one poll",
     "unpack": "unpack pollkit.pyz into a folder, from which it starts faster",
     "demo": "start a job API on this host and poll it, live",
-    "completion": "print the script with which bash, zsh or fish completes commands and flags",
+    "completion": "print the script with which bash, zsh or fish completes commands",
     "help": "show the longer documentation: help TOPIC, or help COMMAND",
 }
 
@@ -44,14 +44,17 @@ FOLDERS = {
 HEAD = """\
 usage: pollkit COMMAND [ARGUMENTS]
 
-pollkit waits for asynchronous jobs over HTTP, from hosts where nothing may be installed.
+pollkit waits for asynchronous jobs over HTTP, from hosts where nothing may be
+installed.
 """
 
 TAIL = """
-  pollkit COMMAND --help explains a command, with examples; pollkit --version prints the version.
+pollkit COMMAND --help explains a command, with examples; pollkit --version
+prints the version.
 
-Exit codes: 0 all done, 1 a job failed, 2 usage or configuration, 3 a job timed out, 4 a job was
-unreachable, 5 jobs still wait (status only), 130 or 143 interrupted, 141 output pipe closed.
+Exit codes: 0 all done, 1 a job failed, 2 usage or configuration, 3 a job timed
+out, 4 a job was unreachable, 5 jobs still wait (status only), 130 or 143
+interrupted, 141 output pipe closed.
 """
 
 

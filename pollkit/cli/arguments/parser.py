@@ -27,6 +27,16 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=text_width(sys.stdout) - 2)
 
+    def _split_lines(self, text: str, width: int) -> List[str]:
+        from .help_folding import fold_words  # late: only --help needs it
+
+        return fold_words(" ".join(text.split()), width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        from .help_folding import fold_text
+
+        return fold_text(text, text_width(sys.stdout))
+
 
 class FromEnvironment(NamedTuple):
     """The default of a flag: the value of an environment variable, if it is set and not empty.

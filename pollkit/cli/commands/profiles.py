@@ -8,10 +8,10 @@ import converts waiters to profiles with rules: those in a waiters-2.json of bot
 Smithy model in JSON. It prints the profiles, and on stderr why others could not be converted.
 
 examples:
-  pollkit profiles                             every profile, and its files
-  pollkit profiles show knowhere               one profile, as a start for your own
-  pollkit profiles check ~/mine.ini            every mistake in a file, with its line
-  pollkit profiles --profiles mine.ini         including those of another file
+  pollkit profiles                      every profile, and its files
+  pollkit profiles show knowhere        one profile, as a start for your own
+  pollkit profiles check ~/mine.ini     every mistake in a file, with its line
+  pollkit profiles --profiles mine.ini  including those of another file
   pollkit profiles show mine --profiles mine.ini
   pollkit profiles suggest https://api.internal/v1/jobs/42 https://api.internal/v1/jobs/43
   pollkit profiles suggest https://api.internal/v1/jobs/42 --token-env API_TOKEN > mine.ini

@@ -12,12 +12,15 @@ examples:
 """
 
 import argparse
+import sys
 from pkgutil import get_data
 
 from ....errors import ConfigError
+from ...arguments.help_folding import fold_text
 from ...arguments.parser import unknown_name_error
 from ...main import COMMANDS, build_parser, help_text
 from ...output.streams import write
+from ...progress.terminal import text_width
 
 TOPICS = {
     "profiles": "how to describe an API in a file",
@@ -59,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     if topic is None:
         names = dict(TOPICS, **SCHEMA)
         topics = "".join("  %-16s %s\n" % line for line in names.items())
-        write(help_text() + "\nTopics for pollkit help TOPIC:\n" + topics)
+        text = help_text() + "\nTopics for pollkit help TOPIC:\n" + topics
+        write(fold_text(text, text_width(sys.stdout)))
     elif topic in SCHEMA:
         write(_read_file("schema.json"))
     elif topic in TOPICS:
