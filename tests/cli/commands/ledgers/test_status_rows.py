@@ -110,18 +110,13 @@ def test_outcomes_are_read_only_if_they_are_shown(api, pollkit, monkeypatch):
     with open("m.prom") as file:
         assert re.search(r"notice_delay_seconds_count\{.*\} 2\n", file.read())
     assert pollkit("status", "jobs.db", "job_0", "--profile", "fake", "--rows", "1")[0] == 0
-    assert len([statement for statement in seen if "outcome" in statement]) == 1
+    read = [statement for statement in seen if "outcome" in statement]
+    searched = [statement for statement in read if "outcome LIKE" in statement]
+    assert (len(read), len(searched)) == (2, 1)  # SQLite searches for results that are missing
+    seen.clear()
     pollkit("retry", "jobs.db", "job_1")
-    assert (
-        len(
-            [
-                statement
-                for statement in seen
-                if "outcome" in statement and "DELETE" not in statement
-            ]
-        )
-        == 1
-    )
+    written = [statement for statement in seen if "DELETE" in statement]
+    assert [statement for statement in seen if "outcome" in statement] == written
 
 
 def test_a_table_of_large_results_takes_little_memory(place, pollkit, monkeypatch):

@@ -191,9 +191,10 @@ def test_a_nudged_job_gets_the_next_token_of_a_limit_that_delays_others(clock, l
         runner.nudge(*api.requests[-1].ids)
 
     clock.at(2.5 * MINUTE, nudge_the_job_that_was_polled_last)
-    assert runner.run(for_s=4 * MINUTE) == []
-    *_, before, third, _ = [each.ids for each in api.requests]
-    assert third == before
+    assert runner.run(for_s=3.5 * MINUTE) == []
+    assert [each.at for each in api.requests] == [0, MINUTE, 2 * MINUTE, 3 * MINUTE]
+    *_, nudged, next_one = [each.ids for each in api.requests]
+    assert next_one == nudged
 
 
 def test_unknown_finished_and_unpollable_jobs_are_ignored(clock, ledger, api):
