@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Mapping, Optional, Union
 
 from ...core.model import Fault, FaultCode, Reply
 from ...core.profiles.origins import origin_text
-from ...core.profiles.profile import Profile, validate_profile
+from ...core.profiles.profile import Profile
 from ...core.reading.http_status import REDIRECTS, linked_url
 from ...core.reading.rate_limit_headers import parse_retry_after
 from ...core.redaction import scrub
@@ -44,7 +44,7 @@ Answer = Union[Reply, Fault]
 
 
 class Transport:
-    """Sends the requests of one profile; `adapter` sends them in place of pollkit's own sockets."""
+    """Sends the requests of one valid profile, through `adapter` or pollkit's own sockets."""
 
     def __init__(
         self,
@@ -52,7 +52,6 @@ class Transport:
         headers: Optional[Mapping[str, str]] = None,
         adapter: "Optional[Adapter]" = None,
     ) -> None:
-        profile = validate_profile(profile)
         self._timeout = to_seconds(profile.request_timeout)
         self._profile = profile
         self._adapter = adapter
