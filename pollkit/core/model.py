@@ -17,7 +17,7 @@ NO_TIMEOUT = "never"  # a job's timeout: wait for it without a deadline
 LONGEST_TEXT = 10000  # characters of a server's message that are shown or stored
 
 _TRACEBACK = "Traceback (most recent call last):"
-_NOT_INDENTED = re.compile(r"\n(?=\S)")
+_NOT_INDENTED = r"\n(?=\S)"  # compiled for the first traceback
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
@@ -323,7 +323,7 @@ def _without_frames(text: str) -> str:
     start = text.find(_TRACEBACK)
     if start < 0:
         return text
-    exception = _NOT_INDENTED.search(text, text.rfind(_TRACEBACK))
+    exception = re.compile(_NOT_INDENTED).search(text, text.rfind(_TRACEBACK))
     return text[:start] + text[exception.start() :] if exception else text
 
 

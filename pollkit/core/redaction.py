@@ -10,7 +10,8 @@ from typing import Set
 from .model import LONGEST_TEXT, last_line
 from .urls import SHORTEST_SECRET, percent_encode
 
-_CUT = re.compile(r"\.\.\.|['\"]")  # the end of a text that was truncated or quoted
+# The end of a text that was truncated or quoted. Compiled when a text first has part of a secret.
+_CUT = r"\.\.\.|['\"]"
 
 
 def scrub(text: str, secrets: Set[str]) -> str:
@@ -46,7 +47,7 @@ def without_secret(text: str, secret: str) -> str:
     while start >= 0:
         prefix_end = start + SHORTEST_SECRET
         if cut_at < prefix_end:
-            cut = _CUT.search(text, prefix_end)
+            cut = re.compile(_CUT).search(text, prefix_end)
             cut_at = cut.start() if cut else len(text)
         if secret.startswith(text[start : min(cut_at, prefix_end + len(secret))]):
             pieces.append(text[copied_to:start] + "***")
