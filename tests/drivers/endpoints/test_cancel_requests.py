@@ -3,6 +3,7 @@
 import pytest
 
 from pollkit import BatchPoller, ConfigError, Poller, PollkitError, Profile
+from pollkit.testing import VirtualClock
 from raw_server import RawServer, redirect, reply
 from result_server import ResultServer
 
@@ -35,7 +36,7 @@ def requests_about(server, job_id):
 
 
 def test_a_batch_asks_the_api_and_polls_until_the_job_has_ended(server):
-    with BatchPoller(profile(server)) as batch:
+    with BatchPoller(profile(server), clock=VirtualClock()) as batch:
         future = batch.submit("r1")
         assert batch.cancel("r1", remote=True)
         outcome = future.result(timeout=20)
@@ -47,7 +48,7 @@ def test_a_batch_asks_the_api_and_polls_until_the_job_has_ended(server):
 
 def test_a_job_that_was_deleted_was_cancelled(server):
     deleting = profile(server, cancel_url="/jobs/{id}", cancel_method="DELETE")
-    with BatchPoller(deleting) as batch:
+    with BatchPoller(deleting, clock=VirtualClock()) as batch:
         future = batch.submit("rgone1")
         batch.cancel("rgone1", remote=True)
         assert future.result(timeout=20).state == "cancelled"
@@ -56,7 +57,7 @@ def test_a_job_that_was_deleted_was_cancelled(server):
 
 def test_a_job_of_a_list_is_cancelled_with_its_own_request(server):
     listed = profile(server, batch_url=server.url("/list"))
-    with BatchPoller(listed) as batch:
+    with BatchPoller(listed, clock=VirtualClock()) as batch:
         future = batch.submit("r2")
         batch.cancel("r2", remote=True)
         assert future.result(timeout=20).state == "cancelled"
@@ -74,7 +75,7 @@ def test_without_cancel_url_the_job_stays_pending(server):
 def test_an_api_that_refuses_is_a_warning_and_the_job_is_polled_as_before(server):
     events = []
     stubborn = profile(server, cancel_url="/jobs/{id}/stubborn")
-    with BatchPoller(stubborn, timeout="2s", on_event=events.append) as batch:
+    with BatchPoller(stubborn, timeout="1s", on_event=events.append) as batch:
         future = batch.submit("r4")
         batch.cancel("r4", remote=True)
         outcome = future.result(timeout=20)
@@ -86,14 +87,16 @@ def test_an_api_that_refuses_is_a_warning_and_the_job_is_polled_as_before(server
 
 
 def test_a_job_that_times_out_is_cancelled_if_the_profile_says_so(server):
-    with Poller(profile(server, on_timeout="cancel"), timeout=0.2) as poller:
+    cancelling = profile(server, on_timeout="cancel")
+    with Poller(cancelling, timeout=0.2, clock=VirtualClock()) as poller:
         outcome = poller.poll("r5")
     assert outcome.state == "cancelled"
     assert requests_about(server, "r5")[-2:] == ["POST /jobs/r5/cancel", "GET /jobs/r5"]
 
 
 def test_a_single_poll_that_times_out_is_cancelled_too(server):
-    with BatchPoller(profile(server, on_timeout="cancel"), timeout=0) as batch:
+    cancelling = profile(server, on_timeout="cancel")
+    with BatchPoller(cancelling, timeout=0, clock=VirtualClock()) as batch:
         assert batch.run(["r6"])[0].state == "cancelled"
 
 
@@ -117,7 +120,7 @@ def test_a_request_that_comes_too_late_is_one_line(server):
 def test_a_cancel_request_that_succeeds_in_the_end_gives_no_warning(server):
     events = []
     shaky = profile(server, cancel_url="/jobs/{id}/shaky")
-    with BatchPoller(shaky, timeout="20s", on_event=events.append) as batch:
+    with BatchPoller(shaky, clock=VirtualClock(), on_event=events.append) as batch:
         future = batch.submit("r17")
         batch.cancel("r17", remote=True)
         assert future.result(timeout=20).state == "cancelled"
@@ -126,10 +129,12 @@ def test_a_cancel_request_that_succeeds_in_the_end_gives_no_warning(server):
 
 
 def test_a_timeout_that_cancels_is_in_the_log_with_its_end(server):
-    texts = []
+    events = []
     cancelling = profile(server, on_timeout="cancel")
-    with Poller(cancelling, timeout=0.2, on_event=lambda event: texts.append(event.text)) as poller:
+    clock = VirtualClock()
+    with Poller(cancelling, timeout=0.2, on_event=events.append, clock=clock) as poller:
         poller.poll("r8")
+    texts = [event.text for event in events]
     assert "not done in time; asking the API to cancel it" in texts
     assert texts[-1] == 'cancelled: pollkit asked the API to cancel it; status "cancelled"'
 
