@@ -153,15 +153,25 @@ def test_a_job_before_its_retry_after_is_not_polled_and_not_leased(clock, ledger
     assert second >= 60
 
 
-def test_nudges_during_an_outage_cost_no_request(clock, ledger):
+def requests_in_an_outage(clock, ledger, nudged=()):
+    """When 20 jobs were polled while their server was down, without chance, to 0.1 s."""
     with OutageApi(clock, 0.0, 30 * MINUTE) as api:
         names = api.add_jobs(20, lasts=1 * MINUTE)
         ledger.add(names)
-        runner = LedgerRunner(ledger, api.profile, "fixed 5m")
+        runner = LedgerRunner(ledger, api.profile, "fixed 5m", rng=lambda: 0.5)
         for number in range(100):
-            clock.at(10 * MINUTE + number, lambda: [runner.nudge(name) for name in names[:5]])
+            clock.at(10 * MINUTE + number, lambda: [runner.nudge(names[i]) for i in nudged])
         assert runner.run() == ["done"] * 20
-        assert len(api.requests_when_down()) < 60
+        return [round(each.at, 1) for each in api.requests_when_down()]
+
+
+@pytest.mark.parametrize("nudged", [range(5), range(20)])
+def test_nudges_during_an_outage_cost_no_request(clock, ledger, tmp_path, nudged):
+    other_clock = TimetableClock()
+    with Ledger(str(tmp_path / "other.db"), other_clock) as other:
+        expected = requests_in_an_outage(other_clock, other)
+    assert [at for at in expected if 9 * MINUTE < at < 12 * MINUTE] == [543.0, 603.0, 663.0]
+    assert requests_in_an_outage(clock, ledger, nudged) == expected
 
 
 def test_nudges_obey_the_rate_limit(clock, ledger, api):
