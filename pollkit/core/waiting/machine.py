@@ -37,6 +37,7 @@ Transitions of an active wait. "Sleep" means that it stays active and `next_at` 
 
   At the deadline, each sleep becomes timed_out, or unreachable if the last poll was a fault.
   A Retry-After past the deadline becomes timed_out at once. For outages, see outages.py.
+  An end that the final poll sees, and that must be confirmed, gets one more poll for that.
 
 Theory of the final poll. A sleep is clipped to the deadline, so the final poll happens exactly
 then and sees every job that finished in time. A Retry-After is never undercut: if it lies past the
@@ -53,6 +54,7 @@ from ..reading.verdict import Reading, Verdict
 from ..units import NEVER, rounded_duration
 from .counting import count_poll
 from .ends.cancelling import (
+    CONFIRM_WITHIN_S,
     FIRST_CHECK_S,
     after_cancel_reply,
     cancel_at_timeout,
@@ -70,7 +72,18 @@ from .ends.result_stage import (
 from .holding import AT_ONCE_S
 from .planning import delay_after_poll, first_delay
 from .wait_settings import WaitSettings
-from .wait_state import FAULT, NO_RETRIES, PACE, RETRY_AFTER, Action, Cancel, Poll, Sleep, WaitState
+from .wait_state import (
+    FAULT,
+    NO_RETRIES,
+    PACE,
+    RETRY_AFTER,
+    Action,
+    Cancel,
+    Poll,
+    RetryState,
+    Sleep,
+    WaitState,
+)
 
 MAX_HOPS = 5
 SHORTEST_S = 0.01  # of a sleep: jitter may draw a zero, but polls must not follow without a sleep
@@ -168,13 +181,24 @@ def _finished(state: WaitState, seen: _Observation) -> WaitState:
         return continue_result_stage(state, seen.settings, seen.reading, seen.now)
     retry = count_end(state.retry, seen.reading)
     if retry.times_seen < seen.settings.confirm:
-        return _retry(state._replace(retry=retry), seen, PACE)
+        return _await_confirmation(state, retry, seen)
     after = state._replace(retry=NO_RETRIES)
     if seen.reading.held_s and seen.reading.took_s >= AT_ONCE_S:
         after = after._replace(seen_at=seen.now)  # it was pending until just now
     if seen.reading.verdict is Verdict.DONE and seen.settings.result_url is not None:
         return begin_result_stage(after, seen.settings, seen.reading, seen.now)
     return after._replace(ending=ending_from_reading(seen.reading, seen.now))
+
+
+def _await_confirmation(state: WaitState, retry: RetryState, seen: _Observation) -> WaitState:
+    """Poll again to confirm an end: after the deadline, too, if the end was seen by then."""
+    after = state._replace(retry=retry)
+    is_another_end = state.retry.unconfirmed_end not in (None, retry.unconfirmed_end)
+    is_polled_once = _allowed_s(state, seen.settings) <= 0.0  # timeout = 0
+    if seen.now < state.deadline or is_another_end or is_polled_once:
+        return _retry(after, seen, PACE)
+    after = _retry(after._replace(deadline=seen.now + CONFIRM_WITHIN_S), seen, PACE)
+    return after if after.ending is not None else after._replace(deadline=after.next_at)
 
 
 def _pending(state: WaitState, seen: _Observation) -> WaitState:

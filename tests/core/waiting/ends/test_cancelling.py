@@ -199,7 +199,13 @@ def test_a_long_retry_after_leaves_no_request_to_cancel():
 
 
 def test_a_job_that_seems_to_be_done_is_not_cancelled_on_timeout():
-    state, times = run([*UNTIL_TIMEOUT[:-1], DONE], ON_TIMEOUT._replace(confirm=2))
+    twice = ON_TIMEOUT._replace(confirm=2)
+    state, times = run([*UNTIL_TIMEOUT[:-1], DONE, DONE], twice)
+    assert (state.ending.state, times[-1]) == (State.DONE, 61.0)
+    state, _ = run([*UNTIL_TIMEOUT[:-1], DONE, PENDING], twice)
+    assert state.ending is None and state.is_cancel_due  # it was not done, after all
+    late = DONE._replace(retry_after=40.0)
+    state, times = run([*UNTIL_TIMEOUT[:-1], late], twice)
     assert (state.ending.state, times[-1]) == (State.TIMED_OUT, 60.0)
 
 

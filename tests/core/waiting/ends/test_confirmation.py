@@ -38,7 +38,40 @@ def test_a_fault_in_between_says_nothing_about_the_job():
     assert state.ending.state == "done"
 
 
-def test_an_end_that_is_not_confirmed_by_the_deadline_times_out():
+UNTIL_TIMEOUT = [PENDING] * 12  # at 0, 5, ... 55 seconds; the final poll is at 60 s
+
+
+def test_an_end_that_the_final_poll_sees_is_confirmed_after_the_deadline():
+    state, times = run([*UNTIL_TIMEOUT, DONE, DONE], TWICE)
+    assert times[-2:] == [60.0, 61.0] and state.ending.state == "done"
+    thrice = TWICE._replace(confirm=3)
+    state, times = run([*UNTIL_TIMEOUT, FAILED, FAILED, FAILED], thrice)
+    assert times[-3:] == [60.0, 61.0, 62.0] and state.ending.state == "failed"
+
+
+@pytest.mark.parametrize("reading", [PENDING, FAILED])
+def test_an_end_that_was_not_the_end_times_out_after_one_more_poll(reading):
+    state, times = run([*UNTIL_TIMEOUT, DONE, reading], TWICE)
+    assert times[-1] == 61.0 and state.ending.state == "timed_out"
+    assert "not done within 1m" in state.ending.error.message
+
+
+def test_a_fault_in_place_of_the_confirmation_ends_the_wait():
+    state, times = run([*UNTIL_TIMEOUT, DONE, FAULT], TWICE)
+    assert times[-1] == 61.0 and state.ending.state == "unreachable"
+
+
+@pytest.mark.parametrize("retry_after, is_over", [(20.0, False), (40.0, True)])
+def test_the_confirmation_obeys_retry_after_for_30_s(retry_after, is_over):
+    state, _ = run([*UNTIL_TIMEOUT, DONE._replace(retry_after=retry_after)], TWICE)
+    assert (state.ending is not None) == is_over
+    if is_over:
+        assert state.ending.state == "timed_out"
+    else:
+        assert state.next_at == state.deadline == 80.0
+
+
+def test_a_wait_that_polls_once_confirms_nothing():
     state, times = run([DONE], TWICE._replace(timeout=0.0))
     assert (state.ending.state, times) == ("timed_out", [0])
     assert 'last status "done"' in state.ending.error.message
