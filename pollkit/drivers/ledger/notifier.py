@@ -26,7 +26,7 @@ from ...edges.notify.program import Program
 from ...errors import LedgerError
 from ..futures import new_bell, ring
 
-LEASE_S = 60.0
+SPARE_LEASE_S = 60.0  # a notification is leased for so much longer than its program may run
 TURN_S = 5.0  # how often to check for notifications that other processes have left
 SHORTEST_REST_S = 0.1
 AT_ONCE = 100  # lines that are appended with one write; fewer if they are long
@@ -192,8 +192,8 @@ class Notifier:
 
     def _claim(self) -> List[Notification]:
         if self._program is None:
-            return self._notifications.claim(AT_ONCE, LEASE_S)
-        return self._notifications.claim(1, self._program.timeout_s + LEASE_S)
+            return self._notifications.claim(AT_ONCE, SPARE_LEASE_S)
+        return self._notifications.claim(1, self._program.timeout_s + SPARE_LEASE_S)
 
     def _rest(self) -> None:
         """Wait until the next notification is due, or the bell rings."""

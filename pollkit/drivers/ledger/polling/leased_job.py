@@ -2,6 +2,8 @@
 
 from ....edges.ledger.records import Claim
 
+LEASE_S = 60.0  # how long a job stays leased by a process that was killed
+
 
 class LeasedJob:
     """A job that this process has leased."""

@@ -27,16 +27,15 @@ from ...publisher import call_safely
 from ..submissions import Submissions
 from .durations import LedgerDurations
 from .fault_counts import FaultCounts
-from .leased_job import LeasedJob
+from .leased_job import LEASE_S, LeasedJob
 from .nudged_ids import NudgedIds
 from .outages import LedgerOutages
 from .result_writer import ResultWriter
 from .unsaved_results import RETRY_S, UnsavedResults
 
 # HORIZON_S < RENEW_S < LEASE_S / 2: most jobs need no renewal, and a late one loses no lease.
-LEASE_S = 60.0  # how long a job stays leased by a process that was killed
-RENEW_S = 20.0  # how often leases are renewed
-HORIZON_S = 15.0  # a job that is due sooner stays here; one that is due later is released
+RENEW_S = LEASE_S / 3  # how often leases are renewed
+HORIZON_S = LEASE_S / 4  # a job that is due sooner stays here; one that is due later is released
 MAX_LEASED = 2000  # jobs leased at once
 LONG_OUTAGE_S = 60.0  # how often jobs are claimed that an outage of over a day no longer holds
 

@@ -8,10 +8,12 @@ job again, until the lease of a killed process would have expired, too.
 from collections import deque
 from typing import Deque, Dict, Iterable, Set
 
+from .leased_job import LEASE_S
+
 MAX_NEW = 10000  # ids that wait for the next turn
 MAX_RETRIED = 100  # ids that are tried again: each of them is looked up in the ledger
 RETRY_S = 1.0  # how often they are tried again
-RETRY_FOR_S = 60.0
+RETRY_FOR_S = LEASE_S
 
 
 class NudgedIds:
