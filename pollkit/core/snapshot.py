@@ -48,8 +48,8 @@ _TUPLES: Dict[str, Any] = {
 _DEFAULTS = WaitState(Job(""), "", 0.0, NEVER, 0.0, 0.0)._asdict()
 
 
-def state_to_row(state: WaitState, home: str, offset: float = 0.0) -> Dict[str, Any]:
-    """The row of a wait that has not ended; `home` is the URL that its job's profile gives."""
+def state_to_row(state: WaitState, profile_url: str, offset: float = 0.0) -> Dict[str, Any]:
+    """The row of a wait that has not ended; `profile_url` is the one that its profile gives."""
     row: Dict[str, Any] = {}
     values: Dict[str, Any] = state._asdict()
     for field in _INSTANTS:
@@ -65,7 +65,7 @@ def state_to_row(state: WaitState, home: str, offset: float = 0.0) -> Dict[str, 
         row["done"] = done._replace(link=None)  # it has a secret: the job has a new link
     if state.warnings:
         row[STORED_NAMES["warnings"]] = sorted(state.warnings)
-    if state.url != home:
+    if state.url != profile_url:
         if redact_url(state.url) == state.url:
             row["url"] = state.url
         else:  # it has a secret: the server will redirect to it again
@@ -74,7 +74,9 @@ def state_to_row(state: WaitState, home: str, offset: float = 0.0) -> Dict[str, 
     return row
 
 
-def state_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 0.0) -> WaitState:
+def state_from_row(
+    row: Dict[str, Any], job: Job, profile_url: str, offset: float = 0.0
+) -> WaitState:
     """The wait from its row; `offset` is that of the time of writing, or the current one."""
     fields = {field: row[name] for field, name in _PLAIN.items() if name in row}
     for field in _INSTANTS:
@@ -86,7 +88,7 @@ def state_from_row(row: Dict[str, Any], job: Job, home: str, offset: float = 0.0
             # Another version may have stored more or fewer values.
             fields[field] = make(*fields[field][: len(make._fields)])
     fields["warnings"] = frozenset(row.get(STORED_NAMES["warnings"], ()))
-    return WaitState(job, row.get("url", home), **fields)
+    return WaitState(job, row.get("url", profile_url), **fields)
 
 
 def is_last_poll_fault(row: Dict[str, Any]) -> bool:

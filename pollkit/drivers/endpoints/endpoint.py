@@ -103,9 +103,9 @@ class Endpoint:
         if poll.is_cancel:
             return self.cancel_request(job, poll.url, poll.needs_fresh_credential)
         if self._held is not None:
-            is_home = poll.hold_s > 0.0 and poll.url == job_url(self.profile, job)
+            is_profile_url = poll.hold_s > 0.0 and poll.url == job_url(self.profile, job)
             return self._held.request(
-                poll, self.origin if origin is None else origin, job_values(job), is_home
+                poll, self.origin if origin is None else origin, job_values(job), is_profile_url
             )
         return Request(
             poll.url,

@@ -40,9 +40,9 @@ class HeldRequests:
             self._template = profile.url
 
     def request(
-        self, poll: Poll, origin: str, job_values: Mapping[str, str], is_home: bool
+        self, poll: Poll, origin: str, job_values: Mapping[str, str], is_profile_url: bool
     ) -> Request:
-        """The request for a job; `is_home`: it is held, at the URL that its profile gives.
+        """The request for a job; `is_profile_url`: it is held, at the URL that its profile gives.
 
         At another URL, to which the server has redirected, only headers and the body can ask for
         a hold.
@@ -54,7 +54,7 @@ class HeldRequests:
         timeout_s = min(poll.hold_s + self._timeout_s, max(poll.left_s, SHORTEST_TIMEOUT_S))
         headers = {name: fill_hold(text, values) for name, text in self._headers.items()}
         body = self._body(values, is_held=True)
-        has_own_url = is_home and self._template is not None and not poll.is_moved
+        has_own_url = is_profile_url and self._template is not None and not poll.is_moved
         if has_own_url:
             poll = poll._replace(url=fill_template(self._template or "", **values))
         return _request(
