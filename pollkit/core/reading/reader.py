@@ -295,8 +295,7 @@ def _rule_reader(profile: Profile, fields: JobFields) -> "Optional[RuleReader]":
         return None
     from .rules.reader import RuleReader
 
-    reader = RuleReader(profile, fields)
-    return reader if reader.has_rules else None
+    return RuleReader(profile, fields)
 
 
 def read_fault(fault: Fault) -> Reading:

@@ -16,14 +16,13 @@ _CALL_HTTP_STATUS = Path("ResponseMetadata.HTTPStatusCode")
 
 
 class RuleReader:
-    """Reads replies by the rules of one profile, which may have none."""
+    """Reads replies by the rules of one profile."""
 
-    __slots__ = ("_rules", "_fields", "has_rules")
+    __slots__ = ("_rules", "_fields")
 
     def __init__(self, profile: Profile, fields: JobFields) -> None:
         self._rules = parse_rules(profile.rules)
         self._fields = fields
-        self.has_rules = bool(self._rules)
 
     def read_reply(self, reply: Reply) -> Optional[Reading]:
         """Read a reply with any HTTP status; None if no rule matches.
