@@ -7,9 +7,9 @@ from typing import Any, Callable, Dict, NamedTuple, Optional
 from ..core.model import Job
 from ..core.profiles.profile import fill_base
 from ..core.submitting import intent as machine
-from ..core.submitting.intent import Action, Answer, Intent, LookUp, Stage, SubmitRules
+from ..core.submitting.intent import Answer, Intent, RequestKind, Stage, SubmitRules
 from ..core.submitting.reply import SubmitReader
-from ..core.submitting.request import Submission, fill_submit_body, fill_submit_url
+from ..core.submitting.request import fill_submit_body, fill_submit_url
 from ..core.units import NEVER
 from ..core.urls import parse_url
 from ..core.waiting.wait_state import Ending, Sleep
@@ -60,7 +60,7 @@ class Submitter:
         """
         key = new_key()
         job, url, endpoint = self._client.locate_at(job, url or self.submit_url(job, key))
-        body = fill_submit_body(endpoint.profile, Submission(text, job.label), key)
+        body = fill_submit_body(endpoint.profile, text, job.label, key)
         endpoint.transport.check(url, endpoint.settings.timeout)
         name = name_for_key(key)
         return Prepared(job._replace(id=name, url=None), Intent(key, url, body), endpoint)
@@ -117,7 +117,7 @@ class Submitter:
                 intent = intent._replace(last_fault=intent.last_fault or NO_TOKEN)
                 self._clock.sleep_until(attempt.rules.deadline, stop)
                 continue
-            if isinstance(action, LookUp):
+            if action is RequestKind.LOOK_UP:
                 intent = machine.begin_lookup(intent)
             else:
                 intent = machine.begin_request(intent, self._clock.now())
@@ -128,20 +128,20 @@ class Submitter:
                 return intent
         return intent
 
-    def _send_and_observe(self, attempt: Attempt, intent: Intent, action: Action) -> Intent:
+    def _send_and_observe(self, attempt: Attempt, intent: Intent, kind: RequestKind) -> Intent:
         """The intent after one request; its reply may also slow down the bucket."""
-        answer = self.send(attempt, intent, action)
+        answer = self.send(attempt, intent, kind)
         now = self._clock.now()
         after = machine.observe(intent, attempt.rules, answer, now, self._client.rng())
         if answer.reading is not None:
             attempt.endpoint.bucket.apply_feedback(answer.reading, now, after.next_at)
         return after
 
-    def send(self, attempt: Attempt, intent: Intent, action: Action) -> Answer:
+    def send(self, attempt: Attempt, intent: Intent, kind: RequestKind) -> Answer:
         """Send one request, and read its reply."""
         endpoint = attempt.endpoint
-        is_lookup = isinstance(action, LookUp)
-        request = _request(attempt, intent, action)
+        is_lookup = kind is RequestKind.LOOK_UP
+        request = _request(attempt, intent, kind)
         seen = endpoint.transport.fetch(request, endpoint.settings.timeout)
         reader = self._reader(endpoint, intent.url)
         answer = reader.read_lookup(seen) if is_lookup else reader.read(seen)
@@ -176,10 +176,10 @@ class Prepared(NamedTuple):
     endpoint: Endpoint
 
 
-def _request(attempt: Attempt, intent: Intent, action: Action) -> Request:
+def _request(attempt: Attempt, intent: Intent, kind: RequestKind) -> Request:
     profile = attempt.endpoint.profile
-    is_fresh = getattr(action, "needs_fresh_credential", False)
-    if isinstance(action, LookUp):
+    is_fresh = intent.needs_fresh_credential
+    if kind is RequestKind.LOOK_UP:
         url = fill_submit_url(profile.submit_lookup or "", intent.key, attempt.job.label)
         return Request(url, parse_url(url).origin, None, is_fresh, method=b"GET", body=b"")
     headers = {}

@@ -142,19 +142,14 @@ class Intent(NamedTuple):
     ending: Optional[Ending] = None
 
 
-class Submit(NamedTuple):
-    """Send the request that submits the job."""
+class RequestKind(Enum):
+    """The request that an intent needs; the intent says whether with a fresh credential."""
 
-    needs_fresh_credential: bool
-
-
-class LookUp(NamedTuple):
-    """Ask the server for a job with the key."""
-
-    needs_fresh_credential: bool
+    SUBMIT = "submit"  # the one that submits the job
+    LOOK_UP = "look up"  # ask the server for a job with the key
 
 
-Action = Union[Submit, LookUp, Sleep, Ending]
+Action = Union[RequestKind, Sleep, Ending]
 
 
 def restart(intent: Intent) -> Intent:
@@ -181,8 +176,8 @@ def next_action(intent: Intent, rules: SubmitRules, now: float) -> Action:
     if now < intent.next_at:
         return Sleep(min(intent.next_at, rules.deadline), "fault")
     if may_be_accepted and not can_repeat:
-        return LookUp(intent.needs_fresh_credential)
-    return Submit(intent.needs_fresh_credential)
+        return RequestKind.LOOK_UP
+    return RequestKind.SUBMIT
 
 
 def begin_request(intent: Intent, now: float) -> Intent:

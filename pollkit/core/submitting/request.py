@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any, Dict, Mapping, NamedTuple, Optional
+from typing import Any, Dict, Mapping, Optional
 
 from ...errors import ConfigError
 from ..profiles.bodies import is_json, json_text
@@ -11,13 +11,6 @@ from ..urls import fill_template, percent_encode
 
 LARGEST_BODY = 10 << 20  # bytes
 _NAMES = re.compile(r"\{(json|key|label)\}")
-
-
-class Submission(NamedTuple):
-    """The user's JSON as text, None for none; and the job's label."""
-
-    text: Optional[str]
-    label: Optional[str] = None
 
 
 def data_to_text(data: Any) -> Optional[str]:
@@ -35,15 +28,16 @@ def fill_submit_url(template: str, key: str, label: Optional[str]) -> str:
     return fill_template(template, **_values(key, label))
 
 
-def fill_submit_body(profile: Profile, submission: Submission, key: str) -> str:
+def fill_submit_body(profile: Profile, text: Optional[str], label: Optional[str], key: str) -> str:
     """The body of the request; a ConfigError if it lacks JSON or a label, or takes no JSON.
 
+    `text` is the user's JSON; None for none.
+
     >>> mine = Profile(submit_body='{"input": {json}, "token": "{key}"}')
-    >>> fill_submit_body(mine, Submission('{"pages": 3}'), "k1")
+    >>> fill_submit_body(mine, '{"pages": 3}', None, "k1")
     '{"input": {"pages": 3}, "token": "k1"}'
     """
     template = profile.submit_body
-    text = submission.text
     if template is None:
         body = text or ""
     else:
@@ -51,7 +45,7 @@ def fill_submit_body(profile: Profile, submission: Submission, key: str) -> str:
             raise ConfigError("submit_body of the profile has no {json}, so it takes no JSON")
         if text is None and "{json}" in template:
             raise ConfigError("submit_body of the profile needs JSON in place of {json}: give some")
-        body = fill_names(template, dict(_values(key, submission.label), json=text or ""))
+        body = fill_names(template, dict(_values(key, label), json=text or ""))
     if len(body.encode("utf-8")) > LARGEST_BODY:
         raise ConfigError("the body is larger than %d MB" % (LARGEST_BODY >> 20))
     return body

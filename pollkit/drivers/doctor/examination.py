@@ -10,7 +10,7 @@ from ...core.model import Fault, Job, Reply, one_line
 from ...core.profiles.profile import Profile
 from ...core.reading.rate_limit_headers import parse_retry_after
 from ...core.reading.verdict import Reading, Verdict
-from ...core.submitting.intent import Intent, LookUp, SubmitRules
+from ...core.submitting.intent import Intent, RequestKind, SubmitRules
 from ...core.units import NEVER, Limit, to_seconds
 from ...core.urls import is_secret, parse_url, redact_url
 from ...core.waiting.wait_state import Poll
@@ -242,7 +242,7 @@ class Examination:
         answer = None
         if rules.has_lookup:
             attempt = Attempt(job, endpoint, rules)
-            answer = submitter.send(attempt, Intent(key, url, ""), LookUp(False))
+            answer = submitter.send(attempt, Intent(key, url, ""), RequestKind.LOOK_UP)
         shown = redact_url(template)
         return findings.submit_finding(self._profile.submit_method, shown, rules, answer)
 

@@ -13,9 +13,8 @@ from pollkit.core.submitting.intent import (
     Answer,
     Intent,
     Kind,
-    LookUp,
+    RequestKind,
     Stage,
-    Submit,
     SubmitRules,
     begin_lookup,
     begin_request,
@@ -48,7 +47,7 @@ def ambiguous(rules=BARE, now=NOW):
 
 
 def test_a_new_intent_is_submitted_at_once():
-    assert next_action(INTENT, BARE, NOW) == Submit(needs_fresh_credential=False)
+    assert next_action(INTENT, BARE, NOW) is RequestKind.SUBMIT
 
 
 def test_the_intent_is_marked_as_sent_before_the_request():
@@ -77,8 +76,8 @@ def test_the_ambiguous_end_names_the_reason():
 
 
 def test_with_a_key_it_is_submitted_again_while_the_server_remembers_the_key():
-    assert next_action(sent(), KEYED, NOW + 60) == Submit(False)
-    assert next_action(sent(), KEYED, NOW + 3400) == Submit(False)
+    assert next_action(sent(), KEYED, NOW + 60) is RequestKind.SUBMIT
+    assert next_action(sent(), KEYED, NOW + 3400) is RequestKind.SUBMIT
     expired = next_action(sent(), KEYED, NOW + 3500)
     assert expired.error.code == AMBIGUOUS_CODE
     assert "submit_lookup" not in expired.error.message  # it would not be the reason
@@ -92,25 +91,25 @@ def test_the_lifetime_of_a_key_counts_from_the_first_request():
 
 
 def test_with_a_lookup_the_job_is_looked_up():
-    assert next_action(sent(), LOOKED_UP, NOW) == LookUp(False)
+    assert next_action(sent(), LOOKED_UP, NOW) is RequestKind.LOOK_UP
     found = after(Kind.ACCEPTED, LOOKED_UP, job_id="job_7")
     assert found.stage is Stage.KNOWN
 
 
 def test_after_the_key_has_expired_a_lookup_decides():
     both = KEYED._replace(has_lookup=True)
-    assert next_action(sent(), both, NOW + 60) == Submit(False)
-    assert next_action(sent(), both, NOW + 3500) == LookUp(False)
+    assert next_action(sent(), both, NOW + 60) is RequestKind.SUBMIT
+    assert next_action(sent(), both, NOW + 3500) is RequestKind.LOOK_UP
 
 
 def test_not_found_is_no_proof_until_the_request_can_not_be_under_way_any_more():
     looking = after(Kind.ABSENT, LOOKED_UP, begin_lookup(sent()), NOW + 58)
     assert looking.stage is Stage.AMBIGUOUS
     assert next_action(looking, LOOKED_UP, NOW + 58) == Sleep(NOW + 60, "fault")
-    assert next_action(looking, LOOKED_UP, NOW + 60) == LookUp(False)
+    assert next_action(looking, LOOKED_UP, NOW + 60) is RequestKind.LOOK_UP
     settled = after(Kind.ABSENT, LOOKED_UP, looking, NOW + 60)
     assert settled == INTENT._replace(next_at=NOW + 60)
-    assert next_action(settled, LOOKED_UP, NOW + 60) == Submit(False)
+    assert next_action(settled, LOOKED_UP, NOW + 60) is RequestKind.SUBMIT
 
 
 @pytest.mark.parametrize("kind", [Kind.NOT_SENT, Kind.LIMITED, Kind.UNAUTHORISED])
@@ -118,7 +117,7 @@ def test_a_lookup_that_fails_does_not_say_that_nothing_was_accepted(kind):
     rules = LOOKED_UP._replace(can_reauthorise=True)
     looking = after(kind, rules, begin_lookup(sent()))
     assert looking.stage is Stage.AMBIGUOUS
-    assert isinstance(next_action(looking, rules, NOW + 5), LookUp)
+    assert next_action(looking, rules, NOW + 5) is RequestKind.LOOK_UP
 
 
 def test_the_time_to_settle_begins_when_the_request_failed_not_when_it_was_sent():
@@ -135,7 +134,7 @@ def test_a_request_that_was_not_accepted_is_repeated(kind):
     unsent = after(kind)
     assert (unsent.stage, unsent.first_sent_at, unsent.sent_at) == (Stage.WRITTEN, None, None)
     assert next_action(unsent, BARE, NOW) == Sleep(NOW + 5, "fault")
-    assert next_action(unsent, BARE, NOW + 5) == Submit(False)
+    assert next_action(unsent, BARE, NOW + 5) is RequestKind.SUBMIT
 
 
 def test_a_retry_after_is_a_floor():
@@ -196,7 +195,7 @@ def test_a_request_that_can_not_be_sent_ends_as_unreachable():
 def test_an_unauthorised_request_is_repeated_once_with_a_fresh_credential():
     rules = BARE._replace(can_reauthorise=True)
     first = after(Kind.UNAUTHORISED, rules)
-    assert next_action(first, rules, NOW) == Submit(needs_fresh_credential=True)
+    assert next_action(first, rules, NOW) is RequestKind.SUBMIT and first.needs_fresh_credential
     second = after(Kind.UNAUTHORISED, rules, begin_request(first, NOW))
     assert second.ending.state is State.UNREACHABLE
     assert after(Kind.UNAUTHORISED).ending.state is State.UNREACHABLE  # there is no credential
@@ -206,7 +205,7 @@ def test_a_job_that_can_not_be_tracked_is_not_submitted_again():
     untracked = after(Kind.UNTRACKED, KEYED)
     assert untracked.stage is Stage.AMBIGUOUS
     assert untracked.ending.error == (UNTRACKED_CODE, "the reason")
-    assert next_action(after(Kind.UNTRACKED, LOOKED_UP), LOOKED_UP, NOW + 5) == LookUp(False)
+    assert next_action(after(Kind.UNTRACKED, LOOKED_UP), LOOKED_UP, NOW + 5) is RequestKind.LOOK_UP
 
 
 # The deadline
@@ -226,7 +225,7 @@ def test_at_the_deadline_an_intent_ends():
 
 
 def test_a_user_may_decide_to_submit_again():
-    assert next_action(restart(ambiguous()), BARE, NOW) == Submit(False)
+    assert next_action(restart(ambiguous()), BARE, NOW) is RequestKind.SUBMIT
 
 
 def test_the_rules_come_from_the_profile():
@@ -291,7 +290,7 @@ def walk(seed, rules):
         if isinstance(action, Sleep):
             now = action.until
             continue
-        if isinstance(action, LookUp):
+        if action is RequestKind.LOOK_UP:
             stored = begin_lookup(stored)
             kind = Kind.ACCEPTED if server.jobs else Kind.ABSENT
             if rng.random() < 0.3:

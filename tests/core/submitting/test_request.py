@@ -5,16 +5,11 @@ import pytest
 from pollkit import ConfigError
 from pollkit.core.profiles.profile import Profile
 from pollkit.core.submitting import request as requests
-from pollkit.core.submitting.request import (
-    Submission,
-    data_to_text,
-    fill_submit_body,
-    fill_submit_url,
-)
+from pollkit.core.submitting.request import data_to_text, fill_submit_body, fill_submit_url
 
 
 def body(template, text=None, label=None, key="k-1"):
-    return fill_submit_body(Profile(submit_body=template), Submission(text, label), key)
+    return fill_submit_body(Profile(submit_body=template), text, label, key)
 
 
 def test_without_a_template_the_body_is_the_json_itself():
