@@ -120,6 +120,19 @@ class Entry:
         return bool(self.marks & IS_HELD)
 
 
+Item = Tuple[float, int, Entry]  # of a heap: a rank or an instant, the stamp, the entry
+
+
+def first_entry(heap: List[Item]) -> Optional[Entry]:
+    """The entry of the first item that is current; drops the stale ones before it."""
+    while heap:
+        _, stamp, entry = heap[0]
+        if stamp == entry.stamp:
+            return entry
+        heappop(heap)
+    return None
+
+
 class Lane:
     """The due jobs that share one bucket; one request polls up to `batch_size` of them.
 
@@ -152,7 +165,7 @@ class Lane:
         self.interval = 0.0  # seconds between tokens when the bucket last refused one
         self.shadow_price = 0.0  # seconds of delay that one more request would save
         self.is_short = False  # of tokens: one was refused since the queue was last empty
-        self._queue: List[Tuple[float, int, Entry]] = []
+        self._queue: List[Item] = []
         self._averaged = 0  # requests in the shadow price
         self._ordered_pops = 0  # so many jobs may leave before the queue is reordered
         self._next_deadline = NEVER  # of the jobs in the queue
@@ -180,13 +193,7 @@ class Lane:
 
     def front(self) -> Optional[Entry]:
         """The first job of the queue."""
-        queue = self._queue
-        while queue:
-            _, stamp, entry = queue[0]
-            if stamp == entry.stamp:
-                return entry
-            heappop(queue)
-        return None
+        return first_entry(self._queue)
 
     def count_before(self, entry: Entry) -> int:
         """How many jobs of the queue are now before this one, which is in it, too."""

@@ -4,13 +4,13 @@ House rules: the agenda and the outage lanes decide; this module moves a job fro
 item in a heap is current if its stamp is the one of its entry.
 """
 
-from heapq import heappop, heappush
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from heapq import heappush
+from typing import Callable, Dict, List, NamedTuple, Optional
 
 from ..reading.verdict import Reading
 from ..units import NEVER
 from ..waiting.wait_state import WaitState
-from .lane import READY, REMOVED, SCHEDULED, Entry, Lane
+from .lane import READY, REMOVED, SCHEDULED, Entry, Item, Lane, first_entry
 
 
 class Step(NamedTuple):
@@ -29,7 +29,7 @@ class Schedule:
         self._on_end = on_end
         self.entries: Dict[str, Entry] = {}
         self.lanes: List[Lane] = []  # those with a job in their queue
-        self._heap: List[Tuple[float, int, Entry]] = []
+        self._heap: List[Item] = []
         self._stamp = 0
         self.expired: List[Step] = []  # the waits that ended without a poll, until they are taken
 
@@ -76,14 +76,8 @@ class Schedule:
             entry = self.first()
 
     def first(self) -> Optional[Entry]:
-        """The first job of the heap."""
-        heap = self._heap
-        while heap:
-            _, stamp, entry = heap[0]
-            if stamp == entry.stamp:
-                return entry
-            heappop(heap)
-        return None
+        """The job of the heap whose next poll is due first."""
+        return first_entry(self._heap)
 
     def next_at(self) -> float:
         """When the next job may be polled."""
