@@ -143,15 +143,12 @@ def _name(name: Optional[str]) -> str:
 
 def _row(learned: Learned, now: float) -> List[str]:
     ordered = sorted(learned.durations)
-    cells = [_name(name) for name in learned.kind]
-    cells.append(str(len(ordered)))
-    for share in (0.5, 0.9):
-        duration = percentile(ordered, share)
-        cells.append("-" if duration is None else rounded_duration(duration))
+    found = [percentile(ordered, share) for share in (0.5, 0.9)]
+    durations = ["-" if each is None else rounded_duration(each) for each in found]
     last = "-"
     if learned.last_at is not None:
         last = rounded_duration(max(0.0, now - learned.last_at)) + " ago"
-    return cells + [last]
+    return [*map(_name, learned.kind), str(len(ordered)), *durations, last]
 
 
 def _as_dict(learned: Learned) -> Dict[str, Any]:

@@ -253,8 +253,7 @@ class ManyJobs:
             for state, word, colour in _STATES
             if self._finished.get(state) or state is State.DONE
         ]
-        parts.append(Part(1, ["%d waiting" % waiting]))
-        parts.append(Part(2, [clock_text(elapsed_s)]))
+        parts += [Part(1, ["%d waiting" % waiting]), Part(2, [clock_text(elapsed_s)])]
         if not total:
             return fit_line(parts, width, style)
         if waiting and finished >= max(ETA_MIN_FINISHED, total / 10):

@@ -8,7 +8,7 @@ import base64
 import hashlib
 import time
 from pkgutil import get_data
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from .markup import NOTHING, Html, join, tag
 from .plot import TimeAxis, date_text, moment_text
@@ -36,8 +36,8 @@ def report_page(data: ReportData, refresh_s: Optional[int] = None) -> bytes:
             durations(data),
             problems(data),
         ]
-    heading = Heading("pollkit report", data.title, _subtitle(data, axis))
-    return page(heading, join(sections), refresh_s)
+    subtitle = _subtitle(data, axis)
+    return page("pollkit report", data.title, subtitle, join(sections), refresh_s)
 
 
 def _subtitle(data: ReportData, axis: TimeAxis) -> str:
@@ -53,16 +53,10 @@ def _subtitle(data: ReportData, axis: TimeAxis) -> str:
     return " · ".join(filter(None, parts))
 
 
-class Heading(NamedTuple):
-    """The top of a page."""
-
-    kicker: str  # the kind of page
-    title: str
-    subtitle: str
-
-
-def page(heading: Heading, content: Html, refresh_s: Optional[int] = None) -> bytes:
-    """A whole page with this content."""
+def page(
+    kicker: str, title: str, subtitle: str, content: Html, refresh_s: Optional[int] = None
+) -> bytes:
+    """A whole page with this content; `kicker` is the kind of page, shown above its title."""
     style = _read("style.css")
     script = _read("script.js")
     policy = (
@@ -80,16 +74,11 @@ def page(heading: Heading, content: Html, refresh_s: Optional[int] = None) -> by
             Html('<meta name="color-scheme" content="light dark">'),
             refresh,
             Html('<link rel="icon" href="data:,">'),
-            tag("title", "%s – %s" % (heading.title, heading.kicker)),
+            tag("title", "%s – %s" % (title, kicker)),
             tag("style", Html(style)),
         ]
     )
-    header = tag(
-        "header",
-        tag("p", heading.kicker, class_="kicker"),
-        tag("h1", heading.title),
-        tag("p", heading.subtitle),
-    )
+    header = tag("header", tag("p", kicker, class_="kicker"), tag("h1", title), tag("p", subtitle))
     body = tag("body", tag("main", header, content), tag("script", Html(script)))
     document = "<!doctype html>\n" + tag("html", tag("head", head), body, lang="en") + "\n"
     return document.encode("utf-8", "replace")

@@ -11,7 +11,7 @@ from ..charts.picture import caption, rates_title, request_rates, time_unit
 from ..charts.scales import LogAxis, even_ticks, number_text
 from ..charts.table import letter, short_number
 from .markup import NOTHING, Content, Html, figure, join, legend, shape, table, tag
-from .page import Heading, page
+from .page import page
 from .plot import EvenAxis, Plot, percent
 
 COLOURS = 8  # that the style has for paces
@@ -35,7 +35,7 @@ def simulation_page(
     shown = [*all_figures, *matched]
     sections = [_frontier(simulation, shown, advice), _request_rate(simulation, all_figures)]
     title = "Paces compared: " + one_line(simulation.name, 100)
-    return page(Heading("pollkit simulation", title, caption(simulation)), join(sections))
+    return page("pollkit simulation", title, caption(simulation), join(sections))
 
 
 def _names(all_figures: Sequence[Figures]) -> List[Tuple[str, str]]:

@@ -114,9 +114,8 @@ def _read_files(path: Optional[str]) -> List[IniFile]:
         text = read_text(optional_path, optional=True)
         if text is not None:
             files.append(parse_ini(optional_path, text))
-    for named_path in (os.environ.get("POLLKIT_PROFILES"), path):
-        if named_path:
-            files.append(_read_file(named_path))
+    named_paths = (os.environ.get("POLLKIT_PROFILES"), path)
+    files += [_read_file(named_path) for named_path in named_paths if named_path]
     for file in files:
         for problem in file.problems:
             if not problem.section:  # the other problems only matter to the profile they are in

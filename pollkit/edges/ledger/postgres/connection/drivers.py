@@ -30,11 +30,7 @@ class Driver:
         # Whether one statement is one exchange with the server. pg8000 needs several, and without
         # a transaction PgBouncer may send them to different sessions.
         self.is_atomic = name != "pg8000.dbapi"
-
-    @property
-    def errors(self) -> Tuple[Type[BaseException], ...]:
-        """The exceptions of the driver."""
-        return (self.module.Error, OSError)
+        self.errors: Tuple[Type[BaseException], ...] = (self.module.Error, OSError)
 
     def connect(self, address: Address) -> Any:
         """A new connection."""
