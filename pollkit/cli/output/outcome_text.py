@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Optional
 from ...core.model import Job, Outcome, State, display_id, one_line
 from ...core.units import percent, rounded_duration
 from ..arguments.parser import FromEnvironment
-from ..progress.terminal import clip, clip_id, is_terminal, text_width, width_of
+from ..progress.terminal import clip, clip_id, is_terminal, pad, text_width, width_of
 from .streams import as_json, as_text, count_text, without_controls
 
 OUTPUTS = ("auto", "json", "text")
@@ -62,8 +62,8 @@ def outcome_line(outcome: Outcome, id_width: int, columns: int) -> str:
     """
     id_width = min(id_width, WIDEST_ID, max(columns - STATE_WIDTH - 2, NARROWEST_ID))
     cells = [
-        _pad(clip_id(one_line(outcome.id), id_width), id_width),
-        _pad(str(outcome.state), STATE_WIDTH),
+        pad(clip_id(one_line(outcome.id), id_width), id_width),
+        pad(str(outcome.state), STATE_WIDTH),
         "%6s" % rounded_duration(outcome.waited_s),
         "%-9s" % count_text(outcome.polls, "poll"),
         _fit(
@@ -115,10 +115,6 @@ def _columns() -> int:
 def _fit(text: str, columns: int) -> str:
     """Untrusted text in one line of at most this width, without control characters."""
     return clip(one_line(text, LONGEST_VALUE), columns)
-
-
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - width_of(text))
 
 
 def _status_text(outcome: Outcome) -> Optional[str]:

@@ -9,7 +9,7 @@ import sys
 from textwrap import fill
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence
 
-from ..progress.terminal import clip, is_terminal, text_width, width_of
+from ..progress.terminal import clip, is_terminal, pad, text_width, width_of
 
 EMPTY = "-"
 _GAP = "  "
@@ -85,7 +85,7 @@ def fit_table(
         widths = _fit(columns, natural, width)
     return [
         _GAP.join(
-            _pad(columns[index].shorten(line[index], size), size) for index, size in widths.items()
+            pad(columns[index].shorten(line[index], size), size) for index, size in widths.items()
         ).rstrip()
         for line in cells
     ]
@@ -121,7 +121,3 @@ def _share_room(widths: Dict[int, int], natural: Dict[int, int], room: int) -> N
 def _total(widths: Iterable[int]) -> int:
     widths = list(widths)
     return sum(widths) + len(_GAP) * (len(widths) - 1)
-
-
-def _pad(text: str, width: int) -> str:
-    return text + " " * (width - width_of(text))

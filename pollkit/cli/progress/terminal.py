@@ -68,6 +68,11 @@ def clip(text: str, width: int) -> str:
     return "".join(kept) + mark
 
 
+def pad(text: str, width: int) -> str:
+    """A text with spaces after it, so that it takes at least this number of columns."""
+    return text + " " * (width - width_of(text))
+
+
 def clip_id(text: str, width: int) -> str:
     """The id of a job, cut to this number of columns. A URL keeps its end, where URLs differ."""
     is_url = "://" in text or text.startswith("..")  # the latter has been cut before

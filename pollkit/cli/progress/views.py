@@ -17,7 +17,7 @@ from ...core.units import Limit
 from ...core.urls import is_url, parse_url
 from ...core.waiting.wait_state import WaitState
 from ..output.streams import count_text
-from .terminal import Size, Style, clip, clip_id, width_of
+from .terminal import Size, Style, clip, clip_id, pad, width_of
 from .texts import (
     POLLING_NOW,
     Report,
@@ -291,7 +291,7 @@ def _job_parts(progress: WaitState, now: float, name_width: int, style: Style) -
     status = one_line(progress.status or "", 40)
     percentage = "" if progress.fraction is None else percent_text(progress.fraction)
     return [
-        Part(0, [GAP + name + " " * (name_width - width_of(name))]),
+        Part(0, [GAP + pad(name, name_width)]),
         Part(0, ["%4s" % percentage]),
         Part(2, [clock_text(now - progress.started_at)]),
         Part(1, [status, clip(status, 12), clip(status, 8)]),
