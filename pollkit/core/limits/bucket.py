@@ -107,15 +107,15 @@ def reserve(
     if bucket.windows:
         windows = tuple(window.add_grant(ready_at, now) for window in bucket.windows)
         bucket = bucket._replace(windows=windows)
-    if bucket.rate is None:
-        bucket = _add_to_flow(bucket, start)
+    if is_slow:
+        bucket = bucket._replace(slow_next=ready_at + bucket.slow_interval)
+    elif bucket.slow_next != LONG_AGO:
+        bucket = bucket._replace(slow_next=LONG_AGO)
     full_from = ready_at if ready_at > bucket.full_at else bucket.full_at
     full_at = full_from + interval
-    if is_slow:
-        return bucket._replace(full_at=full_at, slow_next=ready_at + bucket.slow_interval), ready_at
-    if bucket.slow_next != LONG_AGO:
-        return bucket._replace(full_at=full_at, slow_next=LONG_AGO), ready_at
-    # The usual case: slicing is faster than _replace.
+    if bucket.rate is None:
+        return _add_to_flow(bucket, start, full_at), ready_at
+    # The usual case with a limit: slicing is faster than _replace.
     return Bucket._make(bucket[:_FULL_AT] + (full_at,) + bucket[_FULL_AT + 1 :]), ready_at
 
 
@@ -224,9 +224,9 @@ def _rate(bucket: Bucket, now: float) -> Optional[float]:
     return bucket.rate * 2 ** min(30.0, max(0.0, now - bucket.rate_at) / DOUBLING_S)
 
 
-def _add_to_flow(bucket: Bucket, now: float) -> Bucket:
+def _add_to_flow(bucket: Bucket, now: float, full_at: float) -> Bucket:
     """Count a grant, for a bucket that may have to learn its rate."""
     if not bucket.flow:
-        return bucket._replace(flow=1.0, flow_from=now, flow_at=now)
+        return bucket._replace(flow=1.0, flow_from=now, flow_at=now, full_at=full_at)
     faded = bucket.flow * max(0.0, 1 - (now - bucket.flow_at) / FLOW_S)
-    return bucket._replace(flow=faded + 1, flow_at=now)
+    return bucket._replace(flow=faded + 1, flow_at=now, full_at=full_at)
