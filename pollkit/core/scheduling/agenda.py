@@ -182,9 +182,7 @@ class Agenda:
         lane.block(ready_at)
 
     def next_at(self) -> float:
-        """The instant of the next candidate, unless a request ends before."""
-        if not self.has_free_slot:
-            return NEVER
+        """The instant of the next candidate, if a slot is free and no request ends before."""
         return self._schedule.next_at()
 
     def limit_delays(self, job_ids: Iterable[str], now: float) -> Dict[str, float]:

@@ -3,6 +3,7 @@
 from agenda_calls import DONE, ENDLESS, PENDING, ids, make_lane, reply, take
 from pollkit import Adaptive, Job
 from pollkit.core.scheduling.agenda import Agenda
+from pollkit.core.scheduling.lane import READY
 from pollkit.core.waiting.machine import start
 
 FETCHED = ENDLESS._replace(result_url="http://files/{id}")
@@ -36,9 +37,9 @@ def test_a_cancel_request_comes_first_in_every_phase():
     scheduled.state = scheduled.state._replace(cancel=None)
     agenda.request_cancel(scheduled, 1.5)  # while a poll is in flight
     ready = agenda.add(Job("b"), "http://api/b", ENDLESS, free, 1.5)
-    take(agenda, 1.5)
+    assert agenda.candidate(1.5) is None  # it is due, and waits for the only slot
     agenda.request_cancel(ready, 1.6)
-    assert ready.state.cancel == "due"
+    assert ready.state.cancel == "due" and ready.phase is READY
     (step,) = reply(agenda, [scheduled], PENDING, 2.0)
     assert step.after.next_at == 2.0 and step.after.cancel == "due"
 
