@@ -32,6 +32,7 @@ MOST_SWAPPED_IN_WAVE = 0.2
 RAN_TOGETHER = 1.0  # starts that are apart by less than this share of the earlier duration
 STARTED_TOGETHER = 0.1
 MOST_SPREAD = 1 / 3  # of the spacings, relative to that of the durations
+LEAST_SPACING_S = 0.001  # jobs that finish together are apart as their starts are, by a microsecond
 SPREADS = 2.0  # a finish may be early or late by so many times the usual difference,
 LEAST_SPREAD = 0.02  # and by this share of a spacing
 TRUST = 0.9
@@ -133,7 +134,7 @@ def _measure(finishes: Sequence[Finish], stride: int) -> Optional[Queue]:
     ]
     spacing, spread = _middle_and_spread(spacings)
     _, spread_of_durations = _middle_and_spread([end - start for start, end in zip(starts, ends)])
-    if spacing <= 0.0 or spread >= MOST_SPREAD * spread_of_durations:
+    if spacing < LEAST_SPACING_S or spread >= MOST_SPREAD * spread_of_durations:
         return None
     return Queue(max(ends), spacing / stride, spread / stride**0.5)
 

@@ -115,6 +115,16 @@ def test_if_many_jobs_finish_within_one_interval_every_fourth_is_looked_at():
     assert find_queue(finishes, [], None).spacing == pytest.approx(0.8, abs=0.25)
 
 
+def test_jobs_that_finish_three_at_a_time_are_not_expected_at_once():
+    """Their starts are a microsecond apart, and so are their finishes."""
+    durations = Durations()
+    starts = [durations.begin(0.0) for _ in range(50)]
+    for i, start in enumerate(starts):
+        end = 8.0 * (i // 3 + 1)
+        durations.end(start, (end, end))
+    assert durations.spacing is None or durations.spacing > 1.0
+
+
 def test_several_workers_finish_a_wave_in_order_which_is_no_drift():
     rng = random.Random(3)
     durations = Durations()
