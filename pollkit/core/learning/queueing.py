@@ -15,7 +15,12 @@ after it, and so on. A label's jobs are in a queue if
 
 If only intervals are known, each is narrowed by the intervals of the neighbours, and jobs with the
 same interval are spread evenly over it. If so many jobs finish within one interval that their
-order is not known, every fourth job is looked at instead.
+order is not known, every fourth job is looked at instead. That also finds the queue of a few
+workers, whose finishes are regular only from one group to the next. Measured with three workers,
+100 jobs of 8 s +- 60 % and exact times: 8.9 polls and seconds of delay per job, without it 14.6.
+
+`bench.py pace` has one worker with regular jobs only. It does not show what every fourth job, the
+pending jobs and the queue that was known before are good for.
 """
 
 from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
