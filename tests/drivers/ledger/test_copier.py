@@ -8,8 +8,10 @@ from pollkit import Job, Ledger, LedgerError
 from pollkit.core.model import Counts
 from pollkit.core.reading.verdict import Verdict
 from pollkit.core.scheduling.outages import Outage
+from pollkit.core.submitting.intent import Intent, begin_request
 from pollkit.drivers.ledger import copier
 from pollkit.drivers.ledger.copier import copy_ledger
+from pollkit.edges.ledger.rows import job_to_row
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -61,6 +63,22 @@ def test_the_copy_has_all_that_the_ledger_has(ledger, other, clock):
     assert other.statistics.durations_by_kind() == ledger.statistics.durations_by_kind() != {}
     assert other.statistics.minutes() == ledger.statistics.minutes()
     assert other.summary() == ledger.summary()
+
+
+def test_a_job_that_is_still_to_be_submitted_keeps_its_intent(ledger, other, clock):
+    intent = Intent("key-1", "https://api.internal/jobs", '{"pages": 3}')
+    claim = ledger._intents.add(job_to_row(Job("submit-1")), intent)
+    sent = begin_request(claim.intent, clock.now())._replace(next_at=clock.now() + 5, faults=1)
+    assert ledger._intents.save(claim, sent)
+    ledger._leases.release([claim])
+    copy_ledger(ledger, other)
+    clock.pass_s(6)
+    (copy,) = other._leases.claim(9)
+    assert copy.intent == sent._replace(
+        next_at=pytest.approx(sent.next_at, abs=0.01),
+        first_sent_at=pytest.approx(sent.first_sent_at, abs=0.01),
+        sent_at=pytest.approx(sent.sent_at, abs=0.01),
+    )
 
 
 def test_waits_continue_where_they_were(ledger, other, clock):
