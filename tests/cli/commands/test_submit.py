@@ -362,7 +362,7 @@ def test_an_interrupted_wait_names_the_job_that_was_submitted(describe, server, 
 def test_an_interrupted_submission_is_completed_by_run(describe, server):
     with open("job.json", "w") as file:
         file.write('"interrupted"')
-    describe("ok&delay=3", "idempotency_header = Idempotency-Key")
+    describe("ok&delay=1.5", "idempotency_header = Idempotency-Key")
     process = start(
         *["submit", "--profile", "counted", "--json", "job.json", "--ledger", "jobs.db"]
     )

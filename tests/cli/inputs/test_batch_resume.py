@@ -240,7 +240,7 @@ def test_many_unfinished_jobs_are_in_a_file_with_which_the_batch_goes_on(tmp_pat
         )
         assert os.stat(path).st_mode & 0o77 == 0
         is_slow = False
-        code, out, err = run_pollkit(tmp_path, "batch", path)
+        code, out, err = run_pollkit(tmp_path, "batch", path, "--limit", "1000/s")
     outcomes = {outcome["id"]: outcome for outcome in map(json.loads, out.splitlines())}
     assert code == 0 and set(outcomes) == {job["id"] for job in jobs} - {"2"}
     assert outcomes["0"]["metadata"] == {"order": 7}

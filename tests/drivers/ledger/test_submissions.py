@@ -80,7 +80,7 @@ def test_a_run_submits_a_job_and_waits_for_it(ledger, server):
 
 
 def test_many_jobs_are_submitted_once_each(ledger, server):
-    profile = profile_of(server)
+    profile = profile_of(server, limit="1000/s")
     for i in range(30):
         add(ledger, profile, '"many %d"' % i)
     outcomes = run(ledger, profile)
@@ -301,7 +301,7 @@ def test_if_the_id_is_in_the_body_of_polls_it_must_be_unique(ledger):
         ledger.add(["job_1"])
         ledger._leases.claim(9)  # by another process
         name = add(ledger, profile).job.id
-        outcome = run(ledger, profile, for_s=2)[name]
+        outcome = run(ledger, profile, for_s=1)[name]
     assert outcome.error.code == "submit-untracked"
     assert "another job 'job_1' already" in outcome.error.message
 
