@@ -1,6 +1,8 @@
 """Run the test suite on one Python, in several processes at once, and count the results."""
 
+import atexit
 import contextlib
+import functools
 import os
 import re
 import shutil
@@ -173,12 +175,29 @@ def run_pytest(inner: str, arguments: List[str]) -> PytestRun:
     is_slow = any(argument.startswith(SLOW) for argument in arguments)
     with _temporary_folder(in_memory=not is_slow) as scratch:
         report = os.path.join(scratch, "report.xml")
-        environment = dict(test_environment(), TMPDIR=scratch)
+        environment = dict(test_environment(), TMPDIR=scratch, TESTS_SHARED_FOLDER=_shared_folder())
         code, output = run_command(pytest_command(inner, report, arguments), environment)
         counts = count_tests(report)
         failed_tests = find_failed_tests(report)
     seconds = time.monotonic() - started_at
     return PytestRun(code, counts, failed_tests, output, seconds)
+
+
+def _new_folder(in_memory: bool) -> str:
+    has_memory = in_memory and os.access(MEMORY, os.W_OK)
+    if has_memory:
+        has_memory = shutil.disk_usage(MEMORY).free >= FREE_MEMORY
+    path = tempfile.mkdtemp(prefix="pollkit-tests-", dir=MEMORY if has_memory else None)
+    os.chmod(path, 0o1777)  # as /tmp: some programs are run as another user
+    return path
+
+
+@functools.lru_cache(maxsize=None)
+def _shared_folder() -> str:
+    """A folder for what one process of the tests makes for all, such as a PostgreSQL cluster."""
+    path = _new_folder(in_memory=True)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
 
 
 @contextlib.contextmanager
@@ -187,11 +206,7 @@ def _temporary_folder(in_memory: bool) -> Iterator[str]:
 
     On a disk, the tests would wait for it, and ext4 takes 4 % of their CPU time.
     """
-    has_memory = in_memory and os.access(MEMORY, os.W_OK)
-    if has_memory:
-        has_memory = shutil.disk_usage(MEMORY).free >= FREE_MEMORY
-    path = tempfile.mkdtemp(prefix="pollkit-tests-", dir=MEMORY if has_memory else None)
-    os.chmod(path, 0o1777)  # as /tmp: some programs are run as another user
+    path = _new_folder(in_memory)
     try:
         yield path
     finally:

@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import fcntl
 import glob
 import itertools
 import os
@@ -141,16 +142,32 @@ def guarded_folder(in_memory=True):
 
 
 def unused_cluster():
-    """The data of a server that was never started; to copy it takes a tenth of initdb's time."""
+    """The data of a server that was never started; to copy it takes a tenth of initdb's time.
+
+    All processes that scripts/test.py has started share one.
+    """
     if not _clusters:
-        folder, guard = guarded_folder()
-        pid = os.getpid()
-        atexit.register(lambda: os.getpid() == pid and guard.communicate())
-        data = os.path.join(folder, "data")
-        options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
-        run(find_binary("initdb"), "-D", data, *options)
-        _clusters.append(data)
+        shared = os.environ.get("TESTS_SHARED_FOLDER")
+        if shared is None:
+            folder, guard = guarded_folder()
+            pid = os.getpid()
+            atexit.register(lambda: os.getpid() == pid and guard.communicate())
+            _clusters.append(_create_cluster(folder))
+        else:
+            with open(os.path.join(shared, "cluster.lock"), "w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                _clusters.append(_create_cluster(shared))
     return _clusters[0]
+
+
+def _create_cluster(folder):
+    """The cluster in a folder, which is created if necessary."""
+    data = os.path.join(folder, "data")
+    if not os.path.exists(data):
+        options = ["-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync"]
+        run(find_binary("initdb"), "-D", data + ".new", *options)
+        os.rename(data + ".new", data)
+    return data
 
 
 class PostgresServer:
