@@ -29,6 +29,7 @@ from .suite import (
 )
 
 PROCESSES = 5  # at once; four leave a core idle for a fifth of the time
+SHARES = 4  # of the suite on one Python; the start of each takes a second of CPU time
 
 
 class Environment(NamedTuple):
@@ -87,9 +88,9 @@ def _group_suites(
         if arguments:
             groups.append(Group(name, environment, [arguments]))
         elif required and version not in required:
-            groups.append(Group(name + " library", environment, library_shares()))
+            groups.append(Group(name + " library", environment, library_shares(SHARES)))
         else:
-            groups.append(Group(name, environment, suite_shares()))
+            groups.append(Group(name, environment, suite_shares(SHARES)))
     return groups
 
 

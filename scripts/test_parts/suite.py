@@ -16,7 +16,7 @@ from .common import ROOT, run_command
 
 TESTS = os.path.join(ROOT, "tests")
 SLOW = "tests/slow"
-PROCESSES = 4  # at once: much of the time the tests only wait
+PROCESSES = 6  # at once: much of the time the tests only wait
 SLOW_SHARES = 10  # for as many processes: the estimates are rough
 # The command line, the single file and PostgreSQL take 43 % of the CPU time of the suite.
 NOT_OF_THE_LIBRARY = r"tests/cli/.*|tests/zipapp/.*"
@@ -32,25 +32,30 @@ SLOWEST = {
     60: "ledger_faults",
     45: "ledger_soak soak resources hostile_replies",
     37: "ledger_outages_live report_sizes nginx_ledger submit_kills",
-    24: "ledger_takeover ledger_crowd terminal terminal_commands",
-    18: "ledger_failover ledger_outage_crowd batch_crowds haproxy zipapp_build held_requests",
-    14: "result_kills study",
-    13: "ledger_runner",
+    24: "ledger_takeover ledger_crowd terminal terminal_commands held_requests",
+    18: "ledger_failover ledger_outage_crowd batch_crowds haproxy zipapp_build",
+    15: "transport_outcomes",
+    14: "result_kills study ledger_results",
     11: "nginx ledger_processes outbox_rotation",
-    10: "ledger_clocks odd_file_systems",
-    9: "ledger_outages transport_outcomes ledger_results database",
-    8: "advice bad_input",
-    7: "results_commands simulate_command notified_programs ledger_nudges drivers submit",
-    6: "zipapp listen shared_directories secrets",
-    5: "examples batch wait_and_batch profile_mistakes shared_bucket_hosts history_commands "
-    "completion ledger results cancel_requests layers",
-    4: "status_words simulation submissions run parser batch_resume ledger_notices startup "
-    "shared_bucket held_optimum parser_limits",
-    3: "wait_command postgres_commands history_file ledger_files 11_one_bad_server injection "
-    "09_no_leaks changes_during_runs copied_folder",
+    10: "ledger_clocks odd_file_systems submit",
+    9: "database ledger_runner zipapp",
+    8: "ledger_nudges ledger_outages secrets",
+    7: "results_commands history_commands job_lists examples batch_resume shared_directories "
+    "results batch",
+    6: "wait_and_batch bad_input",
+    5: "shared_bucket_hosts credential_commands 11_one_bad_server postgres_tls "
+    "changes_during_runs listen demo ledger_sharing",
+    4: "submissions listener drivers shared_bucket result_writer wait_command ledger_notices "
+    "batch_outages startup injection batch_ends",
+    3: "09_no_leaks unpack callables copied_folder status_words run ledger_files "
+    "engine_closing schema cancel_requests advice ledger_runner_api 08_nothing_lost "
+    "batch_command stray_replies",
+    2: "transport_faults curl_transport completion 01_bounded simulate_command squid "
+    "05_faults exposed_files adapter_interface status simulation postgres_commands "
+    "default_pace single history_file notified_programs",
 }
 SECONDS = {name: seconds for seconds, names in SLOWEST.items() for name in names.split()}
-BYTES_PER_SECOND = 8200.0  # of the other files
+BYTES_PER_SECOND = 15000.0  # of the other files
 TESTS_FAILED = 1  # an exit code of pytest, like the next
 NO_TESTS_RAN = 5
 NOT_SET_UP = 100  # the virtual environment could not be created
@@ -112,15 +117,15 @@ def test_environment() -> Dict[str, str]:
     return kept
 
 
-def suite_shares() -> List[List[str]]:
-    """The arguments of the processes that run the whole suite."""
-    return _share_out(_test_files(), PROCESSES)
+def suite_shares(count: int = PROCESSES) -> List[List[str]]:
+    """The arguments of so many processes that run the whole suite."""
+    return _share_out(_test_files(), count)
 
 
-def library_shares() -> List[List[str]]:
-    """The arguments of the processes that run the tests of the library only."""
+def library_shares(count: int) -> List[List[str]]:
+    """The arguments of so many processes that run the tests of the library only."""
     paths = [path for path in _test_files() if not re.fullmatch(NOT_OF_THE_LIBRARY, path)]
-    return [share + LIBRARY_ONLY for share in _share_out(paths, PROCESSES)]
+    return [share + LIBRARY_ONLY for share in _share_out(paths, count)]
 
 
 def slow_shares() -> List[List[str]]:
