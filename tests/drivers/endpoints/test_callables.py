@@ -310,7 +310,7 @@ def test_at_most_as_many_callables_run_at_once_as_there_are_workers():
 
 
 def test_a_callable_that_blocks_does_not_hold_up_the_batch(gate):
-    profile = Profile(request_timeout=0.1)
+    profile = Profile(request_timeout=0.1, limit="1000/s")
     began_at = time.monotonic()
     with BatchPoller(profile, "fixed 10ms", workers=2, max_faults=2) as batch:
         stuck = batch.submit(lambda: gate.wait() and "done", id="stuck")

@@ -252,7 +252,8 @@ def test_absent_jobs_take_turns(monkeypatch):
         return {"status": "done" if has_ended else "running"}
 
     with ListServer(answer) as server:
-        outcomes, _ = run(server, ["a", "b", "c", "d", "e"], batch_url=server.url("/jobs"))
+        bucket = TokenBucket(1000, burst=100)
+        outcomes, _ = run(server, ["a", "b", "c", "d", "e"], bucket, batch_url=server.url("/jobs"))
     assert {outcome.state for outcome in outcomes.values()} == {State.DONE}
     assert outcomes["e"].polls == 3
 

@@ -258,7 +258,7 @@ def test_other_clients_save_results_too(server, tmp_path, transport):
 
 def test_a_batch_saves_the_results_of_all_jobs(server, tmp_path):
     save = str(tmp_path / "{id}")
-    with BatchPoller(profile(server, result_url="small"), save=save) as batch:
+    with BatchPoller(profile(server, result_url="small", limit="1000/s"), save=save) as batch:
         outcomes = batch.run(["b%d" % number for number in range(20)])
     assert {outcome.state.value for outcome in outcomes} == {"done"}
     assert all(content(outcome) == SMALL for outcome in outcomes)

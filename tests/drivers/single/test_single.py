@@ -150,7 +150,7 @@ def test_ctrl_c_stops_a_wait_within_a_second_even_during_a_poll():
 
 def test_a_poller_may_be_used_by_many_threads_at_once():
     with RawServer(reply('{"status": "done", "result": 1}')) as api:
-        poller = Poller(Profile(url=api.url("/{id}")))
+        poller = Poller(Profile(url=api.url("/{id}"), limit="1000/s"))
         outcomes = []
         threads = [
             threading.Thread(target=lambda i=i: outcomes.append(poller.poll("j%d" % i)))

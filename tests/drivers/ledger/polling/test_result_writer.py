@@ -168,7 +168,7 @@ def test_an_outcome_is_reported_when_it_is_in_the_ledger(ledger, monkeypatch):
         ledger.add(names)
         runner = LedgerRunner(
             ledger,
-            api.profile,
+            api.profile._replace(limit="1000/s"),
             workers=60,
             on_finished=lambda outcome: found.extend(ledger.jobs(ids=[outcome.id])),
         )

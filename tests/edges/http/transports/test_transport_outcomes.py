@@ -127,11 +127,11 @@ def test_a_fault_has_the_same_code(path, code, is_final, fetch, server):
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/slowheaders"])
 def test_no_server_holds_a_request_beyond_its_deadline(path, fetch, server):
     began_at = time.monotonic()
-    fault = fetch(server.url(path), request_timeout=0.4)
+    fault = fetch(server.url(path), request_timeout=0.3)
     took_s = time.monotonic() - began_at
     assert fault.code is FaultCode.TIMEOUT
-    assert fault.message == "no complete reply from 127.0.0.1:%d within 0.4 s" % server.port
-    assert 0.3 < took_s < 3
+    assert fault.message == "no complete reply from 127.0.0.1:%d within 0.3 s" % server.port
+    assert 0.2 < took_s < 3
 
 
 def test_a_refused_connection_is_a_fault(fetch):
