@@ -171,7 +171,7 @@ def here(tmp_path, monkeypatch):
 
 
 FLAGS = ["--pace", "fixed 10ms", "-vv"]
-TIMEOUTS = ["60ms", "5s"]  # the second only if a busy machine was too slow to send the secret
+TIMEOUTS = ["30ms", "5s"]  # the second only if a busy machine was too slow to send the secret
 
 
 @pytest.mark.parametrize("source, what", [(name, what) for name in SOURCES for what in ANSWERS])

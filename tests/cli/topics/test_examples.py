@@ -100,6 +100,8 @@ def test_examples_that_poll_an_api_run_up_to_the_connection(words, tmp_path, mon
         words = [word.replace("proxy.internal:3128", "127.0.0.1:9") for word in words]
     if words[0] != "doctor":
         words = words + ["--timeout", "0"]
+    if words[0] == "batch" and not {"--limit", "--bucket"} & set(words):
+        words = words + ["--limit", "1000/s"]
     words = [word.replace("/var/tmp", str(tmp_path)) for word in words]
     assert main(list(words)) == 4, capsys.readouterr().err
 
