@@ -23,14 +23,21 @@ def tls_server():
     server.remove()
 
 
+@pytest.fixture(scope="module")
+def created():
+    """The names of the databases that exist."""
+    return set()
+
+
 @pytest.fixture(params=drivers.NAMES)
-def database(request, monkeypatch, tls_server):
-    """The URL of an empty database, for one of the drivers; the server demands TLS."""
+def database(request, monkeypatch, tls_server, created):
+    """The URL of a database for one of the drivers; the server demands TLS."""
     pytest.importorskip(request.param)
     monkeypatch.setattr(drivers, "NAMES", (request.param,))
     name = "tls_" + request.param.partition(".")[0]
-    tls_server.execute("DROP DATABASE IF EXISTS " + name, "postgres?sslmode=require")
-    tls_server.execute("CREATE DATABASE " + name, "postgres?sslmode=require")
+    if name not in created:
+        tls_server.execute("CREATE DATABASE " + name, "postgres?sslmode=require")
+        created.add(name)
     return "postgresql://%s@localhost:%d/%s" % (postgres_server.USER, tls_server.port, name)
 
 
