@@ -77,11 +77,16 @@ def state_to_row(state: WaitState, profile_url: str, offset: float = 0.0) -> Dic
 def state_from_row(
     row: Dict[str, Any], job: Job, profile_url: str, offset: float = 0.0
 ) -> WaitState:
-    """The wait from its row; `offset` is that of the time of writing, or the current one."""
+    """The wait from its row; `offset` is that of the time of writing, or the current one.
+
+    A row that was edited by hand may raise a KeyError, TypeError or ValueError.
+    """
     fields = {field: row[name] for field, name in _PLAIN.items() if name in row}
     for field in _INSTANTS:
         if field in row:
             fields[field] = row[field] - offset
+            if not isfinite(fields[field]):
+                raise ValueError("%s is not an instant" % field)
     fields.setdefault("deadline", NEVER)
     for field, make in _TUPLES.items():
         if field in fields:

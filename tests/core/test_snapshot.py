@@ -175,6 +175,14 @@ def test_a_deadline_that_lies_ahead_does_not_change(state):
     assert with_final_poll(state, 399.0) is state
 
 
+@pytest.mark.parametrize("at", [float("inf"), float("nan")])
+def test_an_instant_that_is_none_is_an_error(at):
+    row = state_to_row(FULL, URL)
+    row["next_at"] = at
+    with pytest.raises(ValueError):
+        state_from_row(row, JOB, URL)
+
+
 def test_where_in_time_a_job_ended():
     polled = observe_pending(start(JOB, URL, SETTINGS, 100.0), SETTINGS, 120.0)
     assert observed_duration(polled) is None

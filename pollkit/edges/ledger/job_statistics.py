@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Seq
 
 from ...core.learning.durations import RECENT, TICK_S, Completion
 from ...core.model import Counts
+from .damage import check_rows
 from .records import Duration, Kind, Minute, Observed
 
 KEPT_DURATIONS = 2000  # per profile and label; a simulation may use more than RECENT of them
@@ -44,6 +45,11 @@ class Statistics(ABC):
     @abstractmethod
     def _query(self, statement: str, *values: object) -> Sequence[Tuple[Any, ...]]:
         """The rows of one of these statements."""
+
+    @property
+    @abstractmethod
+    def _place(self) -> str:
+        """The path or URL of the ledger."""
 
     def durations(
         self, profile: Optional[str] = None, label: Optional[str] = None
@@ -84,17 +90,21 @@ class Statistics(ABC):
 
     def notice_delays(self, count: int = 1000) -> List[float]:
         """The known notice delays among the `count` jobs that finished last."""
-        rows = self._query(self._LATEST.format("notice_delay_s"), count)
-        return [delay for (delay,) in rows if delay is not None]
+        return self._latest("notice_delay_s", count)
 
     def polls_per_job(self, count: int = 1000) -> List[int]:
         """The polls of each of the `count` jobs that finished last, if their number is known."""
-        rows = self._query(self._LATEST.format("polls"), count)
-        return [polls for (polls,) in rows if polls is not None]
+        return self._latest("polls", count)
+
+    def _latest(self, column: str, count: int) -> List[Any]:
+        rows = self._query(self._LATEST.format(column), count)
+        found = check_rows(rows, [column], self._place)
+        return [value for (value,) in found if value is not None]
 
     def durations_of_done_jobs(self, count: int = 1000) -> List[float]:
         """How long the `count` jobs took that were done last: to the poll, less the known delay."""
-        return [duration for (duration,) in self._query(self._DURATIONS_OF_DONE_JOBS, count)]
+        rows = self._query(self._DURATIONS_OF_DONE_JOBS, count)
+        return [duration for (duration,) in check_rows(rows, ["duration"], self._place)]
 
     @abstractmethod
     def add_faults(self, faults: Mapping[str, int]) -> None:

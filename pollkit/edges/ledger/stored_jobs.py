@@ -11,6 +11,7 @@ from ...core.submitting.intent import Intent, Stage
 from ...core.units import NEVER
 from ...core.waiting.ends.deadlines import outage_seconds
 from ...errors import LedgerError
+from .damage import REMEDY, check_values, damage_error, find_damage, rules_for
 from .records import LEASED, WAITING, Claim, IntentStatus, JobRow, Summary
 
 # In the text of an outcome with one of the errors in core/waiting/ends/endings.py, and rarely in
@@ -69,6 +70,12 @@ class StoredJob(NamedTuple):
         """Whether a process has claimed the job, and its lease has not expired."""
         return self.token is not None and self.free_at is not None and self.free_at > now
 
+    def check(self, place: str) -> None:
+        """Raise a LedgerError that names the column if a value can't be used."""
+        damaged = find_damage(self, _RULES)
+        if damaged is not None:
+            raise damage_error(place, self.id, StoredJob._fields[damaged], self[damaged])
+
     def job(self, place: str) -> Job:
         """The job as it was added; `place` names the ledger if the row is damaged."""
         return Job(
@@ -77,23 +84,24 @@ class StoredJob(NamedTuple):
             self.profile,
             self.label,
             self.size,
-            parse_json(self.metadata, place),
+            parse_json(self.metadata, place, self.id),
             NO_TIMEOUT if self.timeout_s == NEVER else self.timeout_s,
         )
 
     def saved_progress(self, place: str) -> Optional[Dict[str, Any]]:
         """The progress of the wait as it was last saved, if any, and not edited by hand."""
-        saved = parse_json(self.progress, place)
+        saved = parse_json(self.progress, place, self.id)
         return saved if _has_shape(saved, _PROGRESS) else None
 
     def parsed_outcome(self, place: str) -> Optional[Dict[str, Any]]:
         """The outcome, if it was read; a TypeError if it is not one."""
-        outcome: Optional[Dict[str, Any]] = parse_json(self.outcome, place)
+        outcome: Optional[Dict[str, Any]] = parse_json(self.outcome, place, self.id)
         if outcome is None or _has_shape(outcome, _OUTCOME):
             return outcome
         raise TypeError("an outcome of another shape")
 
 
+_RULES = rules_for(StoredJob._fields)
 _NOTHING = type(None)
 _PROGRESS: Dict[str, Tuple[type, ...]] = {  # the types of the fields that are read
     "status": (str, _NOTHING),
@@ -117,15 +125,19 @@ def _has_shape(value: Any, types: Dict[str, Tuple[type, ...]]) -> bool:
 
 JOB_COLUMNS = ", ".join(StoredJob._fields[:-5])
 INTENT_COLUMNS = ", ".join(StoredJob._fields[-5:-1])
+CLAIMED_INTENT = (
+    "idempotency_key submit_url body stage due_at first_sent_at sent_at faults last_fault".split()
+)
 
 
-def parse_json(text: Optional[str], place: str) -> Any:
-    """A stored JSON value, None if there is none; a LedgerError if it is damaged."""
+def parse_json(text: Optional[str], place: str, job: str) -> Any:
+    """A stored JSON value of a job, None if there is none; a LedgerError if it is damaged."""
     try:
         return None if text is None else json.loads(text)
     except (ValueError, RecursionError):
         raise LedgerError(
-            "%s is damaged: it contains %.40r instead of JSON" % (place, text)
+            "%s is damaged: the job %.80r has %.40r in place of JSON: %s"
+            % (place, job, text, REMEDY)
         ) from None
 
 
@@ -135,6 +147,8 @@ def make_claims(
     """The claims on leased jobs; `outages` are those in ledger time that may concern the jobs."""
     if not jobs:
         return []
+    for job in jobs:
+        job.check(place)
     earliest_at = min(job.added_at for job in jobs)
     relevant = tuple(
         move_outage(outage, -time.offset)
@@ -156,8 +170,14 @@ def make_claims(
     ]
 
 
-def make_intent(columns: Sequence[Any], offset: float) -> Intent:
-    """The intent of a claimed job, from its columns; its instants are in ledger time."""
+def make_intent(
+    columns: Sequence[Any], offset: float, place: str, job_id: Optional[str] = None
+) -> Intent:
+    """The intent of a claimed job, from CLAIMED_INTENT; its instants are in ledger time.
+
+    `place` names the ledger if a value is damaged, and `job_id` the job, if it is known.
+    """
+    check_values(columns, CLAIMED_INTENT, place, job_id)
     key, url, body, stage, *instants, faults, last_fault = columns
     moved: List[Any] = [None if at is None else at - offset for at in instants]
     fields = [key, url, body, Stage(stage), *moved, faults, last_fault]
@@ -178,6 +198,7 @@ def make_row(stored: StoredJob, place: str, time: LedgerTime, outages: Sequence[
 
     A row that was edited by hand may raise a TypeError.
     """
+    stored.check(place)
     saved = stored.saved_progress(place) or {}
     is_settled = stored.ended_at is not None and stored.notify_at is None
     return JobRow(
@@ -230,8 +251,8 @@ def _intent_status(stored: StoredJob) -> Optional[IntentStatus]:
     )
 
 
-def summarize(rows: Iterable[Any], states: Sequence[str], now: float) -> Summary:
-    """Count the jobs in these states (none: in any).
+def summarize(rows: Iterable[Any], states: Sequence[str], now: float, place: str) -> Summary:
+    """Count the jobs in these states (none: in any); `place` names the ledger if it is damaged.
 
     A row is the stored state of some jobs, whether they are leased, their number, when the oldest
     was added, and how many of them have a pending notification, one that was given up, and a fault
@@ -243,6 +264,7 @@ def summarize(rows: Iterable[Any], states: Sequence[str], now: float) -> Summary
     ages = []
     faulty = 0
     for stored_state, is_leased, jobs, oldest_added_at, *numbers in rows:
+        check_values((stored_state, oldest_added_at), ("state", "added_at"), place, None)
         state = LEASED if is_leased else stored_state
         if states and state not in states:
             continue

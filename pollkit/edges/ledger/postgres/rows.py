@@ -5,7 +5,7 @@ from typing import Dict, List, Sequence
 from ....core.scheduling.outages import Outage
 from ....core.submitting.intent import Intent
 from ..records import Claim
-from ..stored_jobs import LedgerTime, StoredJob, make_claims, make_intent
+from ..stored_jobs import CLAIMED_INTENT, LedgerTime, StoredJob, make_claims, make_intent
 from .connection.database import Database
 from .connection.session import Row
 
@@ -78,12 +78,11 @@ def claims_from_rows(
 def _read_intents(database: Database, keys: List[int], time: LedgerTime) -> Dict[int, Intent]:
     """The intents of jobs, by their keys."""
     rows = database.query(
-        "SELECT job, idempotency_key, submit_url, body, stage, due_at, first_sent_at, sent_at, "
-        "faults, last_fault FROM pollkit.intent JOIN pollkit.due USING (job) "
-        "WHERE job = ANY(%s::bigint[])",
+        "SELECT job, %s FROM pollkit.intent JOIN pollkit.due USING (job) "
+        "WHERE job = ANY(%%s::bigint[])" % ", ".join(CLAIMED_INTENT),
         keys,
     )
-    return {job: make_intent(columns, time.offset) for job, *columns in rows}
+    return {job: make_intent(columns, time.offset, database.name) for job, *columns in rows}
 
 
 def keys_and_tokens(claims: Sequence[Claim]) -> List[List[object]]:

@@ -5,6 +5,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple, T
 from ...clock import Clock
 from ...sqlite_file import Connection, Cursor, SqliteFile
 from .. import stored_jobs
+from ..damage import check_values
 from ..stored_jobs import LedgerTime, parse_json
 from .ledger_clock import Moment, convert_moment
 from .owners import Owner
@@ -74,11 +75,13 @@ class LedgerFile(SqliteFile):
         instants, time = self.read(lambda db: (work(db), self.time(db, record=False)))
         if time.clock_changed:
             time = self.write(self.time)
+        for at in instants:
+            check_values((at,), ("due_at",), self.path, None)
         return [None if at is None else at - time.offset for at in instants]
 
-    def parse_json(self, text: Optional[str]) -> Any:
-        """A stored JSON value, None if there is none; a LedgerError if it is damaged."""
-        return parse_json(text, self.path)
+    def parse_json(self, text: Optional[str], job: str) -> Any:
+        """A stored JSON value of a job; see stored_jobs.py."""
+        return parse_json(text, self.path, job)
 
 
 class FileTables:

@@ -138,7 +138,7 @@ class PostgresJobs(DatabaseTables, Jobs):
             "FROM %s WHERE %s GROUP BY 1, 2" % (_LAST_POLL_IS_FAULT, JOB_TABLES, conditions),
             *values,
         )
-        return summarize(rows, states, self._database.time().now)
+        return summarize(rows, states, self._database.time().now, self._database.name)
 
     def ids_with_missing_results(self, profile: Optional[str], label: Optional[str]) -> List[str]:
         """The ids of done jobs that probably lack their result; see Jobs."""

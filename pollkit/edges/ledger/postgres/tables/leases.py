@@ -10,6 +10,7 @@ from typing import Iterable, List, Optional, Sequence
 
 from .....core.scheduling.outages import Outage
 from .....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
+from ...damage import check_values
 from ...leases import LONGEST_LEASE_S, Leases, check_claim
 from ...records import Claim, PollResult, new_token
 from ..connection.database import Database, DatabaseTables
@@ -51,6 +52,7 @@ class PostgresLeases(DatabaseTables, Leases):
         if at is None and self._search.start > -inf:
             self._search.reset()
             return self.next_due()
+        check_values((at,), ("due_at",), self._database.name, None)
         return None if at is None else float(at) - self._database.time_at(server_now).offset
 
     def claim(

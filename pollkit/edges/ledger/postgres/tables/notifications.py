@@ -4,6 +4,7 @@ from typing import List, Optional, Sequence
 
 from .....core.model import one_line
 from ... import stored_jobs
+from ...damage import check_values
 from ...records import Notification
 from ...storage import GIVE_UP_S, Notifications
 from ...stored_jobs import parse_json
@@ -49,14 +50,16 @@ class PostgresNotifications(DatabaseTables, Notifications):
             float(lease_s),
             stored_jobs.PAGE_CHARACTERS,
         )
+        for _, name, ended_at, *_ in rows:
+            check_values((ended_at,), ("ended_at",), place, name)
         return [
             Notification(
                 key=key,
                 id=name,
                 ended_at=ended_at,
                 attempt=attempt,
-                metadata=parse_json(metadata, place),
-                outcome=parse_json(outcome, place),
+                metadata=parse_json(metadata, place, name),
+                outcome=parse_json(outcome, place, name),
                 is_in_outbox=is_in_outbox,
                 last_error=last_error,
             )

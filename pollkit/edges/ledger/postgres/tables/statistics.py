@@ -68,6 +68,10 @@ class PostgresStatistics(DatabaseTables, Statistics):
         "WHERE hour >= greatest(%s::float8, $now / 3600 - {}) GROUP BY kind ORDER BY 2 DESC"
     ).format(KEPT_MINUTES // 60)
 
+    @property
+    def _place(self) -> str:
+        return self._database.name
+
     def _query(self, statement: str, *values: object) -> List[Row]:
         return self._database.query(statement, *values)
 

@@ -9,7 +9,14 @@ from ....sqlite_file import Connection
 from ...leases import Intents
 from ...records import WAITING, Claim, new_token
 from ...rows import NewJob
-from ...stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims, make_intent
+from ...stored_jobs import (
+    CLAIMED_INTENT,
+    JOB_COLUMNS,
+    LedgerTime,
+    StoredJob,
+    make_claims,
+    make_intent,
+)
 from ..ledger_file import FileTables
 
 
@@ -91,10 +98,10 @@ class SqliteIntents(FileTables, Intents):
         return self._file.write_timed(work, is_synced=True)
 
 
-def add_intents(db: Connection, claims: List[Claim], time: LedgerTime) -> List[Claim]:
+def add_intents(db: Connection, claims: List[Claim], time: LedgerTime, place: str) -> List[Claim]:
     """The claims with the intents of the jobs that are still to be submitted."""
     has_any = db.execute("SELECT 1 FROM intents LIMIT 1").fetchone() is not None
-    return [_add_intent(db, claim, time) for claim in claims] if has_any else claims
+    return [_add_intent(db, claim, time, place) for claim in claims] if has_any else claims
 
 
 def restart_intent(db: Connection, key: int, resubmit: bool) -> None:
@@ -107,12 +114,10 @@ def restart_intent(db: Connection, key: int, resubmit: bool) -> None:
     )
 
 
-def _add_intent(db: Connection, claim: Claim, time: LedgerTime) -> Claim:
-    row = db.execute(
-        "SELECT idempotency_key, submit_url, body, stage, due_at, first_sent_at, sent_at, "
-        "intents.faults, intents.last_fault FROM intents JOIN jobs USING (key) WHERE key = ?",
-        (claim.key,),
-    ).fetchone()
+def _add_intent(db: Connection, claim: Claim, time: LedgerTime, place: str) -> Claim:
+    query = "SELECT %s FROM intents JOIN jobs USING (key) WHERE key = ?" % ", ".join(CLAIMED_INTENT)
+    row = db.execute(query, (claim.key,)).fetchone()
     if row is None:
         return claim
-    return claim._replace(intent=make_intent(row, time.offset))
+    intent = make_intent(row, time.offset, place, claim.job.id)
+    return claim._replace(intent=intent)

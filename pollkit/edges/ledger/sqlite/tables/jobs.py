@@ -147,7 +147,7 @@ class SqliteJobs(FileTables, Jobs):
                 % (_LAST_POLL_IS_FAULT, " AND ".join(conditions or ["1"])),
                 [time.now, *values],
             ).fetchall()
-            return summarize(rows, states, time.now)
+            return summarize(rows, states, time.now, self._file.path)
 
         return self._file.read_timed(work)
 

@@ -69,7 +69,7 @@ class SqliteLeases(FileTables, Leases):
         until = time.now + lease_s
         self._file.owner.lease(db, jobs, until, token)
         claims = make_claims(jobs, token, self._file.path, time, read_outages(db))
-        return add_intents(db, claims, time)
+        return add_intents(db, claims, time, self._file.path)
 
     def save(self, results: Sequence[PollResult]) -> List[bool]:
         """Save the results of polls; see Leases."""

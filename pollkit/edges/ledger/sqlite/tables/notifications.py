@@ -4,10 +4,13 @@ from typing import List, Optional, Sequence
 
 from .....core.model import one_line
 from ....sqlite_file import Connection
+from ...damage import check_values
 from ...records import Notification
 from ...storage import GIVE_UP_S, Notifications
 from ...stored_jobs import LedgerTime
 from ..ledger_file import FileTables, Page, read_page
+
+_CHECKED = ("key", "id", "ended_at", "notify_attempts")
 
 
 class SqliteNotifications(FileTables, Notifications):
@@ -34,6 +37,8 @@ class SqliteNotifications(FileTables, Notifications):
                     (time.now, count),
                 )
             )
+            for key, name, ended_at, attempt, *_ in page.rows:
+                check_values((key, name, ended_at, attempt), _CHECKED, self._file.path, name)
             db.executemany(
                 "UPDATE jobs SET owner = ?, notify_at = ?, notify_attempts = notify_attempts + 1, "
                 "notify_since = COALESCE(notify_since, ?) WHERE key = ?",
@@ -51,8 +56,8 @@ class SqliteNotifications(FileTables, Notifications):
                 id=name,
                 ended_at=ended_at,
                 attempt=attempt,
-                metadata=parse_json(metadata),
-                outcome=parse_json(outcome),
+                metadata=parse_json(metadata, name),
+                outcome=parse_json(outcome, name),
                 is_in_outbox=bool(in_outbox),
                 last_error=last_error,
             )

@@ -48,6 +48,10 @@ class SqliteStatistics(FileTables, Statistics):
         "SELECT kind, SUM(count) FROM faults WHERE hour >= ? GROUP BY kind ORDER BY 2 DESC"
     )
 
+    @property
+    def _place(self) -> str:
+        return self._file.path
+
     def _query(self, statement: str, *values: object) -> List[Any]:
         return self._file.query(statement, *values)
 
