@@ -224,9 +224,7 @@ def _insert(db: Session, jobs: Sequence[NewJob]) -> List[str]:
             new.remove(job.id)
         else:
             known.append(job)
-    if known:
-        _check_all_known(db, known)
-    return [job.id for job in known]
+    return _check_all_known(db, known) if known else []
 
 
 def _remove(db: Session, keys: List[int]) -> None:
@@ -240,7 +238,11 @@ def _remove(db: Session, keys: List[int]) -> None:
     db.query("DELETE FROM pollkit.job WHERE key = ANY(%s::bigint[])", keys)
 
 
-def _check_all_known(db: Session, jobs: Sequence[NewJob]) -> None:
+def _check_all_known(db: Session, jobs: Sequence[NewJob]) -> List[str]:
+    """Check jobs that the ledger has already; their ids.
+
+    Those that another process has just removed are added after all.
+    """
     rows = db.query(
         "SELECT id, url, profile FROM pollkit.job WHERE id = ANY(%s::text[])",
         [job.id for job in jobs],
@@ -248,8 +250,11 @@ def _check_all_known(db: Session, jobs: Sequence[NewJob]) -> None:
     found: Dict[str, Tuple[Optional[str], Optional[str]]] = {
         name: (url, profile) for name, url, profile in rows
     }
-    for job in jobs:
+    known = [job for job in jobs if job.id in found]
+    for job in known:
         check_known(job, found[job.id])
+    removed = [job for job in jobs if job.id not in found]
+    return [job.id for job in known] + (_insert(db, removed) if removed else [])
 
 
 def _conditions(

@@ -78,6 +78,20 @@ def test_a_job_that_is_retried_is_no_longer_an_old_one(ledger, other, leases, cl
     assert (forgotten, rows(ledger)) == (0, {"job": 1, "due": 1})
 
 
+def test_a_job_that_is_forgotten_while_it_is_added_again_is_added(ledger, other, monkeypatch):
+    ledger.add(["a", "b"])
+    query = Session.query
+
+    def forget_before_the_check(session, statement, *values):
+        if statement.startswith("SELECT id, url, profile"):
+            other.forget(["a"])
+        return query(session, statement, *values)
+
+    monkeypatch.setattr(Session, "query", forget_before_the_check)
+    assert ledger.add(["a", "b", "c"]) == (2, ["b"])
+    assert rows(ledger) == {"job": 3, "due": 3}
+
+
 def test_an_error_in_the_middle_removes_nothing(ledger, leases, monkeypatch):
     ledger.add(["a", "b"])
     poll_job(ledger, leases.claim(1)[0], Verdict.DONE)
