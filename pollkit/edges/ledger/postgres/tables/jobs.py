@@ -23,6 +23,24 @@ _LAST_POLL_IS_FAULT = """strpos(progress.progress, '"why":"fault"') > 0
     AND strpos(progress.progress, '"trouble":[0,') = 0"""
 # Only jobs that finished long ago: the values are the age, and whether pending notifications count.
 _IS_OLD = "ended_at <= $now - %s AND (notify_at IS NULL OR %s)"
+_LOCK = "SELECT key, id FROM pollkit.job WHERE id = ANY(%s::text[]) ORDER BY key FOR UPDATE"
+_RETRY = (
+    """WITH found AS MATERIALIZED (
+        SELECT key, id, $now AS now FROM pollkit.job WHERE key = ANY(%s::bigint[])
+        AND EXISTS (SELECT 1 FROM pollkit.outcome WHERE outcome.job = key)),
+    again AS (
+        UPDATE pollkit.job SET added_at = now, cancel_at = NULL
+        FROM found WHERE job.key = found.key),
+    """
+    + RESTART
+    + """no_outcome AS (DELETE FROM pollkit.outcome USING found WHERE outcome.job = key),
+    no_notification AS (
+        DELETE FROM pollkit.notification USING found WHERE notification.job = key),
+    due AS (
+        INSERT INTO pollkit.due (job, next_at, due_at) SELECT key, now, now FROM found
+        ON CONFLICT DO NOTHING)
+    SELECT id FROM found"""
+)
 
 
 class PostgresJobs(DatabaseTables, Jobs):
@@ -48,35 +66,20 @@ class PostgresJobs(DatabaseTables, Jobs):
     def retry(self, ids: Iterable[str], resubmit: bool = False) -> List[str]:
         """Let finished jobs wait again; see Jobs."""
         names = list(ids)
-        rows = self._database.query(
-            """WITH found AS MATERIALIZED (
-                SELECT key, id, $now AS now FROM pollkit.job WHERE id = ANY(%s::text[])
-                AND EXISTS (SELECT 1 FROM pollkit.outcome WHERE outcome.job = key) FOR UPDATE),
-            again AS (
-                UPDATE pollkit.job SET added_at = now, cancel_at = NULL
-                FROM found WHERE job.key = found.key),
-            """
-            + RESTART
-            + """no_outcome AS (DELETE FROM pollkit.outcome USING found WHERE outcome.job = key),
-            no_notification AS (
-                DELETE FROM pollkit.notification USING found WHERE notification.job = key),
-            due AS (
-                INSERT INTO pollkit.due (job, next_at, due_at) SELECT key, now, now FROM found
-                ON CONFLICT DO NOTHING)
-            SELECT id FROM found""",
-            names,
-            resubmit,
-        )
-        return _in_order(names, rows)
+
+        def work(db: Session) -> List[Row]:
+            # Another process may be retrying them: the next statement sees what it has written.
+            locked = db.query(_LOCK, names)
+            return db.query(_RETRY, [key for key, _ in locked], resubmit)
+
+        return _in_order(names, self._database.run(work))
 
     def forget(self, ids: Iterable[str]) -> List[str]:
         """Remove jobs; see Jobs."""
         names = list(ids)
 
         def work(db: Session) -> List[Row]:
-            rows = db.query(
-                "SELECT key, id FROM pollkit.job WHERE id = ANY(%s::text[]) FOR UPDATE", names
-            )
+            rows = db.query(_LOCK, names)
             _remove(db, [key for key, _ in rows])
             return [(name,) for _, name in rows]
 

@@ -1,4 +1,4 @@
-"""A job that is forgotten while another process writes it leaves no row in any table."""
+"""Jobs that are forgotten or retried while another process writes them: no row is left over."""
 
 import threading
 
@@ -32,10 +32,10 @@ def rows(ledger):
     return {table: count for table, count in counts.items() if count}
 
 
-def forget_during(ledger, other, write, forget):
-    """Forget while the transaction of `write` is open: the result of `forget`."""
+def call_during(other, write, call):
+    """Call while the transaction of `write` is open: the result."""
     results = []
-    thread = threading.Thread(target=lambda: results.append(forget()))
+    thread = threading.Thread(target=lambda: results.append(call()))
 
     def work(db):
         write()
@@ -52,8 +52,8 @@ def forget_during(ledger, other, write, forget):
 def test_a_job_is_forgotten_while_the_result_of_its_poll_is_written(ledger, other, verdict):
     ledger.add(["a"])
     (claim,) = other._leases.claim(1)
-    forgotten = forget_during(
-        ledger, other, lambda: poll_job(other, claim, verdict), lambda: ledger.forget(["a"])
+    forgotten = call_during(
+        other, lambda: poll_job(other, claim, verdict), lambda: ledger.forget(["a"])
     )
     assert (forgotten, rows(ledger)) == (["a"], {})
     assert other._notifications.next_at() is None and other._leases.next_due() is None
@@ -62,9 +62,7 @@ def test_a_job_is_forgotten_while_the_result_of_its_poll_is_written(ledger, othe
 def test_a_job_is_forgotten_while_it_is_retried(ledger, other, leases):
     ledger.add(["a"])
     poll_job(ledger, leases.claim(1)[0], Verdict.FAILED)
-    forgotten = forget_during(
-        ledger, other, lambda: other.retry(["a"]), lambda: ledger.forget(["a"])
-    )
+    forgotten = call_during(other, lambda: other.retry(["a"]), lambda: ledger.forget(["a"]))
     assert (forgotten, rows(ledger)) == (["a"], {})
 
 
@@ -72,10 +70,19 @@ def test_a_job_that_is_retried_is_no_longer_an_old_one(ledger, other, leases, cl
     ledger.add(["a"])
     poll_job(ledger, leases.claim(1)[0], Verdict.FAILED)
     clock.pass_s(100)
-    forgotten = forget_during(
-        ledger, other, lambda: other.retry(["a"]), lambda: ledger.forget_finished(50)
-    )
+    forgotten = call_during(other, lambda: other.retry(["a"]), lambda: ledger.forget_finished(50))
     assert (forgotten, rows(ledger)) == (0, {"job": 1, "due": 1})
+
+
+def test_a_job_that_is_retried_twice_and_finishes_in_between_waits(ledger, other, leases):
+    def retry_and_finish():
+        other.retry(["a"])
+        poll_job(other, other._leases.claim(1)[0], Verdict.DONE)
+
+    ledger.add(["a"])
+    poll_job(ledger, leases.claim(1)[0], Verdict.FAILED)
+    retried = call_during(other, retry_and_finish, lambda: ledger.retry(["a"]))
+    assert (retried, rows(ledger)) == (["a"], {"job": 1, "due": 1})
 
 
 def test_a_job_that_is_forgotten_while_it_is_added_again_is_added(ledger, other, monkeypatch):
