@@ -41,7 +41,7 @@ class StallingServer(RawServer):
 
 
 @pytest.mark.usefixtures("no_thread_is_left")
-@pytest.mark.parametrize("repetition", range(5))
+@pytest.mark.parametrize("repetition", range(10))
 def test_two_stalled_replies_do_not_delay_the_other_jobs_of_a_batch(repetition):
     """The other jobs are done before a stalled reply reaches its request timeout."""
     events = []
