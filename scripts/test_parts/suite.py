@@ -39,15 +39,14 @@ SLOWEST = {
     11: "nginx ledger_processes outbox_rotation",
     10: "ledger_clocks odd_file_systems submit",
     9: "database ledger_runner zipapp",
-    8: "ledger_nudges ledger_outages secrets",
-    7: "results_commands history_commands job_lists examples batch_resume shared_directories "
-    "results batch",
-    6: "wait_and_batch bad_input",
-    5: "shared_bucket_hosts credential_commands 11_one_bad_server postgres_tls "
-    "changes_during_runs listen demo ledger_sharing",
-    4: "submissions listener drivers shared_bucket result_writer wait_command ledger_notices "
-    "batch_outages startup injection batch_ends",
-    3: "09_no_leaks unpack callables copied_folder status_words run ledger_files "
+    8: "ledger_nudges ledger_outages",
+    7: "history_commands shared_directories batch",
+    6: "wait_and_batch bad_input results_commands job_lists batch_resume",
+    5: "shared_bucket_hosts credential_commands results secrets listen ledger_sharing",
+    4: "submissions listener drivers shared_bucket wait_command ledger_notices "
+    "batch_outages startup injection batch_ends 11_one_bad_server postgres_tls "
+    "changes_during_runs",
+    3: "demo examples 09_no_leaks unpack callables copied_folder status_words run ledger_files "
     "engine_closing schema cancel_requests advice ledger_runner_api 08_nothing_lost "
     "batch_command stray_replies",
     2: "transport_faults curl_transport completion 01_bounded simulate_command squid "

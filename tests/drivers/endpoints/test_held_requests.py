@@ -84,7 +84,7 @@ def test_one_held_poll_sees_the_end_at_once(server, api):
 def test_the_request_timeout_counts_in_addition_to_the_hold_with_every_transport(server, name):
     profile = profile_for(server, "prefer", request_timeout="0.6s")
     with Poller(profile, transport=adapter_for(name)) as poller:
-        outcome = poller.poll("done_1.3_1")
+        outcome = poller.poll("done_1.5_1")
     assert (outcome.state, outcome.polls, outcome.faults) == ("done", 2, 0)
     assert server.finished_log()[1]["held_s"] > 0.65
 

@@ -75,7 +75,7 @@ def test_a_result_that_cannot_be_saved_is_saved_by_a_later_run(
     runner = LedgerRunner(
         path, profile(server, **fields), save=str(tmp_path / "{id}"), on_unpollable=reports.append
     )
-    assert runner.run(for_s=0.4) == []
+    assert runner.run(for_s=0.6) == []
     assert runner.unpollable == ["a"]
     assert reports == [
         "a: can't save the result to %s: Is a directory; it is tried again" % (tmp_path / "a")
