@@ -16,10 +16,10 @@ def home(tmp_path_factory):
     return tmp_path_factory.mktemp("home")
 
 
-def run_demo(home, **environ):
-    """One run with pipes, in an environment with nothing but proxies that don't work."""
+def start_demo(home, **environ):
+    """Start it with pipes, in an environment with nothing but proxies that don't work."""
     proxies = {"http_proxy": NOWHERE, "HTTP_PROXY": NOWHERE, "all_proxy": NOWHERE}
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "pollkit", "demo", "--quick", "--progress", "bar"],
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -29,9 +29,23 @@ def run_demo(home, **environ):
     )
 
 
+def finish_demo(process):
+    """Wait for its end; the exit code and the output."""
+    with process:
+        out, err = process.communicate(timeout=60)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
 @pytest.fixture(scope="module")
-def ran(home):
-    return run_demo(home)
+def both(home):
+    """A run, and one in a narrow terminal; a run takes two seconds, so they run side by side."""
+    processes = [start_demo(home), start_demo(home, COLUMNS="40")]
+    return [finish_demo(process) for process in processes]
+
+
+@pytest.fixture(scope="module")
+def ran(both):
+    return both[0]
 
 
 def test_it_exits_with_0_although_one_job_fails_on_purpose(ran):
@@ -53,8 +67,8 @@ def test_the_table_has_one_row_per_job_aligned_and_within_80_columns(ran):
         assert row[table[0].index("noticed after") + 12] == "s"
 
 
-def test_in_a_narrow_terminal_no_line_is_wrapped_by_the_terminal(home):
-    lines = run_demo(home, COLUMNS="40").stdout.decode().splitlines()
+def test_in_a_narrow_terminal_no_line_is_wrapped_by_the_terminal(both):
+    lines = both[1].stdout.decode().splitlines()
     assert max(map(len, lines)) <= 40
     assert lines[0].split() == "job state polls waited".split()
     row = next(number for number, line in enumerate(lines) if line.startswith("scan-8"))

@@ -12,6 +12,7 @@ from ledger_runs import added, profiles, states
 from pollkit import ConfigError, Job, Ledger, LedgerError
 from pollkit.cli import main
 from pollkit.drivers.engine.engine import Engine
+from pollkit.drivers.ledger import runner
 from pollkit.drivers.ledger.runner import _Run
 from pollkit.edges.ledger.sqlite.tables.leases import SqliteLeases
 
@@ -136,7 +137,10 @@ def test_unpollable_jobs_are_checked_again_only_now_and_then(api, pollkit, monke
 
 
 @pytest.mark.parametrize("how", ["removed", "replaced"])
-def test_removing_the_ledger_during_a_run_is_one_line_and_exit_code_2(api, pollkit, how):
+def test_removing_the_ledger_during_a_run_is_one_line_and_exit_code_2(
+    api, pollkit, monkeypatch, how
+):
+    monkeypatch.setattr(runner, "TURN_S", 0.2)
     added(api, ["job_1"], lasts=60)
 
     def take_away():
