@@ -18,10 +18,10 @@ _MEMORY_PER = ((b"{", 260), (b"[", 125), (b":", 180), (b",", 85))
 _MEMORY_PER_PIECE = 82  # older Pythons build a list of the pieces of a text with escapes
 _FOUR_BYTE_LEADS = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 _CONTINUATION_BYTES = bytes(range(0x80, 0xC0))
-_FOUR_DIGITS = re.compile(rb"[0-9]{4}")
+_FOUR_DIGITS = rb"[0-9]{4}"  # compiled when it is first used, like _SPACE
 _INFINITY = float("inf")
 _WHITE_SPACE = " \t\r\n"  # RFC 8259, 2
-_SPACE = re.compile("[ \t\r\n]*")
+_SPACE = "[ \t\r\n]*"
 
 
 def _parse_int(digits: str) -> int:
@@ -86,9 +86,9 @@ def _decode(decoder: json.JSONDecoder, text: str) -> Any:
     if len(text) <= _HARMLESS_BYTES:
         text = text.strip(_WHITE_SPACE)
     else:  # skip the white space: to strip it would copy the text
-        start = _SPACE.match(text).end()  # type: ignore[union-attr]  # it always matches
+        start = re.match(_SPACE, text).end()  # type: ignore[union-attr]  # it always matches
     data, end = decoder.raw_decode(text, start)
-    if end != len(text) and _SPACE.fullmatch(text, end) is None:
+    if end != len(text) and re.compile(_SPACE).fullmatch(text, end) is None:
         raise json.JSONDecodeError("Extra data", text, end)
     return data
 
@@ -103,7 +103,7 @@ def _decoder_for(body: bytes, most_memory: int) -> json.JSONDecoder:
             "that it could take over %d MB of memory" % (MOST_MEMORY >> 20)
         )
     # Every 1000th character is enough: a number that is too long covers at least four of them.
-    may_have_long_number = _FOUR_DIGITS.search(body[::1000]) is not None
+    may_have_long_number = re.search(_FOUR_DIGITS, body[::1000]) is not None
     return _CAREFUL_DECODER if may_have_long_number else _DECODER
 
 
