@@ -323,9 +323,8 @@ class LeasedJobs:
         """Keep or release a job whose progress was written."""
         leased: LeasedJob = step.entry.owner[0]
         state = step.after
-        engine = self.engine
         outage = self.outages.outage_of(leased.origin, step.entry.settings)
-        with engine.lock:
+        with self.engine.lock:
             now = self._clock.now()
             is_nudged = step.entry.is_nudged or leased.is_nudged
             leased.is_nudged = False
@@ -338,10 +337,10 @@ class LeasedJobs:
             # Without room, the jobs in the ledger take turns.
             can_keep = keeps_job and self.has_room and outage is None
             if is_ours and is_soon and is_current and can_keep:
-                entry = engine.adopt(state, step.entry.endpoint, (leased,), step.entry.is_late)
+                entry = self.engine.adopt(state, step.entry.endpoint, (leased,), step.entry.is_late)
                 if is_nudged:
                     entry.marks |= IS_NUDGED
-                engine.wake()
+                self.engine.wake()
                 return
         if is_ours:
             self._polled.append((outage, leased))
@@ -381,7 +380,8 @@ class LeasedJobs:
         wait_s = self._writer.write(can_wait)
         if wait_s is not None:
             return wait_s
-        polled, self._polled = self._polled, []
+        polled = self._polled
+        self._polled = []
         self._give_back((outage, leased.claim) for outage, leased in polled)
         for _, leased in polled:
             self._drop_and_ring(leased)
