@@ -1,6 +1,6 @@
 """Fold the texts of --help to the width of the terminal.
 
-House rules: what a reader copies stays in one piece: commands, paths, words with hyphens, and specs
+House rules: text to be copied stays in one piece: commands, paths, words with hyphens, and specs
 in quotes such as 'fixed 1m for 2h', unless they alone are wider than the terminal. A text that fits
 does not change.
 """
