@@ -31,9 +31,11 @@ def test_a_ledger_survives_the_restart_of_its_server(server):
 def test_a_call_waits_for_a_server_that_is_down_for_a_moment(server):
     with Ledger(server.new_database()) as ledger:
         server.stop()
-        threading.Timer(0.5, server.start).start()
+        restart = threading.Timer(0.5, server.start)
+        restart.start()
         ledger.add(["a"])
         assert states(ledger) == {"waiting": 1}
+        restart.join(30)  # it may still check whether the server is ready
 
 
 def test_a_server_that_stays_down_is_an_error_that_names_it(server, impatient):
