@@ -140,7 +140,7 @@ def submit_and_cancel(server, channel, evil):
     fields.setdefault("cancel_url", "/jobs/{id}/cancel")
     if "hold" in channel or "held" in channel:
         fields["hold"] = "20s"
-    profile = Profile(url=server.url("/jobs/{id}"), proxy="none", pace="fixed 10ms", **fields)
+    profile = Profile(url=server.url("/jobs/{id}"), proxy="none", pace="fixed 1ms", **fields)
     with Poller(profile, timeout=2) as poller:
         outcome = poller.submit(label="b" + evil)
         poller.cancel(outcome.id)
