@@ -13,7 +13,7 @@ import time
 
 from server_process import ServerProcess
 
-CUT_S = 1.1  # after which the gateways cut a request; what takes less than 1 s was not held
+CUT_S = 1.5  # after which the gateways cut a request; what takes less than 1 s was not held
 
 
 class HoldingServer(ServerProcess):
