@@ -27,7 +27,7 @@ class SqliteLeases(FileTables, Leases):
     ) -> List[Claim]:
         """Lease jobs that are due; see Leases.
 
-        `lease_s` is LEASE_S of drivers/ledger/polling/leased_jobs.py, but tests and benchmarks pass
+        `lease_s` is LEASE_S of drivers/ledger/polling/leased_job.py, but tests and benchmarks pass
         other values.
         """
         check_claim(count, lease_s)
