@@ -6,7 +6,7 @@ value would look like a bug, or keep a run from ending.
 
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
-from ...core.model import State
+from ...core.model import Counts, State
 from ...core.submitting.intent import Stage
 from ...core.units import LONGEST_S, NEVER
 from ...errors import LedgerError
@@ -34,9 +34,11 @@ _TEXT = _Rule("text", is_text=True)
 _INSTANT = _Rule("an instant", most=LATEST)
 _COUNT = _Rule("a number from 0", most=MOST_COUNTED)
 _RULES: Dict[str, _Rule] = {
-    **dict.fromkeys(("key", "notify_attempts", "faults", "polls"), _COUNT),
+    **dict.fromkeys(("key", "notify_attempts", "failed_probes", "minute"), _COUNT),
+    **dict.fromkeys(Counts._fields, _COUNT),
     **dict.fromkeys(("added_at", "free_at", "due_at", "ended_at", "notify_at"), _INSTANT),
     **dict.fromkeys(("notified_at", "first_sent_at", "sent_at"), _INSTANT),
+    **dict.fromkeys(("began_at", "next_probe_at", "now", "wall", "at"), _INSTANT),
     "size": _Rule("a number", least=-1e308, most=1e308),
     "timeout_s": _Rule("a duration", listed=(NEVER,), most=LONGEST_S),
     "notice_delay_s": _Rule("a duration", most=LATEST),
@@ -76,17 +78,17 @@ def check_values(values: Sequence[Any], columns: Sequence[str], ledger: str, job
 
 
 def check_rows(
-    rows: Sequence[Sequence[Any]], columns: Sequence[str], ledger: str
-) -> Sequence[Sequence[Any]]:
-    """These rows of unknown jobs, or the LedgerError of `check_values`."""
+    rows: Sequence[Tuple[Any, ...]], columns: Sequence[str], ledger: str
+) -> Sequence[Tuple[Any, ...]]:
+    """These rows, which name no job, or the LedgerError of `check_values`."""
     for row in rows:
         check_values(row, columns, ledger, None)
     return rows
 
 
 def damage_error(ledger: str, job: Any, column: str, value: Any) -> LedgerError:
-    """The LedgerError for a value; `job` is the id of its job, None if that is not known."""
-    name = "a job" if job is None else "the job %.80r" % (job,)
+    """The LedgerError for a value; `job` is the id of its job, None if it has none we know."""
+    name = "a row" if job is None else "the job %.80r" % (job,)
     remedy = REMEDY if isinstance(job, str) else REMEDY_FOR_ALL
     return LedgerError(
         "%s is damaged, or another program has changed it: %s has %.40r as %s, which must be %s: %s"

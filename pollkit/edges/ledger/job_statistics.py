@@ -74,7 +74,8 @@ class Statistics(ABC):
 
     def minutes(self, since: float = 0.0) -> List[Minute]:
         """The polls per minute, profile and origin, since an instant in wall-clock time."""
-        return minutes_from_rows(self._query(self._MINUTES, max(1, int(since // 60))))
+        rows = self._query(self._MINUTES, max(1, int(since // 60)))
+        return minutes_from_rows(rows, self._place)
 
     def totals(self) -> Dict[str, Counts]:
         """All polls ever made, by profile ('' for none)."""
@@ -86,7 +87,8 @@ class Statistics(ABC):
 
     def _totals_by(self, column: str) -> Dict[str, Counts]:
         rows = self._query(self._TOTALS.format(column))
-        return {name: Counts(*counts) for name, *counts in rows}
+        columns = ("profile", *Counts._fields)
+        return {name: Counts(*counts) for name, *counts in check_rows(rows, columns, self._place)}
 
     def notice_delays(self, count: int = 1000) -> List[float]:
         """The known notice delays among the `count` jobs that finished last."""
@@ -120,11 +122,12 @@ class Statistics(ABC):
         """When a run was last active, in wall-clock time; None if there was none."""
 
 
-def minutes_from_rows(rows: Sequence[Tuple[Any, ...]]) -> List[Minute]:
+def minutes_from_rows(rows: Sequence[Tuple[Any, ...]], place: str) -> List[Minute]:
     """The polls per minute; a row is the minute, the profile, the origin and the counts."""
+    columns = ("minute", "profile", "origin", *Counts._fields)
     return [
         Minute(minute * 60.0, profile or None, origin or None, Counts(*counts))
-        for minute, profile, origin, *counts in rows
+        for minute, profile, origin, *counts in check_rows(rows, columns, place)
     ]
 
 

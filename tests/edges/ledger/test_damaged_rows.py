@@ -4,10 +4,11 @@ from math import inf, nan
 
 import pytest
 
-from ledger_host import RULES, poll_job
+from ledger_host import RULES, count_polls, poll_job
 from pollkit import Ledger, LedgerError, LedgerRunner, Profile
-from pollkit.core.model import Job
+from pollkit.core.model import Counts, Job
 from pollkit.core.reading.verdict import Verdict
+from pollkit.core.scheduling.outages import Outage
 from pollkit.core.submitting.intent import Intent
 from pollkit.edges.ledger.rows import job_to_row
 
@@ -91,7 +92,7 @@ def test_an_impossible_value_is_named_with_the_remedy(jobs, name, column, value)
         use_all(jobs)
     text = str(caught.value)
     assert text.startswith(jobs.name + " is damaged") and "\n" not in text
-    assert REMEDY in text or "a job has" in text
+    assert REMEDY in text or "a row has" in text
 
 
 def test_the_message_names_the_job_and_the_column(jobs):
@@ -129,6 +130,30 @@ def test_a_command_exits_with_2_and_one_line(pollkit, path, words, place):
     assert "is damaged" in err and "added_at" in err and "bug" not in err
 
 
+@pytest.mark.parametrize("column", ["began_at", "next_probe_at"])
+def test_an_outage_with_an_impossible_instant_is_named(ledger, outages, clock, column):
+    outages.begin(Outage("http://127.0.0.1:9", clock.now(), "down", clock.now() + 60))
+    if hasattr(ledger._storage, "database"):
+        ledger._storage.database.query("UPDATE pollkit.outage SET %s = %%s" % column, inf)
+    else:
+        change = "UPDATE outages SET %s = ?" % column
+        ledger._storage.file.write(lambda db: db.execute(change, (inf,)))
+    for read in (ledger.outages, outages.current):
+        with pytest.raises(LedgerError, match="is damaged.* has inf as " + column):
+            read()
+
+
+@pytest.mark.parametrize("storage", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("value", [inf, "many", b"\x00", -1])
+def test_impossible_counts_are_named(ledger, statistics, value):
+    ledger.add(["a"])
+    poll_job(ledger, ledger._leases.claim(1)[0])
+    count_polls(ledger, Counts(3))
+    ledger._storage.file.write(lambda db: db.execute("UPDATE minutes SET polls = ?", (value,)))
+    with pytest.raises(LedgerError, match="is damaged.* as polls"):
+        statistics.minutes()
+
+
 @pytest.mark.parametrize("storage", ["postgres"], indirect=True)
 def test_a_nan_is_impossible_too(jobs):
     for column in ("due_at", "ended_at", "added_at"):
@@ -137,3 +162,12 @@ def test_a_nan_is_impossible_too(jobs):
         with pytest.raises(LedgerError, match="has nan as %s" % column):
             list(jobs.jobs(ids=[name]))
         damage(jobs, name, column, 1.0)
+
+
+@pytest.mark.parametrize("storage", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("column", ["now", "wall", "at"])
+def test_an_impossible_time_of_the_ledger_is_named(jobs, column):
+    statement = "UPDATE time SET %s = ?" % column
+    jobs._storage.file.write(lambda db: db.execute(statement, (inf,)))
+    with pytest.raises(LedgerError, match="is damaged.* has inf as " + column):
+        list(jobs.jobs())

@@ -4,6 +4,7 @@ from typing import Dict, List, Sequence
 
 from ....core.scheduling.outages import Outage
 from ....core.submitting.intent import Intent
+from ..damage import check_rows
 from ..records import Claim
 from ..stored_jobs import CLAIMED_INTENT, LedgerTime, StoredJob, make_claims, make_intent
 from .connection.database import Database
@@ -57,7 +58,7 @@ def read_outages(database: Database, condition: str = "true") -> List[Outage]:
         "SELECT %s FROM pollkit.outage WHERE %s ORDER BY began_at, key"
         % (_OUTAGE_COLUMNS, condition)
     )
-    return [Outage._make(row) for row in rows]
+    return [Outage._make(row) for row in check_rows(rows, Outage._fields, database.name)]
 
 
 def claims_from_rows(

@@ -47,6 +47,7 @@ class LedgerFile(SqliteFile):
                     "INSERT INTO time (boot, now, wall, at) VALUES (?, ?, ?, ?)", (*now, now.wall)
                 )
             return LedgerTime(now.wall, now.wall - now.now, 0.0, True)
+        check_values(row, ("boot", "now", "wall", "at"), self.path, None)
         *moment, recorded_at = row
         last = Moment(*moment)
         passed_s = now.now - convert_moment(last, now)

@@ -66,7 +66,7 @@ class PostgresCopies(DatabaseTables, Copies):
             "SELECT minute, profile, origin, %s FROM pollkit.minute "
             "GROUP BY minute, profile, origin ORDER BY minute, profile, origin" % sums
         )
-        return minutes_from_rows(rows)
+        return minutes_from_rows(rows, self._database.name)
 
     def read_faults(self) -> List[CopiedFault]:
         """All numbers of faults that are kept; see Copies."""

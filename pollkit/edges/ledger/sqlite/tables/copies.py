@@ -77,7 +77,7 @@ class SqliteCopies(FileTables, Copies):
         """All polls per minute, and the sums of older ones; see Copies."""
         query = "SELECT minute, profile, origin, %s FROM minutes ORDER BY minute, profile, origin"
         columns = ", ".join(Counts._fields)
-        return minutes_from_rows(self._file.query(query % columns))
+        return minutes_from_rows(self._file.query(query % columns), self._file.path)
 
     def read_faults(self) -> List[CopiedFault]:
         """All numbers of faults that are kept; see Copies."""

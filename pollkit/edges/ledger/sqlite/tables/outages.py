@@ -11,11 +11,13 @@ from .....core.model import one_line
 from .....core.scheduling.outages import Outage
 from .....core.waiting.ends.deadlines import LONGEST_EXTENSION_S
 from ....sqlite_file import Connection
+from ...damage import find_damage, rules_for
 from ...records import Claim, OutageReport, new_token
 from ...storage import ABANDONED_S, KEPT_S, UNREPORTED, Outages
 from ...stored_jobs import JOB_COLUMNS, LedgerTime, StoredJob, make_claims, move_outage
 from ..ledger_file import FileTables
 
+_RULES = rules_for(Outage._fields)
 _COLUMNS = "origin, began_at, last_fault, next_probe_at, failed_probes, ended_at"
 
 
@@ -153,7 +155,12 @@ def insert_outage(db: Connection, outage: Outage, reported: Optional[str] = None
 def read_outages(db: Connection, condition: str = "1") -> List[Outage]:
     """The outages that match, in ledger time, the earliest first."""
     query = "SELECT %s FROM outages WHERE %s ORDER BY began_at" % (_COLUMNS, condition)
-    return [Outage._make(row) for row in db.execute(query).fetchall()]
+    rows = db.execute(query).fetchall()
+    for row in rows:
+        damaged = find_damage(row, _RULES)
+        if damaged is not None:  # the file's error names the ledger
+            raise ValueError("an outage has %.40r as %s" % (row[damaged], Outage._fields[damaged]))
+    return [Outage._make(row) for row in rows]
 
 
 def read_holds(db: Connection, now: float) -> Dict[str, float]:
