@@ -56,6 +56,10 @@ class Clock:
         """
         return multiplexer.wait(max(0.0, until - self.now()))
 
+    def timer_at(self, at: float) -> float:
+        """When an exchange that waits for an instant of this clock continues (time.monotonic)."""
+        return time.monotonic() + max(0.0, at - self.now())
+
     def wait(self, gate: threading.Lock, until: float) -> None:
         """Sleep until an instant, or until another thread releases the gate."""
         while not gate.acquire(timeout=self._next_delay(until)) and self.now() < until:
@@ -104,6 +108,11 @@ class VirtualClock(Clock):
         if not finished and not multiplexer.was_woken:
             self.sleep_until(until)
         return finished
+
+    def timer_at(self, at: float) -> float:
+        """Now: time moves to the instant at once, although an exchange is in flight."""
+        self.sleep_until(at)
+        return time.monotonic()
 
     def wait(self, gate: threading.Lock, until: float) -> None:
         """Move time to an instant, unless the gate is released; wait for that if there is none."""

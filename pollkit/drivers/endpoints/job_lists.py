@@ -7,7 +7,6 @@ was not reached stays pending until the next poll, which asks first about those 
 asked about for longest.
 """
 
-import time
 from typing import TYPE_CHECKING, List, Sequence, Tuple
 
 from ...core.model import Reply
@@ -156,5 +155,5 @@ def await_token(bucket: TokenBucket, clock: Clock, latest: float) -> "Steps[bool
             return False
         if ready_at <= now:
             return True
-        yield NOTHING, READ, time.monotonic() + min(ready_at - now, CHECK_PAUSE_S)
+        yield NOTHING, READ, clock.timer_at(min(ready_at, now + CHECK_PAUSE_S))
         now = clock.now()

@@ -16,6 +16,7 @@ from pollkit import (
     TokenBucket,
 )
 from pollkit.drivers.endpoints import job_lists
+from pollkit.testing import VirtualClock
 from raw_server import RawServer, reply
 
 
@@ -38,13 +39,13 @@ def items(**statuses):
     return [{"id": name, "status": status} for name, status in statuses.items()]
 
 
-def run(server, ids, bucket=None, **fields):
+def run(server, ids, bucket=None, clock=None, **fields):
     """The outcomes and the events of a batch."""
     events = []
     settings = {"url": server.url("/jobs/{id}"), "pace": "fixed 20ms", "retry": "fixed 20ms"}
-    settings.update(timeout=5.0, not_found_grace=0, **fields)
+    settings.update({"timeout": 5.0, "not_found_grace": 0}, **fields)
     profile = Profile(**settings)
-    with BatchPoller(profile, bucket=bucket, on_event=events.append) as batch:
+    with BatchPoller(profile, bucket=bucket, on_event=events.append, clock=clock) as batch:
         outcomes = {outcome.id: outcome for outcome in batch.run(ids)}
     return outcomes, events
 
@@ -178,6 +179,23 @@ def test_each_page_needs_a_token():
         _, events = run(server, ["a"], bucket, batch_url=server.url("/jobs"), batch_next="next")
         assert len(server.requests) == 1
     assert any("leaves no request for the next page" in event.text for event in events)
+
+
+@pytest.mark.parametrize("absent", [False, True])
+def test_the_next_request_of_a_poll_gets_its_token_on_a_virtual_clock_too(absent):
+    def answer(request):
+        if "page" in request.target or request.target == "/jobs/b":
+            return {"items": items(b="done"), "status": "done"}
+        return {"items": items(a="done"), "next": "" if absent else "?page=2"}
+
+    clock = VirtualClock()
+    with ListServer(answer) as server:
+        lists = {"batch_url": server.url("/jobs"), "batch_next": "next"}
+        bucket = TokenBucket(1, per="1m", burst=1, clock=clock)
+        outcomes, _ = run(server, ["a", "b"], bucket, clock, timeout="1h", **lists)
+        assert len(server.requests) == 2
+    assert {outcome.state for outcome in outcomes.values()} == {State.DONE}
+    assert 59 < clock.now() < 63
 
 
 # Jobs that the list does not have
