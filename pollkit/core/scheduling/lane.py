@@ -21,7 +21,7 @@ law, and also true of a queue that only drains). So one request more saves about
 rather too low: `bench.py pace` measures 1.2 to 1.7 times as much.
 
 While an origin is down (outages.py), its jobs are in a lane of their own, which has no bucket: each
-job needs a token of its home lane. One of them is polled at a time, in the order in which they
+job needs a token of its usual lane. One of them is polled at a time, in the order in which they
 became due, so that they take turns.
 """
 
@@ -63,7 +63,7 @@ class Entry:
         "state",
         "settings",
         "lane",
-        "home",
+        "bucket_lane",
         "origin",
         "phase",
         "stamp",
@@ -74,12 +74,12 @@ class Entry:
     )
 
     def __init__(
-        self, state: WaitState, settings: WaitSettings, home: "Lane", owner: Any, endpoint: Any
+        self, state: WaitState, settings: WaitSettings, lane: "Lane", owner: Any, endpoint: Any
     ) -> None:
         self.state = state
         self.settings = settings
-        self.lane = home  # the lane of an outage while the origin is down
-        self.home = home  # the lane that has the job's bucket
+        self.lane = lane  # the lane of an outage while the origin is down
+        self.bucket_lane = lane  # the usual one, which has the job's bucket
         self.origin = ""  # of the URL that is polled next
         self.phase = SCHEDULED
         self.stamp = 0  # of the one heap item of this entry that is current

@@ -41,7 +41,7 @@ class OutageLanes:
     def assign_lane(self, entry: Entry, origin: str) -> None:
         """Note the origin that a job polls next; the job waits there if it is down."""
         entry.origin = origin
-        entry.lane = self._lanes.get(origin, entry.home)
+        entry.lane = self._lanes.get(origin, entry.bucket_lane)
         if entry.lane.outage is not None:
             _restore_deadline(entry)
 
@@ -96,7 +96,7 @@ class OutageLanes:
             self._schedule.reschedule(entry)
         for entry in self._schedule.entries.values():
             if entry.lane is lane:
-                entry.lane = entry.home
+                entry.lane = entry.bucket_lane
                 entry.state = forgive_failed_probes(entry.state, outage)
         if lane in self._schedule.lanes:
             self._schedule.lanes.remove(lane)

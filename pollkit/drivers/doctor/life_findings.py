@@ -19,7 +19,7 @@ def life_findings(endpoint: Endpoint, job: Job, url: str, reading: Reading) -> I
     if profile.cancel_url is not None:
         request = endpoint.cancel_request(job, url)
         text = "%s %s (not sent)" % (profile.cancel_method, redact_url(request.url))
-        yield _with_origin("cancel", text, request.url, request.home)
+        yield _with_origin("cancel", text, request.url, request.trusted_origin)
 
 
 def _result_finding(endpoint: Endpoint, job: Job, url: str, reading: Reading) -> Finding:
@@ -29,8 +29,8 @@ def _result_finding(endpoint: Endpoint, job: Job, url: str, reading: Reading) ->
             result_url = template_url(template, job, url)
         except ConfigError as error:
             return Finding(Level.PROBLEM, "result", str(error))
-        home = endpoint.home_of(result_url)
-        return _with_origin("result", "at %s" % redact_url(result_url), result_url, home)
+        trusted_origin = endpoint.trusted_origin_for(result_url)
+        return _with_origin("result", "at %s" % redact_url(result_url), result_url, trusted_origin)
     if reading.verdict is not Verdict.DONE:
         return Finding(Level.OK, "result", "linked at %s, once the job is done" % template)
     if reading.result_link is None:
@@ -40,8 +40,8 @@ def _result_finding(endpoint: Endpoint, job: Job, url: str, reading: Reading) ->
     return _with_origin("result", text, reading.result_link, endpoint.origin)
 
 
-def _with_origin(step: str, text: str, url: str, home: str) -> Finding:
-    """A finding about a URL, which gets the credential only if it is at `home`."""
-    if parse_url(url).origin == home:
+def _with_origin(step: str, text: str, url: str, trusted_origin: str) -> Finding:
+    """A finding about a URL, which gets the credential only if it is at `trusted_origin`."""
+    if parse_url(url).origin == trusted_origin:
         return Finding(Level.OK, step, text)
     return Finding(Level.OK, step, text + ", another origin, which gets no credential")

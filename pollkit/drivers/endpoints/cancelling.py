@@ -21,7 +21,8 @@ def send_cancel(target: Target, clock: Clock, timeout: Union[float, str, None] =
     endpoint = target.endpoint
     job = target.job
     request = endpoint.cancel_request(job, target.url)
-    endpoint.transport.check(request.url if request.home != endpoint.origin else target.url)
+    is_elsewhere = request.trusted_origin != endpoint.origin
+    endpoint.transport.check(request.url if is_elsewhere else target.url)
     most_s = None if timeout is None else to_seconds(timeout, "timeout")
     until = clock.now() + (LONGEST_TOKEN_WAIT_S if most_s is None else most_s)
     if not endpoint.bucket.acquire(until - clock.now()):

@@ -126,7 +126,7 @@ class Endpoint:
         is_link = not is_link_template(self.profile.result_url or "")
         request = Request(
             poll.url,
-            self.origin if is_link else self.home_of(poll.url),
+            self.origin if is_link else self.trusted_origin_for(poll.url),
             fresh_credential=poll.needs_fresh_credential,
             method=b"GET",
             body=b"",
@@ -150,13 +150,13 @@ class Endpoint:
         cancel_url = template_url(template, job, url)
         return Request(
             cancel_url,
-            self.home_of(cancel_url),
+            self.trusted_origin_for(cancel_url),
             fresh_credential=is_fresh,
             method=self.profile.cancel_method.encode("ascii"),
             body=b"",
         )
 
-    def home_of(self, url: str) -> str:
+    def trusted_origin_for(self, url: str) -> str:
         """The origin that gets credentials, for a URL that the profile names."""
         address = parse_url(url)
         is_listed = origin_text(address) in self.profile.origins

@@ -114,7 +114,7 @@ def _fetch_pages(
         if not has_token:
             return pages, "the rate limit leaves no request for the next page of the list"
         visited.add(url)
-        page = Request(url, request.home, method=request.method, body=request.body)
+        page = Request(url, request.trusted_origin, method=request.method, body=request.body)
         pages.append((yield from endpoint.exchange(page)))
     return pages, ""
 

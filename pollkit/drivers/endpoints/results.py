@@ -132,7 +132,9 @@ def _read_pages(
     url = request.url
     while True:
         visited.add(url)
-        page = Request(url, request.home, method=b"GET", body=b"", link_from=request.link_from)
+        page = Request(
+            url, request.trusted_origin, method=b"GET", body=b"", link_from=request.link_from
+        )
         page.may_block = request.may_block
         seen = yield from endpoint.exchange(page)
         reading = endpoint.results.read(seen)

@@ -38,7 +38,7 @@ def next_work(agenda: Agenda, now: float, lock: ContextManager[object]) -> Work:
             if entry is None:
                 return Work([], agenda.next_at())
             is_final_poll = now >= entry.state.deadline
-        bucket = entry.home.bucket
+        bucket = entry.bucket_lane.bucket
         ready_at = now
         if bucket is not unused:
             ready_at = bucket.reserve(now, now, is_final_poll)
@@ -47,7 +47,7 @@ def next_work(agenda: Agenda, now: float, lock: ContextManager[object]) -> Work:
                 agenda.refuse(entry.lane, ready_at, bucket.interval, now)
                 continue
             entries = agenda.dispatch(entry, now)
-            bucket.shadow_price = entry.home.shadow_price
+            bucket.shadow_price = entry.bucket_lane.shadow_price
             if entries:
                 return Work(entries, now, entry.state)
             unused = bucket

@@ -318,8 +318,8 @@ class Engine:
         if is_queued or outage is not None:
             self.deliver_reports()
         if outage is not None and outage.ended_at is not None:
-            first.home.bucket.restart()
-        apply_feedback(first.home, whole, steps, now)
+            first.bucket_lane.bucket.restart()
+        apply_feedback(first.bucket_lane, whole, steps, now)
 
     def _count(
         self, steps: List[Step], readings: List[Reading], whole: Reading, now: float

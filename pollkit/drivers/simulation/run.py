@@ -146,7 +146,7 @@ class Run:
                 self.rate_limited += 1
             (step,) = self._agenda.apply_readings(entries, [reading], now, self._rng())
             self._agenda.release_slot()
-            apply_feedback(entry.home, reading, [step], now)
+            apply_feedback(entry.bucket_lane, reading, [step], now)
             if step.after.ending is not None:
                 self._count(entry, step.after)
 

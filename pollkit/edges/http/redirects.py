@@ -4,8 +4,9 @@
     safe          those that are neither from https to http nor from a public to an internal address
     any           all
 
-The Transport sends no credentials to another origin, whatever the policy. An address is public if
-it is reachable from everywhere; addresses of this machine and of private networks are internal
+Whatever the policy, credentials and the user's headers go to the trusted origin of a request only
+(`RequestBuilder._headers_for` in request.py). An address is public if it is reachable from
+everywhere; addresses of this machine and of private networks are internal
 (core/profiles/origins.py). A name is judged by the addresses that it resolves to when a connection
 is opened. A proxy resolves names itself, so behind a proxy a name counts as public.
 """
@@ -34,7 +35,8 @@ class Redirects:
         self._proxy = proxy
         self._calls = calls
         self._hosts: Dict[str, Set[str]] = {}  # by origin: the addresses that it was seen at
-        self._from_public: Set[Tuple[str, str]] = set()  # (home, origin that a public server named)
+        # The trusted origin, and an origin to which a public server has pointed.
+        self._from_public: Set[Tuple[str, str]] = set()
 
     def remember_peer(self, route: Route, connection: Connection) -> None:
         """Remember the address that a new connection leads to."""
@@ -46,7 +48,9 @@ class Redirects:
                 return
         self._remember(route.address.origin, {host})
 
-    def refusal(self, url: str, there: str, home: str, deadline: float) -> "Steps[Optional[Fault]]":
+    def refusal(
+        self, url: str, there: str, trusted_origin: str, deadline: float
+    ) -> "Steps[Optional[Fault]]":
         """Why a redirect or link from one URL to another is not followed; None if it is."""
         here = parse_url(url)
         target = parse_url(there)
@@ -64,36 +68,36 @@ class Redirects:
                 FOLLOW_ANY,
             )
         try:
-            return (yield from self._refusal_of_address(here, target, home, deadline))
+            return (yield from self._refusal_of_address(here, target, trusted_origin, deadline))
         except ConnectError as error:  # a name that is needed to decide can't be resolved
             return error.fault
         except ConfigError as error:  # a proxy can't be used
             return Fault(str(error), final=True, code=FaultCode.CONFIG)
 
     def _refusal_of_address(
-        self, here: Address, target: Address, home: str, deadline: float
+        self, here: Address, target: Address, trusted_origin: str, deadline: float
     ) -> "Steps[Optional[Fault]]":
         is_from_public = yield from self._is_public(here.origin, deadline)
         if not is_from_public:
             return None
         if is_internal(target.host):
             return not_public(target)
-        if target.origin == home:
-            is_home_public = yield from self._is_public(home, deadline)
-            if not is_home_public:
+        if target.origin == trusted_origin:
+            is_trusted_public = yield from self._is_public(trusted_origin, deadline)
+            if not is_trusted_public:
                 return not_public(target)
         if len(self._from_public) < _MAX_ORIGINS:
-            self._from_public.add((home, target.origin))
+            self._from_public.add((trusted_origin, target.origin))
         return None
 
-    def needs_public(self, home: str, origin: str, deadline: float) -> "Steps[bool]":
-        """Whether an origin other than `home` must be public: a public server points to it."""
+    def needs_public(self, trusted_origin: str, origin: str, deadline: float) -> "Steps[bool]":
+        """Whether an origin other than the trusted one must be public: a public server names it."""
         if self._policy != "safe":
             return False
         is_incomplete = len(self._from_public) >= _MAX_ORIGINS
-        if is_incomplete or (home, origin) in self._from_public:
+        if is_incomplete or (trusted_origin, origin) in self._from_public:
             return True
-        return (yield from self._is_public(home, deadline))
+        return (yield from self._is_public(trusted_origin, deadline))
 
     def is_known_public(self, origin: str) -> bool:
         """Whether an origin has been connected to, and only at public addresses."""
@@ -108,13 +112,13 @@ class Redirects:
             self._remember(origin, hosts)
         return not any(map(is_internal, hosts))
 
-    def check_public(self, url: str, home: str, deadline: float) -> "Steps[None]":
+    def check_public(self, url: str, trusted_origin: str, deadline: float) -> "Steps[None]":
         """Raise a ConnectError if a public server has pointed to this URL at an internal address.
 
         For a client that opens its own connections: it may resolve the name differently later.
         """
         address = parse_url(url)
-        needs_public = yield from self.needs_public(home, address.origin, deadline)
+        needs_public = yield from self.needs_public(trusted_origin, address.origin, deadline)
         if needs_public:
             hosts = yield from self._resolve(address, deadline)
             if any(map(is_internal, hosts)):

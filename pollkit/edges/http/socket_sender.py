@@ -34,11 +34,13 @@ class SocketSender:
 
     def send(self, hop: Hop, request: Request, deadline: float) -> "Steps[Response]":
         """Send a request to one URL and read the response."""
-        site, data = self._builder.build(hop, request.home)
+        site, data = self._builder.build(hop, request.trusted_origin)
         origin = site.origin
         only_public = False
-        if origin != request.home:
-            only_public = yield from self._redirects.needs_public(request.home, origin, deadline)
+        if origin != request.trusted_origin:
+            only_public = yield from self._redirects.needs_public(
+                request.trusted_origin, origin, deadline
+            )
         may_block = request.may_block and len(data) <= _SENT_AT_ONCE
         has_no_body = hop.method == b"HEAD"
         connection: Optional[Connection] = None
@@ -63,7 +65,7 @@ class SocketSender:
                 if is_held and time.monotonic() - began_at >= LEAST_CUT_S:
                     raise
         tls = self._tls
-        if origin != request.home:  # a client certificate is a credential, too
+        if origin != request.trusted_origin:  # a client certificate is a credential, too
             tls = tls.without_client_certificate()
         connection = yield from open_connection(site.route, tls, self._calls, deadline, only_public)
         self._redirects.remember_peer(site.route, connection)

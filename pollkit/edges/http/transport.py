@@ -172,7 +172,7 @@ class Transport:
             self._builder.read_credential_again(request.url, timeout)
 
         try:
-            yield from self._calls.wait(("credential", request.home), read, float("inf"))
+            yield from self._calls.wait(("credential", request.trusted_origin), read, float("inf"))
         except (NotFinished, TooManyCalls) as error:
             raise ConfigError("the credential can't be read again: %s" % error) from None
 
@@ -184,7 +184,7 @@ class Transport:
             sent = hop
             may_be_refused = hop.body or hop.headers or hop.method not in _SAFE_METHODS
             try:
-                if may_be_refused and parse_url(url).origin != request.home:
+                if may_be_refused and parse_url(url).origin != request.trusted_origin:
                     refusal = _refusal_elsewhere(request, hop)
                     if refusal is not None:
                         return refusal
@@ -230,7 +230,7 @@ class Transport:
         shown = redact_url(there)
         # A secret that the server put into the link under another name stays a secret.
         self._builder.add_link_secrets(secret for secret in secrets_in_url(url) if secret in shown)
-        refusal = yield from self._redirects.refusal(url, there, request.home, deadline)
+        refusal = yield from self._redirects.refusal(url, there, request.trusted_origin, deadline)
         address = parse_url(there)
         if refusal is None and address.origin != parse_url(url).origin:
             request.hops.append(address)
@@ -251,7 +251,7 @@ class Transport:
             refusal = self._proxy_refusal(url, offers)
             if refusal is not None:
                 return refusal
-        if status in (401, 403) and parse_url(url).origin != request.home:
+        if status in (401, 403) and parse_url(url).origin != request.trusted_origin:
             return redirect_fault(
                 "%d from %s, another origin than the job's" % (status, redact_url(url)),
                 _credential_advice(url, request),
@@ -274,13 +274,13 @@ def _credential_advice(url: str, request: Request) -> str:
     if is_named_by_profile and url == request.url:
         origin = origin_text(parse_url(url))
         return "credentials go to %s only: if you trust %s with them, add origins = %s" % (
-            request.home,
+            request.trusted_origin,
             origin,
             origin,
         )
     return (
         "credentials go to %s only: no redirect or link to another origin "
-        "carries them" % request.home
+        "carries them" % request.trusted_origin
     )
 
 

@@ -38,13 +38,13 @@ class AdapterSender:
 
     def send(self, hop: Hop, request: Request, deadline: float) -> "Steps[Reply]":
         """Send a request to one URL and wait for the reply."""
-        home = request.home
-        is_job_origin = parse_url(hop.url).origin == home
+        trusted_origin = request.trusted_origin
+        is_job_origin = parse_url(hop.url).origin == trusted_origin
         if not is_job_origin:
-            yield from self._redirects.check_public(hop.url, home, deadline)
+            yield from self._redirects.check_public(hop.url, trusted_origin, deadline)
         proxy, _ = choose_proxy(parse_url(hop.url), self._proxy)
         self._proxy_secrets |= secrets_in_url(proxy or "")
-        url, headers = self._builder.url_and_headers(hop, home)
+        url, headers = self._builder.url_and_headers(hop, trusted_origin)
         outgoing = HttpRequest(
             method=hop.method.decode("ascii"),
             url=url,
@@ -57,7 +57,7 @@ class AdapterSender:
         )
         try:
             answer = yield from self._calls.wait(
-                home, lambda: self._adapter.send(outgoing), deadline
+                trusted_origin, lambda: self._adapter.send(outgoing), deadline
             )
         except ConfigError:
             raise
