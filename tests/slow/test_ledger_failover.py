@@ -4,6 +4,7 @@ import collections
 import contextlib
 import os
 import signal
+import threading
 
 import pytest
 
@@ -72,9 +73,9 @@ def start_runs(place, url, server, api):
     return runs
 
 
-def new_api():
-    """Each job is done at its fifth poll."""
-    return JobApi(lambda name, count: "done" if count >= 4 else "running")
+def new_api(may_finish):
+    """Once the event is set, each job is done at its fifth poll."""
+    return JobApi(lambda name, count: "done" if count >= 4 and may_finish.is_set() else "running")
 
 
 def check_all_finished(place, url, runs):
@@ -83,11 +84,15 @@ def check_all_finished(place, url, runs):
         assert (run.returncode, err) == (0, "")
     with Ledger(url) as ledger:
         assert ledger.summary().states["done"] == len(NAMES)
-        assert ledger._storage.database.query("SELECT count(*) FROM pollkit.outcome") == [
-            (len(NAMES),)
-        ]
+        database = ledger._storage.database
+        assert database.query("SELECT count(*) FROM pollkit.outcome") == [(len(NAMES),)]
+        pending = database.query(
+            "SELECT id FROM pollkit.job JOIN pollkit.notification ON notification.job = key "
+            "WHERE notify_at IS NOT NULL"
+        )
     lines = collections.Counter(line["id"] for line in place.lines("outbox"))
-    assert set(lines) == set(NAMES)
+    # A claim whose commit the crash has hidden from the run is left to the next one, in a minute.
+    assert set(lines).union(name for (name,) in pending) == set(NAMES)
 
 
 @pytest.mark.parametrize("driver", drivers.NAMES)
@@ -102,9 +107,11 @@ def test_a_standby_that_is_promoted_takes_over(servers, driver):
     name = url.rpartition("/")[2]
     user = postgres_server.USER
     both = "postgresql://%s@127.0.0.1:%d,127.0.0.1:%d/%s" % (user, primary.port, standby.port, name)
-    with new_api() as api, place_with_jobs(api, both) as place:
+    may_finish = threading.Event()
+    with new_api(may_finish) as api, place_with_jobs(api, both) as place:
         use_driver(place, driver)
         runs = start_runs(place, both, primary, api)
+        may_finish.set()
         primary.stop(signal.SIGQUIT)  # as a crash
         doctor = place.start("doctor", both)  # both at once: the runs give up after 30 s
         status = place.start("status", both)
@@ -125,9 +132,11 @@ def test_runs_wait_while_the_server_is_read_only(servers):
         server.execute("ALTER SYSTEM SET default_transaction_read_only = " + value)
         server.execute("SELECT pg_reload_conf()")
 
-    with new_api() as api, place_with_jobs(api, url) as place:
+    may_finish = threading.Event()
+    with new_api(may_finish) as api, place_with_jobs(api, url) as place:
         runs = start_runs(place, url, server, api)
         set_read_only("on")
+        may_finish.set()
         doctor = place.start("doctor", url).communicate(timeout=60)[0]
         assert "read-only" in doctor
         status = place.start("status", url, "--summary")  # it only reads

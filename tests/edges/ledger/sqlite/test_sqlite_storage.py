@@ -1,5 +1,6 @@
 """What only holds for a ledger in SQLite: rows edited by hand, bounds, and its steps."""
 
+import contextlib
 import os
 import sqlite3
 
@@ -44,7 +45,7 @@ def test_a_wait_whose_row_was_edited_by_hand_starts_over(ledger, leases, clock, 
 
 def test_durations_and_limits_edited_by_hand_are_reported_as_damage(ledger, statistics):
     ledger.bucket("10/s")
-    with sqlite3.connect(ledger.name) as db:
+    with contextlib.closing(sqlite3.connect(ledger.name)) as db, db:
         db.execute("INSERT INTO durations VALUES (1, '', '', 1, 2, 'yesterday', 1)")
         db.execute("UPDATE buckets SET now = 'yesterday'")
     for read in (statistics.observed, ledger.limits):
