@@ -5,7 +5,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from ledger_host import home
 from one_python import only_with_the_oldest
 from paths import ROOT
 from pollkit import Ledger
+from ports import unused_port
 
 pytestmark = [
     pytest.mark.skipif(os.name != "posix", reason="for POSIX only"),
@@ -89,12 +89,6 @@ def new_jobs(rng):
     ]
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
 def timetable(rng):
     """Pairs of an instant, in seconds after the start, and a method of Host to call then."""
     events = [(rng.uniform(1, LONGEST_S), "kill_run") for _ in range(KILLS)]
@@ -147,7 +141,7 @@ def test_every_job_ends_right_and_is_in_the_outbox_once(monkeypatch):
     rng = random.Random(14)
     names = new_jobs(rng)
     with home(monkeypatch), open("errors.txt", "w+") as errors:
-        port = free_port()
+        port = unused_port()
         with open("soak.ini", "w") as file:
             file.write(PROFILE % port)
         monkeypatch.setenv("POLLKIT_PROFILES", os.path.abspath("soak.ini"))

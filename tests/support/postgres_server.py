@@ -7,7 +7,6 @@ import glob
 import itertools
 import os
 import pwd
-import random
 import shutil
 import signal
 import socket
@@ -15,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from ports import unused_port
 
 USER = "pollkit"
 WRITABLE = "-c default_transaction_read_only=off -c client_min_messages=warning"
@@ -96,15 +97,6 @@ def skip_unless_available():
     assert is_available() or os.environ.get("CI") != "true", "CI must have PostgreSQL: see .ci/run"
     if not is_available():
         pytest.skip("needs PostgreSQL, and psycopg, psycopg2 or pg8000")
-
-
-def unused_port():
-    """A port below those that the system assigns: nobody takes it during a restart."""
-    while True:
-        port = random.randrange(15000, 32000)
-        with contextlib.closing(socket.socket()) as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
 
 
 def unprivileged():

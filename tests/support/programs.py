@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+from ports import unused_port
+
 
 def needs_program(name):
     """The path of a program; skip the test if it is not installed, or fail in CI."""
@@ -24,9 +26,7 @@ def running_server(name, command_for):
     """The port of a running server; `command_for(program, port)` writes its settings, too."""
     program = needs_program(name)
     for _ in range(5):  # another process may take the free port before the server does
-        with contextlib.closing(socket.socket()) as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = unused_port()
         process = subprocess.Popen(
             command_for(program, port),
             stdin=subprocess.DEVNULL,

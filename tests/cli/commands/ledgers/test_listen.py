@@ -16,6 +16,7 @@ from callback_client import CallbackClient
 from ledger_shell import posix, profile, start, wait_for_exit
 from pollkit.cli import main
 from pollkit.cli.commands.program.help import text_of
+from ports import unused_port
 from raw_server import wait_for
 
 SECRET = "s3cret"
@@ -30,9 +31,7 @@ def secret(monkeypatch):
 @pytest.fixture
 def port():
     """A port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return unused_port()
 
 
 @pytest.fixture
@@ -50,7 +49,8 @@ def started(api, address):
             "run", "jobs.db", "--pace", "fixed 1h", "--listen", address, *LISTEN, *words
         )
         processes.append(process)
-        wait_for(lambda: len(api.requests) >= 1)
+        wait_for(lambda: api.requests or process.poll() is not None)
+        assert process.poll() is None, process.communicate()
         return process
 
     yield start_run
