@@ -6,6 +6,7 @@ Each is one clear line, never a traceback or "this is a bug", and no job of a le
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -132,9 +133,17 @@ def test_eight_open_files_are_enough_or_the_limit_is_named(place, command):
     assert "ulimit -n" in result[2] or result[0] in (0, 5)
 
 
+def has_python_crashed(code, err):
+    """Whether Python 3.6 itself failed: it survives few MemoryErrors, for example in an import."""
+    if sys.version_info >= (3, 7):
+        return False
+    return code == -signal.SIGSEGV or "Cannot recover from MemoryErrors" in err
+
+
 @pytest.mark.parametrize("command", ["wait", "batch", "run"])
 def test_with_any_amount_of_memory_it_works_or_says_that_it_is_out_of_memory(place, command):
     outcomes = set()
+    crashes = 0
     for megabytes in range(16, 200, 4):
         limit = megabytes << 20
         if place.run("--version", AS=limit)[0] != 0:
@@ -147,11 +156,14 @@ def test_with_any_amount_of_memory_it_works_or_says_that_it_is_out_of_memory(pla
             break
         if "libgcc_s.so.1 must be installed" in err:
             continue  # the C library aborts: it could not load what ends a thread of Python 3.6
+        if has_python_crashed(code, err):
+            crashes += 1
+            continue
         outcomes.add(code)
         has_reason = "memory" in err or "can't start a thread" in err or "can't import" in err
         assert (code, has_reason) == (2, True), (megabytes, result)
     assert code == 0
-    assert outcomes <= {2}
+    assert outcomes <= {2} and crashes <= 2
     assert_explained(result, place)
 
 
