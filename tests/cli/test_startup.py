@@ -62,7 +62,7 @@ def test_a_wait_over_http_imports_only_modules_that_it_uses(url):
 
 
 def test_a_wait_imports_few_modules_of_ours(url):
-    """Each takes 0.3 million instructions or more: what a plain wait does not use is imported late.
+    """Each takes 0.3 million instructions or more, so those that it does not use are imported late.
 
     They are 111 now. Before you allow more, see which of the new ones a wait can do without.
     """

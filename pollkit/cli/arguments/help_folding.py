@@ -14,7 +14,7 @@ _SOURCE_WIDTH = 90  # a source line that is shorter and ends a sentence ends the
 _COMMENT_INDENT = 6
 _LONGEST_QUOTE = 30
 _QUOTE = r"(?<!\w)'[^']*'(?!\w)"
-_ROW = r"(\s+\S.*?\s{2,})(\S.*)"  # an indented command or name, and what it does
+_ROW = r"(\s+\S.*?\s{2,})(\S.*)"  # an indented command or name, and its description
 _NO_BREAK = "\xa0"
 
 

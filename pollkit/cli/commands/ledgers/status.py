@@ -177,9 +177,11 @@ class _StatusView:
         jobs = self._ledger._storage.jobs
         ids = jobs.ids_with_missing_results(arguments.profile, arguments.label)
         if arguments.ids:
-            ids = [job_id for job_id in ids if job_id in arguments.ids]
-        rows = self._ledger.jobs(ids=ids) if ids else iter(())
-        errors = [(row.outcome or {}).get("error") for row in rows]
+            selected = set(arguments.ids)
+            ids = [job_id for job_id in ids if job_id in selected]
+        if not ids:
+            return []  # without ids, `jobs` would return all
+        errors = [(row.outcome or {}).get("error") for row in self._ledger.jobs(ids=ids)]
         return [missing_result_code(error["code"]) for error in errors if error is not None]
 
     def lines(

@@ -68,7 +68,7 @@ class PostgresJobs(DatabaseTables, Jobs):
         names = list(ids)
 
         def work(db: Session) -> List[Row]:
-            # Another process may be retrying them: the next statement sees what it has written.
+            # Another process may be retrying them: the next statement sees its rows.
             locked = db.query(_LOCK, names)
             return db.query(_RETRY, [key for key, _ in locked], resubmit)
 
