@@ -86,7 +86,7 @@ class Quota(NamedTuple):
 
     @property
     def can_change_limit(self) -> bool:
-        """Whether a bucket may have to adapt; it ignores a quota of which plenty is left."""
+        """Whether a bucket may have to adapt: not if plenty is left."""
         return self.remaining is None or self.is_low
 
     @property
@@ -144,12 +144,9 @@ def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Opt
     version 06, one dictionary in 07, and a list of policies from 08 on. X-RateLimit-* is older than
     all of these; depending on the vendor, its reset is a number of seconds or an instant.
     """
-    combined = headers.get("ratelimit", "")
-    policy = headers.get("ratelimit-policy", "")
     quotas = []
-    is_short = len(combined) <= LONGEST_VALUE and len(policy) <= LONGEST_VALUE
-    if is_short and (combined or policy):
-        quotas = _parse_combined(combined, policy)
+    if "ratelimit" in headers or "ratelimit-policy" in headers:
+        quotas = _parse_combined(headers.get("ratelimit", ""), headers.get("ratelimit-policy", ""))
     for remaining_name, reset_name, limit_name in _QUOTA_HEADERS:
         if remaining_name not in headers:
             continue
@@ -157,7 +154,9 @@ def parse_quota(headers: Mapping[str, str], received_at: Optional[float]) -> Opt
         if remaining is None and _is_overdrawn(headers, remaining_name, limit_name):
             remaining = 0.0
         if remaining is not None:
-            reset_s = _parse_reset(headers.get(reset_name, ""), headers, received_at)
+            reset_s = None
+            if reset_name in headers:
+                reset_s = _parse_reset(headers[reset_name], headers, received_at)
             limit = None
             if limit_name in headers:
                 # Up to draft 06, the policies follow the limit: `60, 60;w=60`.
@@ -195,10 +194,11 @@ def _negative_warning(headers: Mapping[str, str]) -> str:
     It does not quote the number: a reset may be another one in each reply.
     """
     for remaining_name, reset_name, limit_name in _QUOTA_HEADERS:
-        if remaining_name not in headers or _is_unlimited(headers, remaining_name, limit_name):
+        if remaining_name not in headers:
             continue
         for name in (reset_name, limit_name):
-            if _is_negative(headers.get(name, "").partition(",")[0]):
+            is_negative = name in headers and _is_negative(headers[name].partition(",")[0])
+            if is_negative and not _is_unlimited(headers, remaining_name, limit_name):
                 return "ignored %s, which is negative" % name
     for name in ("ratelimit", "ratelimit-policy"):
         text = headers.get(name, "")
@@ -242,6 +242,8 @@ def _parse_combined(combined: str, policy: str) -> List[Quota]:
     header does not mention still names a limit.
     """
     # Draft 10: `RateLimit: "default";r=50;t=30`, `RateLimit-Policy: "default";q=100;w=60`.
+    if len(combined) > LONGEST_VALUE or len(policy) > LONGEST_VALUE:
+        return []
     policies = {}
     other_units = set()
     for name, text in re.findall(_POLICY, policy):

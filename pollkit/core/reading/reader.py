@@ -45,7 +45,6 @@ Seen = Union[Reply, Fault, Mapping[str, Any], List[Any], bool, str]  # the retur
 
 _VERDICT_TEXTS = {verdict: verdict.value for verdict in Verdict}  # faster than `value`
 NO_RULE_MATCHES = "no rule matches: pending"
-_RETRY_AFTER = Reading._fields.index("retry_after")  # followed by the quota
 
 
 class Reader:
@@ -374,7 +373,7 @@ def _has_nothing_for_rules(reply: Reply) -> bool:
 
 
 def add_limits(reading: Reading, reply: Reply) -> Reading:
-    """Add the delay and the quota that the headers ask for."""
+    """Add the delay that the headers ask for, and the quota if it may change the rate limit."""
     if RELEVANT_HEADERS.isdisjoint(reply.headers):
         return reading
     retry_after, warning = parse_retry_after(reply.headers, reply.received_at)
@@ -385,6 +384,8 @@ def add_limits(reading: Reading, reply: Reply) -> Reading:
     warning = warning or quota_warning(reply.headers, quota)
     if warning:
         reading = reading._replace(warnings=reading.warnings + (warning,))
-    # This runs on every poll, and _replace is slow.
-    limits = (retry_after, quota)
-    return Reading._make(reading[:_RETRY_AFTER] + limits + reading[_RETRY_AFTER + 2 :])
+    if quota is not None and not quota.can_change_limit:
+        quota = None
+    if retry_after is None and quota is None:
+        return reading
+    return reading._replace(retry_after=retry_after, quota=quota)

@@ -51,7 +51,7 @@ class Reading(NamedTuple):
     error_message: Optional[str] = None
     fraction: Optional[float] = None  # the progress, from 0 to 1
     retry_after: Optional[float] = None
-    quota: Optional[Quota] = None
+    quota: Optional[Quota] = None  # only if a bucket may have to adapt to it
     location: Optional[str] = None  # the URL to poll next, if the server named one
     etag: Optional[str] = None
     duration_s: Optional[float] = None

@@ -4,7 +4,7 @@ House rules: the agenda and the outage lanes decide; this module moves a job fro
 item in a heap is current if its stamp is the one of its entry.
 """
 
-from heapq import heappush
+from heapq import heappop, heappush
 from typing import Callable, Dict, List, NamedTuple, Optional
 
 from ..reading.verdict import Reading
@@ -70,10 +70,11 @@ class Schedule:
 
     def queue_due_jobs(self, now: float) -> None:
         """Move the due jobs from the heap to the queues of their lanes."""
-        entry = self.first()
-        while entry is not None and entry.state.next_at <= now:
-            self.queue(entry, now)
-            entry = self.first()
+        heap = self._heap
+        while heap and heap[0][0] <= now:
+            _, stamp, entry = heappop(heap)
+            if stamp == entry.stamp:
+                self.queue(entry, now)
 
     def first(self) -> Optional[Entry]:
         """The job of the heap whose next poll is due first."""
@@ -82,6 +83,7 @@ class Schedule:
     def next_at(self) -> float:
         """When the next job may be polled."""
         instants = [lane.blocked_until for lane in self.lanes]
-        if self._heap:
-            instants.append(self._heap[0][0])
+        entry = self.first()
+        if entry is not None:
+            instants.append(entry.state.next_at)
         return min(instants, default=NEVER)

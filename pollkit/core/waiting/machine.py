@@ -108,14 +108,15 @@ def next_action(state: WaitState, now: float) -> Action:
         return Sleep(state.next_at, state.why)
     url = state.next_url
     is_cancel = state.is_cancel_due
+    is_result = url is not state.url and not is_cancel
     return Poll(
         url,
         state.etag,
         state.retry.needs_fresh_credential,
         state.is_moved,
         state.is_accepted,
-        is_result=url is not state.url and not is_cancel,
-        is_cancel=is_cancel,
+        is_result,
+        is_cancel,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Callable, Iterator, List, Mapping, Optional, Tuple, TypeVar
 
 from ...core.model import Fault, Job, Reply, one_line
 from ...core.profiles.profile import Profile
-from ...core.reading.rate_limit_headers import parse_retry_after
+from ...core.reading.rate_limit_headers import parse_quota, parse_retry_after
 from ...core.reading.verdict import Reading, Verdict
 from ...core.submitting.intent import Intent, RequestKind, SubmitRules
 from ...core.units import NEVER, Limit, to_seconds
@@ -226,7 +226,8 @@ class Examination:
     def _limits_finding(self, reply: Reply, reading: Reading) -> Finding:
         limit = self._profile.limit if isinstance(self._profile.limit, Limit) else None
         _, complaint = parse_retry_after(reply.headers, reply.received_at)
-        return findings.limits_finding(reading, limit, complaint or "")
+        quota = parse_quota(reply.headers, reply.received_at)
+        return findings.limits_finding(quota, reading.retry_after, limit, complaint)
 
     def _examine_submission(self, template: str) -> Finding:
         """Check the URL to submit to, and look up a job that does not exist."""

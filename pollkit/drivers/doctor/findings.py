@@ -12,6 +12,7 @@ from typing import Iterator, List, Mapping, NamedTuple, Optional, Sequence
 from ...core.model import Fault, FaultCode, Reply
 from ...core.reading.fields.status_candidates import Candidate
 from ...core.reading.fields.timestamps import parse_http_date
+from ...core.reading.rate_limit_headers import Quota
 from ...core.reading.verdict import Reading, Verdict
 from ...core.submitting.intent import Answer, Kind, SubmitRules
 from ...core.units import Limit, duration_text, percent, rounded_duration
@@ -248,21 +249,25 @@ def _with_candidates(finding: Finding, candidates: Sequence[Candidate]) -> Findi
     return Finding(level, finding.step, text, advice)
 
 
-def limits_finding(reading: Reading, limit: Optional[Limit], complaint: str = "") -> Finding:
+def limits_finding(
+    quota: Optional[Quota],
+    retry_after: Optional[float],
+    limit: Optional[Limit],
+    complaint: str = "",
+) -> Finding:
     """The rate limit that the server reports, and the one that is configured.
 
     `complaint` names a header that makes no sense.
     """
     parts: List[str] = []
     advice = complaint
-    quota = reading.quota
     if quota is not None:
         parts.append("the server reports: %s" % str(quota))
         is_low = quota.is_low
         if is_low and not advice:
             advice = "little is left: polls are spread until it is renewed"
-    if reading.retry_after is not None:
-        parts.append("it asks to wait %s (Retry-After)" % rounded_duration(reading.retry_after))
+    if retry_after is not None:
+        parts.append("it asks to wait %s (Retry-After)" % rounded_duration(retry_after))
     if not parts:
         parts.append("the server reports none")
     parts.append("none is configured" if limit is None else "%s is configured" % str(limit))

@@ -95,9 +95,7 @@ class TokenBucket:
 
     def apply_feedback(self, reading: Reading, now: float, until: float) -> None:
         """Apply the rate limit headers of a reply; after a 429, pause until `until`."""
-        is_limited = reading.verdict is Verdict.LIMITED
-        quota_matters = reading.quota is not None and reading.quota.can_change_limit
-        if is_limited or quota_matters:
+        if reading.verdict is Verdict.LIMITED or reading.quota is not None:
             self._change(lambda bucket: arithmetic.apply_feedback(bucket, reading, now, until))
 
     def restart(self) -> None:

@@ -349,11 +349,26 @@ def test_a_failed_exchange_fails_for_each_of_its_jobs(seen, verdict):
 
 
 def test_the_headers_of_a_reply_about_many_jobs_count_for_each():
-    headers = {"Retry-After": "9", "RateLimit-Remaining": "3"}
+    headers = {"Retry-After": "9", "RateLimit-Remaining": "3", "RateLimit-Reset": "30"}
     whole, readings = GUESS.read_many(
         [Reply(200, headers, b'{"items": [{"id": "a", "status": "x"}]}')], ["a", "b"]
     )
-    assert whole.quota == Quota(3) and [reading.retry_after for reading in readings] == [9, 9]
+    assert whole.quota == Quota(3, 30)
+    assert [reading.retry_after for reading in readings] == [9, 9]
+
+
+@pytest.mark.parametrize(
+    "headers, quota",
+    [
+        ({"RateLimit-Remaining": "3", "RateLimit-Reset": "30"}, Quota(3, 30)),
+        ({"RateLimit-Remaining": "57", "RateLimit-Reset": "30"}, None),
+        ({"RateLimit-Remaining": "3"}, None),
+        ({"RateLimit-Policy": '"a";q=100;w=60'}, Quota(None, None, 100, 60)),
+    ],
+)
+def test_a_reading_has_the_quota_only_if_a_bucket_may_have_to_adapt(headers, quota):
+    reading = GUESS.read(Reply(200, headers, b'{"status": "running"}'))
+    assert reading.quota == quota
 
 
 @pytest.mark.parametrize(

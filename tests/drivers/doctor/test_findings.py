@@ -131,11 +131,10 @@ def test_every_verdict_has_a_finding():
     ],
 )
 def test_a_low_quota_and_an_invalid_header_are_warnings(quota, complaint, level, words):
-    reading = Reading(Verdict.PENDING, "", quota=quota)
-    found = findings.limits_finding(reading, None, complaint)
+    found = findings.limits_finding(quota, None, None, complaint)
     assert found.level is level
     assert words in found.text
-    assert "60/m" in findings.limits_finding(reading, Limit(60, 60)).text
+    assert "60/m" in findings.limits_finding(quota, None, Limit(60, 60)).text
 
 
 def test_a_poll_that_took_over_half_the_request_timeout_is_a_warning():

@@ -20,7 +20,9 @@ from pollkit import (
     SharedBucket,
     TokenBucket,
 )
+from pollkit.core.model import Reply
 from pollkit.core.reading.rate_limit_headers import Quota
+from pollkit.core.reading.reader import Reader
 from pollkit.core.reading.verdict import Reading, Verdict
 from pollkit.edges.limits import shared_bucket
 from pollkit.edges.limits.shared_bucket import BLOCK_S
@@ -160,11 +162,12 @@ def test_the_rest_of_a_block_expires_soon_and_is_void_after_a_pause(path, clock)
     assert bucket.reserve(clock.now(), clock.now()) >= clock.now() + 5
 
 
-def test_a_quota_of_which_plenty_is_left_writes_nothing(path, clock, monkeypatch):
+def test_a_reply_with_plenty_of_quota_left_writes_nothing(path, clock, monkeypatch):
     bucket = SharedBucket(path, "1000/s burst 20", clock=clock)
     bucket.reserve(clock.now())
     monkeypatch.setattr(bucket._buckets, "update", lambda name, work: pytest.fail("a write"))
-    plenty = Reading(Verdict.PENDING, "", quota=Quota(57.0, 30.0, 60.0))
+    headers = {"ratelimit-remaining": "57", "ratelimit-reset": "30", "ratelimit-limit": "60"}
+    plenty = Reader(Profile()).read(Reply(200, headers, b'{"status": "running"}'))
     bucket.apply_feedback(plenty, clock.now(), clock.now())
     assert bucket._spare == 9
 
