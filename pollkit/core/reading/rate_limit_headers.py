@@ -37,11 +37,11 @@ _QUOTA_HEADERS = (
         "anthropic-ratelimit-requests-limit",
     ),
 )
-# Most replies have none of these headers, and need no parsing.
+# A reply without any of these headers changes nothing: a quota can't be spread without its reset.
 RELEVANT_HEADERS = frozenset(
     ["ratelimit", "ratelimit-policy"]
     + [name for name, _ in _RETRY_AFTER_HEADERS]
-    + [remaining_name for remaining_name, _, _ in _QUOTA_HEADERS]
+    + [reset_name for _, reset_name, _ in _QUOTA_HEADERS]
 )
 
 LOW_QUOTA = 10.0  # a quota is low with fewer requests left than this, or than a tenth of the limit
