@@ -161,6 +161,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate each pace, and print the results."""
     for flag in ("svg", "html"):
         _check_writable(flag, getattr(arguments, flag))
+    if arguments.svg is not None and arguments.svg == arguments.html:
+        raise ConfigError("--svg and --html name the same file: name two")
     simulation = _build_simulation(arguments)
     _check_limit_flags(arguments, simulation)
     with _PollCounter() as counter:

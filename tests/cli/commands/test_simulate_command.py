@@ -132,6 +132,7 @@ def test_the_chart_uses_only_characters_of_the_locale(encoding):
             SMALL + ["--limit", "none", "--window", "bucket"],
             "--window has no effect without a limit",
         ),
+        (SMALL + ["--svg", "a", "--html", "a"], "--svg and --html name the same file"),
         (SMALL + ["--limit", "none", "--unknown-limit"], "--unknown-limit has no effect without"),
         (SMALL + ["--fault-rate", "x"], "not a share"),
         (SMALL + ["--fault-rate", "200%"], "not a share: write 0.02 or 2%;"),
