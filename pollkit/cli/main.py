@@ -66,7 +66,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
         gc.disable()  # until everything is imported
     try:
         if not words or words[0] in ("--help", "-h"):
-            return _print(help_text())
+            return _print(_folded_help())
         if words[0] == "--version":
             return _print("pollkit %s\n" % __version__)
         from .output.streams import existing_streams, flush_or_discard
@@ -90,6 +90,13 @@ def main(arguments: Optional[List[str]] = None) -> int:
 def help_text() -> str:
     """The text of `pollkit --help`."""
     return HEAD + "\n" + "".join("  %-11s %s\n" % line for line in COMMANDS.items()) + TAIL
+
+
+def _folded_help() -> str:
+    from .arguments.help_folding import fold_text
+    from .progress.terminal import text_width
+
+    return fold_text(help_text(), text_width(sys.stdout))
 
 
 def _print(text: str) -> int:

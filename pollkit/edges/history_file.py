@@ -30,6 +30,7 @@ LONGEST_NAME = 300  # of a profile and its label together; longer ones are not s
 LARGEST_BYTES = 1 << 21  # of a file that is read; MOST_KINDS need less
 PATIENCE_S = 0.5  # how long to wait while another process writes
 PAUSE_S = 0.005
+_BEGINNING = b'{"version"'
 _NO_WAITING = getattr(os, "O_NONBLOCK", 0)  # opening a pipe must not wait for its other end
 
 
@@ -233,6 +234,8 @@ def _read(path: str) -> Dict[Kind, Any]:
     if data.startswith(SQLITE_HEADER):
         # Perhaps a ledger, named by mistake: don't rename it.
         raise OSError(EINVAL, "it is a database")
+    if not _may_be_history(data):
+        raise OSError(EINVAL, "it is not a history: name another file")
     if len(data) > LARGEST_BYTES:
         raise _Damaged("it is too large")
     try:
@@ -245,6 +248,12 @@ def _read(path: str) -> Dict[Kind, Any]:
         }
     except (ValueError, LookupError, TypeError, RecursionError):
         raise _Damaged("it does not contain a history") from None
+
+
+def _may_be_history(data: bytes) -> bool:
+    """Whether pollkit may have written a file, which may be damaged; otherwise it is the user's."""
+    is_filled_with_zeros = b"\0" in data  # in parts, after a crash of the host
+    return is_filled_with_zeros or data[: len(_BEGINNING)] == _BEGINNING[: len(data)]
 
 
 def _parse_kind(profile: Any, label: Any) -> Kind:

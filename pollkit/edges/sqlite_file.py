@@ -42,7 +42,7 @@ _NETWORK_FILE_SYSTEMS = tuple(
 )
 _TOO_MANY_FILES = "%s can't be opened, too many open files: raise the limit (ulimit -n)"
 _EXPLANATIONS = {  # parts of SQLite's messages; the first that matches counts
-    "not a database": "is not a ledger, nor any SQLite file: name another",
+    "not a database": "is not a ledger, nor a file of --bucket: name another",
     "malformed": "is damaged: move it away with its -wal and -shm, then restore a backup or add "
     "the jobs again",
     "readonly": "can't be written: check the owner and mode of the file and its directory",

@@ -21,7 +21,11 @@ from .parser import FromEnvironment
 
 
 def add_polling_options(
-    parser: argparse.ArgumentParser, *, many_jobs: bool = False, from_ledger: bool = False
+    parser: argparse.ArgumentParser,
+    *,
+    many_jobs: bool = False,
+    from_ledger: bool = False,
+    submits: bool = False,
 ) -> None:
     """Add the options that describe the API, the pace, the connection and the shared files.
 
@@ -37,7 +41,11 @@ def add_polling_options(
     )
     if not from_ledger:
         _add_label_and_size(group, "each job" if many_jobs else "the job")
-    _add_pace(parser.add_argument_group("when to poll"), many_jobs, from_ledger)
+    _add_pace(
+        parser.add_argument_group("when to poll"),
+        _timeout_help(many_jobs=many_jobs, from_ledger=from_ledger, submits=submits),
+        from_ledger,
+    )
     add_connection_options(parser.add_argument_group("the connection"))
     parser.add_argument(
         "--bucket",
@@ -56,7 +64,16 @@ def add_polling_options(
         )
 
 
-def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger: bool) -> None:
+def _timeout_help(*, many_jobs: bool, from_ledger: bool, submits: bool) -> str:
+    whose = "a job without its own timeout" if many_jobs else "the job"
+    durations = "90s, 10m, 1h30m, or never"
+    if submits:  # 0 would leave no time for the request
+        return "how long to wait for the job: %s (default: 5m; with --ledger, 24h)" % durations
+    default = "24h" if from_ledger else "5m"
+    return "how long to wait for %s: %s; 0 polls once (default: %s)" % (whose, durations, default)
+
+
+def _add_pace(group: "argparse._ActionsContainer", timeout_help: str, from_ledger: bool) -> None:
     group.add_argument(
         "--pace",
         metavar="SPEC",
@@ -64,16 +81,7 @@ def _add_pace(group: "argparse._ActionsContainer", many_jobs: bool, from_ledger:
         help="'fixed 5s', 'backoff 2s..30s x1.5', 'adaptive first=60s every=15s': "
         "see pollkit help paces (default: the profile's pace, or adaptive)",
     )
-    group.add_argument(
-        "--timeout",
-        metavar="D",
-        type=argument_types.timeout,
-        help="how long to wait for %s: 90s, 10m, 1h30m, or never; 0 polls once (default: %s)"
-        % (
-            "a job without its own timeout" if many_jobs else "the job",
-            "24h" if from_ledger else "5m",
-        ),
-    )
+    group.add_argument("--timeout", metavar="D", type=argument_types.timeout, help=timeout_help)
     group.add_argument(
         "--limit", metavar="L", type=parse_limit, help="the API's rate limit: 60/m, '10/s burst 20'"
     )

@@ -25,7 +25,10 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=text_width(sys.stdout) - 2)
+        width = text_width(sys.stdout) - 2
+        # On a narrow terminal, descriptions move left: they need help_folding.NARROWEST columns.
+        column = max(0, min(24, width - 30))
+        super().__init__(prog, max_help_position=column, width=width)
 
     def _split_lines(self, text: str, width: int) -> List[str]:
         from .help_folding import fold_words  # late: only --help needs it

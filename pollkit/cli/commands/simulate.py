@@ -161,7 +161,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Simulate each pace, and print the results."""
     for flag in ("svg", "html"):
         _check_writable(flag, getattr(arguments, flag))
+    if arguments.svg is not None and arguments.svg == arguments.html:
+        raise ConfigError("--svg and --html name the same file: name two")
     simulation = _build_simulation(arguments)
+    _check_limit_flags(arguments, simulation)
     with _PollCounter() as counter:
         paces = arguments.pace or DEFAULT_PACES
         found = [simulation.run(pace, counter.on_poll) for pace in paces]
@@ -243,6 +246,14 @@ def _build_simulation(arguments: argparse.Namespace) -> Simulation:
         knows_limit=not arguments.unknown_limit,
         hold=arguments.hold,
     )
+
+
+def _check_limit_flags(arguments: argparse.Namespace, simulation: Simulation) -> None:
+    """Raise a ConfigError about a flag that describes a limit if the server has none."""
+    given = {"--unknown-limit": arguments.unknown_limit, "--window": arguments.window != "fixed"}
+    for flag, is_given in given.items():
+        if is_given and simulation.limit is None:
+            raise ConfigError("%s has no effect without a limit: give --limit, too" % flag)
 
 
 def _give_up_causes(arguments: argparse.Namespace, found: List[Figures]) -> List[str]:

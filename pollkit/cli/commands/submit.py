@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_save_option(parser, "result.json")
     add_output_option(parser)
-    options.add_polling_options(parser)
+    options.add_polling_options(parser, submits=True)
     add_progress_options(parser)
 
 
@@ -82,14 +82,29 @@ def run(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             "%r is not a URL: --json FILE names the JSON to submit" % redact_url(arguments.url)
         )
+    if arguments.timeout == 0:
+        raise ConfigError("--timeout 0 leaves no time to submit the job: give more, such as 10s")
+    if arguments.ledger is not None:
+        _refuse_flags_of_a_wait(arguments)
     data = None if arguments.source is None else _read_json(arguments.source)
     if arguments.ledger is not None:
         from ..runs.ledger_submission import submit_to_ledger  # late: it imports sqlite3
 
-        if arguments.result:
-            raise ConfigError("--result does not go with --ledger, which does not wait")
         return submit_to_ledger(arguments, profile, new_job(arguments, profile), data)
     return _submit_and_wait(arguments, profile, data)
+
+
+def _refuse_flags_of_a_wait(arguments: argparse.Namespace) -> None:
+    """Raise a ConfigError about a flag that would have no effect with --ledger."""
+    has_history = arguments.history is not None and "history" not in arguments.variables
+    given = {
+        "--result": arguments.result,
+        "--pace": arguments.pace is not None,
+        "--history": has_history,
+    }
+    for flag, is_given in given.items():
+        if is_given:
+            raise ConfigError("%s does not go with --ledger, which does not wait" % flag)
 
 
 def new_job(arguments: argparse.Namespace, profile: Profile) -> Job:
@@ -156,6 +171,8 @@ def _read_json(source: str) -> Any:
             with open(source, "rb") as file:
                 data = file.read(LARGEST_BODY + 1)
     except OSError as error:
+        if source.lstrip()[:1] in ("{", "["):
+            raise ConfigError("--json takes a file, not JSON; - reads standard input") from None
         raise ConfigError("%s can't be read: %s" % (name, error.strerror)) from None
     if len(data) > LARGEST_BODY:
         raise ConfigError("%s is larger than %d MB" % (name, LARGEST_BODY >> 20))

@@ -79,31 +79,40 @@ def read_ledger(ledger: Ledger, title: str, selection: Selection) -> ReportData:
 def read_outcomes(path: str, selection: Selection) -> ReportData:
     """The data of a file of outcomes, one JSON object per line; '-' is standard input.
 
-    Lines that are no outcomes are skipped.
+    Lines that are no outcomes are skipped. The last outcome of a job counts: batch --resume polls
+    some jobs again, and an outbox may have a line twice.
     """
     title = "outcomes" if path == "-" else os.path.basename(path)
     try:
         if path == "-":
-            parsed = [_parse_line(line) for line in sys.stdin.buffer]
+            read, skipped = _read_lines(sys.stdin.buffer)
         else:
             with open(path, "rb") as file:
-                parsed = [_parse_line(line) for line in file]
+                read, skipped = _read_lines(file)
     except OSError as error:
         raise ConfigError("--from: can't read %s: %s" % (path, error.strerror)) from None
-    jobs = [job for job in parsed if job is not None and selection.has(job)]
+    jobs = [job for job in read if selection.has(job)]
     jobs.sort(key=lambda job: job.began_at)
 
     def durations_of(kind: KindName, jobs_of_kind: List[ReportJob]) -> Durations:
         return Durations(job.duration_s for job in jobs_of_kind)
 
     kinds = _find_kinds(jobs, durations_of)
-    skipped = sum(job is None for job in parsed)
     return ReportData(title, selection.now, jobs, kinds, str(selection), skipped_lines=skipped)
 
 
-def _parse_line(line: bytes) -> Optional[ReportJob]:
-    outcome = parse_outcome(line)
-    return None if outcome is None else _job_from_outcome(outcome)
+def _read_lines(lines: Iterable[bytes]) -> Tuple[List[ReportJob], int]:
+    """The jobs in a file of outcomes, and the number of lines that are no outcomes."""
+    jobs: Dict[Tuple[str, str], ReportJob] = {}
+    skipped = 0
+    for line in lines:
+        outcome = parse_outcome(line)
+        job = None if outcome is None else _job_from_outcome(outcome)
+        if outcome is None or job is None:
+            skipped += 1
+        else:
+            jobs[outcome["id"], outcome.get("profile") or ""] = job
+    return list(jobs.values()), skipped
 
 
 def _short_label(text: str) -> str:

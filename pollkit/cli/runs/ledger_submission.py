@@ -42,20 +42,26 @@ def submit_to_ledger(arguments: argparse.Namespace, profile: Profile, job: Job, 
             profiles=arguments.profiles,
             save=arguments.save,
         )
-        new_job, intent, _ = Submitter(client).new_intent(job, text, arguments.url)
+        new_job, intent, endpoint = Submitter(client).new_intent(job, text, arguments.url)
         submitter = LedgerSubmitter(ledger, client)
         claim = ledger._intents.add(job_to_row(new_job), intent)
         try:
             attempt = submitter.prepare(claim)
             submitted = submitter.submit(claim, attempt, longest_hold_s=LONGEST_HOLD_S)
         except KeyboardInterrupt:
-            write_message("interrupted: pollkit run completes the submission of " + new_job.id)
+            write_message("interrupted: " + _after_interrupt(new_job, endpoint.profile))
             raise
         finally:
             client.close()
         _report(arguments, ledger, submitted)
     options.warn_about_secrets(arguments, write_message)
     return ALL_DONE if submitted.outcome is None else exit_code([submitted.outcome.state])
+
+
+def _after_interrupt(job: Job, profile: Profile) -> str:
+    if profile.idempotency_header is not None or profile.submit_lookup is not None:
+        return "pollkit run completes the submission of " + job.id
+    return "%s may have been submitted: pollkit run submits it only if no request was sent" % job.id
 
 
 def _check(arguments: argparse.Namespace, profile: Profile, job: Job, text: Optional[str]) -> None:
@@ -87,4 +93,6 @@ def _sentence(submitted: Submitted, deadlines: Deadlines) -> str:
         when = deadlines_text([deadlines.deadline(job, now)], now)
         return "%s was submitted; %s" % (one_line(job.id), when)
     reason = one_line(intent.last_fault or "the rate limit delays it")
-    return "%s is not submitted yet: %s; pollkit run will try again" % (job.id, reason)
+    if intent.stage is Stage.WRITTEN:
+        return "%s is not submitted yet: %s; pollkit run will try again" % (job.id, reason)
+    return "%s is perhaps submitted: %s; pollkit run will find out" % (job.id, reason)

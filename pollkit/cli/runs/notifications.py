@@ -13,6 +13,7 @@ from ...errors import ConfigError
 from ..arguments import argument_types
 from ..output.streams import count_text, join_names
 
+USUAL_TIMEOUT_S = 60.0  # of a program
 MOST_REASONS = 2  # in one line
 MOST_NAMES = 3
 LONGEST_NAME = 40
@@ -46,7 +47,7 @@ def _add_exec_options(group: "argparse._ActionsContainer") -> None:
         "--exec-timeout",
         metavar="D",
         type=to_seconds,
-        default=60.0,
+        default=USUAL_TIMEOUT_S,
         help="kill the program after this time (default: 60s)",
     )
     group.add_argument(
@@ -74,6 +75,8 @@ def check_notification_options(arguments: argparse.Namespace) -> None:
     elif arguments.exec_env:
         raise ConfigError("--exec-env needs --exec PROGRAM")
     notifies = arguments.program is not None or arguments.outbox is not None
+    if arguments.exec_timeout != USUAL_TIMEOUT_S and not notifies:
+        raise ConfigError("--exec-timeout needs --exec PROGRAM or --outbox FILE")
     if arguments.exec_retry is not None and not notifies:
         raise ConfigError("--exec-retry needs --exec PROGRAM or --outbox FILE")
     if arguments.keep is not None and not notifies:

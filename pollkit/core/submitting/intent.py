@@ -320,12 +320,12 @@ def _give_up(intent: Intent, seen: _Observation, state: State = State.UNREACHABL
 def _ambiguous_end(intent: Intent, rules: SubmitRules, now: float) -> Ending:
     reason = intent.last_fault or _DIED
     message = "the API may have accepted the job: %s" % reason
-    if not rules.has_key and not rules.has_lookup:
-        message += "; without idempotency_header or submit_lookup, it is not submitted again"
-    elif rules.has_key and now >= _key_expires_at(intent, rules):
-        message += "; its key may have expired (idempotency_ttl), so it is not submitted again"
-    if rules.remedy:
+    if rules.remedy:  # first, because status cuts long messages
         message += "; " + rules.remedy
+    if not rules.has_key and not rules.has_lookup:
+        message += "; without idempotency_header or submit_lookup, pollkit does not submit it again"
+    elif rules.has_key and now >= _key_expires_at(intent, rules):
+        message += "; its key may have expired (idempotency_ttl): pollkit does not submit it again"
     return Ending(State.UNREACHABLE, now, error=Error(AMBIGUOUS_CODE, message))
 
 

@@ -7,7 +7,7 @@ and it turns the reply into readings, from which it removes secrets.
 from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ...core.model import Job, display_id
-from ...core.profiles.bodies import fill_batch_body, fill_body, has_placeholder, job_values
+from ...core.profiles.bodies import fill_batch_body, fill_body, has_id, has_placeholder, job_values
 from ...core.profiles.hold_templates import without_hold
 from ...core.profiles.origins import origin_text
 from ...core.profiles.profile import Profile, fill_base
@@ -51,6 +51,11 @@ def job_url(profile: Profile, job: Job) -> str:
         raise ConfigError(
             "%r is not a URL, and no profile has the URL for it: "
             "give the job's whole URL, or a profile with url" % job.id
+        )
+    if "{id}" not in url and not has_id(profile.body or ""):
+        raise ConfigError(
+            "the profile's url has no {id}, so it does not name the job %r: write {id} where "
+            "the URL needs it, or in the body" % display_id(job)
         )
     if "{base}" in url:
         fill_base(profile)  # raises a ConfigError: the client fills in every base that is known

@@ -31,7 +31,7 @@ MOST_THREADS = 4  # requests at once: submissions are rare in a run
 JOIN_TURN_S = 1.0  # how often leases may be renewed while a request is waited for
 SPARE_LEASE_S = 60.0  # a lease is so much longer than the request may take
 LONGEST_REQUEST_S = LONGEST_LEASE_S - SPARE_LEASE_S
-REMEDY = "find out, then submit it again with: pollkit retry LEDGER %s --resubmit"
+REMEDY = "find out, and if it has not: pollkit retry LEDGER %s --resubmit"
 
 
 class LedgerSubmitter:

@@ -114,13 +114,23 @@ def _read_files(path: Optional[str]) -> List[IniFile]:
         text = read_text(optional_path, optional=True)
         if text is not None:
             files.append(parse_ini(optional_path, text))
-    named_paths = (os.environ.get("POLLKIT_PROFILES"), path)
-    files += [_read_file(named_path) for named_path in named_paths if named_path]
+    files += _read_variable("POLLKIT_PROFILES")
+    if path:
+        files.append(_read_file(path))
     for file in files:
         for problem in file.problems:
             if not problem.section:  # the other problems only matter to the profile they are in
                 raise _config_error(problem)
     return files
+
+
+def _read_variable(variable: str) -> List[IniFile]:
+    """The file that an environment variable names, if it is set."""
+    path = os.environ.get(variable)
+    try:
+        return [_read_file(path)] if path else []
+    except ConfigError as error:
+        raise ConfigError("%s: %s" % (variable, error)) from None
 
 
 def _read_file(path: str) -> IniFile:

@@ -76,8 +76,22 @@ def test_only_commands_to_copy_are_wider_than_the_terminal(command, columns, mon
     assert all(line.startswith("  pollkit ") for line in long_lines)
 
 
-def test_the_overview_fits_80_columns_and_help_folds_it(monkeypatch, capsys):
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+@pytest.mark.parametrize("columns", [40, 60])
+def test_the_overview_fits_80_columns_and_is_folded_below(words, columns, monkeypatch, capsys):
     assert max(map(len, help_text().splitlines())) <= 80
-    monkeypatch.setenv("COLUMNS", "60")
-    assert main(["help"]) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= columns
+    assert text.split()[: len(help_text().split())] == help_text().split()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_flags_and_their_descriptions_fit_40_columns(command, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "40")
+    assert main([command, "--help"]) == 0
+    usage, _, rest = capsys.readouterr().out.partition("\n\n")
+    long_lines = [line for line in rest.splitlines() if len(line) > 40]
+    to_copy = ("  pollkit ", "~/.local", "postgresql://", "{auto,")
+    assert all(any(text in line for text in to_copy) for line in long_lines), long_lines

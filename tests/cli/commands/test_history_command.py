@@ -108,8 +108,8 @@ def test_without_a_history_nothing_is_created(pollkit):
         (["--ledger", "x", "--history", "y"], "give one"),
         (["--history", "/nowhere/x"], "/nowhere/x: there is no such file"),
         (["--ledger", "/nowhere/x"], "there is no such directory"),
-        (["--history", __file__], "does not contain a history"),
-        (["clear", "--history", __file__], "does not contain a history"),
+        (["--history", __file__], "it is not a history"),
+        (["clear", "--history", __file__], "it is not a history"),
         (["forget"], "invalid choice"),
     ],
 )

@@ -206,7 +206,7 @@ def test_a_job_of_unknown_duration_creates_no_file(capsys, history_of_its_own, w
 def test_a_damaged_history_is_one_warning(
     api, capsys, tmp_path, history_of_its_own, command, flags, lines
 ):
-    put(str(history_of_its_own), b"damaged")
+    put(str(history_of_its_own), b'{"version')
     api.add("1", lasts=0.1)
     job = api.url("1") if command == "wait" else job_list(tmp_path, api.url("1"))
     code, out, err = run(capsys, command, job, "--pace", "adaptive min=20ms max=40ms", *flags)

@@ -128,6 +128,12 @@ def test_the_chart_uses_only_characters_of_the_locale(encoding):
         (SMALL + ["--price", "cheap"], "is not a duration"),
         (SMALL + ["--warm-up", "20"], "warm-up"),
         (SMALL + ["--window", "sliding"], "invalid choice"),
+        (
+            SMALL + ["--limit", "none", "--window", "bucket"],
+            "--window has no effect without a limit",
+        ),
+        (SMALL + ["--svg", "a", "--html", "a"], "--svg and --html name the same file"),
+        (SMALL + ["--limit", "none", "--unknown-limit"], "--unknown-limit has no effect without"),
         (SMALL + ["--fault-rate", "x"], "not a share"),
         (SMALL + ["--fault-rate", "200%"], "not a share: write 0.02 or 2%;"),
         (SMALL + ["--seed", "x"], "seed"),

@@ -343,6 +343,57 @@ def test_resubmit_is_refused_for_jobs_that_were_submitted(pollkit, describe):
         assert [row.state for row in ledger.jobs()] == ["done"]
 
 
+def test_status_shows_the_whole_command_that_submits_a_job_again(pollkit, describe):
+    describe("drop-once&n=long")
+    words = ["submit", "--profile", "counted", "--json", "job.json", "--ledger", "jobs.db"]
+    name = json.loads(pollkit(*words)[1])["id"]
+    _, out, _ = pollkit("status", "jobs.db")
+    assert "if it has not: pollkit retry LEDGER %s --resubmit" % name in out
+
+
+@pytest.mark.parametrize(
+    "more, status, sentence",
+    [
+        ("idempotency_header = Idempotency-Key", "perhaps submitted", " is perhaps submitted: "),
+        ("", None, " the API may have accepted the job: "),
+    ],
+)
+def test_a_lost_reply_is_not_taken_for_a_request_that_was_not_sent(
+    pollkit, describe, more, status, sentence
+):
+    describe("drop", more)
+    words = ["submit", "--profile", "counted", "--json", "job.json", "--ledger", "jobs.db"]
+    _, out, err = pollkit(*words)
+    assert json.loads(out)["status"] == status
+    assert sentence in err and "not submitted yet" not in err
+
+
+@pytest.mark.parametrize("flags", [["--result"], ["--pace", "fixed 5s"], ["--history", "h.json"]])
+def test_flags_of_a_wait_are_refused_with_a_ledger(submit, flags):
+    code, _, err = submit("--ledger", "jobs.db", *flags)
+    assert (code, err) == (
+        2,
+        "pollkit: %s does not go with --ledger, which does not wait\n" % flags[0],
+    )
+    assert not os.path.exists("jobs.db")
+
+
+def test_a_history_from_the_environment_is_no_error_with_a_ledger(submit, monkeypatch):
+    monkeypatch.setenv("POLLKIT_HISTORY", "none")
+    assert submit("--ledger", "jobs.db")[0] == 0
+
+
+@pytest.mark.parametrize("more", [[], ["--ledger", "jobs.db"]])
+def test_a_timeout_of_0_is_refused_because_it_leaves_no_time_to_submit(submit, more):
+    code, _, err = submit("--timeout", "0", *more)
+    assert code == 2 and "--timeout 0 leaves no time to submit the job" in err
+
+
+def test_json_in_place_of_a_file_is_explained(submit):
+    code, _, err = submit(json='{"pages": 3}')
+    assert (code, err) == (2, "pollkit: --json takes a file, not JSON; - reads standard input\n")
+
+
 @posix
 @pytest.mark.parametrize("flags", [["--quiet"], []])
 def test_an_interrupted_wait_names_the_job_that_was_submitted(describe, server, flags):
@@ -377,6 +428,25 @@ def test_an_interrupted_submission_is_completed_by_run(describe, server):
     (outcome,) = lines_of("out.jsonl")
     assert outcome["result"] == "interrupted"
     assert count(server, "interrupted") == 1
+
+
+@posix
+def test_an_interrupted_submission_without_a_key_may_have_been_submitted(describe, server):
+    with open("job.json", "w") as file:
+        file.write('"interrupted without a key"')
+    describe("ok&delay=1.5")
+    process = start(
+        *["submit", "--profile", "counted", "--json", "job.json", "--ledger", "jobs.db"]
+    )
+    wait_for(lambda: count(server, "interrupted without a key"))
+    process.send_signal(signal.SIGINT)
+    code, _, err = wait_for_exit(process)
+    assert code == 130
+    assert "may have been submitted: pollkit run submits it only if no request was sent" in err
+    run = start("run", "jobs.db", "--outbox", "out.jsonl")
+    assert wait_for_exit(run)[0] == 4
+    (outcome,) = lines_of("out.jsonl")
+    assert outcome["error"]["code"] == "submit-ambiguous"
 
 
 # Profiles and the doctor

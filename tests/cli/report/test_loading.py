@@ -73,6 +73,19 @@ def test_outcomes_are_read_in_the_order_of_their_starts_and_other_lines_are_skip
     assert [job.id for job in chosen.jobs] == ["later"]
 
 
+def test_the_last_outcome_of_a_job_counts(tmp_path):
+    """batch --resume appends the outcomes of the jobs that it polls again."""
+    path = write_outcomes(
+        tmp_path / "out",
+        [outcome("a", state="unreachable"), outcome("a", profile="other"), outcome("a")],
+    )
+    jobs = read_outcomes(path, Selection(BEGAN_AT + 999)).jobs
+    assert sorted((job.profile, job.state) for job in jobs) == [
+        ("media", "done"),
+        ("other", "done"),
+    ]
+
+
 def test_texts_are_bounded_and_on_one_line(tmp_path):
     long = "line\n" * 9999
     error = {"code": long, "message": long}

@@ -67,7 +67,9 @@ def test_an_accepted_job_is_known():
 def test_without_a_key_or_a_lookup_an_ambiguous_intent_ends_at_once(found):
     ending = next_action(found, BARE._replace(remedy="ask"), NOW)
     assert (ending.state, ending.error.code) == (State.UNREACHABLE, AMBIGUOUS_CODE)
-    assert "not submitted again; ask" in ending.error.message
+    message = ending.error.message
+    assert "; ask; without idempotency_header or submit_lookup" in message
+    assert "does not submit it again" in message
 
 
 def test_the_ambiguous_end_names_the_reason():

@@ -47,6 +47,18 @@ def test_a_profile_is_found_by_its_name_and_a_job_by_its_label_or_size(tmp_path)
     )
 
 
+def test_a_url_without_an_id_is_refused_because_all_jobs_would_be_polled_there():
+    with JobApi(lambda name, count: "done") as api:
+        fixed = Profile(url=api.url + "/jobs")
+        with pytest.raises(ConfigError, match="url has no {id}, so it does not name the job 'a'"):
+            Poller(fixed).poll("a")
+        with BatchPoller(fixed) as batch, pytest.raises(ConfigError, match="has no {id}"):
+            batch.run(["a", "b"])
+        assert Poller(fixed).poll(Job("a", url=api.url + "/jobs/a")).state == "done"
+        named = fixed._replace(method="POST", body='{"id": "{id}"}')
+        assert Poller(named).poll("a").state == "done"
+
+
 def test_a_labels_timeout_applies_unless_the_caller_overrides_it(tmp_path):
     ini = tmp_path / "profiles.ini"
     ini.write_text(INI.replace("BASE", "http://127.0.0.1:9"))

@@ -386,6 +386,13 @@ def test_a_bucket_that_was_edited_by_hand_is_an_error(path, statement, message):
         bucket.reserve(0.0)
 
 
+def test_a_text_file_is_no_bucket(path):
+    with open(path, "w") as file:
+        file.write("[mine]\n" * 99)
+    with pytest.raises(LedgerError, match="is not a ledger, nor a file of --bucket"):
+        SharedBucket(path, "1/s").reserve(0.0)
+
+
 def test_text_that_is_no_limit_is_an_error(path):
     with pytest.raises(ConfigError, match="not a limit"):
         SharedBucket(path, "plenty")

@@ -124,6 +124,10 @@ def test_flags_for_a_profile_that_no_job_has_are_a_warning(api, pollkit):
         (["jobs.db", "--outbox", "dangling"], "/nowhere: create it, or name another"),
         (["jobs.db", "--exec-retry", "often"], "--exec-retry: 'often' is no way to retry"),
         (["jobs.db", "--exec-retry", "none"], "--exec-retry needs --exec PROGRAM or --outbox FILE"),
+        (
+            ["jobs.db", "--once", "--exec-timeout", "5s"],
+            "--exec-timeout needs --exec PROGRAM or --outbox FILE",
+        ),
         (["jobs.db", "--processes", "0"], "is not a whole number"),
         (["mine.ini"], "is not a ledger"),
     ],
