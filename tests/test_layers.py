@@ -1,7 +1,12 @@
-"""Imports point one way: errors <- core <- edges <- drivers <- cli, and to the standard library."""
+"""Imports point one way: errors <- core <- edges <- drivers <- cli, and to the standard library.
+
+The top level has nothing but the files and folders of the design.
+"""
 
 import ast
 import os
+import shutil
+import subprocess
 
 import pytest
 
@@ -9,6 +14,10 @@ import pollkit
 from stdlib_names import STDLIB
 
 PACKAGE = os.path.dirname(os.path.abspath(pollkit.__file__))
+ROOT = os.path.dirname(PACKAGE)
+TOP_LEVEL = set(
+    "CHANGELOG.md LICENSE README.md pollkit pyproject.toml scripts setup.cfg tests".split()
+)
 LAYERS = ["errors", "core", "edges", "drivers", "cli"]
 # Packages besides the standard library, each with the one module that may import it, late
 OTHER_PACKAGES = [("edges/http/adapters/requests_transport.py", "requests")]
@@ -130,3 +139,11 @@ def test_no_module_is_named_after_one_of_the_standard_library():
     """A script beside such a module would import it instead of the real one."""
     names = {os.path.basename(name)[:-3] for name in modules()} - {"__init__", "__main__"}
     assert not names & STDLIB
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.skipif(not os.path.exists(ROOT + "/.git"), reason="needs a clone")
+def test_nothing_else_is_at_the_top_level():
+    tracked = subprocess.check_output(["git", "ls-files"], cwd=ROOT, universal_newlines=True)
+    names = {path.partition("/")[0] for path in tracked.splitlines()}
+    assert {name for name in names if not name.startswith(".")} == TOP_LEVEL
