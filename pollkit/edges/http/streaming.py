@@ -146,6 +146,9 @@ class StreamingParser(ResponseParser):
 
     def _unpack(self, data: bytes) -> bytes:
         """RFC 1952, 2.2: gzip data may have several members, one after the other."""
+        assert self._unpacker is not None
+        if len(self._unpacker.unused_data) > 1:
+            return b""  # no further member has begun after the last one: the rest is ignored
         unpacked = bytearray()
         self._packed_size += len(data)
         try:

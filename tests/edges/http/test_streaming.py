@@ -104,6 +104,18 @@ def test_the_body_of_an_error_is_not_streamed():
     assert (body, response.status, response.body) == (b"", 404, b"{}")
 
 
+@pytest.mark.parametrize("size", [1, 16384])
+def test_bytes_after_compressed_data_are_ignored_and_not_kept(size):
+    response = HEAD + b"Content-Encoding: gzip\r\n\r\n" + PACKED
+    assert stream(response + b"\0" * 50, size)[0] == BODY
+    parser = StreamingParser()
+    parser.feed(response)
+    for _ in range(100):
+        parser.feed(bytes(16384))
+    assert parser.take() == BODY
+    assert len(parser._unpacker.unused_data) <= 16384
+
+
 @pytest.mark.parametrize("data", [LENGTH[:-1], CHUNKS[:-40], HEAD])
 def test_a_body_that_is_cut_is_incomplete(data):
     with pytest.raises(IncompleteResponse):
