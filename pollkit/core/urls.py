@@ -31,6 +31,7 @@ _SECRET_NAME = (
 LONGEST_LINK = 8000  # characters of a link that are accepted: RFC 9110, 4.1, asks for this many
 SHORTEST_SECRET = 4  # to hide anything shorter would replace parts of ordinary words
 _UNSAFE = re.compile(r"[^!-~]+")
+_DELIMITERS = frozenset("/?#@:[]\\%")  # of the parts of a URL
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _PORTS = {"http": 80, "https": 443}
 
@@ -81,20 +82,35 @@ def parse_url(url: str) -> Address:
     port = int(authority.group(3) or _PORTS[scheme]) if authority else 0
     if not authority or not 0 < port < 65536:
         raise ConfigError("%r has no usable host and port" % redact_url(url))
-    host = authority.group(2).strip("[]").lower()
-    if _UNSAFE.search(host):
-        try:
-            host = host.encode("idna").decode("ascii")
-        except UnicodeError:
-            host = ""
-        if not host or _UNSAFE.search(host):  # IDNA leaves control characters as they are
-            raise ConfigError("%r has no usable host" % redact_url(url))
+    host = _plain_host(authority.group(2))
+    if not host:
+        raise ConfigError("%r has no usable host" % redact_url(url))
     target = match.group(3)
     if not target.startswith("/"):
         target = "/" + target
     # Everything but visible ASCII is encoded, so that no id or link can smuggle in a header.
     target = _UNSAFE.sub(lambda unsafe: percent_encode(unsafe.group()), target)
     return Address(scheme, host, port, target, authority.group(1) or "")
+
+
+def _plain_host(text: str) -> str:
+    """A host in lower-case ASCII, without brackets; '' if no host can have that name."""
+    if text.startswith("["):
+        host = text[1:-1].lower()
+        return host if ":" in host.partition("%")[0] else ""  # a zone may follow: fe80::1%2
+    if "%" in text:  # RFC 3986, 3.2.2; other clients and proxies decode it, too
+        from urllib.parse import unquote
+
+        text = unquote(text)
+    host = text.lower()
+    if _UNSAFE.search(host):
+        try:
+            host = host.encode("idna").decode("ascii")
+        except UnicodeError:
+            return ""
+    # IDNA leaves control characters as they are, and turns some letters into delimiters.
+    is_name = _UNSAFE.search(host) is None and _DELIMITERS.isdisjoint(host)
+    return host if is_name else ""
 
 
 def fill_template(template: str, **values: str) -> str:
@@ -150,15 +166,18 @@ def has_ids(template: str) -> bool:
     return "{ids}" in template or re.search(REPEATED_IDS, template) is not None
 
 
-def join_url(base: str, link: str) -> Optional[str]:
-    """The absolute URL of a link, which may be relative (RFC 9110, 10.2.2); None if unusable."""
+def join_url(base: str, link: str, encoding: str = "utf-8") -> Optional[str]:
+    """The absolute URL of a link, which may be relative (RFC 9110, 10.2.2); None if unusable.
+
+    `encoding` is Latin-1 for a header, which was decoded with it: most links are UTF-8, and this
+    restores their bytes.
+    """
     if len(link) > LONGEST_LINK:
         return None
     from urllib.parse import quote, urljoin
 
     try:
-        # Headers are decoded as Latin-1, but most links are UTF-8: this restores their bytes.
-        link = quote(link, safe=_PUNCTUATION, encoding="latin-1")
+        link = quote(link, safe=_PUNCTUATION, encoding=encoding)
     except UnicodeError:
         pass
     try:
