@@ -184,8 +184,8 @@ class StreamingParser(ResponseParser):
             )
 
     def _finish_stream(self, is_delimited: bool) -> Response:
-        has_packed_data = self._unpacker is not None and self._packed_size > 0
-        if has_packed_data and not self._unpacker.eof:
+        is_unpacked = self._unpacker is None or self._unpacker.eof
+        if self._packed_size > 0 and not is_unpacked:
             raise BadResponse("the body is not complete gzip data")
         self._headers = dict(self._headers)
         self._headers.pop("content-encoding", None)
