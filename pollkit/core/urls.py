@@ -23,9 +23,10 @@ REPEATED_IDS = r"\{([\w.%\[\]-]+)=ids\}"
 # Words that are secret on their own or beside a separator, as in "key[]" and "user[pin]".
 _SEPARATOR = r"[-_.\[\]]|%5[bd]"
 _SECRET_NAME = (
-    r"(?i)token|secret|passw|passphrase|pwd|credential|cookie|signature|authoriz|authentication"
-    r"|bearer|jwt|hmac|(?:api|access)-?key|sess(?:ion)?-?id"
-    r"|(?:^|%s)(?:key|sig|sas|auth|session|code|otp|totp|pin|ticket)(?:$|%s)"
+    r"(?i)token|secret|passw|passphrase|passcode|pwd|credential|cookie|signature|authoriz"
+    r"|authentication|bearer|jwt|hmac|(?:api|app|auth|access|account|license|private)-?key"
+    r"|sess(?:ion)?-?id"
+    r"|(?:^|%s)(?:key|sig|sign|sas|auth|session|code|otp|totp|pin|pass|pw|ticket)(?:$|%s)"
     % (_SEPARATOR, _SEPARATOR)
 )
 LONGEST_LINK = 8000  # characters of a link that are accepted: RFC 9110, 4.1, asks for this many

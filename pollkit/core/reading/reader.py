@@ -171,7 +171,7 @@ class Reader:
             return _read_result(reply, reply.body.decode("utf-8", "replace"))
         if isinstance(error, JsonTooCostly):
             return Reading(Verdict.FAULT, str(error), code=FaultCode.UNREADABLE)
-        text = reply.body[:2000].decode("utf-8", "replace").strip()
+        text = reply.body[:2000].decode("utf-8-sig", "replace").strip()  # without a BOM
         if self._words.meaning(text):
             return self._read_data(text, reply)
         return _read_unreadable(text, reply)
