@@ -112,7 +112,9 @@ class ResultFile:
 
     def is_complete_at(self, headers: Mapping[str, str]) -> bool:
         """Whether a 416 says that the part has all bytes already (RFC 9110, 15.5.17)."""
-        return bool(self._etag) and headers.get("content-range") == "bytes */%d" % self._size
+        if self._etag is None or not self._is_same_version(headers):
+            return False
+        return headers.get("content-range") == "bytes */%d" % self._size
 
     def finish(self) -> str:
         """Write the file to disk and give it its name; the path. This may take long."""
@@ -135,10 +137,14 @@ class ResultFile:
         if not self._size or "content-encoding" in headers:
             return False
         found = re.fullmatch(_CONTENT_RANGE, headers.get("content-range", ""))
-        if found is None or headers.get("etag", self._etag) != self._etag:
+        if found is None or not self._is_same_version(headers):
             return False
         start, last, total = map(int, found.groups())
         return start == self._size and last + 1 == total
+
+    def _is_same_version(self, headers: Mapping[str, str]) -> bool:
+        """Whether a response does not say that the result is another one than that of the part."""
+        return headers.get("etag", self._etag) == self._etag
 
     def _write_etag(self, etag: str) -> None:
         """Write the note in place: a kill in between leaves one that makes no sense."""

@@ -104,7 +104,9 @@ def test_a_416_shows_that_nothing_is_missing(target):
     cut(target, b"one")
     with ResultFile(target) as file:
         assert file.is_complete_at({"content-range": "bytes */3"})
+        assert file.is_complete_at({"etag": '"v1"', "content-range": "bytes */3"})
         assert not file.is_complete_at({"content-range": "bytes */4"})
+        assert not file.is_complete_at({"etag": '"v2"', "content-range": "bytes */3"})
 
 
 @pytest.mark.parametrize(
