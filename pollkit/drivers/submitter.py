@@ -63,7 +63,8 @@ class Submitter:
         body = fill_submit_body(endpoint.profile, text, job.label, key)
         endpoint.transport.check(url, endpoint.settings.timeout)
         if endpoint.profile.submit_lookup:  # it is used when a job may have been accepted already
-            endpoint.transport.check_origin(_lookup_url(endpoint.profile, job, key))
+            lookup_url = _lookup_url(endpoint.profile, job, key)
+            endpoint.transport.check(lookup_url, endpoint.settings.timeout)
         name = name_for_key(key)
         return Prepared(job._replace(id=name, url=None), Intent(key, url, body), endpoint)
 
