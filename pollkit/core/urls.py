@@ -128,12 +128,17 @@ def fill_template(template: str, **values: str) -> str:
             raise ConfigError(
                 "URL template %r: no value for {%s}%s" % (redact_url(template), name, remedy)
             )
-        # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
-        if values[name] in (".", "..", ""):
-            raise ConfigError("%r can't be used as {%s} in a URL" % (values[name], name))
-        return percent_encode(values[name])
+        return _encode_value(name, values[name])
 
     return re.sub(PLACEHOLDER, encode_value, template)
+
+
+def _encode_value(name: str, value: str) -> str:
+    """A value for a placeholder, percent-encoded."""
+    # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
+    if value in (".", "..", ""):
+        raise ConfigError("%r can't be used as {%s} in a URL" % (value, name))
+    return percent_encode(value)
 
 
 def is_link_template(text: str) -> bool:
@@ -153,7 +158,7 @@ def fill_ids(template: str, ids: Iterable[str]) -> str:
     for name in re.findall(PLACEHOLDER, template):
         if name != "ids":
             raise ConfigError("URL template %r: no value for {%s}" % (redact_url(template), name))
-    encoded = list(map(percent_encode, ids))
+    encoded = [_encode_value("ids", job_id) for job_id in ids]
     filled = template.replace("{ids}", ",".join(encoded))
     return re.sub(
         REPEATED_IDS,

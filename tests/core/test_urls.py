@@ -307,6 +307,12 @@ def test_many_ids_are_filled_in_with_commas_between():
         fill_ids("http://a/{id}?ids={ids}", ["a"])
 
 
+@pytest.mark.parametrize("job_id", [".", "..", ""])
+def test_an_id_that_is_a_step_in_a_path_is_refused_in_a_list_too(job_id):
+    with pytest.raises(ConfigError, match="can't be used as {ids}"):
+        fill_ids("http://a/jobs/{ids}", [job_id])
+
+
 @pytest.mark.parametrize(
     "url, shown",
     [

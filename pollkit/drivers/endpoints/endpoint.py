@@ -122,6 +122,16 @@ class Endpoint:
             return None
         return fill_body(self.profile.body or "", job_values(job)).encode("utf-8")
 
+    def check_job(self, job: Job) -> None:
+        """Raise a ConfigError if the job lacks a value for one of its requests, also later ones."""
+        self.job_body(job)
+        templates = [self.profile.result_url]
+        if self.profile.on_timeout == "cancel":
+            templates.append(self.profile.cancel_url)
+        for template in templates:
+            if template is not None and is_link_template(template):
+                fill_template(template, **job_values(job))
+
     def _result_request(self, poll: Poll) -> Request:
         is_link = not is_link_template(self.profile.result_url or "")
         request = Request(
@@ -315,7 +325,7 @@ class Target(NamedTuple):
     def check(self) -> None:
         """Raise a ConfigError if the URL, the body, the proxy or the credential can't be used."""
         endpoint = self.endpoint
-        endpoint.job_body(self.job)
+        endpoint.check_job(self.job)
         url = self.url
         if endpoint.asks_many:
             url = endpoint.batch_request([self.job.id], is_fresh=False).url
