@@ -33,6 +33,7 @@ from fuzz_parts.mutations import LONGEST_INPUT, Material, minimise, mutate
 
 TARGETS: Dict[str, Target] = {
     "parser": http_parser.TARGET,
+    "streaming": http_parser.STREAMING,
     "callbacks": callback_requests.TARGET,
     "reader": replies.READER,
     "headers": replies.RATE_LIMITS,

@@ -12,6 +12,7 @@ from .urls import SHORTEST_SECRET, percent_encode
 
 # The end of a text that was truncated or quoted. Compiled when a text first has part of a secret.
 _CUT = r"\.\.\.|['\"]"
+_UNENCODED = ("", "/", "!'()*")  # what percent-encoding leaves as it is; the last is JavaScript's
 
 
 def scrub(text: str, secrets: Set[str]) -> str:
@@ -27,11 +28,16 @@ def scrub(text: str, secrets: Set[str]) -> str:
         if last:
             text += "\n" + last
     if "%" in text:
-        encoded = [percent_encode(secret, safe) for secret in secrets for safe in ("", "/")]
-        secrets = secrets.union(encoded)
+        encoded = {percent_encode(secret, safe) for secret in secrets for safe in _UNENCODED}
+        secrets = secrets | encoded | {re.sub("%..", _lower, secret) for secret in encoded}
     for secret in sorted(secrets, key=len, reverse=True):
         text = without_secret(text, secret)
     return text
+
+
+def _lower(match: "re.Match[str]") -> str:
+    """A percent-encoded byte as .NET writes it."""
+    return match.group().lower()
 
 
 def without_secret(text: str, secret: str) -> str:

@@ -23,14 +23,16 @@ REPEATED_IDS = r"\{([\w.%\[\]-]+)=ids\}"
 # Words that are secret on their own or beside a separator, as in "key[]" and "user[pin]".
 _SEPARATOR = r"[-_.\[\]]|%5[bd]"
 _SECRET_NAME = (
-    r"(?i)token|secret|passw|passphrase|pwd|credential|cookie|signature|authoriz|authentication"
-    r"|bearer|jwt|hmac|(?:api|access)-?key|sess(?:ion)?-?id"
-    r"|(?:^|%s)(?:key|sig|sas|auth|session|code|otp|totp|pin|ticket)(?:$|%s)"
+    r"(?i)token|secret|passw|passphrase|passcode|pwd|credential|cookie|signature|authoriz"
+    r"|authentication|bearer|jwt|hmac|(?:api|app|auth|access|account|license|private)-?key"
+    r"|sess(?:ion)?-?id"
+    r"|(?:^|%s)(?:key|sig|sign|sas|auth|session|code|otp|totp|pin|pass|pw|ticket)(?:$|%s)"
     % (_SEPARATOR, _SEPARATOR)
 )
 LONGEST_LINK = 8000  # characters of a link that are accepted: RFC 9110, 4.1, asks for this many
 SHORTEST_SECRET = 4  # to hide anything shorter would replace parts of ordinary words
 _UNSAFE = re.compile(r"[^!-~]+")
+_DELIMITERS = frozenset("/?#@:[]\\%")  # of the parts of a URL
 _PUNCTUATION = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _PORTS = {"http": 80, "https": 443}
 
@@ -81,20 +83,35 @@ def parse_url(url: str) -> Address:
     port = int(authority.group(3) or _PORTS[scheme]) if authority else 0
     if not authority or not 0 < port < 65536:
         raise ConfigError("%r has no usable host and port" % redact_url(url))
-    host = authority.group(2).strip("[]").lower()
-    if _UNSAFE.search(host):
-        try:
-            host = host.encode("idna").decode("ascii")
-        except UnicodeError:
-            host = ""
-        if not host or _UNSAFE.search(host):  # IDNA leaves control characters as they are
-            raise ConfigError("%r has no usable host" % redact_url(url))
+    host = _plain_host(authority.group(2))
+    if not host:
+        raise ConfigError("%r has no usable host" % redact_url(url))
     target = match.group(3)
     if not target.startswith("/"):
         target = "/" + target
     # Everything but visible ASCII is encoded, so that no id or link can smuggle in a header.
     target = _UNSAFE.sub(lambda unsafe: percent_encode(unsafe.group()), target)
     return Address(scheme, host, port, target, authority.group(1) or "")
+
+
+def _plain_host(text: str) -> str:
+    """A host in lower-case ASCII, without brackets; '' if no host can have that name."""
+    if text.startswith("["):
+        host = text[1:-1].lower()
+        return host if ":" in host.partition("%")[0] else ""  # a zone may follow: fe80::1%2
+    if "%" in text:  # RFC 3986, 3.2.2; other clients and proxies decode it, too
+        from urllib.parse import unquote
+
+        text = unquote(text)
+    host = text.lower()
+    if _UNSAFE.search(host):
+        try:
+            host = host.encode("idna").decode("ascii")
+        except UnicodeError:
+            return ""
+    # IDNA leaves control characters as they are, and turns some letters into delimiters.
+    is_name = _UNSAFE.search(host) is None and _DELIMITERS.isdisjoint(host)
+    return host if is_name else ""
 
 
 def fill_template(template: str, **values: str) -> str:
@@ -111,12 +128,17 @@ def fill_template(template: str, **values: str) -> str:
             raise ConfigError(
                 "URL template %r: no value for {%s}%s" % (redact_url(template), name, remedy)
             )
-        # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
-        if values[name] in (".", "..", ""):
-            raise ConfigError("%r can't be used as {%s} in a URL" % (values[name], name))
-        return percent_encode(values[name])
+        return _encode_value(name, values[name])
 
     return re.sub(PLACEHOLDER, encode_value, template)
+
+
+def _encode_value(name: str, value: str) -> str:
+    """A value for a placeholder, percent-encoded."""
+    # RFC 3986, 3.3: '.' and '..' are steps in a path, also when percent-encoded.
+    if value in (".", "..", ""):
+        raise ConfigError("%r can't be used as {%s} in a URL" % (value, name))
+    return percent_encode(value)
 
 
 def is_link_template(text: str) -> bool:
@@ -136,7 +158,7 @@ def fill_ids(template: str, ids: Iterable[str]) -> str:
     for name in re.findall(PLACEHOLDER, template):
         if name != "ids":
             raise ConfigError("URL template %r: no value for {%s}" % (redact_url(template), name))
-    encoded = list(map(percent_encode, ids))
+    encoded = [_encode_value("ids", job_id) for job_id in ids]
     filled = template.replace("{ids}", ",".join(encoded))
     return re.sub(
         REPEATED_IDS,
@@ -150,15 +172,18 @@ def has_ids(template: str) -> bool:
     return "{ids}" in template or re.search(REPEATED_IDS, template) is not None
 
 
-def join_url(base: str, link: str) -> Optional[str]:
-    """The absolute URL of a link, which may be relative (RFC 9110, 10.2.2); None if unusable."""
+def join_url(base: str, link: str, encoding: str = "utf-8") -> Optional[str]:
+    """The absolute URL of a link, which may be relative (RFC 9110, 10.2.2); None if unusable.
+
+    `encoding` is Latin-1 for a header, which was decoded with it: most links are UTF-8, and this
+    restores their bytes.
+    """
     if len(link) > LONGEST_LINK:
         return None
     from urllib.parse import quote, urljoin
 
     try:
-        # Headers are decoded as Latin-1, but most links are UTF-8: this restores their bytes.
-        link = quote(link, safe=_PUNCTUATION, encoding="latin-1")
+        link = quote(link, safe=_PUNCTUATION, encoding=encoding)
     except UnicodeError:
         pass
     try:

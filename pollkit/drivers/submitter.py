@@ -5,7 +5,7 @@ import threading
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from ..core.model import Job
-from ..core.profiles.profile import fill_base
+from ..core.profiles.profile import Profile, fill_base
 from ..core.submitting import intent as machine
 from ..core.submitting.intent import Answer, Intent, RequestKind, Stage, SubmitRules
 from ..core.submitting.reply import SubmitReader
@@ -62,6 +62,9 @@ class Submitter:
         job, url, endpoint = self._client.locate_at(job, url or self.submit_url(job, key))
         body = fill_submit_body(endpoint.profile, text, job.label, key)
         endpoint.transport.check(url, endpoint.settings.timeout)
+        if endpoint.profile.submit_lookup:  # it is used when a job may have been accepted already
+            lookup_url = _lookup_url(endpoint.profile, job, key)
+            endpoint.transport.check(lookup_url, endpoint.settings.timeout)
         name = name_for_key(key)
         return Prepared(job._replace(id=name, url=None), Intent(key, url, body), endpoint)
 
@@ -180,7 +183,7 @@ def _request(attempt: Attempt, intent: Intent, kind: RequestKind) -> Request:
     profile = attempt.endpoint.profile
     is_fresh = intent.needs_fresh_credential
     if kind is RequestKind.LOOK_UP:
-        url = fill_submit_url(profile.submit_lookup or "", intent.key, attempt.job.label)
+        url = _lookup_url(profile, attempt.job, intent.key)
         return Request(url, parse_url(url).origin, None, is_fresh, method=b"GET", body=b"")
     headers = {}
     if profile.idempotency_header is not None:
@@ -197,6 +200,10 @@ def _request(attempt: Attempt, intent: Intent, kind: RequestKind) -> Request:
         headers=headers,
         is_sent_once=True,
     )
+
+
+def _lookup_url(profile: Profile, job: Job, key: str) -> str:
+    return fill_submit_url(profile.submit_lookup or "", key, job.label)
 
 
 def _is_set(stop: Optional[threading.Event]) -> bool:

@@ -1,4 +1,4 @@
-"""The target `parser`: mutated HTTP responses, parsed whole and in pieces."""
+"""The targets `parser` and `streaming`: mutated HTTP responses, parsed whole and in pieces."""
 
 import random
 import re
@@ -6,6 +6,7 @@ import zlib
 from typing import Any, List, Tuple
 
 from pollkit.edges.http import parser as parser_module
+from pollkit.edges.http import streaming
 from pollkit.edges.http.parser import BadResponse, Response, ResponseParser
 
 from .common import Target, Violation
@@ -57,6 +58,7 @@ CORPUS = [
     _CHUNKED + b"200\r\n" + b"x" * 512 + b"\r\n1ff\r\n" + b"x" * 511 + b"\r\n0\r\n\r\n",
     _CHUNKED + b"0\r\n" + b"Checksum: 0123456789\r\n" * 11 + b"\r\n",
     _OK + b"X: " + b"x" * 480 + b"\r\n\r\n",
+    b"HTTP/1.1 404 Gone\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
 ]
 TOKENS = [
     b"\r\n",
@@ -158,4 +160,38 @@ def _check_response(response: Response) -> None:
             raise Violation("a header is not in its normal form: %r: %r" % (name, value))
 
 
+def check_streaming(data: bytes, rng: random.Random, is_thorough: bool) -> str:
+    """Parse the data as a download, in several ways; a summary of the outcome, or a Violation."""
+    outcome = check_in_pieces(_stream, data, rng, is_thorough)
+    _, streamed = _stream([data])
+    _, parsed = _parse([data], is_head=False)
+    if streamed is not None and parsed is not None and streamed != (parsed[0], parsed[2]):
+        raise Violation("streamed and parsed differ: %r and %r" % (streamed, parsed))
+    return outcome
+
+
+def _stream(pieces: List[bytes]) -> Tuple[str, Any]:
+    """As `_parse`, for a download."""
+    parser = streaming.StreamingParser()
+    body = b""
+    response = None
+    try:
+        for piece in pieces:
+            if response is None:
+                response = parser.feed(piece)
+                body += parser.take()
+        if response is None:
+            response = parser.end()
+            body += parser.take()
+    except BadResponse as error:
+        return _summary_of_error(error), None
+    _check_response(response)
+    if body and not parser.is_streaming:
+        raise Violation("a body is streamed that belongs to the response")
+    return "%dxx" % (response.status // 100), (response.status, body + response.body)
+
+
 TARGET = Target("HTTP responses, parsed whole and in pieces", CORPUS, TOKENS, prepare, check)
+# A download may take more memory for a bomb: the limit is that of the disk.
+_WITHOUT_BOMB = [data for data in CORPUS if _BOMB not in data]
+STREAMING = Target("HTTP responses as downloads", _WITHOUT_BOMB, TOKENS, prepare, check_streaming)

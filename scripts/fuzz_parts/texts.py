@@ -35,6 +35,7 @@ URLS = [
 ]
 URL_TOKENS = [b"://", b"@", b"%2e%2e/", b"..", b"/", b"\\", b"\r\n", b"#", b"?", b"token=", b":0"]
 URL_TOKENS += [b"[", b"]", b"%00", b"\xe2\x80\xa8", b" HTTP/1.1\r\nX: y", b"http:", b"{id}"]
+URL_TOKENS += [b"%2f", b"%40", b"%6c", "\uff0f".encode("utf-8"), "\uff20".encode("utf-8")]
 INI = [
     b"[mine]\nurl = https://api.internal/{id}\nauth = bearer env:TOKEN\nlimit = 60/m, 5000/d\n",
     b"[mine]\nurl = {base}/{label}/{id}\nbase = http://a\npace = backoff 2s..10s x1.5\n",
@@ -88,6 +89,9 @@ def _check_address(url: str) -> Address:
     is_plain = all("!" <= char <= "~" for char in address.target + address.host)
     if not is_plain or not 0 < address.port < 65536 or not address.target.startswith("/"):
         raise Violation("an unusable address: %r" % (address,))
+    again = parse_url("%s://%s%s" % (address.scheme, address.authority, address.target))
+    if again != address._replace(userinfo=""):
+        raise Violation("another client would parse it differently: %r" % (address,))
     return address
 
 

@@ -259,6 +259,21 @@ def test_a_token_file_that_others_can_read_is_warned_of_once(here, capsys, mode,
             assert err.count("chmod 600") == warned
 
 
+def test_a_password_in_a_url_on_the_command_line_is_warned_of(here, capsys):
+    (here / "my.ini").write_text("[mine]\nurl = {base}/{id}\n")
+    mine = ["--profile", "mine", "--profiles", "my.ini", "--base-url"]
+    with RawServer(answer("200 OK", status="done")) as server:
+        plain = server.url("/1", userinfo="")
+        secret = server.url("/1", userinfo="u:" + IN_URL)
+        for words in (["wait", secret], ["batch", plain, secret], ["wait", "1"] + mine + [secret]):
+            assert main(words) == 0
+            err = capsys.readouterr().err
+            assert err.count("others on this host can read the password in the URL") == 1
+        for words in (["wait", plain + "?at=a@b"], ["batch", plain, plain + "2"]):
+            assert main(words) == 0
+            assert "others on this host" not in capsys.readouterr().err
+
+
 def test_a_batch_shows_no_secret_either(here, capsys):
     with RawServer(answer("400 Bad Request", error="ECHO")) as server:
         lines = [

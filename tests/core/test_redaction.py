@@ -33,10 +33,19 @@ def test_the_beginnings_of_a_secret_are_found_in_linear_time():
 
 
 @pytest.mark.parametrize(
+    "encoded", ["a%2Bb%2Fc%21%3D%3D", "a%2bb%2fc%21%3d%3d", "a%2Bb%2Fc!%3D%3D", "a%2bb%2fc!%3d%3d"]
+)
+def test_a_secret_may_be_percent_encoded_in_any_usual_way(encoded):
+    """By Python, .NET or JavaScript."""
+    assert scrub("no such token: %s, sorry" % encoded, {"a+b/c!=="}) == "no such token: ***, sorry"
+
+
+@pytest.mark.parametrize(
     "text, shown",
     [
         ("no such token: s3cr3t/1", "no such token: ***"),
         ("see /login?next=s3cr3t%2F1 or s3cr3t/1%", "see /login?next=*** or ***%"),
+        ("see /login?next=s3cr3t%2f1", "see /login?next=***"),
         ("x" * 9998 + "s3cr3t/1", "x" * 9998 + "s3..."),
         ("x" * 9995 + "s3cr3t/1", "x" * 9995 + "***..."),
         ("nothing to hide", "nothing to hide"),
@@ -44,7 +53,7 @@ def test_the_beginnings_of_a_secret_are_found_in_linear_time():
         ("x" * 9999 + "\n" + "s3cr3t/1", "x" * 9992 + "...\n***"),
         ("x" * 9999 + "\n" + "y" * 6000, "x" * 9999 + "\n..."),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_a_text_is_truncated_and_then_scrubbed(text, shown):
     """At most three characters of a truncated secret may remain."""

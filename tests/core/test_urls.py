@@ -42,6 +42,14 @@ from pollkit.core.urls import (
             "/%C3%BC",
         ),
         ("http://me:pw@a/", "http://a:80", "a", "/"),
+        ("http://%6cocalHost%2eExample/", "http://localhost.example:80", "localhost.example", "/"),
+        (
+            "http://b%C3%BCcher.example/",
+            "http://xn--bcher-kva.example:80",
+            "xn--bcher-kva.example",
+            "/",
+        ),
+        ("http://[fe80::1%1]/", "http://fe80::1%1:80", "[fe80::1%1]", "/"),
     ],
 )
 def test_a_url_is_parsed(url, origin, authority, target):
@@ -82,6 +90,22 @@ def test_user_and_password_are_not_part_of_the_origin():
         "http://a\x01b/",
         "http://a\0b/",
         "http://\x7f/",
+        "http://127.0.0.1%2fa.example/",
+        "http://127.0.0.1%252fa.example/",
+        "http://me%40a.example/",
+        "http://a%0d%0aX:y/",
+        "http://a%E9.example/",
+        "http://a%zz/",
+        "http://%20/",
+        "http://[127.0.0.1]/",
+        "http://[%6c%6f%63%61%6c%68%6f%73%74]/",
+        # IDNA turns these into a / ? @ : % and a/c
+        "http://127.0.0.1\uff0fa.example/",
+        "http://127.0.0.1\uff1fa.example/",
+        "http://me\uff20a.example/",
+        "http://a\uff1a80/",
+        "http://a\uff0541.example/",
+        "http://\u2100.example/",
     ],
 )
 def test_a_url_that_cannot_be_polled_is_one_clear_line(url):
@@ -172,12 +196,23 @@ def test_only_a_link_within_the_origin_keeps_the_user_and_password_of_the_url():
     assert join_url("http://me:pw@a/x", "http://you@a/y") == "http://you@a/y"
 
 
-def test_a_link_keeps_its_bytes():
+def test_a_link_in_a_header_keeps_its_bytes():
     """Headers are decoded as Latin-1; most links beyond ASCII are UTF-8."""
     link = "/caf\u00e9".encode("utf-8").decode("latin-1")
-    assert join_url("http://a/", link) == "http://a/caf%C3%A9"
+    assert join_url("http://a/", link, "latin-1") == "http://a/caf%C3%A9"
     # No header can contain this, but a Reply from a callable may.
-    assert join_url("http://a/", "/\u20ac") == "http://a/\u20ac"
+    assert join_url("http://a/", "/\u20ac", "latin-1") == "http://a/\u20ac"
+
+
+def test_a_host_in_a_header_may_have_any_letters():
+    link = "http://b\u00fccher.example/".encode("utf-8").decode("latin-1")
+    joined = join_url("http://a/", link, "latin-1")
+    assert joined and parse_url(joined).host == "xn--bcher-kva.example"
+
+
+def test_any_other_link_is_encoded_as_utf_8():
+    assert join_url("http://a/", "/caf\u00e9/\u20ac") == "http://a/caf%C3%A9/%E2%82%AC"
+    assert join_url("http://a/", "/\ud800") is None
 
 
 def test_the_secrets_in_a_url_are_found():
@@ -239,6 +274,18 @@ def test_the_secrets_in_a_header_are_found(header, secrets):
         ("key[]", True),
         ("key%5B%5D", True),
         ("user[pin]", True),
+        ("pass", True),
+        ("user_pass", True),
+        ("pw", True),
+        ("passcode", True),
+        ("sign", True),
+        ("authkey", True),
+        ("AccountKey", True),
+        ("licenseKey", True),
+        ("bypass", False),
+        ("passed", False),
+        ("passenger", False),
+        ("signal", False),
         ("zipcode", False),
         ("monkey", False),
         ("ping", False),
@@ -258,6 +305,12 @@ def test_many_ids_are_filled_in_with_commas_between():
     )
     with pytest.raises(ConfigError, match="no value for {id}"):
         fill_ids("http://a/{id}?ids={ids}", ["a"])
+
+
+@pytest.mark.parametrize("job_id", [".", "..", ""])
+def test_an_id_that_is_a_step_in_a_path_is_refused_in_a_list_too(job_id):
+    with pytest.raises(ConfigError, match="can't be used as {ids}"):
+        fill_ids("http://a/jobs/{ids}", [job_id])
 
 
 @pytest.mark.parametrize(

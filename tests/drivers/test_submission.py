@@ -172,6 +172,17 @@ def test_a_lookup_that_finds_the_job_completes_the_submission():
     assert api.methods == ["POST", "GET", "GET"]
 
 
+@pytest.mark.parametrize(
+    "lookup, problem", [("/find/{label}/{key}", "no value for {label}"), ("{key}", "is not a URL")]
+)
+def test_a_lookup_that_cannot_be_sent_is_reported_before_the_first_request(lookup, problem):
+    profile = PROFILE._replace(submit_lookup=lookup.replace("/find", BASE + "/find"))
+    api, _, one = poller(BROKEN, profile=profile)
+    with pytest.raises(ConfigError, match=problem):
+        one.submit(None)
+    assert api.requests == []
+
+
 def test_the_timeout_covers_the_submission_and_the_wait():
     pending = Reply(200, {}, '{"status": "running"}', BASE)
     outcome, api, clock = submit(REFUSED, REFUSED, ACCEPTED, *[pending] * 5, timeout=45)

@@ -299,10 +299,10 @@ def warn_about_secrets(arguments: argparse.Namespace, write_line: Callable[[str]
     """Warn if others on this host can read a credential, or change a profile, of this command."""
     if getattr(arguments, "quiet", False):
         return
-    after_scheme = getattr(arguments, "job", "").partition("://")[2]
-    authority = re.split("[/?#]", after_scheme, maxsplit=1)[0]
     warnings = [str(warning) for warning in take_warnings()]
-    if "@" in authority:
+    named = [getattr(arguments, name, None) for name in ("job", "url", "base_url")]
+    urls = [text for text in named + getattr(arguments, "jobs", []) if text and is_url(text)]
+    if any("@" in re.split("[/?#]", url, maxsplit=3)[2] for url in urls):
         warnings.append(
             "others on this host can read the password in the URL; "
             "use --token-env, --auth, or auth = in a profile"

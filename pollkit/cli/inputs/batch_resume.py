@@ -76,8 +76,9 @@ def parse_outcome(line: bytes) -> Optional[Dict[str, Any]]:
         return None
     if not isinstance(outcome, dict):
         return None
-    names = (outcome.get("id"), outcome.get("state"), outcome.get("profile") or "")
-    return outcome if all(isinstance(name, str) for name in names) else None
+    has_names = all(isinstance(outcome.get(name), str) for name in ("id", "state"))
+    has_profile = isinstance(outcome.get("profile"), (str, type(None)))
+    return outcome if has_names and has_profile else None
 
 
 class Resumed(NamedTuple):

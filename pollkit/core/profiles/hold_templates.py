@@ -77,6 +77,9 @@ def hold_values(hold_s: float, index: Optional[str]) -> Dict[str, str]:
     return {"hold": "%d" % hold_s, "hold_ms": "%d" % (1000 * hold_s), "index": index or "0"}
 
 
+NO_HOLD = hold_values(0.0, None)
+
+
 def fill_hold(text: str, values: Mapping[str, str]) -> str:
     """A header's value with its placeholders filled in."""
     return re.sub(_PLACEHOLDER, lambda match: values[match.group(1)], text)

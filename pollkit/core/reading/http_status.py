@@ -38,7 +38,7 @@ def read_http_status(reply: Reply, accepted: bool) -> Reading:
         return Reading(Verdict.PENDING, "304: unchanged", accepted=accepted)
     if status in REDIRECTS and _has_delayed_location(reply):
         because = "%d: to be followed after the Retry-After" % status
-        location = join_url(reply.url, reply.headers["location"])
+        location = join_url(reply.url, reply.headers["location"], "latin-1")
         return Reading(Verdict.PENDING, because, location=location, accepted=accepted)
     if status == 303:
         location = linked_url(reply)
@@ -70,7 +70,7 @@ def linked_url(reply: Reply) -> Optional[str]:
     for name in _LINK_HEADERS:
         link = reply.headers.get(name)
         if link:
-            return join_url(reply.url, link)
+            return join_url(reply.url, link, "latin-1")
     return None
 
 

@@ -35,8 +35,10 @@ class NextPage:
         """The URL of the next page; None if this is the last one, or UNUSABLE_LINK."""
         if self._path is None:
             value: Any = next_link(page.headers.get("link", ""))
+            encoding = "latin-1"
         else:
             value = self._path.find(try_decode_json(page.body))
+            encoding = "utf-8"
         is_last = value is None or value is False or value == ""
         if is_last:
             return None
@@ -46,7 +48,7 @@ class NextPage:
             return UNUSABLE_LINK
         text = str(value)
         if not self._parameter:
-            return join_url(page.url, text) or UNUSABLE_LINK
+            return join_url(page.url, text, encoding) or UNUSABLE_LINK
         separator = "&" if "?" in first_url else "?"
         return "%s%s%s=%s" % (first_url, separator, self._parameter, percent_encode(text))
 

@@ -104,6 +104,8 @@ class Reader:
         pages: otherwise a job that they don't have is pending.
         """
         items: Dict[str, Any] = {}
+        wanted = set(ids)
+        count = 0
         for page in pages:
             if not isinstance(page, Reply) or not is_success(page):
                 whole = _read_failed_page(page)
@@ -112,9 +114,10 @@ class Reader:
             if found is None:
                 fault = Reading(Verdict.FAULT, problem, code=FaultCode.UNREADABLE)
                 return add_limits(fault, page), [fault] * len(ids)
-            items.update(found)
+            count += len(found)
+            items.update((job_id, found[job_id]) for job_id in wanted.intersection(found))
         last: Any = pages[-1]
-        whole = add_limits(Reading(Verdict.PENDING, "%d jobs in one answer" % len(items)), last)
+        whole = add_limits(Reading(Verdict.PENDING, "%d jobs in one answer" % count), last)
         readings = [
             _with_absolute_link(self._read_item(items, job_id, is_complete), last) for job_id in ids
         ]
@@ -171,7 +174,7 @@ class Reader:
             return _read_result(reply, reply.body.decode("utf-8", "replace"))
         if isinstance(error, JsonTooCostly):
             return Reading(Verdict.FAULT, str(error), code=FaultCode.UNREADABLE)
-        text = reply.body[:2000].decode("utf-8", "replace").strip()
+        text = reply.body[:2000].decode("utf-8-sig", "replace").strip()  # without a BOM
         if self._words.meaning(text):
             return self._read_data(text, reply)
         return _read_unreadable(text, reply)

@@ -258,10 +258,11 @@ def _unclear(intent: Intent, seen: _Observation) -> Intent:
 
 def _absent(intent: Intent, seen: _Observation) -> Intent:
     settled_at = (intent.sent_at or 0.0) + seen.rules.settle_s
+    floor_at = seen.now + (seen.answer.retry_after or 0.0)
     if seen.now >= settled_at:
-        return restart(intent)._replace(next_at=seen.now)
+        return restart(intent)._replace(next_at=floor_at)
     after = _sleep(intent, seen, intent.faults + 1)
-    return after._replace(next_at=min(after.next_at, settled_at))
+    return after._replace(next_at=max(floor_at, min(after.next_at, settled_at)))
 
 
 _TRANSITIONS: Dict[Kind, Callable[[Intent, _Observation], Intent]] = {

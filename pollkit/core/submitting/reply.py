@@ -111,10 +111,11 @@ class SubmitReader:
         """Read the reply to a lookup."""
         if isinstance(seen, Fault):
             return Answer(Kind.NOT_SENT, str(seen))
-        if seen.status in _NOT_FOUND:
-            return Answer(Kind.ABSENT, "the lookup found no job", http_status=seen.status)
         reading = self._reader.read(seen)
         answer = _answer_from(Kind.NOT_SENT, reading, seen.status)
+        is_from_proxy = reading.verdict is Verdict.FAULT  # it names itself: see middleboxes
+        if seen.status in _NOT_FOUND and not is_from_proxy:
+            return answer._replace(kind=Kind.ABSENT, because="the lookup found no job")
         if reading.verdict in _KINDS:
             return answer._replace(kind=_KINDS[reading.verdict])
         if not 200 <= seen.status < 300:

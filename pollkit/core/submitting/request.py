@@ -11,6 +11,7 @@ from ..urls import fill_template, percent_encode
 
 LARGEST_BODY = 10 << 20  # bytes
 _NAMES = re.compile(r"\{(json|key|label)\}")
+_FORM = r"[\w.%+-]+="  # begins a form such as a=b&c=d
 
 
 def data_to_text(data: Any) -> Optional[str]:
@@ -52,13 +53,14 @@ def fill_submit_body(profile: Profile, text: Optional[str], label: Optional[str]
 
 
 def fill_names(template: str, values: Mapping[str, str]) -> str:
-    """A body with its {names} filled in; {json} as it is, the others encoded."""
+    """A body with its {names} filled in; {json} as it is unless the body is a form."""
+    is_in_form = re.match(_FORM, template) is not None
 
     def encode_value(match: "re.Match[str]") -> str:
         name = match.group(1)
         if name not in values:
             raise ConfigError("submit_body: no value for {%s}: give --label" % name)
-        if name == "json":
+        if name == "json" and not is_in_form:
             return values[name]
         is_in_json = is_json(template)
         return json_text(values[name])[1:-1] if is_in_json else percent_encode(values[name])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Dict, List, NamedTuple, Optional, Sequence, Se
 
 from ...core.model import Job, display_id
 from ...core.profiles.bodies import fill_batch_body, fill_body, has_id, has_placeholder, job_values
-from ...core.profiles.hold_templates import without_hold
+from ...core.profiles.hold_templates import NO_HOLD, without_hold
 from ...core.profiles.origins import origin_text
 from ...core.profiles.profile import Profile, fill_base
 from ...core.reading.reader import Reader, Seen
@@ -126,6 +126,20 @@ class Endpoint:
         if not self._has_body_per_job:
             return None
         return fill_body(self.profile.body or "", job_values(job)).encode("utf-8")
+
+    def check_job(self, job: Job) -> None:
+        """Raise a ConfigError if the job lacks a value for one of its requests, also later ones."""
+        self.job_body(job)
+        profile = self.profile
+        templates = [profile.result_url]
+        if profile.on_timeout == "cancel":
+            templates.append(profile.cancel_url)
+        if self._held is not None and job.url is None:
+            templates.append(profile.hold_url)
+        values = {**NO_HOLD, **job_values(job)}
+        for template in templates:
+            if template is not None and is_link_template(template):
+                fill_template(template, **values)
 
     def _result_request(self, poll: Poll) -> Request:
         is_link = not is_link_template(self.profile.result_url or "")
@@ -320,7 +334,7 @@ class Target(NamedTuple):
     def check(self) -> None:
         """Raise a ConfigError if the URL, the body, the proxy or the credential can't be used."""
         endpoint = self.endpoint
-        endpoint.job_body(self.job)
+        endpoint.check_job(self.job)
         url = self.url
         if endpoint.asks_many:
             url = endpoint.batch_request([self.job.id], is_fresh=False).url

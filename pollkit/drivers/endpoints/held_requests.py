@@ -5,6 +5,7 @@ from typing import Mapping, Optional
 from ...core.model import Reply
 from ...core.profiles.bodies import fill_body, has_id
 from ...core.profiles.hold_templates import (
+    NO_HOLD,
     fill_hold,
     hold_headers,
     hold_values,
@@ -20,7 +21,6 @@ from ...core.waiting.wait_state import Poll
 from ...edges.http.request import Request
 
 SHORTEST_TIMEOUT_S = 1.0
-NO_HOLD = hold_values(0.0, None)
 
 
 class HeldRequests:

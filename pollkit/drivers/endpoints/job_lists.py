@@ -18,6 +18,7 @@ from ...core.urls import parse_url
 from ...core.waiting.machine import next_action
 from ...core.waiting.wait_state import Poll
 from ...edges.clock import Clock
+from ...edges.http.parser import MAX_BODY
 from ...edges.http.request import Request
 from ...edges.limits.token_bucket import TokenBucket
 from ...edges.multiplexer import NOTHING, READ
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint, Readings
 
 MOST_PAGES = 100  # of one list
+MOST_BYTES = 3 * MAX_BODY  # of its pages, which are kept until the last one has arrived
 MOST_ASKED = 10  # absent jobs that one poll asks about
 LONGEST_TOKEN_WAIT_S = 10.0  # unless the limit is so slow that two tokens take longer
 CHECK_PAUSE_S = 1.0  # a pause of the bucket is noticed after so long
@@ -96,6 +98,7 @@ def _fetch_pages(
 ) -> "Steps[Tuple[List[Seen], str]]":
     """All pages of a list, and the problem that kept us from reading the rest."""
     pages = [first]
+    size = 0
     visited = {request.url}
     while isinstance(pages[-1], Reply):
         url = endpoint.reader.next_page_url(pages[-1], request.url)
@@ -109,6 +112,10 @@ def _fetch_pages(
             return pages, "the next page of the list is at another origin: it is not read"
         if len(pages) == MOST_PAGES:
             return pages, "the list has over %d pages: the rest is not read" % MOST_PAGES
+        size += len(pages[-1].body)
+        if size > MOST_BYTES:
+            problem = "the pages of the list exceed %d MB: the rest is not read"
+            return pages, problem % (MOST_BYTES >> 20)
         latest = latest_token(endpoint.bucket, clock.now(), deadline)
         has_token = yield from await_token(endpoint.bucket, clock, latest)
         if not has_token:

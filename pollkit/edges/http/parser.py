@@ -235,7 +235,7 @@ class ResponseParser:
             return False
         if line:
             raise BadResponse("a chunk is longer than its size says")
-        self._step = type(self)._read_chunk_size
+        self._step = ResponseParser._read_chunk_size
         return True
 
     def _read_trailer(self) -> bool:

@@ -69,7 +69,8 @@ class StreamingParser(ResponseParser):
 
     def end(self) -> Response:
         """The server closed the connection: the response if that completes it."""
-        if self._step is StreamingParser._stream_until_closed:
+        # RFC 9112, 8: a chunked body is complete with its zero-sized chunk.
+        if self._step in (StreamingParser._stream_until_closed, StreamingParser._stream_trailer):
             return self._finish_stream(is_delimited=False)
         return super().end()
 
@@ -89,7 +90,7 @@ class StreamingParser(ResponseParser):
         self._buffer = bytearray(self._buffer)
         if "transfer-encoding" in headers and is_chunked(headers["transfer-encoding"]):
             self._framing = 0
-            self._step = StreamingParser._read_chunk_size
+            self._step = StreamingParser._stream_chunk_size
         elif "content-length" in headers:
             self._left = parse_length(headers["content-length"], is_bounded=False)
             self._step = StreamingParser._stream_length
@@ -108,7 +109,7 @@ class StreamingParser(ResponseParser):
         self._move(self._left)
         return False
 
-    def _read_chunk_size(self) -> bool:
+    def _stream_chunk_size(self) -> bool:
         line = self._take_line()
         if line is None:
             return False
@@ -123,7 +124,13 @@ class StreamingParser(ResponseParser):
         self._move(self._left)
         if self._left:
             return False
-        self._step = StreamingParser._read_chunk_end
+        self._step = StreamingParser._stream_chunk_end
+        return True
+
+    def _stream_chunk_end(self) -> bool:
+        if not self._read_chunk_end():
+            return False
+        self._step = StreamingParser._stream_chunk_size
         return True
 
     def _stream_trailer(self) -> bool:
@@ -146,6 +153,9 @@ class StreamingParser(ResponseParser):
 
     def _unpack(self, data: bytes) -> bytes:
         """RFC 1952, 2.2: gzip data may have several members, one after the other."""
+        assert self._unpacker is not None
+        if len(self._unpacker.unused_data) > 1:
+            return b""  # no further member has begun after the last one: the rest is ignored
         unpacked = bytearray()
         self._packed_size += len(data)
         try:
@@ -174,7 +184,8 @@ class StreamingParser(ResponseParser):
             )
 
     def _finish_stream(self, is_delimited: bool) -> Response:
-        if self._unpacker is not None and not self._unpacker.eof:
+        is_unpacked = self._unpacker is None or self._unpacker.eof
+        if self._packed_size > 0 and not is_unpacked:
             raise BadResponse("the body is not complete gzip data")
         self._headers = dict(self._headers)
         self._headers.pop("content-encoding", None)

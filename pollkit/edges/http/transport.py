@@ -200,7 +200,7 @@ class Transport:
                 answer = self._answer(response, url, request)
                 yield from self._check_link(answer, request, deadline)
                 return answer
-            there = join_url(url, link)
+            there = join_url(url, link, "latin-1")
             if there is None:
                 return redirect_fault(
                     "redirected to %r, which is no http or https URL that can be used"

@@ -11,6 +11,7 @@ One process at a time writes a part: it is locked while it is open.
 import errno
 import json
 import os
+import re
 import stat
 from typing import Any, Dict, Mapping, Optional
 
@@ -22,6 +23,7 @@ from ..ledger.places import belongs_to_ledger
 LEDGER = "it is a ledger, which must not be replaced: name another file or folder"
 SPECIAL_FILE = "it is a device, a pipe or a socket, which must not be replaced: name another file"
 _LONGEST_ETAG = 200
+_CONTENT_RANGE = r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})"  # RFC 9110, 14.4
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FLAGS = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
 _FLAGS |= getattr(os, "O_NOFOLLOW", 0)  # these files are never links, which may point to any file
@@ -110,7 +112,9 @@ class ResultFile:
 
     def is_complete_at(self, headers: Mapping[str, str]) -> bool:
         """Whether a 416 says that the part has all bytes already (RFC 9110, 15.5.17)."""
-        return bool(self._etag) and headers.get("content-range") == "bytes */%d" % self._size
+        if self._etag is None or not self._is_same_version(headers):
+            return False
+        return headers.get("content-range") == "bytes */%d" % self._size
 
     def finish(self) -> str:
         """Write the file to disk and give it its name; the path. This may take long."""
@@ -126,9 +130,21 @@ class ResultFile:
         return self.path
 
     def _is_continued_by(self, headers: Mapping[str, str]) -> bool:
-        start = "bytes %d-" % self._size
-        is_rest = bool(self._size) and headers.get("content-range", "").startswith(start)
-        return is_rest and "content-encoding" not in headers
+        """Whether a 206 has all the missing bytes of the same result (RFC 9110, 15.3.7).
+
+        A server may ignore If-Range, or send fewer bytes than it was asked for.
+        """
+        if not self._size or "content-encoding" in headers:
+            return False
+        found = re.fullmatch(_CONTENT_RANGE, headers.get("content-range", ""))
+        if found is None or not self._is_same_version(headers):
+            return False
+        start, last, total = map(int, found.groups())
+        return start == self._size and last + 1 == total
+
+    def _is_same_version(self, headers: Mapping[str, str]) -> bool:
+        """Whether a response does not say that the result is another one than that of the part."""
+        return headers.get("etag", self._etag) == self._etag
 
     def _write_etag(self, etag: str) -> None:
         """Write the note in place: a kill in between leaves one that makes no sense."""

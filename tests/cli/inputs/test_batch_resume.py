@@ -144,7 +144,16 @@ def test_a_half_written_last_line_is_skipped_and_does_not_damage_the_next_one(ap
 
 @pytest.mark.parametrize(
     "line",
-    ["nonsense", "[]", "{}", '{"id": 5, "state": "done"}', '{"id": "a"}', "[" * 100000, "\udcff"],
+    [
+        "nonsense",
+        "[]",
+        "{}",
+        '{"id": 5, "state": "done"}',
+        '{"id": "a"}',
+        '{"id": "a", "state": "done", "profile": []}',
+        "[" * 100000,
+        "\udcff",
+    ],
     ids=lambda line: repr(line)[:30],
 )
 def test_a_line_that_is_no_outcome_is_skipped_with_a_warning(api, pollkit, line):

@@ -72,6 +72,7 @@ def test_a_403_with_the_headers_of_a_rate_limit_is_a_rate_limit(headers, verdict
             "https://ops.internal/7",
         ),
         ({"Azure_AsyncOperation": "ops/7"}, "https://api.internal/v1/jobs/ops/7"),
+        ({"Location": "/v1/\u00c3\u00a9"}, "https://api.internal/v1/%C3%A9"),  # UTF-8
         ({"Location": "ftp://files/7"}, None),
         ({"Location": "javascript:alert(1)"}, None),
         ({}, None),

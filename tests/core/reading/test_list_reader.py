@@ -29,6 +29,7 @@ def next_url(batch_next, data):
         (None, {"next": "/b"}, None),
         ("links.next", {"links": {"next": "/b?p=2"}}, "https://api.internal/b?p=2"),
         ("next", {"next": "https://other.test/"}, "https://other.test/"),
+        ("next", {"next": "/b?p=\u00e9"}, "https://api.internal/b?p=%C3%A9"),
         ("next", {"next": None}, None),
         ("next", {"next": ""}, None),
         ("next", {"next": False}, None),
@@ -53,6 +54,7 @@ def test_the_next_page_comes_from_a_link_or_a_token(batch_next, data, url):
         ('</b?p=9>; rel="last"', None),
         ("</b?p=9>", None),
         ("nonsense; rel=next", None),
+        ("</b?p=\u00c3\u00a9>; rel=next", "https://api.internal/b?p=%C3%A9"),  # UTF-8
         ("<ftp://api.internal/b>; rel=next", UNUSABLE_LINK),
         ("<" * 50000, None),
         (";" + " " * 50000 + "<", None),

@@ -57,6 +57,12 @@ def test_no_word_has_two_meanings():
     assert not DONE & FAILED and not DONE & PENDING and not FAILED & PENDING
 
 
+def test_a_byte_order_mark_changes_nothing():
+    """As .NET writes it. RFC 8259, 8.1 allows readers to ignore it."""
+    for body in (b"done", b'{"status": "done"}'):
+        assert read_reply(b"\xef\xbb\xbf" + body).verdict is Verdict.DONE
+
+
 def test_an_unknown_word_is_pending_with_a_warning():
     reading = read_reply({"status": "frobbing"})
     assert reading.verdict is Verdict.PENDING

@@ -114,6 +114,13 @@ def test_not_found_is_no_proof_until_the_request_can_not_be_under_way_any_more()
     assert next_action(settled, LOOKED_UP, NOW + 60) is RequestKind.SUBMIT
 
 
+def test_a_lookup_that_finds_nothing_may_have_a_retry_after():
+    looking = after(Kind.ABSENT, LOOKED_UP, begin_lookup(sent()), NOW + 58, retry_after=30.0)
+    assert next_action(looking, LOOKED_UP, NOW + 58) == Sleep(NOW + 88, "fault")
+    settled = after(Kind.ABSENT, LOOKED_UP, looking, NOW + 88, retry_after=30.0)
+    assert next_action(settled, LOOKED_UP, NOW + 88) == Sleep(NOW + 118, "fault")
+
+
 @pytest.mark.parametrize("kind", [Kind.NOT_SENT, Kind.LIMITED, Kind.UNAUTHORISED])
 def test_a_lookup_that_fails_does_not_say_that_nothing_was_accepted(kind):
     rules = LOOKED_UP._replace(can_reauthorise=True)

@@ -291,6 +291,12 @@ def test_a_lookup_finds_one_job(data):
 def test_a_lookup_finds_nothing(data):
     assert look_up(data).kind is Kind.ABSENT
     assert look_up(None, 404).kind is look_up(None, 410).kind is Kind.ABSENT
+    assert look_up(None, 404, Retry_After="30").retry_after == 30.0
+
+
+def test_a_404_of_a_proxy_does_not_say_that_there_is_no_job():
+    """Otherwise the job would be submitted again."""
+    assert look_up(None, 404, Server="squid/5.7").kind is Kind.NOT_SENT
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,12 @@ def test_placeholders_in_the_users_json_stay():
 
 def test_in_a_form_values_are_percent_encoded():
     assert body("token={key}&model={label}", label="a b") == "token=k-1&model=a%20b"
+    assert body("input={json}&n=1", '["a&n=2+"]') == "input=%5B%22a%26n%3D2%2B%22%5D&n=1"
+
+
+def test_the_json_may_be_the_whole_body_or_inside_another_format():
+    assert body(" {json}", '["a&b"]') == ' ["a&b"]'
+    assert body("<x a=1>{json}</x>", '["a"]') == '<x a=1>["a"]</x>'
 
 
 @pytest.mark.parametrize(

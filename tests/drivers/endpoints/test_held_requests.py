@@ -9,7 +9,7 @@ import pytest
 
 from commands import start_pollkit
 from holding_server import CUT_S, HoldingServer
-from pollkit import BatchPoller, Ledger, LedgerRunner, Poller, Profile
+from pollkit import BatchPoller, ConfigError, Ledger, LedgerRunner, Poller, Profile
 from pollkit.drivers.endpoints.endpoint import NOT_HELD
 from pollkit.drivers.ledger.polling import leased_jobs
 from raw_server import RawServer, redirect, reply, wait_for
@@ -87,6 +87,13 @@ def test_the_request_timeout_counts_in_addition_to_the_hold_with_every_transport
         outcome = poller.poll("done_1.5_1")
     assert (outcome.state, outcome.polls, outcome.faults) == ("done", 2, 0)
     assert server.finished_log()[1]["held_s"] > 0.65
+
+
+def test_a_job_without_the_label_that_held_polls_need_is_refused_at_once(server):
+    held = server.url("/google/{label}/{id}?wait={hold}")
+    profile = profile_for(server, "google", headers={}, hold_url=held)
+    with BatchPoller(profile) as batch, pytest.raises(ConfigError, match="needs a label"):
+        batch.submit("done_0.1_9")
 
 
 def test_a_server_that_ignores_the_hold_is_polled_as_usual_with_one_warning(server):

@@ -130,6 +130,22 @@ def test_a_list_without_end_is_bounded(monkeypatch):
         assert len(server.requests) == 3
 
 
+def test_the_pages_of_a_list_are_limited_in_memory(monkeypatch):
+    """100 pages of 9 MB took 1.8 GB."""
+    monkeypatch.setattr(job_lists, "MOST_BYTES", 2000)
+    numbers = iter(range(1000))
+
+    def answer(request):
+        return {"items": items(a="done"), "next": "/jobs?p=%d" % next(numbers), "x": "x" * 900}
+
+    with ListServer(answer) as server:
+        settings = {"batch_url": server.url("/jobs"), "batch_next": "next"}
+        outcomes, events = run(server, ["a"], **settings)
+        assert len(server.requests) == 3
+    assert outcomes["a"].state is State.DONE
+    assert any("the pages of the list exceed" in event.text for event in events)
+
+
 def test_a_page_at_another_origin_is_not_read():
     def answer(request):
         return {"items": items(a="done"), "next": "http://127.0.0.1:9/jobs"}

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from pollkit import BatchPoller, Poller, Profile
+from pollkit import BatchPoller, ConfigError, Poller, Profile
 from pollkit.core.waiting.ends.endings import RESULT_ERROR, SAVE_ERROR
 from pollkit.drivers.endpoints import results
 from pollkit.edges.http import streaming
@@ -168,6 +168,13 @@ def test_a_url_in_the_profile_gets_the_credential_if_its_origin_is_listed(server
 def test_redirects_decide_whether_a_link_is_followed(server):
     outcome = poll(server, "c4", result_url="elsewhere", redirects="same-origin")
     assert "redirects = same-origin forbids" in outcome.error.message
+
+
+def test_a_job_without_the_label_that_its_result_needs_is_refused_at_once(server):
+    """Not when it is done: that stopped all jobs of a batch."""
+    with BatchPoller(profile(server, result_url="/small/{label}/{id}")) as batch:
+        with pytest.raises(ConfigError, match="needs a label"):
+            batch.submit("c5")
 
 
 # In a file

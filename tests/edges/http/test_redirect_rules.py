@@ -186,6 +186,17 @@ def test_behind_a_proxy_a_name_counts_as_public(target, fetch):
     assert len(proxy.requests) == 1
 
 
+@pytest.mark.parametrize(
+    "target",
+    ["%6cocalhost", "[%6c%6f%63%61%6c%68%6f%73%74]", "localhost%2fa.test", "a%40localhost"],
+)
+def test_no_spelling_leads_a_proxy_to_an_internal_address(target, fetch):
+    """Proxies and curl decode it."""
+    with RawServer(redirect("http://%s/latest/meta-data" % target), DONE) as proxy:
+        assert isinstance(fetch("http://jobs.example/1", proxy="http://" + proxy.authority), Fault)
+    assert len(proxy.requests) == 1
+
+
 def test_behind_a_proxy_an_internal_address_may_point_to_another(fetch):
     with RawServer(redirect("http://10.0.0.2/there"), DONE) as proxy:
         assert fetch("http://10.0.0.1/1", proxy="http://" + proxy.authority).status == 200

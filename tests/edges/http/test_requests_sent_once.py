@@ -1,8 +1,12 @@
 """A request that submits a job is sent at most once, and its headers go to its origin only."""
 
+import concurrent.futures
+import socket
+
 import pytest
 
 from pollkit.core.model import Fault, FaultCode
+from pollkit.core.urls import parse_url
 from pollkit.edges.http.request import Request
 from raw_server import CLOSE, RESET, RawServer, redirect, reply
 
@@ -80,3 +84,30 @@ def test_a_request_that_starts_a_job_is_not_sent_to_another_origin(new_transport
         got = new_transport().fetch(post(server, body=body))
         assert other.requests == []
     assert isinstance(got, Fault) and got.code is FaultCode.REDIRECT and got.final
+
+
+def test_a_reply_before_the_whole_body_was_read_is_seen(new_transport):
+    """RFC 9112, 9.5: such a server resets the connection, because bytes of the body are unread."""
+    refusal = reply('{"error": "too large"}', "413 Content Too Large")
+    transport = new_transport()
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(1)
+        url = "http://127.0.0.1:%d/jobs" % listening.getsockname()[1]
+
+        def refuse():
+            connection, _ = listening.accept()
+            connection.recv(1000)
+            connection.sendall(refusal)
+            connection.close()
+
+        with concurrent.futures.ThreadPoolExecutor(1) as executor:
+            server = executor.submit(refuse)
+            request = Request(
+                url, parse_url(url).origin, method=b"POST", body=bytes(10 << 20), is_sent_once=True
+            )
+            got = transport.fetch(request)
+            server.result()
+    assert (got.status, got.body) == (413, b'{"error": "too large"}')
+    assert transport._sender.pool.take(request.trusted_origin) is None

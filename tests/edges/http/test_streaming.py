@@ -98,10 +98,52 @@ def test_the_framing_of_large_chunks_is_not_limited(monkeypatch):
         stream(head + b"1\r\nx\r\n" * 200 + b"0\r\n\r\n", 5000)
 
 
-def test_the_body_of_an_error_is_not_streamed():
-    data = b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\n{}"
-    body, response = stream(data, 1000)
+NOT_FOUND = b"HTTP/1.1 404 Not Found\r\n"
+NOT_FOUND_IN_CHUNKS = NOT_FOUND + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize("size", [1, 60, 1000])
+@pytest.mark.parametrize(
+    "data",
+    [
+        NOT_FOUND + b"Content-Length: 2\r\n\r\n{}",
+        NOT_FOUND_IN_CHUNKS + b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n",
+    ],
+)
+def test_the_body_of_an_error_is_not_streamed(data, size):
+    body, response = stream(data, size)
     assert (body, response.status, response.body) == (b"", 404, b"{}")
+
+
+def test_the_body_of_an_error_is_limited_like_any_other(monkeypatch):
+    monkeypatch.setattr(parsing, "MAX_BODY", 10000)
+    with pytest.raises(ResponseTooLarge):
+        stream(NOT_FOUND_IN_CHUNKS + b"400\r\n%s\r\n" % bytes(1024) * 20, 100)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n",  # RFC 9112, 8: complete
+        HEAD + b"Content-Encoding: gzip\r\nContent-Length: 0\r\n\r\n",
+    ],
+)
+def test_an_empty_body_is_complete_as_in_other_responses(data):
+    assert stream(data, 1000)[0] == b""
+    parser = parsing.ResponseParser()
+    assert (parser.feed(data) or parser.end()).body == b""
+
+
+@pytest.mark.parametrize("size", [1, 16384])
+def test_bytes_after_compressed_data_are_ignored_and_not_kept(size):
+    response = HEAD + b"Content-Encoding: gzip\r\n\r\n" + PACKED
+    assert stream(response + b"\0" * 50, size)[0] == BODY
+    parser = StreamingParser()
+    parser.feed(response)
+    for _ in range(100):
+        parser.feed(bytes(16384))
+    assert parser.take() == BODY
+    assert len(parser._unpacker.unused_data) <= 16384
 
 
 @pytest.mark.parametrize("data", [LENGTH[:-1], CHUNKS[:-40], HEAD])

@@ -331,6 +331,21 @@ def test_slow_dns_cannot_hold_a_poll_beyond_its_deadline(resolver, fetch):
     assert 0.15 < took < 1.5
 
 
+def test_a_host_that_looks_like_an_address_is_not_looked_up(monkeypatch, fetch):
+    """This is done in the thread that polls other jobs, too: it must not wait for DNS."""
+    getaddrinfo = socket.getaddrinfo
+    seen = []
+
+    def look_up(host, port, family, kind, protocol, flags):
+        seen.append((host, flags))
+        return getaddrinfo(host, port, family, kind, protocol, flags)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    got = fetch("http://1.2.3.4.5/jobs/1")
+    assert got.code is FaultCode.NAME
+    assert seen == [(b"1.2.3.4.5", socket.AI_NUMERICHOST)]
+
+
 @pytest.mark.parametrize("dead", ["refuses", "family unknown"])
 def test_host_is_reached_at_its_next_address_if_the_first_is_dead(dead, resolver, fetch):
     with contextlib.closing(socket.socket()) as unused, RawServer(DONE) as server:

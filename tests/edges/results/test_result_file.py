@@ -81,11 +81,22 @@ def test_a_server_that_sends_all_of_it_again_is_obeyed(target):
     assert content(target) == b"other"
 
 
-def test_another_part_than_the_missing_one_is_refused(target):
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"etag": '"v1"', "content-range": "bytes 2-5/6"},
+        {"etag": '"v1"', "content-range": "bytes 3-4/6"},  # RFC 9110, 15.3.7: fewer than asked for
+        {"etag": '"v1"', "content-range": "bytes 3-5/*"},
+        {"etag": '"v2"', "content-range": "bytes 3-5/6"},  # the server ignores If-Range
+        {"etag": 'W/"v1"', "content-range": "bytes 3-5/6"},
+        {"etag": '"v1"'},
+    ],
+)
+def test_another_part_than_the_missing_one_is_refused(target, headers):
     cut(target, b"one")
     with ResultFile(target) as file:
         with pytest.raises(PartMismatch):
-            file.begin(206, {"etag": '"v1"', "content-range": "bytes 2-5/6"})
+            file.begin(206, headers)
     assert names(target) == []
 
 
@@ -93,7 +104,9 @@ def test_a_416_shows_that_nothing_is_missing(target):
     cut(target, b"one")
     with ResultFile(target) as file:
         assert file.is_complete_at({"content-range": "bytes */3"})
+        assert file.is_complete_at({"etag": '"v1"', "content-range": "bytes */3"})
         assert not file.is_complete_at({"content-range": "bytes */4"})
+        assert not file.is_complete_at({"etag": '"v2"', "content-range": "bytes */3"})
 
 
 @pytest.mark.parametrize(

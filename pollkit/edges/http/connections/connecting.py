@@ -100,12 +100,14 @@ def resolve(
     name = route.first_hop_name
     # As bytes: text would go through the idna codec, which is slow to import.
     host = address.host.encode("ascii")
+    is_numeric = address.host.replace(".", "").isdecimal() or ":" in address.host
+    # Otherwise, the resolver would ask DNS about 1.2.3.4.5, and block this thread.
+    flags = socket.AI_NUMERICHOST if is_numeric else 0
 
     def look_up() -> List[FamilyAndAddress]:
-        found = socket.getaddrinfo(host, address.port, 0, socket.SOCK_STREAM)
+        found = socket.getaddrinfo(host, address.port, 0, socket.SOCK_STREAM, 0, flags)
         return [(family, target) for family, _, _, _, target in found]
 
-    is_numeric = address.host.replace(".", "").isdecimal() or ":" in address.host
     try:
         if is_numeric or address.host == "localhost":
             return look_up()

@@ -96,8 +96,9 @@ class Connection:
         try:
             data = self._encrypt(request)
             sent = self._send(data)
+            is_sent = True
             if sent < len(data):
-                yield from self._send_rest(data[sent:], deadline)
+                is_sent = yield from self._send_long(data[sent:], deadline)
             while True:
                 if self._is_blocking:
                     self._limit_next_read(deadline)
@@ -112,7 +113,7 @@ class Connection:
                 if download is not None:
                     deadline = download.accept(deadline, is_complete=response is not None)
                 if response is not None:
-                    return response
+                    return response if is_sent else response._replace(can_reuse=False)
                 if len(arrived) < SMALL_READ:
                     small_reads += 1
                     if small_reads > MANY_SMALL_READS:
@@ -124,6 +125,18 @@ class Connection:
             raise NoResponse(
                 "the connection broke without a reply: %s" % describe(error), tls_reason(error)
             ) from None
+
+    def _send_long(self, data: bytes, deadline: float) -> "Steps[bool]":
+        """Send the rest of a request; whether all of it was sent.
+
+        RFC 9112, 9.5: a server may close the connection although it has not read the whole body.
+        Its reply, such as a 413, has usually arrived by then.
+        """
+        try:
+            yield from self._send_rest(data, deadline)
+        except OSError:
+            return False
+        return True
 
     def _send_rest(self, data: bytes, deadline: float) -> "Steps[None]":
         """Send bytes, as soon as the socket accepts them."""

@@ -197,7 +197,9 @@ def secure(
             Fault("%s is no name that TLS can verify" % name, final=True, code=FaultCode.TLS)
         ) from None
     try:
-        secured = TlsConnection(connection.take_socket(), context, address.host)
+        # RFC 6066, 3: the dot that keeps a resolver from its search list is no part of the name.
+        host = address.host.rstrip(".")
+        secured = TlsConnection(connection.take_socket(), context, host)
         connection = secured  # closed below if the handshake fails
         yield from secured.shake_hands(deadline)
         return secured

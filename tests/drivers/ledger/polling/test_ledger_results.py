@@ -10,7 +10,7 @@ import pytest
 
 from ledger_host import expire_leases
 from paths import ROOT
-from pollkit import Ledger, LedgerRunner, Poller, Profile
+from pollkit import Job, Ledger, LedgerRunner, Poller, Profile
 from pollkit.core.waiting.ends.endings import RESULT_ERROR
 from pollkit.drivers.ledger import runner as runner_module
 from pollkit.drivers.ledger.polling import leased_jobs
@@ -84,6 +84,22 @@ def test_a_result_that_cannot_be_saved_is_saved_by_a_later_run(
     obstacle.rmdir()
     assert [state.value for state in runner.run(for_s=10)] == ["done"]
     assert runner.unpollable == [] and (tmp_path / "a").exists()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"result_url": "/small/{id}"},
+        {"cancel_url": "/jobs/{id}/cancel", "on_timeout": "cancel", "timeout": "100ms"},
+    ],
+)
+def test_a_job_whose_later_requests_cannot_be_sent_does_not_stop_a_run(path, server, fields):
+    """A server that a job was submitted to may have given it the id '..', and a URL."""
+    with Ledger(path) as ledger:
+        ledger.add([Job("..", url=server.url("/jobs/r9")), "a"])
+    states, reports = run(path, profile(server, **fields), for_s=2)
+    assert [state.value for state in states] == ["done"]
+    assert reports == ["..: '..' can't be used as {id} in a URL"]
 
 
 def test_a_result_that_the_server_refuses_leaves_the_job_done(path, server, tmp_path):

@@ -1,5 +1,7 @@
 """Polls over TLS share a connection, notice a truncated body, and follow redirects."""
 
+import socket
+
 import pytest
 
 from pollkit import Fault, Poller, Profile
@@ -39,6 +41,17 @@ def test_connection_that_ended_while_idle_is_replaced_unnoticed(end, new_transpo
     assert (first.status, second.status) == (200, 200)
     assert server.targets == ["/1", "/2"]
     assert server.used == [0, 1]
+
+
+def test_a_dot_after_the_host_is_no_part_of_its_certificate(fetch, monkeypatch):
+    getaddrinfo = socket.getaddrinfo
+
+    def resolve(host, *more):
+        return getaddrinfo("localhost" if host == b"localhost." else host, *more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with tls_server(DONE) as server:
+        assert fetch(server.url().replace("localhost", "localhost.")).status == 200
 
 
 def test_truncated_body_is_noticed(fetch):
