@@ -27,7 +27,7 @@ import weakref
 from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 from ..errors import ConfigError, LedgerError, PollkitError
-from .file_system import has_locks, has_shared_memory
+from .file_system import has_locks, has_shared_memory, is_on_network
 from .files import check_companion, check_links
 from .shortages import can_open_files
 
@@ -37,9 +37,6 @@ COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite creates beside it
 FILES = 4  # that SQLite opens at once: the database, its log, the log's index, a directory
 LOG_BYTES = 4 << 20  # the size to which SQLite truncates the write-ahead log
 
-_NETWORK_FILE_SYSTEMS = tuple(
-    "nfs cifs smb afs ceph lustre gfs ocfs glusterfs 9p sshfs webdav davfs".split()
-)
 _TOO_MANY_FILES = "%s can't be opened, too many open files: raise the limit (ulimit -n)"
 _EXPLANATIONS = {  # parts of SQLite's messages; the first that matches counts
     "not a database": "is not a ledger, nor any SQLite file: name another",
@@ -174,23 +171,26 @@ class SqliteFile:
         return ""
 
     def explain_value(self, error: Exception) -> Exception:
-        """The LedgerError for a value that could not be used; an error of pollkit as it is."""
+        """The error for a value that could not be used; an error of pollkit as it is."""
         if isinstance(error, PollkitError):
             return error
+        if isinstance(error, UnicodeEncodeError):  # of an argument: what is stored is text
+            return ConfigError("%.80r is not text" % error.object)
         return LedgerError(
             "%s is damaged, or another program has changed it: it holds values that no pollkit "
             "has written (%s: %.80s)" % (self.path, type(error).__name__, error)
         )
 
     def _run_transaction(self, db: Connection, work: Work[_T]) -> _T:
-        db.execute("BEGIN IMMEDIATE")
         try:
+            db.execute("BEGIN IMMEDIATE")  # Ctrl-C may come right after it
             result = work(db)
             db.execute("COMMIT")
             return result
         except BaseException:
             try:
-                db.execute("ROLLBACK")
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
             except sqlite3.Error:
                 self.close()  # which rolls back
             raise
@@ -377,21 +377,3 @@ def explain_error(path: str, error: sqlite3.Error) -> LedgerError:
         if part in text:
             return LedgerError("%s %s" % (path, explanation))
     return LedgerError("%s can't be used: SQLite says %r" % (path, text))
-
-
-def is_on_network(path: str, mounts: str = "/proc/self/mounts") -> bool:
-    """Whether a file is on a network file system, according to the list of mounts."""
-    whole = os.path.realpath(path)
-    file_system = ""
-    longest = -1
-    try:
-        with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                fields = line.split(" ")
-                point = fields[1].replace("\\040", " ").rstrip("/") + "/"
-                if whole.startswith(point) and len(point) >= longest:
-                    file_system = fields[2]
-                    longest = len(point)
-    except (OSError, IndexError):
-        return False
-    return file_system.split(".")[-1].rstrip("234").startswith(_NETWORK_FILE_SYSTEMS)
