@@ -127,13 +127,12 @@ class ProcessRun:
             # A program that is still running may add jobs to the ledger.
             may_add_jobs=lambda: notifier is not None and notifier.may_add,
             bucket=options.bucket_from(arguments, self._limit),
-            keep=arguments.keep,
             save=arguments.save,
             **options.overrides_from(arguments),
         )
         if display.on_event is not None:
             display.follow(runner, _count_unfinished(ledger))
-        finished = self._run_to_end(runner)
+        finished = self._run_to_end(runner, ledger)
         if display.on_event is not None and arguments.processes == 1:
             from ..commands.batch import summary
 
@@ -143,7 +142,7 @@ class ProcessRun:
         codes = [exit_code(finished), *self._result_codes]
         return USAGE if runner.unpollable else combine_exit_codes(codes)
 
-    def _run_to_end(self, runner: LedgerRunner) -> List[State]:
+    def _run_to_end(self, runner: LedgerRunner, ledger: Ledger) -> List[State]:
         """Poll and notify until the options say stop; if interrupted, stop the notifier, too."""
         arguments = self._arguments
         notifier = self._notifier
@@ -159,6 +158,8 @@ class ProcessRun:
             finished = runner.run(arguments.for_s, arguments.once)
             if notifier is not None:
                 notifier.finish(arguments.exec_timeout)
+            if arguments.keep is not None:
+                ledger.forget_finished(arguments.keep, pending_too=False)
             return finished
         except BaseException:
             if notifier is not None:
