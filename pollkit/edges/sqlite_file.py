@@ -33,6 +33,7 @@ from .shortages import can_open_files
 
 BUSY_S = 1.0  # how long SQLite waits for a lock at each attempt
 PATIENCE_S = 30.0  # how long we keep trying
+HURRY_S = 5.0  # how long `hurry` lasts
 COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite creates beside its own
 FILES = 4  # that SQLite opens at once: the database, its log, the log's index, a directory
 LOG_BYTES = 4 << 20  # the size to which SQLite truncates the write-ahead log
@@ -83,6 +84,7 @@ class SqliteFile:
         self._warn = warn or log.warning
         self._lock = threading.RLock()
         self._is_in_use = False
+        self._hurried_until = 0.0
         self._db: Optional[Connection] = None
         self._identity: Optional[Tuple[int, int]] = None
         # The write-ahead log and its index, and the identities of these files.
@@ -119,6 +121,10 @@ class SqliteFile:
             if db is not None:
                 db.close()
 
+    def hurry(self) -> None:
+        """Wait for no lock in the next few seconds; see Storage."""
+        self._hurried_until = time.monotonic() + HURRY_S
+
     def __del__(self) -> None:
         if getattr(self, "_db", None) is not None and os.getpid() == self._pid:
             self.close()
@@ -129,7 +135,7 @@ class SqliteFile:
             _close_inherited()
         with self._lock:
             self._is_in_use = True
-            give_up_at = time.monotonic() + PATIENCE_S
+            began_at = time.monotonic()
             is_first = True
             try:
                 while True:
@@ -139,7 +145,7 @@ class SqliteFile:
                         if not _is_locked(error):
                             self.close()  # its state is unknown
                             raise explain_error(self.path, error) from error
-                        problem = self._problem_with_lock(is_first, give_up_at)
+                        problem = self._problem_with_lock(is_first, began_at)
                         if problem:
                             raise LedgerError(self.path + problem) from error
                         is_first = False
@@ -159,14 +165,15 @@ class SqliteFile:
             if self._db is db:  # otherwise an error has closed it
                 db.execute("PRAGMA synchronous=%s" % level)
 
-    def _problem_with_lock(self, is_first: bool, give_up_at: float) -> str:
+    def _problem_with_lock(self, is_first: bool, began_at: float) -> str:
         """Why it is of no use to wait until the file is not locked any more; '' if it is."""
         if is_first and not has_locks(os.path.dirname(self.path)):
             return " is on a file system without locks: put it on a local disk"
-        if time.monotonic() > give_up_at:
+        now = time.monotonic()
+        if now < self._hurried_until or now > began_at + PATIENCE_S:
             return (
                 ": another program has kept it locked for %.0f s: is one stopped or stuck in the "
-                "middle of a write?" % PATIENCE_S
+                "middle of a write?" % (now - began_at)
             )
         return ""
 

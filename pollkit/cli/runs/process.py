@@ -15,6 +15,7 @@ from ...drivers.ledger.runner import LedgerRunner
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import LEASED, WAITING
 from ...edges.notify.program import Program
+from ...errors import LedgerError
 from ..arguments import options
 from ..arguments.ledger_options import open_ledger
 from ..arguments.save_options import result_code
@@ -106,9 +107,13 @@ class ProcessRun:
         return Program(arguments.program, arguments.exec_timeout, variables.hidden_for)
 
     def _remaining_work(self, ledger: Ledger) -> str:
-        waiting = _count_unfinished(ledger)
+        try:
+            summary = ledger.summary()
+        except LedgerError as error:
+            return str(error)
+        waiting = summary.states[WAITING] + summary.states[LEASED]
         text = "%s still %s" % (count_text(waiting, "job"), _wait_verb(waiting))
-        pending = ledger.summary().pending_notifications
+        pending = summary.pending_notifications
         if self._notifier is not None and pending:
             text += ", %s pending" % count_text(pending, "notification")
         return text

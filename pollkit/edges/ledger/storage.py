@@ -336,5 +336,12 @@ class Storage(ABC):
         return 0.0
 
     @abstractmethod
+    def hurry(self) -> None:
+        """For a few seconds, let calls fail at once if they would have to wait for the storage.
+
+        The user has pressed Ctrl-C: what a call would clean up is not worth a wait.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Close files and connections; they are opened again when they are next used."""
