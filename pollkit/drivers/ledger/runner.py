@@ -337,7 +337,7 @@ class _Run:
         """When to claim again; `due_at` is the next job's instant, or the next probe's."""
         probe_at = self.jobs.outages.next_probe_at()
         if probe_at is not None and probe_at <= due_at:
-            return probe_at
+            return due_at  # not `probe_at`: that outage may hold no job any more
         return due_at - HORIZON_S  # jobs that are due before were claimed
 
     def _claim_unpolled(self, polled: Set[int]) -> bool:
