@@ -51,3 +51,22 @@ def test_a_signal_ends_a_run_soon_even_if_its_ledger_is_locked(tmp_path, notifie
     assert (process.returncode, out) == (143, "")
     assert took_s < 6  # SQLite itself waits for a second at each attempt
     assert "interrupted: 1 job still waits" in err and "Traceback" not in err
+
+
+def test_a_signal_ends_a_run_soon_whose_program_runs_while_the_ledger_is_locked(tmp_path):
+    path = str(tmp_path / "jobs.db")
+    with RawServer(reply('{"status": "done"}')) as server, Ledger(path) as ledger:
+        ledger.add([server.url("/job_1")])
+        program = ["sh", "-c", "touch started; sleep 60"]
+        process = start_pollkit(tmp_path, "run", path, "--once", "--exec", *program)
+        wait_for((tmp_path / "started").exists)
+        time.sleep(0.5)  # until the run waits for its program only
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        out, err = process.communicate(timeout=60)
+        took_s = time.monotonic() - began
+        other.close()
+    assert (process.returncode, out) == (143, "")
+    assert took_s < 6

@@ -166,7 +166,9 @@ class ProcessRun:
             if arguments.keep is not None:
                 ledger.forget_finished(arguments.keep, pending_too=False)
             return finished
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                ledger._storage.hurry()
             if notifier is not None:
                 notifier.stop()
             raise
