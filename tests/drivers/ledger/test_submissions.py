@@ -258,7 +258,7 @@ def test_an_interrupted_run_keeps_the_lease_of_the_request_in_flight(ledger, ser
 
     with pytest.raises(Interrupted):
         with run:
-            run._put_on_agenda(ledger._leases.claim(1))
+            run._put_on_agenda(run._claim(0.0))
             wait_for(lambda: created(server, "interrupted"))
             raise Interrupted
     assert [row.state for row in ledger.jobs()] == ["leased"]
