@@ -181,7 +181,7 @@ class SqliteFile:
         """The error for a value that could not be used; an error of pollkit as it is."""
         if isinstance(error, PollkitError):
             return error
-        if isinstance(error, UnicodeEncodeError):  # of an argument: what is stored is text
+        if isinstance(error, UnicodeEncodeError):  # of an argument: stored values are text
             return ConfigError("%.80r is not text" % error.object)
         return LedgerError(
             "%s is damaged, or another program has changed it: it holds values that no pollkit "

@@ -339,7 +339,7 @@ class Storage(ABC):
     def hurry(self) -> None:
         """For a few seconds, let calls fail at once if they would have to wait for the storage.
 
-        The user has pressed Ctrl-C: what a call would clean up is not worth a wait.
+        The user has pressed Ctrl-C, and must not wait until the last calls have cleaned up.
         """
 
     @abstractmethod

@@ -318,6 +318,20 @@ def test_a_failed_write_ends_the_run(ledger, server, monkeypatch):
         run(ledger, profile)
 
 
+def test_if_the_id_of_a_job_can_not_be_written_the_error_names_it(ledger, server, monkeypatch):
+    profile = profile_of(server)
+    name = add(ledger, profile, '"unwritten"').job.id
+
+    def fail(*args):
+        raise LedgerError("the disk is full")
+
+    monkeypatch.setattr(ledger._intents, "save_submitted", fail)
+    with pytest.raises(LedgerError) as caught:
+        run(ledger, profile)
+    ((job_id, *_),) = created(server, "unwritten")
+    assert str(caught.value) == "the disk is full; the API has accepted %s as %s" % (name, job_id)
+
+
 def test_a_bug_is_logged_and_other_jobs_go_on(ledger, server, monkeypatch, caplog):
     profile = profile_of(server)
     add(ledger, profile, '"bug"')

@@ -28,7 +28,7 @@ class Session:
             if cursor.description is None:
                 return []
             return [tuple(row) for row in cursor.fetchall()]
-        except UnicodeEncodeError as error:  # of an argument: what is stored is text
+        except UnicodeEncodeError as error:  # of an argument: stored values are text
             raise ConfigError("%.80r is not text" % error.object) from None
         finally:
             cursor.close()
