@@ -11,6 +11,8 @@ from ..core.reading.verdict import Reading
 from ..core.waiting.counting import FAULT_VERDICTS
 from ..core.waiting.wait_settings import WaitSettings
 from ..core.waiting.wait_state import WaitState
+from ..edges.shortages import describe_shortage
+from ..errors import PollkitError
 
 if TYPE_CHECKING:
     import logging
@@ -55,6 +57,17 @@ def call_safely(callback: Callable[[Any], object], argument: Any, message: str) 
         is_main_thread = threading.current_thread() is threading.main_thread()
         if isinstance(error, KeyboardInterrupt) and is_main_thread:
             raise  # the user pressed Ctrl-C during the callback
+
+
+def to_pollkit_error(error: Exception) -> PollkitError:
+    """The error that callers get in place of any other; a bug is logged."""
+    if isinstance(error, PollkitError):
+        return error
+    text = describe_shortage(error)
+    if not text:
+        text = "pollkit failed: %s: %s" % (type(error).__name__, error)
+        logger().error("pollkit failed", exc_info=error)
+    return PollkitError(text)
 
 
 class Publisher:

@@ -27,19 +27,17 @@ import weakref
 from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 from ..errors import ConfigError, LedgerError, PollkitError
-from .file_system import has_locks, has_shared_memory
+from .file_system import has_locks, has_shared_memory, is_on_network
 from .files import check_companion, check_links
 from .shortages import can_open_files
 
 BUSY_S = 1.0  # how long SQLite waits for a lock at each attempt
 PATIENCE_S = 30.0  # how long we keep trying
+HURRY_S = 5.0  # how long `hurry` lasts
 COMPANIONS = ("-wal", "-shm", "-journal")  # files that SQLite creates beside its own
 FILES = 4  # that SQLite opens at once: the database, its log, the log's index, a directory
 LOG_BYTES = 4 << 20  # the size to which SQLite truncates the write-ahead log
 
-_NETWORK_FILE_SYSTEMS = tuple(
-    "nfs cifs smb afs ceph lustre gfs ocfs glusterfs 9p sshfs webdav davfs".split()
-)
 _TOO_MANY_FILES = "%s can't be opened, too many open files: raise the limit (ulimit -n)"
 _EXPLANATIONS = {  # parts of SQLite's messages; the first that matches counts
     "not a database": "is not a ledger, nor a file of --bucket: name another",
@@ -86,6 +84,7 @@ class SqliteFile:
         self._warn = warn or log.warning
         self._lock = threading.RLock()
         self._is_in_use = False
+        self._hurried_until = 0.0
         self._db: Optional[Connection] = None
         self._identity: Optional[Tuple[int, int]] = None
         # The write-ahead log and its index, and the identities of these files.
@@ -122,6 +121,10 @@ class SqliteFile:
             if db is not None:
                 db.close()
 
+    def hurry(self) -> None:
+        """Wait for no lock in the next few seconds; see Storage."""
+        self._hurried_until = time.monotonic() + HURRY_S
+
     def __del__(self) -> None:
         if getattr(self, "_db", None) is not None and os.getpid() == self._pid:
             self.close()
@@ -132,7 +135,7 @@ class SqliteFile:
             _close_inherited()
         with self._lock:
             self._is_in_use = True
-            give_up_at = time.monotonic() + PATIENCE_S
+            began_at = time.monotonic()
             is_first = True
             try:
                 while True:
@@ -142,7 +145,7 @@ class SqliteFile:
                         if not _is_locked(error):
                             self.close()  # its state is unknown
                             raise explain_error(self.path, error) from error
-                        problem = self._problem_with_lock(is_first, give_up_at)
+                        problem = self._problem_with_lock(is_first, began_at)
                         if problem:
                             raise LedgerError(self.path + problem) from error
                         is_first = False
@@ -162,35 +165,39 @@ class SqliteFile:
             if self._db is db:  # otherwise an error has closed it
                 db.execute("PRAGMA synchronous=%s" % level)
 
-    def _problem_with_lock(self, is_first: bool, give_up_at: float) -> str:
+    def _problem_with_lock(self, is_first: bool, began_at: float) -> str:
         """Why it is of no use to wait until the file is not locked any more; '' if it is."""
         if is_first and not has_locks(os.path.dirname(self.path)):
             return " is on a file system without locks: put it on a local disk"
-        if time.monotonic() > give_up_at:
+        now = time.monotonic()
+        if now < self._hurried_until or now > began_at + PATIENCE_S:
             return (
                 ": another program has kept it locked for %.0f s: is one stopped or stuck in the "
-                "middle of a write?" % PATIENCE_S
+                "middle of a write?" % (now - began_at)
             )
         return ""
 
     def explain_value(self, error: Exception) -> Exception:
-        """The LedgerError for a value that could not be used; an error of pollkit as it is."""
+        """The error for a value that could not be used; an error of pollkit as it is."""
         if isinstance(error, PollkitError):
             return error
+        if isinstance(error, UnicodeEncodeError):  # of an argument: stored values are text
+            return ConfigError("%.80r is not text" % error.object)
         return LedgerError(
             "%s is damaged, or another program has changed it: it holds values that no pollkit "
             "has written (%s: %.80s)" % (self.path, type(error).__name__, error)
         )
 
     def _run_transaction(self, db: Connection, work: Work[_T]) -> _T:
-        db.execute("BEGIN IMMEDIATE")
         try:
+            db.execute("BEGIN IMMEDIATE")  # Ctrl-C may come right after it
             result = work(db)
             db.execute("COMMIT")
             return result
         except BaseException:
             try:
-                db.execute("ROLLBACK")
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
             except sqlite3.Error:
                 self.close()  # which rolls back
             raise
@@ -377,21 +384,3 @@ def explain_error(path: str, error: sqlite3.Error) -> LedgerError:
         if part in text:
             return LedgerError("%s %s" % (path, explanation))
     return LedgerError("%s can't be used: SQLite says %r" % (path, text))
-
-
-def is_on_network(path: str, mounts: str = "/proc/self/mounts") -> bool:
-    """Whether a file is on a network file system, according to the list of mounts."""
-    whole = os.path.realpath(path)
-    file_system = ""
-    longest = -1
-    try:
-        with open(mounts, encoding="utf-8", errors="surrogateescape") as file:
-            for line in file:
-                fields = line.split(" ")
-                point = fields[1].replace("\\040", " ").rstrip("/") + "/"
-                if whole.startswith(point) and len(point) >= longest:
-                    file_system = fields[2]
-                    longest = len(point)
-    except (OSError, IndexError):
-        return False
-    return file_system.split(".")[-1].rstrip("234").startswith(_NETWORK_FILE_SYSTEMS)

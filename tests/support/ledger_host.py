@@ -160,6 +160,10 @@ class FaultyConnection:
     def executemany(self, statement, values):
         return self.execute("-- many") and self._db.executemany(statement, values)
 
+    @property
+    def in_transaction(self):
+        return self._db.in_transaction
+
     def close(self):
         self._db.close()
 

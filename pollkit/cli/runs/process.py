@@ -15,6 +15,7 @@ from ...drivers.ledger.runner import LedgerRunner
 from ...edges.ledger.ledger import Ledger
 from ...edges.ledger.records import LEASED, WAITING
 from ...edges.notify.program import Program
+from ...errors import LedgerError
 from ..arguments import options
 from ..arguments.ledger_options import open_ledger
 from ..arguments.save_options import result_code
@@ -106,9 +107,13 @@ class ProcessRun:
         return Program(arguments.program, arguments.exec_timeout, variables.hidden_for)
 
     def _remaining_work(self, ledger: Ledger) -> str:
-        waiting = _count_unfinished(ledger)
+        try:
+            summary = ledger.summary()
+        except LedgerError as error:
+            return str(error)
+        waiting = summary.states[WAITING] + summary.states[LEASED]
         text = "%s still %s" % (count_text(waiting, "job"), _wait_verb(waiting))
-        pending = ledger.summary().pending_notifications
+        pending = summary.pending_notifications
         if self._notifier is not None and pending:
             text += ", %s pending" % count_text(pending, "notification")
         return text
@@ -127,13 +132,12 @@ class ProcessRun:
             # A program that is still running may add jobs to the ledger.
             may_add_jobs=lambda: notifier is not None and notifier.may_add,
             bucket=options.bucket_from(arguments, self._limit),
-            keep=arguments.keep,
             save=arguments.save,
             **options.overrides_from(arguments),
         )
         if display.on_event is not None:
             display.follow(runner, _count_unfinished(ledger))
-        finished = self._run_to_end(runner)
+        finished = self._run_to_end(runner, ledger)
         if display.on_event is not None and arguments.processes == 1:
             from ..commands.batch import summary
 
@@ -143,7 +147,7 @@ class ProcessRun:
         codes = [exit_code(finished), *self._result_codes]
         return USAGE if runner.unpollable else combine_exit_codes(codes)
 
-    def _run_to_end(self, runner: LedgerRunner) -> List[State]:
+    def _run_to_end(self, runner: LedgerRunner, ledger: Ledger) -> List[State]:
         """Poll and notify until the options say stop; if interrupted, stop the notifier, too."""
         arguments = self._arguments
         notifier = self._notifier
@@ -159,8 +163,12 @@ class ProcessRun:
             finished = runner.run(arguments.for_s, arguments.once)
             if notifier is not None:
                 notifier.finish(arguments.exec_timeout)
+            if arguments.keep is not None:
+                ledger.forget_finished(arguments.keep, pending_too=False)
             return finished
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                ledger._storage.hurry()
             if notifier is not None:
                 notifier.stop()
             raise

@@ -38,11 +38,11 @@ from ...edges.clock import SIGNAL_CHECK_S, Clock
 from ...edges.limits.token_bucket import TokenBucket
 from ...edges.multiplexer import Exchange, Multiplexer
 from ...edges.shortages import describe_shortage
-from ...errors import LedgerError, PollkitError
+from ...errors import PollkitError
 from ..endpoints.client import Client
 from ..endpoints.endpoint import Endpoint, Target
 from ..futures import new_bell, ring
-from ..publisher import logger
+from ..publisher import to_pollkit_error
 from .dispatch import apply_feedback, next_work
 from .own_requests import needs_own_request, separate_jobs
 from .polls_in_flight import PollInFlight
@@ -195,10 +195,11 @@ class Engine:
         if self._error is not None:
             raise self._error
 
-    def fail(self, error: PollkitError) -> None:
+    def fail(self, error: Exception) -> None:
         """Stop polling and cancel every wait, for example because a shared limit is unreadable."""
+        reason = to_pollkit_error(error)
         with self.lock:
-            self._error = self._error or error
+            self._error = self._error or reason
             self.cancel_all()
         self.deliver_reports()
 
@@ -251,13 +252,8 @@ class Engine:
                 is_busy = len(multiplexer) > 0 or not self._reporter.is_idle
                 for finished in self._clock.wait_in(multiplexer, next_at, is_busy):
                     self._finish_exchange(finished, multiplexer.busy_s)
-        except LedgerError as error:
-            self.fail(error)
         except Exception as error:  # callers must not wait for ever
-            if describe_shortage(error):
-                return self.fail(PollkitError(describe_shortage(error)))
-            logger().exception("pollkit failed")  # a bug
-            self.fail(PollkitError("pollkit failed: %s: %s" % (type(error).__name__, error)))
+            self.fail(error)
         finally:
             multiplexer.close()
             self._client.close()
@@ -366,7 +362,7 @@ class Engine:
             self._publisher.publish_safely([event])
         try:
             self._sink.on_outage(outage, entry.settings)
-        except LedgerError as error:
+        except Exception as error:
             self.fail(error)
         finally:
             with self.lock:
@@ -391,7 +387,7 @@ class Engine:
                 else:
                     self._sink.on_progress(step, counts)
                 counts = NOTHING_COUNTED
-        except LedgerError as error:
+        except Exception as error:
             self.fail(error)
         finally:
             if self._writes_first and report.readings:

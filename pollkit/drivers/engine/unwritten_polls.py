@@ -9,7 +9,6 @@ import threading
 from typing import Any, Callable, Optional
 
 from ...core.scheduling.agenda import Agenda
-from ...errors import LedgerError
 
 
 class UnwrittenPolls:
@@ -23,7 +22,7 @@ class UnwrittenPolls:
         agenda: Agenda,
         lock: threading.Lock,
         sink: Any,
-        on_error: Callable[[LedgerError], object],
+        on_error: Callable[[Exception], object],
     ) -> None:
         self._agenda = agenda
         self._lock = lock
@@ -52,7 +51,7 @@ class UnwrittenPolls:
         pause_s: Optional[float] = None
         try:
             pause_s = self._sink.write(can_wait)
-        except LedgerError as error:
+        except Exception as error:
             self._on_error(error)
         finally:
             if pause_s is None:

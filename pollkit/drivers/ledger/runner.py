@@ -91,12 +91,8 @@ class LedgerRunner:
         if isinstance(ledger, Ledger) and clock not in (None, ledger.clock):
             raise ConfigError("the ledger has another clock: give clock to the Ledger only")
         validate_count("workers", workers)
-        callables = (
-            ("on_finished", on_finished),
-            ("on_unpollable", on_unpollable),
-            ("may_add_jobs", may_add_jobs),
-        )
-        for name, value in callables:
+        names = ("on_finished", "on_unpollable", "may_add_jobs")
+        for name, value in zip(names, (on_finished, on_unpollable, may_add_jobs)):
             if value is not None and not callable(value):
                 raise ConfigError("%s must be callable, not %r" % (name, value))
         self._ledger = ledger
@@ -293,6 +289,8 @@ class _Run:
 
     def __exit__(self, kind: Optional[type], *exc_info: object) -> None:
         """Stop polling; exchanges in flight are abandoned, and another run repeats them."""
+        if kind is not None and issubclass(kind, KeyboardInterrupt):
+            self._storage.hurry()
         jobs = self.jobs
         engine = jobs.engine
         jobs.keeps_jobs = False
@@ -300,12 +298,16 @@ class _Run:
         with engine.lock:
             engine.cancel_all()
         engine.stop(abandon=True)
+        if kind is None:
+            engine.raise_error()
         if engine.has_failed:
-            if kind is None:
-                engine.raise_error()
             return  # the leases expire
-        jobs.release_all(was_interrupted=kind is not None)
-        self._leases.end_postponement(self.unpollable.claims)  # the next run checks them at once
+        try:
+            jobs.release_all(was_interrupted=kind is not None)
+            self._leases.end_postponement(self.unpollable.claims)  # the next run checks them
+        except LedgerError:
+            if kind is None:
+                raise
 
     # Claims
 
@@ -335,7 +337,7 @@ class _Run:
         """When to claim again; `due_at` is the next job's instant, or the next probe's."""
         probe_at = self.jobs.outages.next_probe_at()
         if probe_at is not None and probe_at <= due_at:
-            return probe_at
+            return due_at  # not `probe_at`: that outage may hold no job any more
         return due_at - HORIZON_S  # jobs that are due before were claimed
 
     def _claim_unpolled(self, polled: Set[int]) -> bool:

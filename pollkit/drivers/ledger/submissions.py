@@ -103,6 +103,9 @@ class LedgerSubmitter:
                 problem = "the API has accepted the job, but: %s" % error
                 untracked = Ending(State.UNREACHABLE, now, error=Error(UNTRACKED_CODE, problem))
                 return self._save_end(claim, attempt, intent, untracked)
+            except LedgerError as error:  # the reply is lost: only this line has the id
+                names = claim.job.id, display_id(job)
+                raise LedgerError("%s; the API has accepted %s as %s" % (error, *names)) from error
         self._publish(job, intent, attempt, now)
         if answer.is_finished:
             url = answer.job_url or intent.url

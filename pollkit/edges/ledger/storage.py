@@ -336,5 +336,12 @@ class Storage(ABC):
         return 0.0
 
     @abstractmethod
+    def hurry(self) -> None:
+        """For a few seconds, let calls fail at once if they would have to wait for the storage.
+
+        The user has pressed Ctrl-C, and must not wait until the last calls have cleaned up.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Close files and connections; they are opened again when they are next used."""

@@ -50,7 +50,7 @@ class Program:
             raise NotificationFailed(
                 "can't make a temporary file: %s" % (error.strerror or error)
             ) from None
-        self._wait_for(process, _OutputReader(process.stdout))
+        self._wait_for(process)
 
     def stop(self) -> None:
         """Kill all running instances, and those that are just being started."""
@@ -90,19 +90,20 @@ class Program:
             why = os.strerror(number) if number else error
             raise NotificationFailed("can't run %s: %s" % (self._words[0], why)) from None
 
-    def _wait_for(self, process: Any, output: "_OutputReader") -> None:
+    def _wait_for(self, process: Any) -> None:
         import subprocess
 
         self._running.add(process)
         try:
+            output = _OutputReader(process.stdout)
             if self._is_stopped:
                 _kill(process)
             problem = _describe_exit(process.wait(self.timeout_s))
         except subprocess.TimeoutExpired:
-            _kill(process)
-            process.wait()
             problem = "took longer than " + duration_text(self.timeout_s)
         finally:
+            _kill(process)  # if it still runs, also because there can be no thread
+            process.wait()
             self._running.discard(process)
         if problem is not None:
             last_line = output.last_line()

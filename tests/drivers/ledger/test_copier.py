@@ -81,6 +81,13 @@ def test_a_job_that_is_still_to_be_submitted_keeps_its_intent(ledger, other, clo
     )
 
 
+def test_jobs_that_were_retried_are_copied(ledger, other, clock):
+    fill(ledger, clock)
+    ledger.retry(["done", "failed", "given up"])
+    assert copy_ledger(ledger, other) == (5, 5)
+    assert states(other) == {"waiting": 5}
+
+
 def test_waits_continue_where_they_were(ledger, other, clock):
     fill(ledger, clock)
     copy_ledger(ledger, other)

@@ -258,7 +258,7 @@ def test_an_interrupted_run_keeps_the_lease_of_the_request_in_flight(ledger, ser
 
     with pytest.raises(Interrupted):
         with run:
-            run._put_on_agenda(ledger._leases.claim(1))
+            run._put_on_agenda(run._claim(0.0))
             wait_for(lambda: created(server, "interrupted"))
             raise Interrupted
     assert [row.state for row in ledger.jobs()] == ["leased"]
@@ -316,6 +316,20 @@ def test_a_failed_write_ends_the_run(ledger, server, monkeypatch):
     monkeypatch.setattr(ledger._intents, "save", fail)
     with pytest.raises(LedgerError, match="disk is full"):
         run(ledger, profile)
+
+
+def test_if_the_id_of_a_job_can_not_be_written_the_error_names_it(ledger, server, monkeypatch):
+    profile = profile_of(server)
+    name = add(ledger, profile, '"unwritten"').job.id
+
+    def fail(*args):
+        raise LedgerError("the disk is full")
+
+    monkeypatch.setattr(ledger._intents, "save_submitted", fail)
+    with pytest.raises(LedgerError) as caught:
+        run(ledger, profile)
+    ((job_id, *_),) = created(server, "unwritten")
+    assert str(caught.value) == "the disk is full; the API has accepted %s as %s" % (name, job_id)
 
 
 def test_a_bug_is_logged_and_other_jobs_go_on(ledger, server, monkeypatch, caplog):

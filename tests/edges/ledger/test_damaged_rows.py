@@ -154,6 +154,14 @@ def test_impossible_counts_are_named(ledger, statistics, value):
         statistics.minutes()
 
 
+@pytest.mark.parametrize("storage", ["sqlite"], indirect=True)
+def test_a_limit_that_is_no_text_is_named(ledger):
+    ledger.bucket("60/m")
+    ledger._storage.file.write(lambda db: db.execute("UPDATE buckets SET rule = ?", (b"60/m",)))
+    with pytest.raises(LedgerError, match="b'60/m' as rule, which must be text"):
+        ledger.limits()
+
+
 @pytest.mark.parametrize("storage", ["postgres"], indirect=True)
 def test_a_nan_is_impossible_too(jobs):
     for column in ("due_at", "ended_at", "added_at"):

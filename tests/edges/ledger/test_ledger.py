@@ -60,6 +60,17 @@ def test_a_single_text_instead_of_a_list_is_an_error(ledger):
             call("job_1")
 
 
+def test_bytes_that_are_not_text_are_an_error_of_the_caller_not_damage(ledger, leases):
+    name = "job_\udcff"  # as Python decodes such an argument of a command
+    for call in (ledger.retry, ledger.forget, ledger.mark_cancel_requested, leases.claim_ids):
+        with pytest.raises(ConfigError, match=r"job_\\udcff.* is not text"):
+            call([name])
+    for filters in ({"ids": [name]}, {"profile": name}, {"label": name}):
+        with pytest.raises(ConfigError, match="is not text"):
+            list(ledger.jobs(**filters))
+    assert ledger.add(["a"]).new == 1
+
+
 # Retrying and forgetting
 
 

@@ -11,6 +11,7 @@ import postgres_server
 from ledger_host import HostClock, forked
 from pollkit import SharedBucket
 from pollkit.core.reading.verdict import Reading, Verdict
+from pollkit.edges.ledger.postgres.connection.session import Session
 
 LIMITED = Reading(Verdict.LIMITED, "429")
 
@@ -64,6 +65,22 @@ def test_hosts_with_the_same_database_share_the_limit(url, clock):
     two = SharedBucket(url, clock=clock)
     assert slots(clock, one, two, one, two) == [0, 0, 1, 2]
     assert (two.interval, two.spacing, two.pause_count) == (1.0, 0.0, 0)
+
+
+def test_a_host_that_creates_the_limit_at_the_same_time_returns_no_tokens(url, clock, monkeypatch):
+    query = Session.query
+    others = []
+
+    def create_first(session, statement, *values):
+        if statement.startswith("INSERT INTO pollkit.bucket") and not others:
+            others.append(None)  # this statement is called for the other host, too
+            others[0] = SharedBucket(url, "1/s burst 1", clock=clock)
+            assert slots(clock, others[0], others[0]) == [0, 1]
+        return query(session, statement, *values)
+
+    SharedBucket(url, "1/s burst 1", name="another", clock=clock)  # creates the tables
+    monkeypatch.setattr(Session, "query", create_first)
+    assert slots(clock, SharedBucket(url, "1/s burst 1", clock=clock)) == [2]
 
 
 def test_a_busy_host_reserves_up_to_a_second_at_once(url, clock, monkeypatch):

@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 import pytest
 
@@ -90,6 +92,26 @@ def test_a_program_that_was_removed_is_an_error(script):
     with pytest.raises(NotificationFailed) as raised:
         program.run(NOTIFICATION)
     assert str(raised.value) == "can't run %s: No such file or directory" % path
+
+
+def test_a_program_is_killed_if_no_thread_can_read_its_output(script, monkeypatch):
+    started = []
+    start = Program._start
+
+    def recorded_start(*arguments):
+        started.append(start(*arguments))
+        return started[0]
+
+    def no_thread(thread):
+        raise RuntimeError("can't start new thread")
+
+    program = Program([script("sleep 60\n")], 60)
+    monkeypatch.setattr(Program, "_start", recorded_start)
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    with pytest.raises(RuntimeError, match="new thread"):
+        program.run(NOTIFICATION)
+    started[0].stdout.close()
+    assert started[0].returncode == -signal.SIGKILL
 
 
 def test_an_unusable_temporary_folder_is_an_error(script, tmp_path, monkeypatch):

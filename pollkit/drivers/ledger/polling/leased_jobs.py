@@ -223,7 +223,8 @@ class LeasedJobs:
         """Release all jobs that are not being submitted. Call after the engine has stopped."""
         self.submissions.close()
         self._leases.release([leased.claim for leased in list(self._jobs.values())])
-        if was_interrupted:  # perhaps between a claim and `put_on_agenda`
+        is_submitting = any(claim.token == self._token for claim in self.submissions.claims())
+        if was_interrupted and not is_submitting:  # perhaps between a claim and `put_on_agenda`
             self._leases.release_token(self._token)
         self._faults.write()
 

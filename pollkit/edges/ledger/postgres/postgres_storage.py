@@ -40,6 +40,10 @@ class PostgresStorage(Storage):
         """The age of the oldest transaction that keeps dead rows in the tables; see Storage."""
         return read_oldest_transaction_s(self.database)
 
+    def hurry(self) -> None:
+        """Let calls fail at once if the server can't be reached; see Storage."""
+        self.database.hurry()
+
     def close(self) -> None:
         """Close the connection; it is opened again when it is next used."""
         self.database.close()

@@ -49,6 +49,10 @@ class SqliteStorage(Storage):
 
         self.file.write_timed(work)
 
+    def hurry(self) -> None:
+        """Let calls fail at once if they would have to wait for a lock; see Storage."""
+        self.file.hurry()
+
     def close(self) -> None:
         """Close the file; it is opened again when it is next used."""
         self.file.close()

@@ -178,6 +178,20 @@ def test_jobs_of_another_origin_go_on(clock, ledger):
         assert len(down.requests) < 25
 
 
+def test_an_outage_without_jobs_does_not_make_a_run_check_the_ledger_all_the_time(
+    clock, ledger, monkeypatch
+):
+    """For example because its jobs were forgotten."""
+    ledger._outages.begin(Outage("http://gone.internal", clock.now(), "refused", clock.now() + 1))
+    ledger.add([Job("a", "http://127.0.0.1:9/a")])
+    ledger._leases.postpone(ledger._leases.claim(1), HOUR)
+    checks = []
+    next_due = ledger._leases.next_due
+    monkeypatch.setattr(ledger._leases, "next_due", lambda: checks.append(1) or next_due())
+    LedgerRunner(ledger, clock=clock).run(for_s=MINUTE)
+    assert len(checks) <= MINUTE / runner.TURN_S + 2
+
+
 def test_an_outage_ends_if_its_jobs_are_polled_elsewhere_by_now(clock, ledger):
     with OutageApi(clock) as api:
         ledger.add(api.add_jobs(20, lasts=60))

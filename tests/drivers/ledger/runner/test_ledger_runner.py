@@ -11,8 +11,9 @@ from job_api import JobApi
 from ledger_host import ROOT, time_passes
 from ledger_runs import added, profiles, states
 from ledger_shell import posix, script
-from pollkit import Ledger, LedgerError, Profile, Reply
+from pollkit import Ledger, LedgerError, PollkitError, Profile, Reply
 from pollkit.cli import main
+from pollkit.drivers.endpoints.client import Client
 from pollkit.drivers.engine.dispatch import next_work
 from pollkit.drivers.engine.polls_in_flight import PollInFlight
 from pollkit.drivers.ledger.polling.leased_jobs import RENEW_S
@@ -164,6 +165,26 @@ def test_an_error_that_comes_with_the_last_result_still_ends_the_run(once, ledge
         )
         with pytest.raises(LedgerError, match="the ledger is gone"):
             runner.run(once=once)
+
+
+@pytest.mark.parametrize(
+    "error, message", [(MemoryError(), "out of memory"), (KeyError("a bug"), "'a bug'")]
+)
+@pytest.mark.parametrize("owner, part", [(SqliteLeases, "save"), (Client, "outcome")])
+def test_any_error_while_results_are_written_ends_the_run(
+    api, monkeypatch, owner, part, error, message
+):
+    """Otherwise it would renew the lease of a job for ever that it does not poll any more."""
+
+    def broken(*arguments):
+        raise error
+
+    monkeypatch.setattr(owner, part, broken)
+    api.add("a")
+    with Ledger("jobs.db") as ledger:
+        ledger.add(["a"])
+        with pytest.raises(PollkitError, match=message):
+            LedgerRunner(ledger, api.profile).run(for_s=5)
 
 
 def test_the_current_timeout_applies_and_counts_from_when_the_job_was_added(api, pollkit):

@@ -176,6 +176,20 @@ def test_a_lock_is_waited_for_and_finally_reported(path, ledger, monkeypatch):
     assert ledger.add(["b"]).new == 1
 
 
+def test_ctrl_c_while_a_write_waits_for_the_lock_leaves_the_file_unlocked(path, ledger):
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    # SQLite itself waits for the lock, so the signal is handled once it has begun a transaction.
+    threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+    threading.Timer(0.3, other.execute, ["COMMIT"]).start()
+    with pytest.raises(KeyboardInterrupt):
+        ledger.add(["a"])
+    other.execute("BEGIN IMMEDIATE")  # raises an error if the file is locked
+    other.execute("COMMIT")
+    other.close()
+    assert ledger.add(["a"]).new == 1
+
+
 # The Nth statement fails
 
 

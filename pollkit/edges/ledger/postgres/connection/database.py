@@ -26,6 +26,7 @@ from .session import Row, Session
 
 STARTING = "57P03"  # the server is starting or stopping
 PATIENCE_S = 30.0  # how long to repeat work while the server can't be reached
+HURRY_S = 5.0  # how long `hurry` lasts
 LONGEST_DELAY_S = 2.0  # between two attempts
 MEASURE_S = 10.0  # how often to compare the clocks
 
@@ -77,6 +78,7 @@ class Database:
         self._lock = threading.RLock()
         self._connection: Any = None
         self._pid = os.getpid()
+        self._hurried_until = 0.0
         self._offset = 0.0
         self._measured_at: Optional[float] = None
         self.shard = random.randrange(32)
@@ -146,6 +148,10 @@ class Database:
             except self._driver.errors:
                 pass  # it is closed
 
+    def hurry(self) -> None:
+        """Repeat no work in the next few seconds; see Storage."""
+        self._hurried_until = time.monotonic() + HURRY_S
+
     def __del__(self) -> None:
         if getattr(self, "_connection", None) is not None:
             self.close()
@@ -204,7 +210,8 @@ class Database:
                 now = time.monotonic()
                 if give_up_at is None:
                     give_up_at = now + PATIENCE_S
-                if not self._is_passing(error) or now >= give_up_at:
+                is_time_up = now >= give_up_at or now < self._hurried_until
+                if is_time_up or not self._is_passing(error):
                     raise self._explain(error) from error
             time.sleep(random.uniform(0.2, 1.0) * delay_s)  # so that hosts don't come all at once
             delay_s = min(2 * delay_s, LONGEST_DELAY_S)

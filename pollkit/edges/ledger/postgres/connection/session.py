@@ -2,6 +2,8 @@
 
 from typing import Any, List, Optional, Tuple
 
+from .....errors import ConfigError
+
 Row = Tuple[Any, ...]
 SERVER_NOW = "extract(epoch FROM clock_timestamp())::float8"
 
@@ -26,5 +28,7 @@ class Session:
             if cursor.description is None:
                 return []
             return [tuple(row) for row in cursor.fetchall()]
+        except UnicodeEncodeError as error:  # of an argument: stored values are text
+            raise ConfigError("%.80r is not text" % error.object) from None
         finally:
             cursor.close()

@@ -8,6 +8,10 @@ from ...stored_buckets import bucket_from_text, bucket_to_text
 from ..connection.database import DatabaseTables
 from ..connection.session import Row, Session
 
+_CREATE = """INSERT INTO pollkit.bucket (rule, state, written_at, name) VALUES (%s, %s, $now, %s)
+    ON CONFLICT DO NOTHING RETURNING name"""
+_UPDATE = """UPDATE pollkit.bucket SET rule = %s, state = %s, written_at = $now WHERE name = %s
+    RETURNING name"""
 _READ = "SELECT rule, state, written_at, $now FROM pollkit.bucket WHERE name = %s"
 _T = TypeVar("_T")
 
@@ -40,9 +44,11 @@ class PostgresBuckets(DatabaseTables, Buckets):
             rows = db.query(_READ + " FOR UPDATE", name)
             stored = self._load(rows[0]) if rows else None
             after, result = change(stored)
-            if after is not None:
-                self._store(db, name, after)
-            return result
+            if after is None:
+                return result
+            text = bucket_to_text(after.bucket, self._database.clock.now())
+            is_stored = db.query(_UPDATE if rows else _CREATE, after.rule, text, name)
+            return result if is_stored else work(db)  # another process has just created it
 
         return self._database.run(work)
 
@@ -51,14 +57,3 @@ class PostgresBuckets(DatabaseTables, Buckets):
         now = self._database.clock.now()
         bucket = bucket_from_text(state, now - (server_now - written_at), self._database.name)
         return StoredBucket(rule, bucket, now)
-
-    def _store(self, db: Session, name: str, stored: StoredBucket) -> None:
-        now = self._database.clock.now()
-        db.query(
-            "INSERT INTO pollkit.bucket (name, rule, state, written_at) VALUES (%s, %s, %s, $now) "
-            "ON CONFLICT (name) DO UPDATE SET rule = excluded.rule, state = excluded.state, "
-            "written_at = excluded.written_at",
-            name,
-            stored.rule,
-            bucket_to_text(stored.bucket, now),
-        )

@@ -66,7 +66,7 @@ class PostgresOutages(DatabaseTables, Outages):
             db.query(
                 "INSERT INTO pollkit.progress (job, origin) SELECT due.job, %s FROM pollkit.due "
                 "JOIN unnest(%s::bigint[], %s::text[]) AS mine (job, token) "
-                "ON due.job = mine.job AND due.token = mine.token "
+                "ON due.job = mine.job AND due.token = mine.token FOR UPDATE OF due "
                 "ON CONFLICT (job) DO UPDATE SET origin = excluded.origin",
                 origin,
                 *mine,

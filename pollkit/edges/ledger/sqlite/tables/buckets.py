@@ -7,6 +7,7 @@ the clock moves none of them (see ledger_clock.py).
 from typing import Callable, Dict, NamedTuple, Optional, Tuple, TypeVar
 
 from ....sqlite_file import Connection
+from ...damage import check_values
 from ...records import StoredBucket
 from ...storage import Buckets
 from ...stored_buckets import bucket_from_text, bucket_to_text
@@ -69,6 +70,7 @@ class SqliteBuckets(FileTables, Buckets):
         return None if row is None else self._parse(*row)
 
     def _parse(self, rule: str, boot: str, now: float, wall: float, text: str) -> _Row:
+        check_values((rule,), ("rule",), self._file.path, None)
         at = self._file.moment()
         written = Moment(boot, now, wall)
         clock_changed = written.boot != at.boot or written.wall > at.wall

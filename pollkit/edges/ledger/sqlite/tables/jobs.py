@@ -71,7 +71,8 @@ class SqliteJobs(FileTables, Jobs):
                     "UPDATE jobs SET state = ?, added_at = ?, free_at = ?, due_at = ?, "
                     "owner = NULL, ended_at = NULL, notify_at = NULL, notify_since = NULL, "
                     "notify_attempts = 0, notify_error = NULL, notified_at = NULL, "
-                    "outbox_at = NULL, cancel_at = NULL WHERE key = ?",
+                    "outbox_at = NULL, cancel_at = NULL, notice_delay_s = NULL, polls = NULL "
+                    "WHERE key = ?",
                     (WAITING, time.now, time.now, time.now, key),
                 )
                 db.execute("DELETE FROM outcomes WHERE key = ?", (key,))

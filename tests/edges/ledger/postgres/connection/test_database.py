@@ -2,14 +2,16 @@
 
 import signal
 import threading
+import time
 
 import pytest
 
 from ledger_host import poll_job, states
-from pollkit import ConfigError, Job, Ledger, LedgerError
+from pollkit import ConfigError, Job, Ledger, LedgerError, LedgerRunner
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges.ledger.postgres import schema
 from pollkit.edges.ledger.postgres.connection import database as database_module
+from pollkit.testing import FakeJobApi
 
 
 @pytest.fixture
@@ -43,6 +45,25 @@ def test_a_server_that_stays_down_is_an_error_that_names_it(server, impatient):
         server.stop()
         with pytest.raises(LedgerError, match="can't be reached: .*refused"):
             ledger.add(["a"])
+
+
+def test_an_interrupted_run_does_not_wait_for_a_server_that_is_down(server):
+    with FakeJobApi() as api, Ledger(server.new_database()) as ledger:
+        api.add("a", lasts=60)
+        ledger.add(["a"])
+
+        def stop(event):
+            if server.process.poll() is None:
+                server.stop()
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+        runner = LedgerRunner(ledger, api.profile, on_event=stop)
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            runner.run()
+        assert time.monotonic() - began < 10  # most of it to stop the server
+        server.start()
+        assert states(ledger) == {"leased": 1}
 
 
 def test_a_killed_server_loses_no_outcome_that_was_reported_as_saved(server):

@@ -8,6 +8,7 @@ from ledger_host import poll_job
 from pollkit import Ledger, LedgerError
 from pollkit.core.reading.verdict import Verdict
 from pollkit.edges.ledger.postgres.connection.session import Session
+from pollkit.edges.ledger.postgres.tables.outages import HOLD
 
 TABLES = ("job", "due", "progress", "outcome", "notification", "intent")
 WAITS_FOR_LOCK = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
@@ -97,6 +98,25 @@ def test_a_job_that_is_forgotten_while_it_is_added_again_is_added(ledger, other,
     monkeypatch.setattr(Session, "query", forget_before_the_check)
     assert ledger.add(["a", "b", "c"]) == (2, ["b"])
     assert rows(ledger) == {"job": 3, "due": 3}
+
+
+def test_a_job_is_forgotten_while_it_is_returned_to_an_outage(ledger, other, monkeypatch):
+    ledger.add(["a"])
+    claims = other._leases.claim(1)
+    query = Session.query
+    forgetting = threading.Thread(target=ledger.forget, args=(["a"],))
+
+    def forget_in_the_middle(session, statement, *values):
+        if statement == HOLD:
+            forgetting.start()
+            while not query(session, WAITS_FOR_LOCK) and forgetting.is_alive():
+                pass
+        return query(session, statement, *values)
+
+    monkeypatch.setattr(Session, "query", forget_in_the_middle)
+    other._outages.hold(claims, "https://api.internal")
+    forgetting.join(10)
+    assert rows(ledger) == {}
 
 
 def test_an_error_in_the_middle_removes_nothing(ledger, leases, monkeypatch):
