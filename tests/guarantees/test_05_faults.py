@@ -6,7 +6,7 @@ from commands import read_json_lines, run_pollkit
 from ledger_clock import LedgerClock
 from outage_api import OutageApi
 from pollkit import BatchPoller, Job, Ledger, LedgerRunner, Poller, Profile
-from pollkit.drivers.ledger import runner
+from pollkit.drivers.ledger import run as run_module
 from pollkit.testing import VirtualClock
 from raw_server import CLOSE, RESET, RawServer, reply
 
@@ -92,7 +92,7 @@ def test_in_an_outage_one_job_at_a_time_is_polled_until_a_batch_gives_up():
 
 
 def test_in_a_ledger_an_outage_extends_the_timeout_of_its_jobs(tmp_path, monkeypatch):
-    monkeypatch.setattr(runner, "TURN_S", 600.0)  # fewer checks for other processes, for speed
+    monkeypatch.setattr(run_module, "TURN_S", 600.0)  # fewer checks for other processes, for speed
     clock = LedgerClock()
     with OutageApi(clock, 60.0, 3600.0) as api:
         with Ledger(str(tmp_path / "jobs.db"), clock=clock) as ledger:

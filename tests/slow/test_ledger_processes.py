@@ -157,7 +157,7 @@ def test_whichever_statement_fails_it_is_one_line_and_the_next_run_completes_the
     """Every 29th statement of a run, until a run succeeds; test_ledger_faults.py tries all."""
     monkeypatch.setattr("pollkit.drivers.ledger.polling.leased_jobs.LEASE_S", 0.1)
     monkeypatch.setattr("pollkit.drivers.ledger.polling.leased_jobs.RENEW_S", 0.04)
-    monkeypatch.setattr("pollkit.drivers.ledger.runner.TURN_S", 0.02)
+    monkeypatch.setattr("pollkit.drivers.ledger.run.TURN_S", 0.02)
     with JobApi(lambda name, count: "done" if count % 2 else "running") as api:
         profile(api.url)
         for nth in range(1, 2000, 29):

@@ -12,8 +12,8 @@ from pollkit.cli import main
 
 PLAIN = """
 import sys
-from pollkit.drivers.ledger import runner
-runner.TURN_S = 0.05
+from pollkit.drivers.ledger import run
+run.TURN_S = 0.05
 from pollkit.cli import main, processes
 processes.PARENT_CHECK_S = 0.05
 sys.exit(main(sys.argv[1:]))

@@ -15,7 +15,7 @@ from ...errors import ConfigError
 from ..endpoints.client import Client
 from ..endpoints.endpoint import Endpoint, Target
 from .polling.unpollable_jobs import unpollable_text
-from .runner import SOON_S
+from .run import SOON_S
 
 
 class DueJobs:

@@ -8,7 +8,7 @@ import pytest
 from ledger_host import home
 from pollkit import Job, Ledger, LedgerError, LedgerRunner, Outcome, Profile, State
 from pollkit.core.submitting.intent import Intent, Stage, begin_request
-from pollkit.drivers.ledger import runner as runner_module
+from pollkit.drivers.ledger import run as run_module
 from pollkit.drivers.ledger import submissions as submissions_module
 from pollkit.drivers.ledger.polling import leased_jobs as leased_jobs_module
 from pollkit.edges.ledger.rows import job_to_row
@@ -19,7 +19,7 @@ from submit_server import SubmitServer
 
 @pytest.fixture
 def ledger(monkeypatch):
-    monkeypatch.setattr(runner_module, "TURN_S", 0.02)
+    monkeypatch.setattr(run_module, "TURN_S", 0.02)
     with home(monkeypatch) as place, Ledger(os.path.join(place, "jobs.db")) as opened:
         yield opened
 
@@ -391,7 +391,7 @@ def test_a_request_in_flight_keeps_its_lease_after_the_time_of_the_run_is_up(
     ledger, server, monkeypatch
 ):
     """Otherwise another process would take over: it would submit the job again, or give it up."""
-    monkeypatch.setattr(runner_module, "LEAVE_S", 0.1)
+    monkeypatch.setattr(run_module, "LEAVE_S", 0.1)
     monkeypatch.setattr(leased_jobs_module, "LEASE_S", 1.0)
     monkeypatch.setattr(leased_jobs_module, "RENEW_S", 0.1)
     monkeypatch.setattr(submissions_module, "JOIN_TURN_S", 0.1)
@@ -414,7 +414,7 @@ def test_a_request_in_flight_keeps_its_lease_after_the_time_of_the_run_is_up(
 def test_a_request_in_flight_is_waited_for_even_if_its_lease_can_not_be_renewed(
     ledger, server, monkeypatch
 ):
-    monkeypatch.setattr(runner_module, "LEAVE_S", 0.0)
+    monkeypatch.setattr(run_module, "LEAVE_S", 0.0)
     profile = profile_of(server, "ok&delay=0.5")
     add(ledger, profile, '"no renewal"')
     runner = LedgerRunner(ledger, profile)

@@ -65,7 +65,7 @@ def test_jobs_that_an_interrupted_run_releases_are_not_logged_as_cancelled(
         if api.requests:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("pollkit.drivers.ledger.runner._Run._wait", interrupt)
+    monkeypatch.setattr("pollkit.drivers.ledger.run.LedgerRun._wait", interrupt)
     code, _, err = pollkit("run", "jobs.db", "-v")
     assert code == 130 and "cancelled" not in err
     assert "pollkit: interrupted: 2 jobs still wait; run it again" in err
@@ -193,8 +193,8 @@ def test_a_run_reports_an_outage_once_and_once_more_when_it_is_over(api, pollkit
 
 
 def test_a_profile_that_is_corrected_during_a_run_is_soon_used(monkeypatch, pollkit):
-    monkeypatch.setattr("pollkit.drivers.ledger.runner.RECHECK_S", 0.05)
-    monkeypatch.setattr("pollkit.drivers.ledger.runner.TURN_S", 0.02)
+    monkeypatch.setattr("pollkit.drivers.ledger.run.RECHECK_S", 0.05)
+    monkeypatch.setattr("pollkit.drivers.ledger.run.TURN_S", 0.02)
 
     def answer(name, count):
         if count == 3:

@@ -7,7 +7,7 @@ from ledger_host import poll_job
 from outage_api import OutageApi
 from pollkit import Fixed, Job, Ledger, LedgerRunner
 from pollkit.core.waiting.wait_settings import WaitSettings
-from pollkit.drivers.ledger import runner as runner_module
+from pollkit.drivers.ledger import run as run_module
 from pollkit.testing import FakeJobApi
 
 MINUTE = 60.0
@@ -17,12 +17,12 @@ HOUR = 3600.0
 @pytest.fixture(autouse=True)
 def long_turns(monkeypatch):
     """A runner that checks for jobs of other processes less often, because that takes time."""
-    monkeypatch.setattr(runner_module, "TURN_S", 600.0)
+    monkeypatch.setattr(run_module, "TURN_S", 600.0)
 
 
 @pytest.fixture
 def turns_of_a_second(long_turns, monkeypatch):
-    monkeypatch.setattr(runner_module, "TURN_S", 1.0)
+    monkeypatch.setattr(run_module, "TURN_S", 1.0)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from ledger_host import home
 from outage_api import OutageApi
 from pollkit import Job, Ledger, LedgerRunner
 from pollkit.core.scheduling.outages import Outage
-from pollkit.drivers.ledger import runner
+from pollkit.drivers.ledger import run as run_module
 from pollkit.testing import Answer
 
 MINUTE = 60.0
@@ -37,7 +37,7 @@ def ledger(clock, path):
 @pytest.fixture
 def long_turns(monkeypatch):
     """A runner that checks for jobs of other processes less often, because that takes time."""
-    monkeypatch.setattr(runner, "TURN_S", 600.0)
+    monkeypatch.setattr(run_module, "TURN_S", 600.0)
 
 
 def outcomes_of(ledger):
@@ -189,7 +189,7 @@ def test_an_outage_without_jobs_does_not_make_a_run_check_the_ledger_all_the_tim
     next_due = ledger._leases.next_due
     monkeypatch.setattr(ledger._leases, "next_due", lambda: checks.append(1) or next_due())
     LedgerRunner(ledger, clock=clock).run(for_s=MINUTE)
-    assert len(checks) <= MINUTE / runner.TURN_S + 2
+    assert len(checks) <= MINUTE / run_module.TURN_S + 2
 
 
 def test_an_outage_ends_if_its_jobs_are_polled_elsewhere_by_now(clock, ledger):

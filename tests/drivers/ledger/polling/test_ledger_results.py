@@ -12,7 +12,7 @@ from ledger_host import expire_leases
 from paths import ROOT
 from pollkit import Job, Ledger, LedgerRunner, Poller, Profile
 from pollkit.core.waiting.ends.endings import RESULT_ERROR
-from pollkit.drivers.ledger import runner as runner_module
+from pollkit.drivers.ledger import run as run_module
 from pollkit.drivers.ledger.polling import leased_jobs
 from result_server import SMALL, ResultServer
 
@@ -154,7 +154,7 @@ def test_a_run_that_is_killed_during_a_download_is_continued(path, server, stora
 
 def test_time_that_is_up_does_not_cut_a_download(path, server, tmp_path, monkeypatch):
     """A server without ranges would have to send all of it again to each run."""
-    monkeypatch.setattr(runner_module, "LEAVE_S", 0.1)
+    monkeypatch.setattr(run_module, "LEAVE_S", 0.1)
     with Ledger(path) as ledger:
         ledger.add(["a"])
     slow = profile(server, result_url="/steady/{id}")  # takes a second

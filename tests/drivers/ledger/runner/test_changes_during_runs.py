@@ -12,8 +12,8 @@ from ledger_runs import added, profiles, states
 from pollkit import ConfigError, Job, Ledger, LedgerError
 from pollkit.cli import main
 from pollkit.drivers.engine.engine import Engine
-from pollkit.drivers.ledger import runner
-from pollkit.drivers.ledger.runner import _Run
+from pollkit.drivers.ledger import run as run_module
+from pollkit.drivers.ledger.run import LedgerRun
 from pollkit.edges.ledger.sqlite.tables.leases import SqliteLeases
 
 
@@ -101,7 +101,9 @@ def test_after_an_interrupt_too_the_next_run_reports_unpollable_jobs(api, pollki
         ledger.add([Job("bad", profile="gone")])
     added(api, ["job_1"], lasts=60)
     with monkeypatch.context() as patch:
-        patch.setattr(_Run, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt()))
+        patch.setattr(
+            LedgerRun, "_wait", lambda run, until: (_ for _ in ()).throw(KeyboardInterrupt())
+        )
         assert pollkit("run", "jobs.db")[0] == 130
     code, err = pollkit("run", "jobs.db", "--once")
     assert code == 2 and err.count("there is no profile 'gone'") == err.count("\n") == 1
@@ -140,7 +142,7 @@ def test_unpollable_jobs_are_checked_again_only_now_and_then(api, pollkit, monke
 def test_removing_the_ledger_during_a_run_is_one_line_and_exit_code_2(
     api, pollkit, monkeypatch, how
 ):
-    monkeypatch.setattr(runner, "TURN_S", 0.2)
+    monkeypatch.setattr(run_module, "TURN_S", 0.2)
     added(api, ["job_1"], lasts=60)
 
     def take_away():

@@ -17,7 +17,8 @@ from pollkit.drivers.endpoints.client import Client
 from pollkit.drivers.engine.dispatch import next_work
 from pollkit.drivers.engine.polls_in_flight import PollInFlight
 from pollkit.drivers.ledger.polling.leased_jobs import RENEW_S
-from pollkit.drivers.ledger.runner import LedgerRunner, _Run
+from pollkit.drivers.ledger.run import LedgerRun
+from pollkit.drivers.ledger.runner import LedgerRunner
 from pollkit.edges.ledger.sqlite.tables.leases import SqliteLeases
 from pollkit.edges.ledger.sqlite.tables.statistics import record_duration
 from pollkit.testing import FakeJobApi
@@ -152,9 +153,9 @@ def test_an_error_that_comes_with_the_last_result_still_ends_the_run(once, ledge
     ledger.add(["a"])
     claims = [ledger._leases.claim(1, 60.0), []]
     # As if each of these had checked just before the error came:
-    monkeypatch.setattr(_Run, "_is_time_to_claim", lambda run: True)
-    monkeypatch.setattr(_Run, "_wait", lambda run, until: time.sleep(0.005))
-    monkeypatch.setattr(_Run, "_claim", lambda run, horizon_s: claims.pop(0) if claims else [])
+    monkeypatch.setattr(LedgerRun, "_is_time_to_claim", lambda run: True)
+    monkeypatch.setattr(LedgerRun, "_wait", lambda run, until: time.sleep(0.005))
+    monkeypatch.setattr(LedgerRun, "_claim", lambda run, horizon_s: claims.pop(0) if claims else [])
     with RawServer(reply('{"status": "done"}')) as server:
         profile = Profile("mine", url=server.url("/{id}"), proxy="none")
         runner = LedgerRunner(
