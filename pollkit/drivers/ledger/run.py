@@ -122,6 +122,7 @@ class LedgerRun:
         if kind is None:
             engine.raise_error()
         if engine.has_failed:
+            jobs.submissions.stop()
             return  # the leases expire
         try:
             jobs.release_all(was_interrupted=kind is not None)

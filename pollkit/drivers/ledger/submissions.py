@@ -239,20 +239,20 @@ class Submissions:
             self._later = [claim for claim in self._later if claim not in due]
         return due
 
-    def release_resting(self) -> None:
-        """Release the jobs for which no request is in flight, and begin no more requests."""
+    def stop(self) -> List[Claim]:
+        """Begin no more requests, and close idle connections; the jobs without a request."""
         self._stop.set()
         with self._lock:
             resting = self._later + [task.claim for task in self._queue]
             self._later = []
             self._queue.clear()
-        self._leases.release(resting)
-
-    def close(self) -> None:
-        """Release the jobs that are not being submitted, and close idle connections."""
-        self.release_resting()
         if self._submitter is not None:
             self._submitter.close()
+        return resting
+
+    def release_resting(self) -> None:
+        """Release the jobs for which no request is in flight, and begin no more requests."""
+        self._leases.release(self.stop())
 
     def join(self, renew: Callable[[], object] = lambda: None) -> None:
         """Wait for the requests in flight, however long they take: to abandon one is unsafe.

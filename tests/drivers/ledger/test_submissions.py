@@ -332,6 +332,24 @@ def test_if_the_id_of_a_job_can_not_be_written_the_error_names_it(ledger, server
     assert str(caught.value) == "the disk is full; the API has accepted %s as %s" % (name, job_id)
 
 
+def test_a_run_that_has_failed_submits_no_more_jobs(ledger, server, monkeypatch):
+    profile = profile_of(server, "ok&delay=0.3", limit="1000/s")
+    for _ in range(4 * submissions_module.MOST_THREADS):
+        add(ledger, profile, '"after a failure"')
+
+    def fail(*args):
+        raise LedgerError("the disk is full")
+
+    monkeypatch.setattr(ledger._intents, "save_submitted", fail)
+    with pytest.raises(LedgerError, match="disk is full"):
+        run(ledger, profile)
+    for thread in threading.enumerate():
+        if thread.name == "pollkit-submit":
+            thread.join(10)
+    # Each thread may have begun another request before the run noticed the failure.
+    assert len(created(server, "after a failure")) <= 2 * submissions_module.MOST_THREADS
+
+
 def test_a_bug_is_logged_and_other_jobs_go_on(ledger, server, monkeypatch, caplog):
     profile = profile_of(server)
     add(ledger, profile, '"bug"')

@@ -221,7 +221,7 @@ class LeasedJobs:
 
     def release_all(self, was_interrupted: bool) -> None:
         """Release all jobs that are not being submitted. Call after the engine has stopped."""
-        self.submissions.close()
+        self.submissions.release_resting()
         self._leases.release([leased.claim for leased in list(self._jobs.values())])
         is_submitting = any(claim.token == self._token for claim in self.submissions.claims())
         if was_interrupted and not is_submitting:  # perhaps between a claim and `put_on_agenda`
