@@ -19,6 +19,7 @@ import threading
 
 import pytest
 
+import file_queue
 import ledger_host
 import postgres_server
 from doctor_report import Report
@@ -48,6 +49,7 @@ def pytest_configure(config):
     # tenth of the time.
     is_slow = any("slow" in argument for argument in config.args)
     faulthandler.dump_traceback_later(SLOW_HANGS_S if is_slow else HANGS_S, file=os.dup(2))
+    file_queue.register(config)
 
 
 def pytest_collection_finish(session):
