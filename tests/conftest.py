@@ -56,6 +56,7 @@ def pytest_collection_finish(session):
     # The garbage collector need not look at thousands of tests again and again: 4 % of the time.
     if hasattr(gc, "freeze"):  # since Python 3.7
         gc.freeze()
+    gc.set_threshold(700, 10, 100)  # nor often at those of files that are collected later
 
 
 # Hooks, because two fixtures that each test uses would take a third of the time of a short one.
