@@ -34,8 +34,7 @@ from test_parts.suite import (
     exit_code,
     failure_reason,
     pytest_command,
-    run_suite,
-    suite_shares,
+    run_from_queue,
     test_environment,
     total,
 )
@@ -43,7 +42,7 @@ from test_parts.suite import (
 
 def run_all_here() -> int:
     """Run the whole suite on this Python."""
-    outcome = run_suite("", prepare(current_python()), suite_shares())
+    outcome = run_from_queue(prepare(current_python()))
     show(outcome.output)
     if not outcome.is_ok and outcome.note:
         print("test.py: " + outcome.note, file=sys.stderr, flush=True)

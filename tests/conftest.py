@@ -19,6 +19,7 @@ import threading
 
 import pytest
 
+import file_queue
 import ledger_host
 import postgres_server
 from doctor_report import Report
@@ -48,12 +49,14 @@ def pytest_configure(config):
     # tenth of the time.
     is_slow = any("slow" in argument for argument in config.args)
     faulthandler.dump_traceback_later(SLOW_HANGS_S if is_slow else HANGS_S, file=os.dup(2))
+    file_queue.register(config)
 
 
 def pytest_collection_finish(session):
     # The garbage collector need not look at thousands of tests again and again: 4 % of the time.
     if hasattr(gc, "freeze"):  # since Python 3.7
         gc.freeze()
+    gc.set_threshold(700, 10, 100)  # nor often at those of files that are collected later
 
 
 # Hooks, because two fixtures that each test uses would take a third of the time of a short one.

@@ -23,7 +23,7 @@ NOT_OF_THE_LIBRARY = r"tests/cli/.*|tests/zipapp/.*"
 LIBRARY_ONLY = ["-k", "not postgres"]
 # These tests need pollkit.pyz, which takes a process a second to build.
 KEPT_TOGETHER = r"tests/zipapp/.*|tests/edges/test_shared_directories\.py"
-# About how many seconds the slowest files take, to divide them evenly. Those of tests/slow were
+# About how many seconds the slowest files take, to divide and order them. Those of tests/slow were
 # measured with two processes at once.
 SLOWEST = {
     140: "ledger_kills",
@@ -116,7 +116,7 @@ def test_environment() -> Dict[str, str]:
     return kept
 
 
-def suite_shares(count: int = PROCESSES) -> List[List[str]]:
+def suite_shares(count: int) -> List[List[str]]:
     """The arguments of so many processes that run the whole suite."""
     return _share_out(_test_files(), count)
 
@@ -137,6 +137,26 @@ def run_suite(name: str, inner: str, shares: List[List[str]]) -> Outcome:
     with ThreadPoolExecutor(PROCESSES) as pool:
         runs = list(pool.map(lambda share: run_pytest(inner, share), shares))
     return combine(name, runs)
+
+
+def run_from_queue(inner: str) -> Outcome:
+    """Run the whole suite in PROCESSES that claim one file after the other.
+
+    Half of them begin with the slowest files, which mostly wait, and half with the quickest ones,
+    which need the CPU. So all end at about the same time, and no core is idle before.
+    """
+    path = os.path.join(_shared_folder(), "queue.txt")
+    with open(path, "w") as queue:
+        queue.write("\n".join(" ".join(files) for _, files in _estimate_groups(_test_files())))
+    # No process knows how many tests it will run, so it can't show a percentage.
+    arguments = ["-o", "console_output_style=classic"]
+
+    def run(number: int) -> PytestRun:
+        from_end = "1" if number % 2 else ""
+        return run_pytest(inner, arguments, {"TESTS_QUEUE": path, "TESTS_QUEUE_FROM_END": from_end})
+
+    with ThreadPoolExecutor(PROCESSES) as pool:
+        return combine("", list(pool.map(run, range(PROCESSES))))
 
 
 def combine(name: str, runs: List[PytestRun]) -> Outcome:
@@ -173,13 +193,16 @@ def repeat_failed_tests(first: Outcome, inner: str) -> Outcome:
     return Outcome(first.name, again.is_ok, note, seconds, counts, again.output)
 
 
-def run_pytest(inner: str, arguments: List[str]) -> PytestRun:
+def run_pytest(
+    inner: str, arguments: List[str], variables: Optional[Dict[str, str]] = None
+) -> PytestRun:
     """Run pytest in a child process."""
     started_at = time.monotonic()
     is_slow = any(argument.startswith(SLOW) for argument in arguments)
     with _temporary_folder(in_memory=not is_slow) as scratch:
         report = os.path.join(scratch, "report.xml")
         environment = dict(test_environment(), TMPDIR=scratch, TESTS_SHARED_FOLDER=_shared_folder())
+        environment.update(variables or {})
         code, output = run_command(pytest_command(inner, report, arguments), environment)
         counts = count_tests(report)
         failed_tests = find_failed_tests(report)
@@ -226,16 +249,21 @@ def pytest_command(inner: str, report: str, arguments: List[str]) -> List[str]:
 
 def _share_out(paths: List[str], count: int) -> List[List[str]]:
     """Test files, divided into shares that take about as long."""
-    groups = [[path] for path in paths if not re.fullmatch(KEPT_TOGETHER, path)]
-    groups.append(sorted(path for path in paths if re.fullmatch(KEPT_TOGETHER, path)))
-    estimates = [(sum(map(_estimate_seconds, group)), group) for group in groups]
     shares: List[List[str]] = [[] for _ in range(count)]
     seconds = [0.0] * count
-    for estimate, group in sorted(estimates, key=lambda each: (-each[0], each[1])):
+    for estimate, group in _estimate_groups(paths):
         shortest = seconds.index(min(seconds))
         shares[shortest] += group
         seconds[shortest] += estimate
     return shares
+
+
+def _estimate_groups(paths: List[str]) -> List[Tuple[float, List[str]]]:
+    """Test files, those that are kept together as one group, and their seconds; slowest first."""
+    groups = [[path] for path in paths if not re.fullmatch(KEPT_TOGETHER, path)]
+    groups.append(sorted(path for path in paths if re.fullmatch(KEPT_TOGETHER, path)))
+    estimates = [(sum(map(_estimate_seconds, group)), group) for group in groups]
+    return sorted(estimates, key=lambda each: (-each[0], each[1]))
 
 
 def _test_files(is_slow: bool = False) -> List[str]:

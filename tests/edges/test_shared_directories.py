@@ -301,10 +301,11 @@ def plant(folder):
 
 
 def copy_package(folder):
+    """Copy the package with its bytecode: to compile it takes longer than the command."""
     shutil.copytree(
         os.path.join(ROOT, "pollkit"),
         str(folder / "pollkit"),
-        ignore=shutil.ignore_patterns("__pycache__"),
+        ignore=shutil.ignore_patterns("*.pyc.*"),  # which another process is writing
     )
 
 

@@ -94,10 +94,10 @@ def test_in_an_outage_one_job_at_a_time_is_polled_until_a_batch_gives_up():
 def test_in_a_ledger_an_outage_extends_the_timeout_of_its_jobs(tmp_path, monkeypatch):
     monkeypatch.setattr(run_module, "TURN_S", 600.0)  # fewer checks for other processes, for speed
     clock = LedgerClock()
-    with OutageApi(clock, 60.0, 3600.0) as api:
+    with OutageApi(clock, 60.0, 1800.0) as api:
         with Ledger(str(tmp_path / "jobs.db"), clock=clock) as ledger:
-            names = api.add_jobs(10, lasts=4200)
-            ledger.add([Job(name, timeout="20m") for name in names])
+            names = api.add_jobs(10, lasts=2100)
+            ledger.add([Job(name, timeout="10m") for name in names])
             states = LedgerRunner(ledger, api.profile, "fixed 30s").run()
         assert states == ["done"] * 10
-        assert len(api.requests_when_down()) < 80
+        assert len(api.requests_when_down()) < 50

@@ -96,7 +96,8 @@ def check_file(path: str) -> List[Problem]:
     except ConfigError:  # a problem of another file
         files = [_built_in_file()]
     for name, entry in _collect_entries(files + [file]).items():
-        problems += _build_profile(name, entry)[1]
+        if path in entry.sources:
+            problems += _build_profile(name, entry)[1]
     return sorted(problem for problem in problems if problem.source == path)
 
 

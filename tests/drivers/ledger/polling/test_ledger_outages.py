@@ -64,13 +64,13 @@ def test_jobs_survive_an_outage_of_30_minutes_with_few_requests(clock, ledger, a
 
 @pytest.mark.usefixtures("long_turns")
 def test_an_outage_extends_the_deadlines_of_jobs_that_are_due_or_overdue(clock, ledger):
-    with OutageApi(clock, 0.0, 3 * HOUR) as api:
-        api.add_jobs(20, lasts=4 * HOUR)
-        ledger.add([Job("job_%d" % i, timeout="2h") for i in range(10)])
+    with OutageApi(clock, 0.0, 1.5 * HOUR) as api:
+        api.add_jobs(20, lasts=2 * HOUR)
+        ledger.add([Job("job_%d" % i, timeout="1h") for i in range(10)])
         ledger.add([Job("job_%d" % i, timeout=0) for i in range(10, 20)])
         LedgerRunner(ledger, api.profile, "fixed 5m").run()
     outcomes = outcomes_of(ledger)
-    for i in range(10):  # two hours for the job, and three for the outage
+    for i in range(10):  # an hour for the job, and one and a half for the outage
         assert outcomes["job_%d" % i]["state"] == "done"
     for i in range(10, 20):
         outcome = outcomes["job_%d" % i]
@@ -95,8 +95,8 @@ def test_jobs_end_without_a_poll_of_their_own_if_the_outage_lasts_for_over_a_day
     with OutageApi(clock, 0.0, 1e9) as api:
         api.add_jobs(20, lasts=60)
         ledger.add([Job("job_%d" % i, timeout="2h") for i in range(20)])
-        assert LedgerRunner(ledger, api.profile, "fixed 5m").run(for_s=HOUR) == []
-        clock.sleep_until(23 * HOUR)  # without a run, for speed
+        assert LedgerRunner(ledger, api.profile, "fixed 5m").run(for_s=10 * MINUTE) == []
+        clock.sleep_until(23.9 * HOUR)  # without a run, for speed
         states = LedgerRunner(ledger, api.profile, "fixed 5m").run()
         assert states == ["unreachable"] * 20
         assert 26 * HOUR <= clock.now() <= 26.1 * HOUR

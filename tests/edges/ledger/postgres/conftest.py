@@ -11,10 +11,18 @@ def storage():
     return "postgres"
 
 
-@pytest.fixture
-def server():
-    """A server that the test may stop and restart."""
+@pytest.fixture(scope="module")
+def own_server():
+    """A server for the tests of one file."""
     postgres_server.skip_unless_available()
     made = postgres_server.PostgresServer()
     yield made
     made.remove()
+
+
+@pytest.fixture
+def server(own_server):
+    """A server that the test may stop and restart."""
+    yield own_server
+    if own_server.process.poll() is not None:
+        own_server.start()

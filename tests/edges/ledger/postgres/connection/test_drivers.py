@@ -114,23 +114,31 @@ def test_a_forked_child_has_its_own_connection(driver, path):
         assert [row.job.id for row in ledger.jobs()] == ["a", "b", "c"]
 
 
+@pytest.fixture(scope="module")
+def server_with_password(own_server):
+    own_server.execute("CREATE ROLE me LOGIN PASSWORD 's3cr3t'")
+    own_server.configure_access("host all me 127.0.0.1/32 scram-sha-256")
+    return own_server
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_password_comes_from_the_password_file(driver, server, tmp_path, monkeypatch):
-    server.execute("CREATE ROLE me LOGIN PASSWORD 's3cr3t'")
-    server.execute("CREATE DATABASE jobs OWNER me")
-    server.configure_access("host all me 127.0.0.1/32 scram-sha-256")
-    url = "postgresql://me@127.0.0.1:%d/jobs" % server.port
+def test_a_password_comes_from_the_password_file(
+    driver, server_with_password, tmp_path, monkeypatch
+):
+    name = driver.partition(".")[0]
+    server_with_password.execute("CREATE DATABASE %s OWNER me" % name)
+    url = "postgresql://me@127.0.0.1:%d/%s" % (server_with_password.port, name)
     path = tmp_path / "pgpass"
-    path.write_text("127.0.0.1:*:jobs:me:s3cr3t\n")
+    path.write_text("127.0.0.1:*:%s:me:s3cr3t\n" % name)
     path.chmod(0o600)
     monkeypatch.setenv("PGPASSFILE", str(path))
     with Ledger(url) as ledger:
         ledger.add(["a"])
-    path.write_text("127.0.0.1:*:jobs:me:wr0ng\n")
+    path.write_text("127.0.0.1:*:%s:me:wr0ng\n" % name)
     with pytest.raises(LedgerError, match="refused the password") as raised:
         Ledger(url)
     assert "wr0ng" not in str(raised.value)
-    path.write_text("127.0.0.1:*:jobs:me:s3cr3t\n")
+    path.write_text("127.0.0.1:*:%s:me:s3cr3t\n" % name)
     path.chmod(0o644)
     with pytest.raises(LedgerError, match="needs a password: put it in .*chmod 600"):
         Ledger(url)
