@@ -37,7 +37,6 @@ from .unsaved_results import RETRY_S, UnsavedResults
 RENEW_S = LEASE_S / 3  # how often leases are renewed
 HORIZON_S = LEASE_S / 4  # a job that is due sooner stays here; one that is due later is released
 MAX_LEASED = 2000  # jobs leased at once
-LONG_OUTAGE_S = 60.0  # how often jobs are claimed that an outage of over a day no longer holds
 
 
 class LeasedJobs:
@@ -252,14 +251,7 @@ class LeasedJobs:
         self._leases.release(by_outage.pop(None, []))
         for outage, held in by_outage.items():
             if outage is not None:
-                self._return_to_outage(outage, held)
-
-    def _return_to_outage(self, outage: Outage, claims: List[Claim]) -> None:
-        """Release jobs whose origin is down."""
-        if self.outages.holds_jobs(outage):
-            self.outages.hold(outage, claims)
-        else:
-            self._leases.postpone(claims, LONG_OUTAGE_S)
+                self.outages.return_jobs(outage, held)
 
     def _hold_resting(self, outage: Outage) -> None:
         """Release the jobs of an origin that is down, apart from those in flight and probes."""
@@ -275,7 +267,7 @@ class LeasedJobs:
                     self._drop(leased)
                     resting.append(leased.claim)
         if resting:
-            self._return_to_outage(outage, resting)
+            self.outages.return_jobs(outage, resting)
             ring(self.bell)
 
     def _drop(self, leased: LeasedJob) -> None:

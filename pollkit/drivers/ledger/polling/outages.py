@@ -17,12 +17,15 @@ from ....edges.ledger.ledger import Ledger
 from ....edges.ledger.records import Claim
 from ...engine.engine import Engine
 
+LONG_OUTAGE_S = 60.0  # how often jobs are claimed that an outage of over a day no longer holds
+
 
 class LedgerOutages:
     """The current outages of a ledger, as last read or written."""
 
     def __init__(self, ledger: Ledger, engine: Engine, rng: Callable[[], float]) -> None:
         self._storage = ledger._outages
+        self._leases = ledger._leases
         self._clock = ledger.clock
         self._engine = engine
         self._rng = rng
@@ -75,9 +78,12 @@ class LedgerOutages:
             self._current = current
         return list(current.values())
 
-    def hold(self, outage: Outage, claims: Sequence[Claim]) -> None:
-        """Return claimed jobs to the ledger, which holds them until the outage ends."""
-        self._storage.hold(claims, outage.origin)
+    def return_jobs(self, outage: Outage, claims: Sequence[Claim]) -> None:
+        """Release jobs whose origin is down; the ledger holds them, if it still does."""
+        if self.holds_jobs(outage):
+            self._storage.hold(claims, outage.origin)
+        else:
+            self._leases.postpone(claims, LONG_OUTAGE_S)
 
     def claim_probe(self, outage: Outage, lease_s: float, token: str) -> Optional[Claim]:
         """Claim a job as a probe, unless another process is faster; the engine may poll it now."""
