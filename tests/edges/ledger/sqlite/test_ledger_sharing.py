@@ -180,10 +180,13 @@ def test_ctrl_c_while_a_write_waits_for_the_lock_leaves_the_file_unlocked(path, 
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")
     # SQLite itself waits for the lock, so the signal is handled once it has begun a transaction.
+    # Old versions wait less long.
     threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
-    threading.Timer(0.3, other.execute, ["COMMIT"]).start()
+    unlock = threading.Timer(0.3, other.execute, ["COMMIT"])
+    unlock.start()
     with pytest.raises(KeyboardInterrupt):
         ledger.add(["a"])
+    unlock.join()
     other.execute("BEGIN IMMEDIATE")  # raises an error if the file is locked
     other.execute("COMMIT")
     other.close()
