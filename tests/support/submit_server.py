@@ -29,6 +29,10 @@ class SubmitServer(ServerProcess):
         """The jobs that were created: [id, key, body] each."""
         return self.log()["jobs"]
 
+    def count(self, body):
+        """How many jobs were created with this body."""
+        return sum(job[2] == body for job in self.jobs())
+
     def requests(self, method):
         return [each for each in self.log()["requests"] if each["method"] == method]
 
