@@ -33,6 +33,21 @@ def test_a_signal_ends_a_batch_at_once(tmp_path, number, code, answer):
     assert "Traceback" not in err
 
 
+def interrupt_with_locked_ledger(process, path, after_s=0.0):
+    """Lock a ledger and interrupt its run, which must end soon; the run's errors."""
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    time.sleep(after_s)
+    process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    out, err = process.communicate(timeout=60)
+    took_s = time.monotonic() - began
+    other.close()
+    assert (process.returncode, out) == (143, "")
+    assert took_s < 6  # SQLite itself waits for a second at each attempt
+    return err
+
+
 @pytest.mark.parametrize("notifier", [[], ["--outbox", "out.jsonl"]])
 def test_a_signal_ends_a_run_soon_even_if_its_ledger_is_locked(tmp_path, notifier):
     path = str(tmp_path / "jobs.db")
@@ -40,16 +55,7 @@ def test_a_signal_ends_a_run_soon_even_if_its_ledger_is_locked(tmp_path, notifie
         ledger.add([server.url("/job_1")])
         process = start_pollkit(tmp_path, "run", path, "--pace", "fixed 50ms", *notifier)
         wait_for(lambda: len(server.requests) >= 2)
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        time.sleep(1.5)  # the run waits for the lock now
-        process.send_signal(signal.SIGTERM)
-        began = time.monotonic()
-        out, err = process.communicate(timeout=60)
-        took_s = time.monotonic() - began
-        other.close()
-    assert (process.returncode, out) == (143, "")
-    assert took_s < 6  # SQLite itself waits for a second at each attempt
+        err = interrupt_with_locked_ledger(process, path, after_s=1.5)  # it waits for the lock then
     assert "interrupted: 1 job still waits" in err and "Traceback" not in err
 
 
@@ -61,12 +67,4 @@ def test_a_signal_ends_a_run_soon_whose_program_runs_while_the_ledger_is_locked(
         process = start_pollkit(tmp_path, "run", path, "--once", "--exec", *program)
         wait_for((tmp_path / "started").exists)
         time.sleep(0.5)  # until the run waits for its program only
-        other = sqlite3.connect(path, isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        process.send_signal(signal.SIGTERM)
-        began = time.monotonic()
-        out, err = process.communicate(timeout=60)
-        took_s = time.monotonic() - began
-        other.close()
-    assert (process.returncode, out) == (143, "")
-    assert took_s < 6
+        interrupt_with_locked_ledger(process, path)

@@ -20,7 +20,7 @@ def register(config):
 
 @contextlib.contextmanager
 def locked_lines(path):
-    """The lines of the queue, which no other process reads meanwhile; saves what is changed."""
+    """The lines of the queue, locked for other processes; changes are saved."""
     with open(path, "r+") as queue:
         fcntl.flock(queue, fcntl.LOCK_EX)
         lines = queue.read().splitlines()

@@ -146,18 +146,23 @@ def test_a_history_from_the_environment_is_no_error_with_a_ledger(submit, monkey
     assert submit("--ledger", "jobs.db")[0] == 0
 
 
-@posix
-def test_an_interrupted_submission_is_completed_by_run(describe, server):
+def interrupt_submission(server, body):
+    """Interrupt submit when the server has created the job, but not replied yet; its errors."""
     with open("job.json", "w") as file:
-        file.write('"interrupted"')
-    describe("ok&delay=1.5", "idempotency_header = Idempotency-Key")
-    process = start(
-        *["submit", "--profile", "counted", "--json", "job.json", "--ledger", "jobs.db"]
-    )
-    wait_for(lambda: server.count("interrupted"))
+        json.dump(body, file)
+    words = ["submit", "--profile", "counted", "--json", "job.json", "--ledger", "jobs.db"]
+    process = start(*words)
+    wait_for(lambda: server.count(body))
     process.send_signal(signal.SIGINT)
     code, _, err = wait_for_exit(process)
     assert code == 130
+    return err
+
+
+@posix
+def test_an_interrupted_submission_is_completed_by_run(describe, server):
+    describe("ok&delay=1.5", "idempotency_header = Idempotency-Key")
+    err = interrupt_submission(server, "interrupted")
     assert "interrupted: pollkit run completes the submission of submit-" in err
     describe("ok", "idempotency_header = Idempotency-Key")
     run = start("run", "jobs.db", "--outbox", "out.jsonl")
@@ -169,16 +174,8 @@ def test_an_interrupted_submission_is_completed_by_run(describe, server):
 
 @posix
 def test_an_interrupted_submission_without_a_key_may_have_been_submitted(describe, server):
-    with open("job.json", "w") as file:
-        file.write('"interrupted without a key"')
     describe("ok&delay=1.5")
-    process = start(
-        *["submit", "--profile", "counted", "--json", "job.json", "--ledger", "jobs.db"]
-    )
-    wait_for(lambda: server.count("interrupted without a key"))
-    process.send_signal(signal.SIGINT)
-    code, _, err = wait_for_exit(process)
-    assert code == 130
+    err = interrupt_submission(server, "interrupted without a key")
     assert "may have been submitted: pollkit run submits it only if no request was sent" in err
     run = start("run", "jobs.db", "--outbox", "out.jsonl")
     assert wait_for_exit(run)[0] == 4
